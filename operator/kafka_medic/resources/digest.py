@@ -1,0 +1,79 @@
+"""The digest that a person approves: SHA-256 over one, and only one, way to write a value down.
+
+The form is the subset of RFC 8785 (JSON Canonicalization Scheme) that needs no agreement on floats: sorted
+keys, no white space, UTF-8, integers, strings, booleans, null, arrays, objects. Floats are refused rather
+than rounded: two programs may print the same float differently, and a digest must not depend on who
+computed it. RFC 8785 sorts keys by UTF-16 code units; keys outside the Basic Multilingual Plane, where that
+differs from Python's order by code points, are refused too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+
+from .errors import Problem, ResourceError
+
+_SAFE_INTEGER = 2**63 - 1
+"""What Kafka's and Kubernetes' int64 can hold; anything past it is a mistake, not a quantity."""
+_LAST_BASIC_PLANE = "\uffff"
+
+
+def canonical_json(value: object) -> bytes:
+    """`value` in the one form that its digest is taken over."""
+    return json.dumps(
+        _plain(value, ""), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    ).encode("utf-8")
+
+
+def sha256_digest(value: object) -> str:
+    """`sha256:` and 64 hexadecimal digits, over `canonical_json(value)`."""
+    return "sha256:" + hashlib.sha256(canonical_json(value)).hexdigest()
+
+
+def _plain(value: object, path: str) -> object:
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        if abs(value) > _SAFE_INTEGER:
+            raise _refused(path, "is an integer past 64 bits", "digest it as a string")
+        return int(value)
+    if isinstance(value, str):
+        return _text(value, path)
+    if isinstance(value, Mapping):
+        return {
+            _key(key, path): _plain(item, f"{path}.{key}" if path else str(key))
+            for key, item in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [_plain(item, f"{path}[{index}]") for index, item in enumerate(value)]
+    kind = type(value).__name__
+    way_out = (
+        "use an integer of a smaller unit"
+        if isinstance(value, float)
+        else "turn it into strings and integers"
+    )
+    raise _refused(path, f"is a {kind}, which has no canonical form", way_out)
+
+
+def _text(value: str, path: str) -> str:
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:
+        # `from None`: the original message quotes the text, and this one may end up in a log
+        raise _refused(path, "is not valid Unicode", "digest its bytes as hexadecimal") from None
+    # str(): an enum member is a str whose own type must not leak into the digest
+    return str.__str__(value)
+
+
+def _key(key: object, path: str) -> str:
+    if not isinstance(key, str):
+        raise _refused(path, "has a key that is not a string", "JSON has string keys only")
+    if any(character > _LAST_BASIC_PLANE for character in key):
+        raise _refused(path, "has a key outside the Basic Multilingual Plane", "put it into a value")
+    return _text(key, path)
+
+
+def _refused(path: str, message: str, way_out: str) -> ResourceError:
+    return ResourceError("Digest", "", (Problem(path, message, way_out),))

@@ -1,0 +1,358 @@
+"""KafkaCluster: which cluster to watch, what is expected of it, and how far the operator may go."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, ClassVar, Literal, Self
+
+from pydantic import ConfigDict, Field, StringConstraints, model_validator
+
+from .base import Model, Resource
+from .cel import rule, validations
+from .kafkacluster_remediation import RemediationPolicy
+from .kafkacluster_status import KafkaClusterStatus
+from .scalars import (
+    Between,
+    Duration,
+    Flag,
+    NamePattern,
+    ObjectName,
+    SecretKey,
+    TopicName,
+)
+from .selectors import LabelKey, LabelSelector
+from .vocabulary import API_VERSION
+
+_HOST_PORT = r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}"
+BootstrapServers = Annotated[
+    str, StringConstraints(min_length=3, max_length=2048, pattern=f"^{_HOST_PORT}(,{_HOST_PORT})*$")
+]
+ZooKeeperConnect = Annotated[
+    str,
+    StringConstraints(
+        min_length=3, max_length=2048, pattern=f"^{_HOST_PORT}(,{_HOST_PORT})*(/[A-Za-z0-9._/-]*)?$"
+    ),
+]
+KafkaVersion = Annotated[
+    str, StringConstraints(min_length=1, max_length=32, pattern=r"^[0-9]+(\.[0-9]+){0,3}$")
+]
+ReplicationFactor = Annotated[int, Field(ge=1, le=10, strict=True)]
+Port = Annotated[int, Field(ge=1, le=65535, strict=True)]
+
+
+class SecurityProtocol(StrEnum):
+    """Kafka's `security.protocol`."""
+
+    PLAINTEXT = "PLAINTEXT"
+    SSL = "SSL"
+    SASL_PLAINTEXT = "SASL_PLAINTEXT"
+    SASL_SSL = "SASL_SSL"
+
+
+class SaslMechanism(StrEnum):
+    """Kafka's `sasl.mechanism`, the ones that need no file on the operator's disk."""
+
+    PLAIN = "PLAIN"
+    SCRAM_SHA_256 = "SCRAM-SHA-256"
+    SCRAM_SHA_512 = "SCRAM-SHA-512"
+    OAUTHBEARER = "OAUTHBEARER"
+
+
+class BrokerIdSource(StrEnum):
+    """Where a Pod's broker id is read from."""
+
+    ORDINAL = "Ordinal"
+    LABEL = "Label"
+    ANNOTATION = "Annotation"
+
+
+class RestartMethod(StrEnum):
+    """How a broker is restarted."""
+
+    DELETE_POD = "DeletePod"
+    STRIMZI_ANNOTATION = "StrimziAnnotation"
+
+
+class SecretRef(Model):
+    """A Secret in the KafkaCluster's own namespace."""
+
+    name: ObjectName = Field(description="The Secret's name.")
+
+
+class CaSecretRef(Model):
+    """The Secret with the certificates to trust."""
+
+    name: ObjectName = Field(description="The Secret's name.")
+    key: SecretKey = Field(default="ca.crt", description="The key that holds the PEM certificates to trust.")
+
+
+class Sasl(Model):
+    """Who the operator is to the brokers."""
+
+    mechanism: SaslMechanism = Field(description="Kafka's sasl.mechanism.")
+    secret_ref: SecretRef = Field(
+        description=(
+            "Secret with the keys username and password; for OAUTHBEARER tokenEndpoint, clientId, "
+            "clientSecret."
+        )
+    )
+
+
+class Tls(Model):
+    """Whom the operator trusts, and with which certificate it shows itself."""
+
+    ca_secret_ref: CaSecretRef | None = Field(
+        default=None, description="Certificates to trust. Absent: the operator image's system certificates."
+    )
+    cert_secret_ref: SecretRef | None = Field(
+        default=None, description="Secret of type kubernetes.io/tls (tls.crt, tls.key) for mutual TLS."
+    )
+
+
+class Security(Model):
+    """How the operator's clients connect."""
+
+    model_config = ConfigDict(
+        json_schema_extra=validations(
+            rule(
+                "self.protocol.startsWith('SASL_') == has(self.sasl)",
+                "sasl is needed with the protocols SASL_PLAINTEXT and SASL_SSL, and only with them",
+                field_path=".sasl",
+            ),
+            rule(
+                "!has(self.tls) || self.protocol.endsWith('SSL')",
+                "tls is only possible with the protocols SSL and SASL_SSL",
+                field_path=".tls",
+            ),
+        )
+    )
+
+    protocol: SecurityProtocol = Field(
+        default=SecurityProtocol.PLAINTEXT, description="Kafka's security.protocol."
+    )
+    sasl: Sasl | None = Field(default=None, description="Credentials, for the SASL protocols.")
+    tls: Tls | None = Field(default=None, description="Certificates, for the SSL protocols.")
+
+    @model_validator(mode="after")
+    def _fits_the_protocol(self) -> Self:
+        if self.protocol.value.startswith("SASL_") != (self.sasl is not None):
+            raise ValueError(
+                "sasl is needed with the protocols SASL_PLAINTEXT and SASL_SSL, and only with them; "
+                "add or remove sasl, or change protocol"
+            )
+        if self.tls is not None and not self.protocol.value.endswith("SSL"):
+            raise ValueError(
+                "tls is only possible with the protocols SSL and SASL_SSL; remove tls, or change protocol"
+            )
+        return self
+
+
+class ZooKeeperMetadata(Model):
+    """The ensemble that a cluster before Kafka 4 keeps its metadata in."""
+
+    connect: ZooKeeperConnect = Field(
+        description=(
+            "The brokers' zookeeper.connect: host:port, more after commas, and the chroot if there is one."
+        )
+    )
+    tls: Tls | None = Field(default=None, description="Certificates for an ensemble that speaks TLS.")
+
+
+class ClusterMetadata(Model):
+    """Who keeps the cluster's metadata."""
+
+    zookeeper: ZooKeeperMetadata | None = Field(
+        default=None, description="The ensemble. Absent: a KRaft cluster."
+    )
+
+
+class Brokers(Model):
+    """Which Pods the brokers are, and how one is restarted."""
+
+    model_config = ConfigDict(
+        json_schema_extra=validations(
+            rule(
+                "(self.idFrom == 'Ordinal') == !has(self.idKey)",
+                "idKey is needed with idFrom Label and Annotation, and only with them",
+                field_path=".idKey",
+            )
+        )
+    )
+
+    pod_selector: LabelSelector = Field(
+        description="Labels of the brokers' Pods, in the KafkaCluster's namespace."
+    )
+    id_from: BrokerIdSource = Field(
+        default=BrokerIdSource.ORDINAL,
+        description=(
+            "Where a Pod's broker id is read from: the number at the end of its name, a label, an annotation."
+        ),
+    )
+    id_key: LabelKey | None = Field(
+        default=None, description="The label or annotation that holds the broker id."
+    )
+    id_offset: Annotated[int, Field(ge=-1_000_000, le=1_000_000, strict=True)] = Field(
+        default=0, description="Added to the Pod's ordinal to get the broker id."
+    )
+    restart: RestartMethod = Field(
+        default=RestartMethod.DELETE_POD,
+        description=(
+            "How a broker is restarted: by deleting its Pod, or by the annotation that Strimzi acts on."
+        ),
+    )
+
+    @model_validator(mode="after")
+    def _key_fits_the_source(self) -> Self:
+        if (self.id_from is BrokerIdSource.ORDINAL) != (self.id_key is None):
+            raise ValueError(
+                "idKey is needed with idFrom Label and Annotation, and only with them; add or remove idKey"
+            )
+        return self
+
+
+_BELOW_THE_FACTOR = "must be below replicationFactor, else one broker down stops every acks=all writer"
+
+
+class TopicExpectation(Model):
+    """What differs for some topics. The first pattern that matches a topic's whole name counts."""
+
+    model_config = ConfigDict(
+        json_schema_extra=validations(
+            rule(
+                "!has(self.replicationFactor) || !has(self.minInSyncReplicas) || self.replicationFactor == 1"
+                " || self.minInSyncReplicas < self.replicationFactor",
+                _BELOW_THE_FACTOR,
+                field_path=".minInSyncReplicas",
+            )
+        )
+    )
+
+    pattern: NamePattern = Field(description="Regular expression over the whole topic name.")
+    replication_factor: ReplicationFactor | None = Field(
+        default=None, description="Replicas that each partition has."
+    )
+    min_in_sync_replicas: ReplicationFactor | None = Field(
+        default=None, description="The topic's min.insync.replicas."
+    )
+    exempt: Flag = Field(
+        default=False, description="Nothing is expected of these topics, and nothing is done to them."
+    )
+
+    @model_validator(mode="after")
+    def _min_isr_below_factor(self) -> Self:
+        if self.replication_factor is not None and self.min_in_sync_replicas is not None:
+            _check_min_isr(self.replication_factor, self.min_in_sync_replicas)
+        return self
+
+
+def _check_min_isr(replication_factor: int, min_in_sync_replicas: int) -> None:
+    if replication_factor != 1 and min_in_sync_replicas >= replication_factor:
+        raise ValueError(f"minInSyncReplicas {_BELOW_THE_FACTOR}; lower it, or raise replicationFactor")
+
+
+class Expectations(Model):
+    """What a healthy cluster looks like."""
+
+    model_config = ConfigDict(
+        json_schema_extra=validations(
+            rule(
+                "self.replicationFactor == 1 || self.minInSyncReplicas < self.replicationFactor",
+                _BELOW_THE_FACTOR,
+                field_path=".minInSyncReplicas",
+            )
+        )
+    )
+
+    replication_factor: ReplicationFactor = Field(default=3, description="Replicas that each partition has.")
+    min_in_sync_replicas: ReplicationFactor = Field(
+        default=2, description="min.insync.replicas of each topic."
+    )
+    rack_aware: Flag = Field(
+        default=True, description="Replicas of a partition are on as many racks as possible."
+    )
+    topics: Annotated[tuple[TopicExpectation, ...], Field(max_length=64)] = Field(
+        default=(), description="What differs for some topics; the first matching pattern counts."
+    )
+    minimum_version: KafkaVersion | None = Field(
+        default=None, description="The oldest Kafka version that is fine."
+    )
+
+    @model_validator(mode="after")
+    def _min_isr_below_factor(self) -> Self:
+        _check_min_isr(self.replication_factor, self.min_in_sync_replicas)
+        return self
+
+
+class Canary(Model):
+    """Records that the operator writes and reads back through every broker."""
+
+    enabled: Flag = Field(default=False, description="Whether the canary's topic is written to and read.")
+    topic: TopicName = Field(default="kafka-medic-canary", description="The canary's own topic.")
+    timeout: Annotated[Duration, Between("1s", "5m")] = Field(
+        default="10s", description="How long a record may take from send to read."
+    )
+
+
+class ConsumerGroups(Model):
+    """Which consumer groups are looked at."""
+
+    include: Annotated[tuple[NamePattern, ...], Field(max_length=64)] = Field(
+        default=(), description="Regular expressions over whole group names. Empty: every group."
+    )
+    exclude: Annotated[tuple[NamePattern, ...], Field(max_length=64)] = Field(
+        default=(), description="Groups that are left out even if included."
+    )
+
+
+class Probes(Model):
+    """How the cluster is observed."""
+
+    interval: Annotated[Duration, Between("1s", "1h")] = Field(
+        default="15s", description="Time between two observations."
+    )
+    timeout: Annotated[Duration, Between("1s", "5m")] = Field(
+        default="10s", description="How long one question to one broker may take."
+    )
+    canary: Canary = Field(default_factory=Canary, description="End-to-end check of each broker.")
+    consumer_groups: ConsumerGroups = Field(
+        default_factory=ConsumerGroups, description="Which consumer groups' offsets are looked at."
+    )
+    metrics_port: Port | None = Field(
+        default=None,
+        description="Port of the brokers' Prometheus exporter. Absent: its metrics stay unknown.",
+    )
+
+
+class KafkaClusterSpec(Model):
+    """What the person who runs the cluster says about it."""
+
+    bootstrap_servers: BootstrapServers = Field(
+        description="host:port of brokers to start from, more after commas."
+    )
+    security: Security = Field(default_factory=Security, description="How the operator's clients connect.")
+    metadata: ClusterMetadata = Field(
+        default_factory=ClusterMetadata, description="Who keeps the cluster's metadata. Absent: KRaft."
+    )
+    brokers: Brokers | None = Field(
+        default=None,
+        description="Which Pods the brokers are. Absent: no playbook that restarts a broker can run.",
+    )
+    expectations: Expectations = Field(
+        default_factory=Expectations, description="What a healthy cluster looks like."
+    )
+    probes: Probes = Field(default_factory=Probes, description="How the cluster is observed.")
+    remediation: RemediationPolicy = Field(
+        default_factory=RemediationPolicy, description="How far the operator may go, and when."
+    )
+
+
+class KafkaCluster(Resource):
+    """One Apache Kafka cluster to watch and, with approval, to heal."""
+
+    KIND: ClassVar[str] = "KafkaCluster"
+    PLURAL: ClassVar[str] = "kafkaclusters"
+
+    api_version: Literal["kafkamedic.dev/v1alpha1"] = API_VERSION
+    kind: Literal["KafkaCluster"] = "KafkaCluster"
+    spec: KafkaClusterSpec
+    status: KafkaClusterStatus = Field(default_factory=KafkaClusterStatus)

@@ -1,0 +1,99 @@
+"""KafkaCluster.status: what the operator sees, and why it believes it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field, StringConstraints
+
+from .base import Model
+from .conditions import Conditions
+from .scalars import BigCount, CamelWord, Count, LineText, ObjectName, ShortText, Timestamp
+from .vocabulary import ClusterMode, FindingState, Severity
+
+FindingId = Annotated[
+    str, StringConstraints(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/-]*$")
+]
+MAX_FINDINGS = 50
+MAX_AFFECTED = 100
+MAX_EVIDENCE = 20
+
+CONDITION_TYPES = (
+    "Reachable",
+    "MetadataConsistent",
+    "Replicated",
+    "LeadersBalanced",
+    "OffsetsConsistent",
+    "CanaryHealthy",
+    "VersionsSupported",
+    "RemediationAllowed",
+    "Ready",
+)
+"""The conditions of a KafkaCluster, in the order in which they are read."""
+
+
+class FindingStatus(Model):
+    """One thing that is wrong with the cluster."""
+
+    id: FindingId = Field(description="Stays the same while the finding lasts.")
+    type: CamelWord = Field(description="What kind of finding.")
+    severity: Severity = Field(description="How bad it is.")
+    state: FindingState = Field(description="Pending until it has held long enough, then Firing.")
+    since: Timestamp = Field(description="When it was first seen.")
+    message: LineText = Field(default="", description="A sentence for people.")
+    affected: Annotated[tuple[ShortText, ...], Field(max_length=MAX_AFFECTED)] = Field(
+        default=(),
+        description="What it is about: topics, brokers, partitions, groups. Cut off; see affectedCount.",
+    )
+    affected_count: Count = Field(default=0, description="How many there are in all.")
+    evidence: Annotated[tuple[LineText, ...], Field(max_length=MAX_EVIDENCE)] = Field(
+        default=(), description="Who said what, and when."
+    )
+    playbook: ObjectName | None = Field(
+        default=None, description="The playbook that treats it, if there is one."
+    )
+    remediation: ObjectName | None = Field(default=None, description="The Remediation that is treating it.")
+
+
+class BrokerCounts(Model):
+    """How many brokers there should be and are. Absent: unknown."""
+
+    expected: Count | None = Field(
+        default=None, description="Pods, or StatefulSet replicas, that should be brokers."
+    )
+    registered: Count | None = Field(default=None, description="Brokers that the cluster's authority knows.")
+    reachable: Count | None = Field(default=None, description="Brokers that answered the operator.")
+
+
+class KafkaClusterStatus(Model):
+    """What the operator sees. Everything that is unknown is absent, never 0."""
+
+    observed_generation: BigCount | None = Field(
+        default=None, description="The metadata.generation that this status was computed from."
+    )
+    conditions: Conditions = Field(
+        default=(), description="Reachable, MetadataConsistent, Replicated and so on; Ready sums them up."
+    )
+    findings: Annotated[
+        tuple[FindingStatus, ...],
+        Field(
+            max_length=MAX_FINDINGS,
+            json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["id"]},
+        ),
+    ] = Field(default=(), description="What is wrong, the worst first. Cut off; see findingsTotal.")
+    findings_total: Count | None = Field(default=None, description="How many findings there are in all.")
+    brokers: BrokerCounts | None = Field(
+        default=None, description="How many brokers there should be and are."
+    )
+    mode: ClusterMode | None = Field(default=None, description="Who keeps the metadata, as observed.")
+    version: ShortText | None = Field(default=None, description="The Kafka version, as observed.")
+    cluster_id: ShortText | None = Field(default=None, description="Kafka's own cluster id.")
+    last_observed_at: Timestamp | None = Field(
+        default=None, description="When the cluster was last observed."
+    )
+    longest_leaderless_ms: BigCount | None = Field(
+        default=None, description="The longest time that a partition was seen without a leader."
+    )
+    implied_default_api_timeout_ms: BigCount | None = Field(
+        default=None, description="The clients' default.api.timeout.ms that would have outlasted it."
+    )

@@ -1,0 +1,128 @@
+"""Remediation.status.plan: what exactly would be done, and what it costs."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field, StringConstraints
+
+from .base import Model
+from .scalars import (
+    BigCount,
+    BrokerId,
+    ConfigName,
+    ConfigValue,
+    Count,
+    Digest,
+    LineText,
+    ShortText,
+    StepName,
+    SummaryText,
+    Timestamp,
+    TopicName,
+    Uri,
+)
+from .vocabulary import Action
+
+MAX_INLINE_CHANGES = 500
+"""Past this many changes a plan carries an artifact instead."""
+Replicas = Annotated[tuple[BrokerId, ...], Field(max_length=32)]
+
+
+class ConfigResourceType(StrEnum):
+    """Whose configuration changes."""
+
+    TOPIC = "TOPIC"
+    BROKER = "BROKER"
+
+
+class PlanStep(Model):
+    """What one step of the playbook would do."""
+
+    name: StepName = Field(description="The step's name in the playbook.")
+    action: Action = Field(description="The step's action.")
+    description: LineText = Field(default="", description="What it would do here, in a sentence.")
+
+
+class PartitionChange(Model):
+    """One partition's replicas, before and after."""
+
+    topic: TopicName = Field(description="The topic.")
+    partition: Count = Field(description="The partition.")
+    replicas_before: Replicas = Field(description="Broker ids that hold it now, the preferred leader first.")
+    replicas: Replicas = Field(description="Broker ids that would hold it: the old ones first, in order.")
+    wave: Count = Field(default=0, description="Which wave it moves in, from 0.")
+    size_bytes: BigCount | None = Field(default=None, description="Its size. Absent: unknown.")
+
+
+class ConfigChange(Model):
+    """One configuration value, before and after."""
+
+    resource_type: ConfigResourceType = Field(description="Whose configuration.")
+    resource_name: Annotated[str, StringConstraints(max_length=249)] = Field(
+        description="The topic, the broker's id, or nothing for the default of all brokers."
+    )
+    name: ConfigName = Field(description="The configuration's name.")
+    before: ConfigValue | None = Field(default=None, description="The value set now. Absent: none is set.")
+    after: ConfigValue = Field(description="The value that would be set.")
+
+
+class Artifact(Model):
+    """Where a plan too large for the object lies."""
+
+    uri: Uri = Field(description="Where it lies.")
+    sha256: Annotated[str, StringConstraints(min_length=64, max_length=64, pattern=r"^[a-f0-9]{64}$")] = (
+        Field(description="SHA-256 of its bytes.")
+    )
+
+
+class Precondition(Model):
+    """Something that was observed when the plan was made, and must still be so when it runs."""
+
+    name: ShortText = Field(description="What was observed.")
+    value: LineText = Field(description="What it was.")
+
+
+class Plan(Model):
+    """What exactly would be done. The digest stands for all of it."""
+
+    digest: Digest = Field(
+        description="What an approval names. It covers everything that decides what is done."
+    )
+    proposed_at: Timestamp = Field(description="When the plan was proposed.")
+    expires_at: Timestamp = Field(description="After this moment no approval of it counts.")
+    summary: SummaryText = Field(default="", description="The plan in words, for the person who approves it.")
+    replication_factor: Annotated[int, Field(ge=1, le=32, strict=True)] | None = Field(
+        default=None, description="Replicas that each partition would have."
+    )
+    partitions: Count | None = Field(default=None, description="Partitions that would change.")
+    moves: Count | None = Field(default=None, description="Replicas that would be copied.")
+    lower_bound_moves: Count | None = Field(
+        default=None, description="The fewest copies with which it can be done."
+    )
+    bytes_to_move: BigCount | None = Field(
+        default=None, description="Bytes that would be copied. Absent: unknown."
+    )
+    estimated_seconds: BigCount | None = Field(
+        default=None, description="How long it should take. Absent: unknown."
+    )
+    throttle_bytes_per_second: BigCount | None = Field(
+        default=None, description="The bound on each broker's replication traffic while it runs."
+    )
+    waves: Count | None = Field(default=None, description="How many batches it runs in.")
+    steps: Annotated[tuple[PlanStep, ...], Field(max_length=20)] = Field(
+        default=(), description="What each step of the playbook would do."
+    )
+    changes: Annotated[tuple[PartitionChange, ...], Field(max_length=MAX_INLINE_CHANGES)] = Field(
+        default=(), description="Partitions that would change. Empty when there is an artifact."
+    )
+    config_changes: Annotated[tuple[ConfigChange, ...], Field(max_length=MAX_INLINE_CHANGES)] = Field(
+        default=(), description="Configuration values that would change."
+    )
+    artifact: Artifact | None = Field(
+        default=None, description="Where the changes lie when they are too many."
+    )
+    preconditions: Annotated[tuple[Precondition, ...], Field(max_length=20)] = Field(
+        default=(), description="What was observed, and must still be so."
+    )

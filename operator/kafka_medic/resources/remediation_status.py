@@ -1,0 +1,198 @@
+"""Remediation.status: the plan, the run's progress and its journal. Only the operator writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import ConfigDict, Field, StringConstraints
+
+from .base import Model
+from .cel import literal, rule, validations
+from .conditions import Conditions
+from .phases import LEGAL_TRANSITIONS, Phase, StepPhase
+from .remediation_plan import Plan
+from .scalars import (
+    BigCount,
+    CamelWord,
+    ConfigValue,
+    Count,
+    Flag,
+    LineText,
+    LongText,
+    ObjectName,
+    ShortText,
+    StepName,
+    Timestamp,
+    Uid,
+    UserName,
+)
+from .vocabulary import Action, Decision, Guard, Risk, Verdict
+
+JournalId = Annotated[
+    str, StringConstraints(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/-]*$")
+]
+
+
+def _phase_rule() -> dict[str, str]:
+    table = ", ".join(
+        f"{literal(before)}: [{', '.join(literal(after) for after in sorted(afters))}]"
+        for before, afters in LEGAL_TRANSITIONS.items()
+    )
+    return rule(
+        f"self == oldSelf || self in {{{table}}}[oldSelf]",
+        "a Remediation cannot go from its phase to this one",
+    )
+
+
+class IntentState(StrEnum):
+    """Written as Intended before the effect; Done or Void only from what was observed afterwards."""
+
+    INTENDED = "Intended"
+    DONE = "Done"
+    VOID = "Void"
+
+
+class Progress(Model):
+    """How far a step has come."""
+
+    done: BigCount = Field(description="How much is done.")
+    total: BigCount = Field(description="Of how much.")
+    unit: ShortText = Field(default="", description="Of what: partitions, bytes, brokers.")
+
+
+class StepStatus(Model):
+    """How one step of the run stands."""
+
+    name: StepName = Field(description="The step's name in the playbook.")
+    action: Action = Field(description="The step's action.")
+    phase: StepPhase = Field(default=StepPhase.PENDING, description="How it stands.")
+    started_at: Timestamp | None = Field(default=None, description="When it started.")
+    finished_at: Timestamp | None = Field(default=None, description="When it ended.")
+    message: LineText = Field(default="", description="What it is doing, or why it does not.")
+    progress: Progress | None = Field(default=None, description="How far it has come.")
+
+
+class SavedValue(Model):
+    """A setting as it was before the run changed it.
+
+    Absent rather than null stands for `was not set`: the API server drops nulls inside lists from a merge
+    patch.
+    """
+
+    name: ShortText = Field(
+        description="The setting, such as topic/orders/leader.replication.throttled.replicas."
+    )
+    value: ConfigValue | None = Field(default=None, description="Its value. Absent: it was not set.")
+
+
+class JournalEntry(Model):
+    """One effect: written down before it is sent, settled from what is observed afterwards."""
+
+    id: JournalId = Field(description="Stays the same however often the effect is tried.")
+    step: StepName = Field(description="The step that it belongs to.")
+    kind: CamelWord = Field(description="What kind of effect.")
+    target: LineText = Field(default="", description="What it is done to.")
+    target_uid: Uid | None = Field(default=None, description="uid of the Pod that it is done to.")
+    state: IntentState = Field(description="Intended before the effect; Done or Void when observed.")
+    intended_at: Timestamp = Field(description="When it was written down.")
+    done_at: Timestamp | None = Field(default=None, description="When it was observed to have happened.")
+    saved: Annotated[
+        tuple[SavedValue, ...],
+        Field(
+            max_length=256,
+            json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
+        ),
+    ] = Field(default=(), description="What was there before, to restore it.")
+    detail: LongText = Field(default="", description="Anything else a person would want to know.")
+
+    def saved_values(self) -> dict[str, str | None]:
+        """Setting -> value before, None for one that was not set."""
+        return {entry.name: entry.value for entry in self.saved}
+
+
+def saved_from(values: Mapping[str, str | None]) -> tuple[SavedValue, ...]:
+    """The same the other way, in a fixed order."""
+    return tuple(SavedValue(name=name, value=values[name]) for name in sorted(values))
+
+
+class ApprovalRecord(Model):
+    """One RemediationApproval, and whether it counted."""
+
+    name: ObjectName = Field(description="The RemediationApproval's metadata.name.")
+    uid: Uid = Field(description="Its metadata.uid.")
+    approver: UserName = Field(description="Whose word it is.")
+    decision: Decision = Field(description="Approve or Reject.")
+    at: Timestamp = Field(description="When the API server took it in.")
+    counted: Flag = Field(description="Whether it counts.")
+    reason: LineText = Field(default="", description="Why it does not count, or what the approver wrote.")
+
+
+class Waiting(Model):
+    """One guard that the run waits for."""
+
+    guard: Guard = Field(description="The guard.")
+    verdict: Verdict = Field(description="What it says.")
+    message: LineText = Field(default="", description="Why, and what would change it.")
+
+
+class RemediationStatus(Model):
+    """Where the run stands. Everything that is unknown is absent."""
+
+    model_config = ConfigDict(
+        json_schema_extra=validations(
+            rule(
+                "!has(oldSelf.phase) || has(self.phase)",
+                "a Remediation cannot lose its phase",
+                field_path=".phase",
+            ),
+        )
+    )
+
+    observed_generation: BigCount | None = Field(
+        default=None, description="The metadata.generation that this status was computed from."
+    )
+    phase: Annotated[Phase, Field(json_schema_extra=validations(_phase_rule()))] | None = Field(
+        default=None, description="Where the run stands."
+    )
+    risk: Risk | None = Field(default=None, description="The playbook's risk.")
+    message: LongText = Field(default="", description="What is happening, or why nothing is, in a sentence.")
+    plan: Plan | None = Field(default=None, description="What exactly would be done.")
+    current_step: StepName | None = Field(default=None, description="The step that is running.")
+    steps: Annotated[
+        tuple[StepStatus, ...],
+        Field(
+            max_length=20,
+            json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
+        ),
+    ] = Field(default=(), description="How each step stands.")
+    journal: Annotated[
+        tuple[JournalEntry, ...],
+        Field(
+            max_length=200,
+            json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["id"]},
+        ),
+    ] = Field(default=(), description="Every effect, in order, written down before it was sent.")
+    approvals: Annotated[
+        tuple[ApprovalRecord, ...],
+        Field(
+            max_length=50,
+            json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["uid"]},
+        ),
+    ] = Field(default=(), description="Every approval seen, and whether it counted.")
+    approved_by: Annotated[str, StringConstraints(max_length=2048)] | None = Field(
+        default=None, description="The approvers that counted, joined by commas."
+    )
+    waiting_for: Annotated[tuple[Waiting, ...], Field(max_length=20)] = Field(
+        default=(), description="The guards that the run waits for."
+    )
+    started_at: Timestamp | None = Field(default=None, description="When the first effect was intended.")
+    finished_at: Timestamp | None = Field(default=None, description="When the run ended.")
+    consecutive_verified: Count | None = Field(
+        default=None, description="Observations in a row that said that the current step is done."
+    )
+    restore_owed: Flag = Field(
+        default=False, description="Whether temporary settings are in place that must be restored."
+    )
+    conditions: Conditions = Field(default=(), description="Planned, Approved, Executed and so on.")

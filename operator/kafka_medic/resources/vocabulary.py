@@ -1,0 +1,146 @@
+"""The closed vocabularies of the resources. A word that is not here is refused with the path of the bad
+field."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+GROUP = "kafkamedic.dev"
+VERSION = "v1alpha1"
+API_VERSION: Final = "kafkamedic.dev/v1alpha1"
+CATEGORY = "kafka-medic"
+
+APPROVE_VERB = "approve"
+"""The RBAC verb on `remediations` that makes an approval count."""
+APPROVAL_POLICY = f"approvals.{GROUP}"
+"""Name of the ValidatingAdmissionPolicy, and of its binding, that the chart installs for approvals."""
+REMEDIATION_POLICY = f"remediations.{GROUP}"
+"""Name of the policy and binding for who may create a Remediation, and for whom."""
+OPERATOR_POLICY = f"operator.{GROUP}"
+"""Name of the policy and binding that keep status to the operator, and the operator out of people's specs."""
+ADMISSION_POLICIES = (APPROVAL_POLICY, REMEDIATION_POLICY, OPERATOR_POLICY)
+"""All that must be installed before anything may be acted on. They are cluster-wide, as the resources'
+types are."""
+
+
+class FindingType(StrEnum):
+    """What can be wrong with a cluster."""
+
+    VIEW_DIVERGED = "ViewDiverged"
+    BROKER_ZOMBIE = "BrokerZombie"
+    BROKER_SILENT = "BrokerSilent"
+    BROKER_DOWN = "BrokerDown"
+    CONTROLLER_MISSING = "ControllerMissing"
+    CONTROLLER_STUCK = "ControllerStuck"
+    QUORUM_DEGRADED = "QuorumDegraded"
+    PARTITION_LEADERLESS = "PartitionLeaderless"
+    PARTITION_UNDER_REPLICATED = "PartitionUnderReplicated"
+    PARTITION_UNDER_MIN_ISR = "PartitionUnderMinIsr"
+    REPLICATION_FACTOR_LOW = "ReplicationFactorLow"
+    RACK_SPREAD_LOW = "RackSpreadLow"
+    LEADERS_IMBALANCED = "LeadersImbalanced"
+    NODE_MAINTENANCE = "NodeMaintenance"
+    OFFSET_BEYOND_LOG_END = "OffsetBeyondLogEnd"
+    LOG_END_REGRESSED = "LogEndRegressed"
+    CLIENT_STALLED = "ClientStalled"
+    CANARY_FAILING = "CanaryFailing"
+    CLUSTER_UNREACHABLE = "ClusterUnreachable"
+    OPERATOR_ISOLATED = "OperatorIsolated"
+    VERSION_ADVISORY = "VersionAdvisory"
+    LEFTOVER_THROTTLE = "LeftoverThrottle"
+    FOREIGN_REASSIGNMENT = "ForeignReassignment"
+
+
+class FindingState(StrEnum):
+    """Pending until the finding has held for its `for`."""
+
+    PENDING = "Pending"
+    FIRING = "Firing"
+
+
+class Severity(StrEnum):
+    """How bad a finding is."""
+
+    INFO = "Info"
+    WARNING = "Warning"
+    CRITICAL = "Critical"
+
+
+class Risk(StrEnum):
+    """What a playbook may cost while it runs."""
+
+    LOW = "Low"
+    MEDIUM = "Medium"
+    HIGH = "High"
+
+
+class RemediationMode(StrEnum):
+    """How far the operator may go by itself."""
+
+    OBSERVE = "Observe"
+    APPROVE = "Approve"
+    AUTO = "Auto"
+
+
+class ClusterMode(StrEnum):
+    """Who keeps the cluster's metadata."""
+
+    KRAFT = "KRaft"
+    ZOOKEEPER = "ZooKeeper"
+
+
+class Action(StrEnum):
+    """What a playbook's step can do: never code, only these."""
+
+    REASSIGN_PARTITIONS = "ReassignPartitions"
+    SET_MIN_INSYNC_REPLICAS = "SetMinInsyncReplicas"
+
+
+class Guard(StrEnum):
+    """What a step can ask to be checked right before each of its effects."""
+
+    SOURCES_FRESH = "SourcesFresh"
+    CLUSTER_REACHABLE = "ClusterReachable"
+    ENOUGH_LIVE_BROKERS = "EnoughLiveBrokers"
+    NO_FOREIGN_REASSIGNMENT = "NoForeignReassignment"
+    TARGETS_ALIVE = "TargetsAlive"
+    NO_OTHER_REMEDIATION = "NoOtherRemediation"
+    BROKERS_STABLE = "BrokersStable"
+    WITHIN_WINDOW = "WithinWindow"
+    WITHIN_LIMITS = "WithinLimits"
+    NOT_PAUSED = "NotPaused"
+    APPROVAL_VALID = "ApprovalValid"
+    PRECONDITIONS_HOLD = "PreconditionsHold"
+    LEASE_HELD = "LeaseHeld"
+
+
+class Verdict(StrEnum):
+    """What a guard says. Unknown never permits."""
+
+    ALLOW = "Allow"
+    DENY = "Deny"
+    WAIT = "Wait"
+    UNKNOWN = "Unknown"
+
+
+class VerifyProbe(StrEnum):
+    """What tells that a step has really been done."""
+
+    TARGET_REPLICAS_IN_SYNC = "TargetReplicasInSync"
+    MIN_INSYNC_REPLICAS_SET = "MinInsyncReplicasSet"
+    FINDING_GONE = "FindingGone"
+
+
+class OnFailure(StrEnum):
+    """What happens to the run when a step fails or is not verified in time."""
+
+    ABORT = "Abort"
+    PAUSE = "Pause"
+
+
+class Decision(StrEnum):
+    """What a person says to a plan."""
+
+    APPROVE = "Approve"
+    REJECT = "Reject"
