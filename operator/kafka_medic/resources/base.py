@@ -107,7 +107,8 @@ def parse(model: type[AnyModel], raw: object, *, kind: str = "") -> AnyModel:
         raise ResourceError(label, name, (problem,))
     try:
         # by_name=False: only the spelling that the API server accepts is accepted from outside
-        return model.model_validate(raw, by_alias=True, by_name=False)
+        # dict(): kopf hands out a read-only view, which pydantic does not take for a mapping
+        return model.model_validate(dict(raw), by_alias=True, by_name=False)
     except ValidationError as error:
         details = error.errors(include_url=False, include_input=False)
         problems = tuple(
