@@ -1,0 +1,223 @@
+"""Deploys Kafka as a person's chart would, and breaks and mends it as maintenance does."""
+
+from __future__ import annotations
+
+import base64
+import shutil
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.testbed import build, cluster, kafka_manifests, kafka_settings
+from tests.testbed.kafka_manifests import Member, Object
+from tests.testbed.kafka_settings import BROKERS, CLIENT_PORT, Settings, Shape
+from tests.testbed.kubectl import apply, get, kafka_image, kubectl
+from tests.testbed.places import NODES, own_state
+from tests.testbed.preflight import java_home
+from tests.testbed.steps import wait_for
+
+READY_SECONDS = 180.0
+SLOTS = 14
+
+
+def slot_addresses(slot: int) -> tuple[dict[int, str], dict[int, str]]:
+    """The fixed Service addresses of one slot: brokers, and ZooKeeper servers.
+
+    They lie in the part of the Service range that Kubernetes does not hand out by itself.
+    """
+    if not 0 <= slot < SLOTS:
+        raise ValueError(f"slot {slot} is not one of 0 to {SLOTS - 1}")
+    base = 16 * (slot + 1)
+    brokers = {number: f"10.96.0.{base + number}" for number in range(BROKERS)}
+    servers = {number: f"10.96.0.{base + 8 + number}" for number in range(BROKERS)}
+    return brokers, servers
+
+
+@dataclass(frozen=True)
+class KafkaDeployment:
+    """A Kafka cluster of three brokers, one a node, in one namespace."""
+
+    namespace: str
+    shape: Shape
+    broker_addresses: dict[int, str]
+    zookeeper_addresses: dict[int, str] = field(default_factory=dict)
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(f"{address}:{CLIENT_PORT}" for address in self.broker_addresses.values())
+
+    @property
+    def zookeeper_connect(self) -> str | None:
+        addresses = list(self.zookeeper_addresses.values())
+        return kafka_settings.zookeeper_connect(addresses) if addresses else None
+
+    def broker_address(self, broker: int) -> str:
+        """Host and port of one broker, the same over its restarts."""
+        return f"{self.broker_addresses[broker]}:{CLIENT_PORT}"
+
+    def pod_name(self, broker: int) -> str:
+        return _kafka(self.namespace).pod(broker)
+
+    def node_of(self, broker: int) -> str:
+        """The node that a broker's disk pins it to."""
+        if cluster.external_kubeconfig() is None:
+            return NODES[broker].name
+        found: str = self.pod(broker)["spec"]["nodeName"]
+        return found
+
+    def pod(self, broker: int) -> Object:
+        return get("pod", self.pod_name(broker), "-n", self.namespace)
+
+    def is_ready(self, broker: int) -> bool:
+        return self.pod_name(broker) in self._ready_pods()
+
+    def _ready_pods(self) -> list[str]:
+        return [
+            pod["metadata"]["name"]
+            for pod in get("pods", "-n", self.namespace)["items"]
+            for condition in pod["status"].get("conditions", [])
+            if condition["type"] == "Ready" and condition["status"] == "True"
+            if "deletionTimestamp" not in pod["metadata"]
+        ]
+
+    def members(self) -> list[Member]:
+        servers = [_zookeeper(self.namespace)] if self.shape == "zookeeper" else []
+        return [*servers, _kafka(self.namespace)]
+
+    def wait_ready(self, seconds: float = READY_SECONDS) -> None:
+        """Wait until every Pod of the deployment is Ready."""
+        wanted = {member.pod(number) for member in self.members() for number in range(BROKERS)}
+        wait_for(f"Kafka in {self.namespace}", lambda: wanted <= set(self._ready_pods()), seconds)
+
+    def stop_broker(self, broker: int) -> None:
+        """Take a broker away as node maintenance does: cordon its node, delete its Pod, wait until it is gone."""
+        kubectl("cordon", self.node_of(broker))
+        kubectl("delete", "pod", self.pod_name(broker), "-n", self.namespace, "--wait=true", "--timeout=60s")
+
+    def start_broker(self, broker: int, seconds: float = READY_SECONDS) -> None:
+        """Let a stopped broker come back, with its address and its disk, and wait until it is Ready."""
+        kubectl("uncordon", self.node_of(broker))
+        wait_for(f"{self.pod_name(broker)} in {self.namespace}", lambda: self.is_ready(broker), seconds)
+
+    def restart_broker(self, broker: int, seconds: float = READY_SECONDS) -> None:
+        """Delete a broker's Pod and wait until its successor is Ready."""
+        kubectl("delete", "pod", self.pod_name(broker), "-n", self.namespace, "--wait=true", "--timeout=60s")
+        wait_for(f"{self.pod_name(broker)} in {self.namespace}", lambda: self.is_ready(broker), seconds)
+
+    def undeploy(self, *, delete_namespace: bool = True) -> None:
+        """Remove the deployment with its disks; the nodes it ran on are uncordoned."""
+        names = [member.name for member in self.members()]
+        if cluster.external_kubeconfig() is None:
+            kubectl("uncordon", *(node.name for node in NODES))
+        kubectl("delete", "statefulset", *names, "-n", self.namespace, "--ignore-not-found", "--cascade=foreground")
+        selector = f"{kafka_manifests.NAME_LABEL} in ({','.join(names)})"
+        kinds = "pods,services,configmaps,poddisruptionbudgets,persistentvolumeclaims"
+        kubectl("delete", kinds, "-n", self.namespace, "-l", selector, "--ignore-not-found")
+        if cluster.external_kubeconfig() is None:
+            disks = [member.volume(number) for member in self.members() for number in range(BROKERS)]
+            kubectl("delete", "persistentvolume", *disks, "--ignore-not-found")
+            shutil.rmtree(_disks(self.namespace), ignore_errors=True)
+        if delete_namespace:
+            kubectl("delete", "namespace", self.namespace, "--ignore-not-found", "--wait=true", timeout=180)
+
+
+def deploy_kafka(
+    namespace: str,
+    shape: Shape = "kraft",
+    overrides: Settings | None = None,
+    slot: int = 0,
+    *,
+    broker_overrides: Mapping[int, Settings] | None = None,
+    zookeeper_overrides: Settings | None = None,
+    disruption_budget: bool = True,
+    wait: bool = True,
+) -> KafkaDeployment:
+    """Deploy three brokers (and, in the shape `zookeeper`, three ZooKeeper servers) into a namespace.
+
+    Deployments in different slots can be up at the same time. `overrides` are broker settings for all brokers,
+    `broker_overrides` for single ones; a value of None takes a default away.
+    """
+    own = cluster.external_kubeconfig() is None
+    jars = build.kafka(shape) if own else None
+    java = java_home() if own else None
+    program = f"{java}/bin/java" if java else "java"
+    classpath = "/opt/kafka/*" if own else "/opt/kafka/libs/*"
+    kafka, servers = _kafka(namespace), _zookeeper(namespace)
+    fixed_brokers, fixed_servers = slot_addresses(slot)
+    members = [servers, kafka] if shape == "zookeeper" else [kafka]
+    apply([kafka_manifests.namespace(namespace)])
+    objects: list[Object] = []
+    for member, addresses in ((kafka, fixed_brokers), (servers, fixed_servers)):
+        if member in members:
+            objects += kafka_manifests.services(member, addresses if own else None, BROKERS)
+    if own:
+        objects += _volumes(members)
+    apply(objects)
+    brokers = fixed_brokers if own else _given_addresses(kafka)
+    ensemble = {} if shape == "kraft" else fixed_servers if own else _given_addresses(servers)
+
+    files = {"log4j.properties": kafka_settings.LOG4J, "log4j2.properties": kafka_settings.LOG4J2}
+    for number in range(BROKERS):
+        extra = {**(overrides or {}), **(broker_overrides or {}).get(number, {})}
+        text = kafka_settings.broker(shape, number, list(brokers.values()), list(ensemble.values()), extra)
+        files[f"{number}.properties"] = text
+    command = kafka_settings.start_broker(shape, program, classpath, _cluster_id())
+    image = kafka_image("KAFKA_MEDIC_KAFKA_IMAGE")
+    objects = [
+        kafka_manifests.settings(kafka, files),
+        kafka_manifests.stateful_set(kafka, image, command, jars, java, BROKERS),
+    ]
+    if disruption_budget:
+        objects.append(kafka_manifests.disruption_budget(kafka))
+    if shape == "zookeeper":
+        text = kafka_settings.zookeeper(list(ensemble.values()), zookeeper_overrides or {})
+        files = {"log4j.properties": kafka_settings.LOG4J, "zookeeper.cfg": text}
+        command = kafka_settings.start_zookeeper(program, classpath)
+        image = kafka_image("KAFKA_MEDIC_ZOOKEEPER_IMAGE")
+        objects.insert(0, kafka_manifests.settings(servers, files))
+        objects.insert(1, kafka_manifests.stateful_set(servers, image, command, jars, java, BROKERS))
+    apply(objects)
+    deployment = KafkaDeployment(namespace, shape, brokers, ensemble)
+    if wait:
+        deployment.wait_ready()
+    return deployment
+
+
+def _kafka(namespace: str) -> Member:
+    ports = {"client": CLIENT_PORT, "controller": kafka_settings.CONTROLLER_PORT}
+    return Member("kafka", namespace, ports, CLIENT_PORT)
+
+
+def _zookeeper(namespace: str) -> Member:
+    ports = {"client": kafka_settings.ZOOKEEPER_PORT, "follower": 2888, "election": 3888}
+    return Member("zookeeper", namespace, ports, kafka_settings.ZOOKEEPER_PORT)
+
+
+def _disks(namespace: str) -> Path:
+    return own_state().disks / namespace
+
+
+def _volumes(members: list[Member]) -> list[Object]:
+    objects: list[Object] = []
+    for member in members:
+        disks = _disks(member.namespace)
+        for number in range(BROKERS):
+            (disks / member.claim(number)).mkdir(parents=True, exist_ok=True)
+        objects += kafka_manifests.volumes(member, disks, BROKERS)
+    return objects
+
+
+def _given_addresses(member: Member) -> dict[int, str]:
+    return {
+        number: get("service", member.pod(number), "-n", member.namespace)["spec"]["clusterIP"]
+        for number in range(BROKERS)
+    }
+
+
+def _cluster_id() -> str:
+    """A random identity in the form Kafka wants it, which may not begin with a dash."""
+    while True:
+        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if not text.startswith("-"):
+            return text

@@ -1,0 +1,128 @@
+"""What Kafka and ZooKeeper are told in the testbed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+Shape = Literal["kraft", "zookeeper"]
+Settings = Mapping[str, object]
+
+CLIENT_PORT = 9092
+CONTROLLER_PORT = 9093
+ZOOKEEPER_PORT = 2181
+BROKERS = 3
+JVM = "-Xms128m -Xmx256m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData"
+
+FACTOR_ONE: dict[str, object] = {
+    "default.replication.factor": 1,
+    "offsets.topic.replication.factor": 1,
+    "transaction.state.log.replication.factor": 1,
+    "transaction.state.log.min.isr": 1,
+    "min.insync.replicas": 1,
+}
+"""The settings of a cluster that was grown from one broker and never told of it."""
+
+_COMMON: dict[str, object] = {
+    "auto.create.topics.enable": "false",
+    "controlled.shutdown.enable": "true",
+    "default.replication.factor": 3,
+    "min.insync.replicas": 2,
+    "num.partitions": 3,
+    "offsets.topic.num.partitions": 3,
+    "offsets.topic.replication.factor": 3,
+    "transaction.state.log.num.partitions": 3,
+    "transaction.state.log.replication.factor": 3,
+    "transaction.state.log.min.isr": 2,
+    "group.initial.rebalance.delay.ms": 0,
+    "num.network.threads": 2,
+    "num.io.threads": 4,
+    # The default of 128 MB is half of the small heap.
+    "log.cleaner.dedupe.buffer.size": 16777216,
+    "log.dirs": "/data/kafka",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "inter.broker.listener.name": "PLAINTEXT",
+    "listeners": f"PLAINTEXT://:{CLIENT_PORT},CONTROLLER://:{CONTROLLER_PORT}",
+}
+
+
+def broker(shape: Shape, number: int, brokers: Sequence[str], ensemble: Sequence[str], overrides: Settings) -> str:
+    """One broker's properties file. An override of None takes a setting away."""
+    own = brokers[number]
+    settings = {
+        **_COMMON,
+        "advertised.listeners": f"PLAINTEXT://{own}:{CLIENT_PORT},CONTROLLER://{own}:{CONTROLLER_PORT}",
+        "broker.rack": f"zone-{number + 1}",
+    }
+    if shape == "kraft":
+        voters = ",".join(f"{index}@{address}:{CONTROLLER_PORT}" for index, address in enumerate(brokers))
+        settings |= {
+            "process.roles": "broker,controller",
+            "node.id": number,
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.voters": voters,
+        }
+    else:
+        settings |= {
+            "broker.id": number,
+            "zookeeper.connect": zookeeper_connect(ensemble),
+            "zookeeper.session.timeout.ms": 6000,
+            # What the controller tells a broker has a port of its own, so that a test can cut just that.
+            "control.plane.listener.name": "CONTROLLER",
+        }
+    settings |= overrides
+    return "".join(f"{key}={value}\n" for key, value in settings.items() if value is not None)
+
+
+def zookeeper_connect(ensemble: Sequence[str]) -> str:
+    return ",".join(f"{address}:{ZOOKEEPER_PORT}" for address in ensemble)
+
+
+def zookeeper(ensemble: Sequence[str], overrides: Settings) -> str:
+    settings: dict[str, object] = {
+        "tickTime": 1000,
+        "initLimit": 20,
+        "syncLimit": 10,
+        "dataDir": "/data/zookeeper",
+        "clientPort": ZOOKEEPER_PORT,
+        "admin.enableServer": "false",
+        "4lw.commands.whitelist": "*",
+        # A server's own address in the list is a Service's, which no device of its Pod carries.
+        "quorumListenOnAllIPs": "true",
+    }
+    settings |= {f"server.{index + 1}": f"{address}:2888:3888" for index, address in enumerate(ensemble)}
+    settings |= overrides
+    return "".join(f"{key}={value}\n" for key, value in settings.items() if value is not None)
+
+
+LOG4J = """log4j.rootLogger=INFO, stdout
+log4j.appender.stdout=org.apache.log4j.ConsoleAppender
+log4j.appender.stdout.layout=org.apache.log4j.PatternLayout
+log4j.appender.stdout.layout.ConversionPattern=[%d] %p %m (%c)%n
+"""
+LOG4J2 = """rootLogger.level=INFO
+rootLogger.appenderRef.stdout.ref=stdout
+appender.stdout.type=Console
+appender.stdout.name=stdout
+appender.stdout.layout.type=PatternLayout
+appender.stdout.layout.pattern=[%d] %p %m (%c)%n
+"""
+
+_NUMBER = "n=${HOSTNAME##*-}"
+
+
+def start_broker(shape: Shape, java: str, classpath: str, cluster_id: str) -> str:
+    """The shell line that becomes the broker; `exec`, so that the signal to stop reaches Kafka itself."""
+    if shape == "zookeeper":
+        logging = "-Dlog4j.configuration=file:/config/log4j.properties"
+        return f"{_NUMBER}; exec {java} {JVM} {logging} -cp '{classpath}' kafka.Kafka /config/$n.properties"
+    run = f"{java} {JVM} -Dlog4j2.configurationFile=/config/log4j2.properties -cp '{classpath}'"
+    first = f"{run} kafka.tools.StorageTool format -t {cluster_id} -c /config/$n.properties"
+    return f"{_NUMBER}; [ -e /data/kafka/meta.properties ] || {first} || exit; exec {run} kafka.Kafka /config/$n.properties"
+
+
+def start_zookeeper(java: str, classpath: str) -> str:
+    logging = "-Dlog4j.configuration=file:/config/log4j.properties"
+    identity = f"{_NUMBER}; mkdir -p /data/zookeeper; echo $((n + 1)) > /data/zookeeper/myid"
+    main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+    return f"{identity}; exec {java} {JVM} {logging} -cp '{classpath}' {main} /config/zookeeper.cfg"

@@ -1,0 +1,85 @@
+"""Talks to the cluster, whichever it is: the testbed's own, from in or outside its network, or the caller's."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tests.testbed import cluster
+from tests.testbed.build import HOST_IMAGE, tools
+from tests.testbed.places import NODES, own_state
+
+Object = dict[str, Any]
+
+
+class KubectlError(RuntimeError):
+    """kubectl did not succeed; the message holds the command and what it said."""
+
+
+def kubectl(
+    *arguments: str,
+    user: str | None = None,
+    input: str | None = None,  # noqa: A002 - the name that subprocess.run gives it
+    check: bool = True,
+    timeout: float = 120,
+) -> subprocess.CompletedProcess[str]:
+    """Run kubectl as the administrator, or as one of the people the testbed knows.
+
+    In the testbed a user has a kubeconfig of their own; in a caller's cluster they are impersonated.
+    """
+    if cluster.external_kubeconfig() is not None:
+        command = ["kubectl", *arguments, *(["--as", user] if user else [])]
+        environment = dict(os.environ)
+    else:
+        state = own_state()
+        # Named in full, since the caller's own PATH is what finds the program.
+        command = cluster.enter_command(state, [str(tools() / "bin" / "kubectl"), *arguments])
+        environment = cluster.environment(state, user or "admin")
+    done = subprocess.run(
+        command, input=input, capture_output=True, text=True, env=environment, timeout=timeout, check=False
+    )
+    if check and done.returncode != 0:
+        raise KubectlError(f"kubectl {' '.join(arguments)} failed: {done.stderr.strip() or done.stdout.strip()}")
+    return done
+
+
+def apply(objects: Iterable[Mapping[str, Any]], *, user: str | None = None) -> None:
+    """Create or change objects, all in one call."""
+    items = list(objects)
+    if items:
+        kubectl("apply", "-f", "-", user=user, input=json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+
+
+def get(*arguments: str) -> Object:
+    found: Object = json.loads(kubectl("get", *arguments, "-o", "json").stdout)
+    return found
+
+
+def load_image(archive: str) -> None:
+    """Put an image archive into every node of the testbed, at once."""
+    state = own_state()
+    running = []
+    for node in NODES:
+        command = ["ctr", "-a", "/run/containerd/containerd.sock", "-n", "k8s.io", "images", "import", archive]
+        running.append(
+            subprocess.Popen(
+                cluster.in_node(state, node.name, command), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            )
+        )
+    for process in running:
+        said, _ = process.communicate(timeout=300)
+        if process.returncode != 0:
+            raise RuntimeError(f"{archive} could not be loaded: {said}")
+
+
+def kafka_image(variable: str) -> str:
+    """The image that brokers run in: the host's own programs in the testbed, the caller's choice elsewhere."""
+    if cluster.external_kubeconfig() is None:
+        return HOST_IMAGE
+    image = os.environ.get(variable)
+    if not image:
+        raise RuntimeError(f"KUBECONFIG is set, so an image of the caller's is needed: set {variable}")
+    return image
