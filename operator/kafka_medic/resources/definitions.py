@@ -26,7 +26,6 @@ journal's; by this the operator can tell before it writes."""
 _SHORT_NAME = rule(
     "self.metadata.name.size() <= 63",
     "metadata.name may have at most 63 characters: it becomes a label's value",
-    field_path=".metadata.name",
 )
 _STATUS_STAYS = rule("!has(oldSelf.status) || has(self.status)", "status cannot be removed")
 

@@ -27,7 +27,6 @@ from .scalars import (
     LineText,
     LongText,
     ParameterName,
-    Scalar,
     StepName,
     Uri,
 )
@@ -144,10 +143,12 @@ class Step(Model):
 
     name: StepName = Field(description="The step's name, unique in the playbook.")
     action: Action = Field(description="What is done: one of a closed list, never code.")
-    with_: Annotated[dict[ParameterName, Scalar], Field(max_length=32)] = Field(
+    with_: Annotated[dict[ParameterName, IntOrString], Field(max_length=32)] = Field(
         alias="with",
         default_factory=dict,
-        description="Constants for the action; a playbook parameter of the same name is then not allowed.",
+        description=(
+            "Constants for the action, where the playbook has no parameter of that name; booleans as text."
+        ),
     )
     guards: Annotated[
         tuple[Guard, ...], Field(max_length=32, json_schema_extra={"x-kubernetes-list-type": "set"})
@@ -173,8 +174,8 @@ class PlaybookSpec(Model):
     model_config = ConfigDict(
         json_schema_extra=validations(
             rule(
-                "!has(self.parameters) || self.steps.all(s, !has(s.__with__)"
-                " || self.parameters.all(p, !(p.name in s.__with__)))",
+                "!has(self.parameters) || self.steps.all(s, !has(s.with)"
+                " || self.parameters.all(p, !(p.name in s.with)))",
                 "a step's with must not set what a parameter of the same name sets",
                 field_path=".steps",
             )

@@ -139,18 +139,14 @@ Timestamp = Annotated[
 """A moment with a zone; written as RFC 3339 in UTC."""
 
 
-def _within_bounds(value: int | str) -> None:
-    if isinstance(value, str) and len(value) > MAX_VALUE_LENGTH:
-        raise ValueError(f"is too long; write at most {MAX_VALUE_LENGTH} characters")
-    if isinstance(value, int) and abs(value) > MAX_INT64:
-        raise ValueError("does not fit into 64 bits; write a smaller number")
-
-
 def _int_or_text(value: object) -> int | str:
     # YAML reads `true` and `1.5` as types that Kubernetes' int-or-string refuses: say so, do not convert
     if isinstance(value, bool) or not isinstance(value, int | str):
         raise ValueError("is neither an integer nor a string; put booleans and fractions in quotes")
-    _within_bounds(value)
+    if isinstance(value, str) and len(value) > MAX_VALUE_LENGTH:
+        raise ValueError(f"is too long; write at most {MAX_VALUE_LENGTH} characters")
+    if isinstance(value, int) and abs(value) > MAX_INT64:
+        raise ValueError("does not fit into 64 bits; write a smaller number")
     return value
 
 
@@ -160,19 +156,4 @@ IntOrString = Annotated[
     PlainValidator(_int_or_text),
     WithJsonSchema({"x-kubernetes-int-or-string": True, "maxLength": MAX_VALUE_LENGTH}),
 ]
-"""`50000000` or `"50000000"`, `"true"`, `"5m"`: what a playbook parameter's value is written as."""
-
-
-def _scalar(value: object) -> bool | int | str:
-    if not isinstance(value, bool | int | str):
-        raise ValueError("is not a scalar; write a string, an integer, true or false")
-    _within_bounds(value)
-    return value
-
-
-Scalar = Annotated[
-    bool | int | str,
-    PlainValidator(_scalar),
-    WithJsonSchema({"x-kubernetes-preserve-unknown-fields": True}),
-]
-"""A constant of a step. The one place whose type the API server leaves to the playbook's loader."""
+"""`50000000` or `"50000000"`, `"true"`, `"5m"`: what an action's parameter is written as."""

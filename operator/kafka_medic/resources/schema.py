@@ -16,7 +16,6 @@ from typing import Any
 
 from .base import Model
 
-PRESERVE = "x-kubernetes-preserve-unknown-fields"
 INT_OR_STRING = "x-kubernetes-int-or-string"
 INT32_MAX = 2**31 - 1
 
@@ -131,14 +130,12 @@ class _Fold:
             return
         if schema.get("default") in (None, [], {}, ""):
             schema.pop("default", None)
-        if not optional and schema.get("type") == "object" and self._fills_itself(schema):
-            # so that the defaults inside are filled in even where the whole object was left out
-            schema["default"] = {}
-
-    @staticmethod
-    def _fills_itself(schema: Mapping[str, Any]) -> bool:
-        children = schema.get("properties", {}).values()
-        return not schema.get("required") and any("default" in child for child in children)
+        properties = schema.get("properties", {})
+        filled = {name: child["default"] for name, child in properties.items() if "default" in child}
+        if not optional and filled and not schema.get("required"):
+            # Where the whole object was left out, its defaults must be filled in all the same. Written out
+            # rather than {}: the API server evaluates the object's CEL rules on this very value.
+            schema["default"] = filled
 
 
 def _rank(key: str) -> tuple[int, str]:
@@ -160,7 +157,7 @@ def _check_bounds(schema: Mapping[str, Any], path: str) -> None:
                 raise SchemaError(f"{path}: an object that says nothing about its content")
         case "integer" | "boolean":
             pass
-        case None if schema.get(PRESERVE) is True or schema.get(INT_OR_STRING) is True:
+        case None if schema.get(INT_OR_STRING) is True:
             pass
         case other:
             raise SchemaError(f"{path}: type {other} is not used in these resources")

@@ -1,0 +1,53 @@
+{{- define "kafka-medic.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+
+{{/* Names of cluster-wide objects come from it too, with endings of up to 13 characters. */}}
+{{- define "kafka-medic.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 50 | trimSuffix "-" -}}
+{{- else if contains (include "kafka-medic.name" .) .Release.Name -}}
+{{- .Release.Name | trunc 50 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name (include "kafka-medic.name" .) | trunc 50 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "kafka-medic.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "kafka-medic.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "kafka-medic.labels" -}}
+{{ include "kafka-medic.selectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/part-of: kafka-medic
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end -}}
+
+{{- define "kafka-medic.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- default (include "kafka-medic.fullname" .) .Values.serviceAccount.name -}}
+{{- else -}}
+{{- required "serviceAccount.name is needed when serviceAccount.create is false" .Values.serviceAccount.name -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "kafka-medic.image" -}}
+{{- if .Values.image.digest -}}
+{{- printf "%s@%s" .Values.image.repository .Values.image.digest -}}
+{{- else -}}
+{{- printf "%s:%s" .Values.image.repository (default .Chart.AppVersion .Values.image.tag) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The operator's user name, and those of values.admission.operatorUsers, as a CEL list. */}}
+{{- define "kafka-medic.operators" -}}
+{{- $own := printf "system:serviceaccount:%s:%s" .Release.Namespace (include "kafka-medic.serviceAccountName" .) -}}
+{{- $quoted := list -}}
+{{- range prepend .Values.admission.operatorUsers $own -}}
+{{- $quoted = append $quoted (printf "'%s'" .) -}}
+{{- end -}}
+[{{ join ", " $quoted }}]
+{{- end -}}
