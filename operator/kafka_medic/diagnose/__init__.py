@@ -1,0 +1,1 @@
+"""What is wrong? Detectors: pure functions from Snapshots to Findings."""

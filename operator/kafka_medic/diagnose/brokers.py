@@ -1,0 +1,154 @@
+"""Findings about single brokers: down, zombie, silent, and on a node that is about to go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from kafka_medic.cluster.snapshot import Broker
+from kafka_medic.diagnose.columns import some
+from kafka_medic.diagnose.finding import Finding
+from kafka_medic.diagnose.scene import Scene, blind, broker_name
+from kafka_medic.resources.vocabulary import Severity
+
+DOWN_FOR = 30.0
+ZOMBIE_FOR = 30.0
+SILENT_FOR = 60.0
+STARTING_FOR = 300.0
+"""Seconds. A broker whose Pod is not Ready may be starting; a start is given five minutes before it is called
+down. A broker known to be recovering its log is given longer still, since killing it would only start that
+over."""
+RECOVERING_FOR = 1800.0
+
+
+def detect(scene: Scene) -> Iterator[Finding]:
+    """BrokerDown, BrokerZombie, BrokerSilent, NodeMaintenance."""
+    if not blind(scene):
+        for broker in scene.brokers:
+            if _zombie(broker):
+                yield _zombie_finding(scene, broker)
+            elif scene.down(broker.id):
+                yield _down_finding(scene, broker)
+        yield from _unlisted(scene)
+        yield from _silent(scene)
+    for broker in scene.brokers:
+        if broker.pod is not None and broker.pod.cordoned is True:
+            yield _maintenance_finding(scene, broker)
+
+
+def _zombie(broker: Broker) -> bool:
+    return broker.reachable is True and broker.registered is False
+
+
+def _grace(broker: Broker, usual: float) -> float:
+    if broker.recovering is True:
+        return RECOVERING_FOR
+    starting = broker.pod is not None and broker.pod.ready is False
+    return STARTING_FOR if starting else usual
+
+
+def _zombie_finding(scene: Scene, broker: Broker) -> Finding:
+    authority = scene.read_from("zookeeper", "quorum", "kafka")
+    return Finding(
+        id=f"BrokerZombie/{broker_name(broker.id)}",
+        type="BrokerZombie",
+        severity=Severity.CRITICAL,
+        message=f"broker {broker.id} answers its clients but is not registered with the cluster",
+        affected=(broker_name(broker.id),),
+        evidence=(
+            f"not among the registered brokers, {authority}",
+            f"answered a request of its own, {scene.read_from('views', 'kafka')}",
+            "clients that still know its address may write records that the cluster will never have",
+        ),
+        for_seconds=_grace(broker, ZOMBIE_FOR),
+    )
+
+
+def _down_finding(scene: Scene, broker: Broker) -> Finding:
+    evidence = []
+    if broker.registered is False:
+        evidence.append(f"not registered, {scene.read_from('zookeeper', 'quorum', 'kafka')}")
+    if broker.reachable is False:
+        said = "registered, yet does not answer" if broker.registered else "does not answer"
+        evidence.append(f"{said}, {scene.read_from('views', 'kafka')}")
+    if broker.pod is not None:
+        state = {True: "Ready", False: "not Ready", None: "in a state that is not known"}[broker.pod.ready]
+        evidence.append(f"Pod {broker.pod.name} is {state}, {scene.read_from('kubernetes')}")
+    if broker.recovering is True:
+        evidence.append("it is recovering its log; a restart would begin that again")
+    return Finding(
+        id=f"BrokerDown/{broker_name(broker.id)}",
+        type="BrokerDown",
+        severity=Severity.CRITICAL,
+        message=f"broker {broker.id} is down",
+        affected=(broker_name(broker.id),),
+        evidence=tuple(evidence),
+        for_seconds=_grace(broker, DOWN_FOR),
+    )
+
+
+def _unlisted(scene: Scene) -> Iterator[Finding]:
+    """Brokers that partitions name as replicas and that nobody else has heard of."""
+    if scene.snapshot.brokers is None or scene.partitions is None:
+        return
+    named = set(np.unique(scene.partitions.replicas.ids).tolist())
+    for broker_id in sorted(named - {b.id for b in scene.brokers}):
+        yield Finding(
+            id=f"BrokerDown/{broker_name(broker_id)}",
+            type="BrokerDown",
+            severity=Severity.CRITICAL,
+            message=f"broker {broker_id} holds replicas but is not part of the cluster",
+            affected=(broker_name(broker_id),),
+            evidence=(f"named as a replica and not among the brokers, {scene.read_from('kafka')}",),
+            for_seconds=DOWN_FOR,
+        )
+
+
+def _silent(scene: Scene) -> Iterator[Finding]:
+    """Leads partitions, yet no client sends it anything while most of its peers are sent something. A broker
+    that leads nothing, and a cluster where everybody is idle, are both silent for good reason."""
+    if scene.partitions is None:
+        return
+    leaders = scene.partitions.leader
+    leading = np.unique(leaders.values[leaders.known]).tolist()
+    rates = {
+        b.id: b.bytes_in_rate
+        for b in scene.brokers
+        if b.live and b.id in leading and b.bytes_in_rate is not None
+    }
+    busy = [b for b, rate in rates.items() if rate > 0]
+    for broker_id in sorted(b for b, rate in rates.items() if rate == 0):
+        peers = len(rates) - 1
+        if len(busy) * 2 <= peers:
+            continue
+        led = int(np.count_nonzero(leaders.known & (leaders.values == broker_id)))
+        yield Finding(
+            id=f"BrokerSilent/{broker_name(broker_id)}",
+            type="BrokerSilent",
+            severity=Severity.WARNING,
+            message=f"broker {broker_id} leads {led} partitions but no client sends it anything",
+            affected=(broker_name(broker_id),),
+            evidence=(
+                f"0 client bytes per second into broker {broker_id}, {scene.read_from('metrics', 'kafka')}",
+                "peers that are sent something: "
+                + some([f"broker {b} ({rates[b]:.0f} bytes/s)" for b in sorted(busy)]),
+            ),
+            for_seconds=SILENT_FOR,
+        )
+
+
+def _maintenance_finding(scene: Scene, broker: Broker) -> Finding:
+    pod = broker.pod
+    assert pod is not None
+    return Finding(
+        id=f"NodeMaintenance/{broker_name(broker.id)}",
+        type="NodeMaintenance",
+        severity=Severity.WARNING,
+        message=f"the node of broker {broker.id} is cordoned; expect the broker to go",
+        affected=(broker_name(broker.id),),
+        evidence=(
+            f"node {pod.node or '(name not known)'} of Pod {pod.name} is cordoned, "
+            + scene.read_from("kubernetes"),
+        ),
+    )

@@ -1,0 +1,78 @@
+"""Every detector over one snapshot, and how long each finding has lasted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+
+from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
+from kafka_medic.diagnose import (
+    authority,
+    brokers,
+    leaders,
+    moves,
+    offsets,
+    partitions,
+    reach,
+    replication,
+    views,
+)
+from kafka_medic.diagnose.expectations import Expectations
+from kafka_medic.diagnose.finding import Finding
+from kafka_medic.diagnose.scene import Scene
+from kafka_medic.resources.vocabulary import Severity
+
+DETECTORS: tuple[Callable[[Scene], Iterator[Finding]], ...] = (
+    reach.detect,
+    views.detect,
+    brokers.detect,
+    authority.detect,
+    partitions.detect,
+    replication.detect,
+    leaders.detect,
+    offsets.detect,
+    moves.detect,
+)
+
+_ORDER = {Severity.CRITICAL: 0, Severity.WARNING: 1, Severity.INFO: 2}
+
+
+def diagnose(
+    snapshot: Snapshot,
+    *,
+    previous: Snapshot | None = None,
+    expectations: Expectations | None = None,
+    remembered: Mapping[str, datetime] | None = None,
+    ours: frozenset[TopicPartition] = frozenset(),
+) -> tuple[Finding, ...]:
+    """What is wrong, worst first. A finding's `since` is the time remembered for its id; else, when it was
+    there in `previous` already, that snapshot's time; else this snapshot's. `remembered` wins, since it
+    reaches further back.
+
+    `ours` are the partitions that a run of this project is reassigning: they are nobody else's reassignment.
+    """
+    if previous is not None and previous.taken_at >= snapshot.taken_at:
+        previous = None  # a clock that went back, or the same snapshot twice: nothing lasted in between
+    scene = Scene(snapshot, expectations or Expectations(), previous, ours)
+    found = {f.id: f for detector in DETECTORS for f in detector(scene)}
+    since = _since(scene, found, remembered or {})
+    aged = (f.seen(since=since[f.id], now=snapshot.taken_at) for f in found.values())
+    return tuple(sorted(aged, key=lambda f: (_ORDER[f.severity], f.type, f.id)))
+
+
+def _since(
+    scene: Scene, found: Mapping[str, Finding], remembered: Mapping[str, datetime]
+) -> dict[str, datetime]:
+    now, previous = scene.snapshot.taken_at, scene.previous
+    earlier: dict[str, datetime] = {}
+    restarted: frozenset[str] = frozenset()
+    ageing = any(f.for_seconds > 0 or f.id not in remembered for f in found.values())
+    if previous is not None and ageing:
+        before = Scene(previous, scene.expectations, None, scene.ours)
+        earlier = {f.id: previous.taken_at for detector in DETECTORS for f in detector(before)}
+        if any(id_.startswith("ViewDiverged/") for id_ in found):
+            restarted = views.only_propagating(scene, before)
+    times = {**earlier, **{k: v for k, v in remembered.items() if k in found}}
+    # A remembered time in the future comes from a clock that jumped; nothing can have lasted less than no
+    # time.
+    return {id_: now if id_ in restarted else min(times.get(id_, now), now) for id_ in found}

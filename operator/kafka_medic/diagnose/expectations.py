@@ -1,0 +1,63 @@
+"""What a healthy cluster is expected to look like, as the detectors use it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from kafka_medic.resources.kafkacluster import Expectations as ExpectationsSpec
+
+
+@dataclass(frozen=True, slots=True)
+class TopicException:
+    """What differs for topics whose whole name matches `pattern`, a regular expression."""
+
+    pattern: re.Pattern[str]
+    replication_factor: int | None = None
+    min_in_sync_replicas: int | None = None
+    exempt: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Expectations:
+    """The defaults are those of KafkaCluster's `spec.expectations`; the first exception that matches
+    counts."""
+
+    replication_factor: int = 3
+    min_in_sync_replicas: int = 2
+    rack_aware: bool = True
+    exceptions: tuple[TopicException, ...] = ()
+
+    @classmethod
+    def from_spec(cls, spec: ExpectationsSpec) -> Expectations:
+        """From the resource, whose own validation has made sure that the patterns compile."""
+        return cls(
+            replication_factor=spec.replication_factor,
+            min_in_sync_replicas=spec.min_in_sync_replicas,
+            rack_aware=spec.rack_aware,
+            exceptions=tuple(
+                TopicException(
+                    pattern=re.compile(topic.pattern),
+                    replication_factor=topic.replication_factor,
+                    min_in_sync_replicas=topic.min_in_sync_replicas,
+                    exempt=topic.exempt,
+                )
+                for topic in spec.topics
+            ),
+        )
+
+    def factor_of(self, topic: str) -> int | None:
+        """Replicas that each of the topic's partitions should have; None when nothing is expected of it."""
+        exception = self._exception(topic)
+        if exception is None:
+            return self.replication_factor
+        if exception.exempt:
+            return None
+        return exception.replication_factor or self.replication_factor
+
+    def exempt(self, topic: str) -> bool:
+        exception = self._exception(topic)
+        return exception is not None and exception.exempt
+
+    def _exception(self, topic: str) -> TopicException | None:
+        return next((e for e in self.exceptions if e.pattern.fullmatch(topic)), None)

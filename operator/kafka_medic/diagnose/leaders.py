@@ -1,0 +1,60 @@
+"""Leadership that did not come home."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from kafka_medic.diagnose.columns import is_any, some
+from kafka_medic.diagnose.finding import Finding
+from kafka_medic.diagnose.scene import Scene, blind, broker_name
+from kafka_medic.resources.vocabulary import Severity
+
+TOLERATED = 0.10
+"""Share of a broker's preferred leaderships that may be elsewhere: `leader.imbalance.per.broker.percentage`,
+10 %."""
+IMBALANCED_FOR = 60.0
+
+
+def detect(scene: Scene) -> Iterator[Finding]:
+    """LeadersImbalanced: brokers that lead far fewer of the partitions they are preferred for than they
+    could.
+
+    Counted are only partitions that an election could cure now: the preferred replica's broker lives, is in
+    the ISR of *all* its partitions (else it is catching up, and leadership would be taken from it again), its
+    node is not about to go, and no reassignment is moving the partition.
+    """
+    p = scene.partitions
+    if p is None or not scene.live or blind(scene):
+        return
+    lagging = np.unique(p.replicas.ids[~p.replicas.within(p.isr) & ~p.replicas.within(p.adding)])
+    leaving = {
+        b.id for b in scene.brokers if b.recovering is True or (b.pod is not None and b.pod.cordoned is True)
+    }
+    able = scene.live - set(lagging.tolist()) - leaving
+    preferred = p.replicas.first()
+    led = p.leader.known & (p.leader.values >= 0)
+    counted = p.replicas.known & p.isr.known & led & ~p.moving & is_any(preferred, able)
+    away = counted & (p.leader.values != preferred)
+    if not away.any():
+        return
+    brokers = sorted(able)
+    total = {b: int(np.count_nonzero(counted & (preferred == b))) for b in brokers}
+    gone = {b: int(np.count_nonzero(away & (preferred == b))) for b in brokers}
+    off = [b for b in brokers if gone[b] and gone[b] > TOLERATED * total[b]]
+    if not off:
+        return
+    told = [
+        f"broker {b} leads {total[b] - gone[b]} of the {total[b]} partitions it is preferred for" for b in off
+    ]
+    examples = p.names(np.flatnonzero(away & is_any(preferred, off))[:10])
+    yield Finding(
+        id="LeadersImbalanced",
+        type="LeadersImbalanced",
+        severity=Severity.WARNING,
+        message=f"{sum(gone[b] for b in off)} partitions are not led by their preferred replica",
+        affected=tuple(broker_name(b) for b in off),
+        evidence=(some(told), f"for example {some(examples)}", scene.read_from("kafka", "views")),
+        for_seconds=IMBALANCED_FOR,
+    )

@@ -1,0 +1,90 @@
+"""Reassignments that are not ours, and throttles that outlived theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafka_medic.diagnose.columns import Mask, Partitions, some
+from kafka_medic.diagnose.finding import Finding
+from kafka_medic.diagnose.scene import Scene
+from kafka_medic.resources.vocabulary import Severity
+
+THROTTLES = (
+    "leader.replication.throttled.rate",
+    "follower.replication.throttled.rate",
+    "leader.replication.throttled.replicas",
+    "follower.replication.throttled.replicas",
+)
+"""KIP-73: the rates are set on brokers, the replicas on topics."""
+LEFTOVER_FOR = 60.0
+"""Seconds: a throttle is set before its reassignment begins and removed after it ends."""
+
+
+def detect(scene: Scene) -> Iterator[Finding]:
+    """ForeignReassignment, LeftoverThrottle."""
+    p = scene.partitions
+    if p is None:
+        return
+    moving = p.moving
+    if moving.any():
+        yield from _foreign(scene, p, moving)
+    elif bool(np.all(p.adding.known & p.removing.known)) and not scene.unknown("reassignments"):
+        yield from _leftover(scene)
+
+
+def _foreign(scene: Scene, p: Partitions, moving: Mask) -> Iterator[Finding]:
+    rows = [r for r in np.flatnonzero(moving).tolist() if p.name(r) not in scene.ours]
+    if not rows:
+        return
+    chosen = np.array(rows, dtype=np.int64)
+    told = [f"{p.name(r)} +{_ids(p, r, added=True)} -{_ids(p, r, added=False)}" for r in rows[:10]]
+    more = f" and {len(rows) - 10} more" if len(rows) > 10 else ""
+    yield Finding(
+        id="ForeignReassignment",
+        type="ForeignReassignment",
+        severity=Severity.INFO,
+        message=f"somebody else is moving {len(rows)} partitions; nothing is moved or restarted meanwhile",
+        affected=p.names(chosen),
+        evidence=(", ".join(told) + more, scene.read_from("reassignments", "kafka")),
+    )
+
+
+def _ids(p: Partitions, row: int, *, added: bool) -> list[int]:
+    column = p.adding if added else p.removing
+    return [int(b) for b in column.ids[column.rows == row]]
+
+
+def _leftover(scene: Scene) -> Iterator[Finding]:
+    configs = scene.snapshot.configs
+    if configs is None:
+        return
+    named = configs.filter(pc.is_in(configs["name"], value_set=pa.array(THROTTLES, pa.string())))
+    # Static and default values are the owner's standing choice; only what was set at run time can be left
+    # over.
+    found = [row for row in named.to_pylist() if row["value"] and row["dynamic"] is True]
+    if not found:
+        return
+    holders = sorted({f"{r['resourceType'].lower()} {r['resource']}" for r in found})
+    told = [f"{r['resourceType'].lower()} {r['resource']}: {r['name']}={_shown(r['value'])}" for r in found]
+    yield Finding(
+        id="LeftoverThrottle",
+        type="LeftoverThrottle",
+        severity=Severity.WARNING,
+        message="replication throttles are set though no reassignment is in flight; they slow every catch-up",
+        affected=tuple(holders),
+        evidence=(
+            some(told),
+            f"no reassignment in flight, {scene.read_from('reassignments', 'kafka')}",
+            f"settings {scene.read_from('configs', 'kafka')}",
+        ),
+        for_seconds=LEFTOVER_FOR,
+    )
+
+
+def _shown(value: str) -> str:
+    """A throttled-replicas list can be as long as the topic is wide."""
+    return value if len(value) <= 60 else value[:57] + "..."

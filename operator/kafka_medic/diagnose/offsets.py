@@ -1,0 +1,50 @@
+"""Groups whose committed offset the log does not have."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+import numpy as np
+
+from kafka_medic.diagnose.columns import numbers, some, strings
+from kafka_medic.diagnose.finding import Finding
+from kafka_medic.diagnose.scene import Scene
+from kafka_medic.resources.vocabulary import Severity
+
+
+def detect(scene: Scene) -> Iterator[Finding]:
+    """OffsetBeyondLogEnd, one for each group. Observers read committed offsets first and log ends after, so a
+    difference is never a race; the lag is never clamped to 0, which would hide just this."""
+    p, groups = scene.partitions, scene.snapshot.groups
+    if p is None or groups is None or not len(p):
+        return
+    row_of = p.rows_of(groups["topic"], numbers(groups["partition"]).values)
+    committed = numbers(groups["committed"])
+    comparable = (row_of >= 0) & committed.known & p.log_end.known[row_of]
+    beyond = comparable & (committed.values > p.log_end.values[row_of])
+    if not beyond.any():
+        return
+    names, states = strings(groups["group"]), groups["state"].to_pylist()
+    by_group: dict[str, list[int]] = defaultdict(list)
+    for i in np.flatnonzero(beyond).tolist():
+        by_group[names[i]].append(i)
+    for group, entries in sorted(by_group.items()):
+        rows = [int(row_of[i]) for i in entries]
+        told = [
+            f"{p.name(r)} committed {committed.values[i]}, log end {p.log_end.values[r]}"
+            for i, r in zip(entries, rows, strict=True)
+        ]
+        state = states[entries[0]]
+        yield Finding(
+            id=f"OffsetBeyondLogEnd/{group}",
+            type="OffsetBeyondLogEnd",
+            severity=Severity.CRITICAL,
+            message=f"group {group} has committed offsets beyond the log end of {len(entries)} partitions",
+            affected=(group, *(str(p.name(r)) for r in rows)),
+            evidence=(
+                some(told),
+                f"the group is {state or 'in an unknown state'}, {scene.read_from('groups', 'kafka')}",
+                f"log ends {scene.read_from('log-ends', 'kafka')}",
+            ),
+        )

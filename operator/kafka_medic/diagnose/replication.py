@@ -1,0 +1,165 @@
+"""Too few replicas, or all of them in one place: topics, internal topics, and the brokers' defaults."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafka_medic.cluster.snapshot import INTERNAL_TOPICS
+from kafka_medic.diagnose.columns import Ints, Partitions, some
+from kafka_medic.diagnose.finding import Finding
+from kafka_medic.diagnose.scene import Scene
+from kafka_medic.resources.vocabulary import Severity
+
+PLAYBOOK = "raise-replication-factor"
+DEFAULTS = (
+    "default.replication.factor",
+    "offsets.topic.replication.factor",
+    "transaction.state.log.replication.factor",
+)
+"""Broker settings that new topics, `__consumer_offsets` and `__transaction_state` are created with. All three
+are read-only at run time (https://kafka.apache.org/documentation/#brokerconfigs, "Update Mode")."""
+
+
+def detect(scene: Scene) -> Iterator[Finding]:
+    """ReplicationFactorLow in its three scopes, RackSpreadLow."""
+    p = scene.partitions
+    if p is not None:
+        # A replica that is being added does not count yet: until it is in, the partition is as exposed as
+        # before.
+        placed = p.replicas.per_row(~p.replicas.within(p.adding))
+        low = _low_topics(scene, p, placed)
+        internal = [t for t in low if t in INTERNAL_TOPICS]
+        if ordinary := [t for t in low if t not in INTERNAL_TOPICS]:
+            yield _low_finding(scene, "topics", "topics", ordinary, low)
+        if internal:
+            yield _low_finding(scene, "internal-topics", "internal topics", internal, low)
+        if scene.expectations.rack_aware:
+            yield from _rack_spread(scene, p)
+    yield from _broker_defaults(scene)
+
+
+def _low_topics(scene: Scene, p: Partitions, placed: Ints) -> dict[str, tuple[int, int, int, int]]:
+    """Topic -> (lowest factor, wanted factor, partitions below it, partitions), of topics below what is
+    wanted."""
+    known = p.replicas.known
+    topic, factor = p.topic[known], placed[known]
+    lowest = np.full(len(p.topics), np.iinfo(np.int64).max, dtype=np.int64)
+    np.minimum.at(lowest, topic, factor)
+    wanted = np.full(len(p.topics), -1, dtype=np.int64)
+    for code in range(len(p.topics)):
+        wanted[code] = scene.expectations.factor_of(p.topics[code]) or -1
+    below = np.bincount(topic[factor < wanted[topic]], minlength=len(p.topics))
+    total = np.bincount(topic, minlength=len(p.topics))
+    rows = [
+        (p.topics[c], (int(lowest[c]), int(wanted[c]), int(below[c]), int(total[c])))
+        for c in np.flatnonzero(below)
+    ]
+    return dict(sorted(rows))
+
+
+def _low_finding(
+    scene: Scene, scope: str, what: str, topics: Sequence[str], low: dict[str, tuple[int, int, int, int]]
+) -> Finding:
+    lowest = min(low[t][0] for t in topics)
+    wanted = max(low[t][1] for t in topics)
+    examples = [
+        f"{t} has factor {low[t][0]} (wanted {low[t][1]}) in {low[t][2]} of {low[t][3]} partitions"
+        for t in topics
+    ]
+    evidence = [some(examples), scene.read_from("kafka", "views")]
+    if scene.live is None:
+        evidence.append("how many brokers live is not known, so neither is whether this can be cured now")
+    elif len(scene.live) < wanted:
+        evidence.append(
+            f"cannot be cured now: factor {wanted} needs {wanted} live brokers and {len(scene.live)} live; "
+            "bring brokers back or add some, or expect less of these topics"
+        )
+    return Finding(
+        id=f"ReplicationFactorLow/{scope}",
+        type="ReplicationFactorLow",
+        severity=Severity.CRITICAL if lowest <= 1 else Severity.WARNING,
+        message=f"{len(topics)} {what} with fewer replicas than expected, down to {lowest}",
+        affected=tuple(topics),
+        evidence=tuple(evidence),
+        playbook=PLAYBOOK,
+    )
+
+
+def _broker_defaults(scene: Scene) -> Iterator[Finding]:
+    configs = scene.snapshot.configs
+    if configs is None:
+        return
+    wanted = scene.expectations.replication_factor
+    mask = pc.and_(
+        pc.equal(configs["resourceType"], pa.scalar("BROKER")),
+        pc.is_in(configs["name"], value_set=pa.array(DEFAULTS, pa.string())),
+    )
+    low: dict[tuple[str, int], list[str]] = defaultdict(list)
+    for row in configs.filter(mask).to_pylist():
+        value = _whole(row["value"])
+        if value is not None and value < wanted:
+            low[row["name"], value].append(row["resource"])
+    if not low:
+        return
+    settings = tuple(name for name in DEFAULTS if any(name == low_name for low_name, _ in low))
+    evidence = [
+        f"{name}={value} on broker {', '.join(sorted(brokers, key=_numerically))}: set {wanted} in their "
+        "configuration file and restart them one at a time (Kafka does not change it at run time)"
+        for (name, value), brokers in sorted(low.items())
+    ]
+    yield Finding(
+        id="ReplicationFactorLow/broker-defaults",
+        type="ReplicationFactorLow",
+        severity=Severity.WARNING,
+        message=f"the brokers' defaults create topics with fewer than {wanted} replicas",
+        affected=settings,
+        evidence=(*evidence, scene.read_from("configs", "kafka")),
+        playbook=None,  # no shipped playbook changes a broker's configuration file
+    )
+
+
+def _rack_spread(scene: Scene, p: Partitions) -> Iterator[Finding]:
+    """Partitions whose replicas share a rack although there are racks enough. Only where the rack of every
+    replica's broker is known: a broker without a rack is not a rack of its own."""
+    racks = sorted({b.rack for b in scene.brokers if b.rack is not None})
+    if len(racks) < 2 or not len(p.replicas.rows):
+        return
+    placed = sorted((b.id, racks.index(b.rack)) for b in scene.brokers if b.rack is not None)
+    ids = np.array([broker for broker, _ in placed], dtype=np.int64)
+    at = np.minimum(np.searchsorted(ids, p.replicas.ids), len(ids) - 1)
+    rack = np.where(ids[at] == p.replicas.ids, np.array([code for _, code in placed])[at], -1)
+    lacking = p.replicas.per_row(rack < 0)
+    pairs = np.sort((p.replicas.rows << 32) | (rack & 0xFFFFFFFF))
+    distinct = np.bincount(pairs[np.r_[True, pairs[1:] != pairs[:-1]]] >> 32, minlength=len(p))
+    possible = np.minimum(p.replicas.counts, len(racks))
+    tight = p.replicas.known & (lacking == 0) & (distinct < possible) & ~p.moving
+    topics = tuple(t for t in p.topic_names(tight) if not scene.expectations.exempt(t))
+    if not topics:
+        return
+    chosen = np.flatnonzero(tight)[:10]
+    examples = [f"{p.name(int(r))} on {distinct[r]} of {possible[r]} racks" for r in chosen]
+    yield Finding(
+        id="RackSpreadLow",
+        type="RackSpreadLow",
+        severity=Severity.WARNING,
+        message=f"{len(topics)} topics with partitions on fewer racks than possible",
+        affected=topics,
+        evidence=(some(examples), f"racks: {some(racks)}", scene.read_from("kafka", "views")),
+        for_seconds=60.0,
+    )
+
+
+def _whole(text: str | None) -> int | None:
+    try:
+        return None if text is None else int(text)
+    except ValueError:
+        return None
+
+
+def _numerically(resource: str) -> tuple[int, str]:
+    return (int(resource) if resource.isdigit() else -1, resource)

@@ -1,0 +1,69 @@
+"""What every detector looks at: the snapshot, the one before it, and what is expected, with the columns read
+once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kafka_medic.cluster.document import timestamp
+from kafka_medic.cluster.snapshot import NO_LEADER, Broker, Snapshot, TopicPartition
+from kafka_medic.diagnose.columns import Partitions, read_partitions
+from kafka_medic.diagnose.expectations import Expectations
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scene:
+    """One look at a cluster. `ours` are the partitions that this project's own runs are moving at the
+    moment."""
+
+    snapshot: Snapshot
+    expectations: Expectations
+    previous: Snapshot | None = None
+    ours: frozenset[TopicPartition] = frozenset()
+    partitions: Partitions | None = field(init=False)
+    brokers: tuple[Broker, ...] = field(init=False)
+    """Empty when the brokers are not known: ask `live` first where that matters."""
+    live: frozenset[int] | None = field(init=False)
+    """Registered and answering, both known to be so; None when the brokers are not known."""
+
+    def __post_init__(self) -> None:
+        table, brokers = self.snapshot.partitions, self.snapshot.brokers
+        object.__setattr__(self, "partitions", None if table is None else read_partitions(table))
+        object.__setattr__(self, "brokers", brokers or ())
+        object.__setattr__(
+            self, "live", None if brokers is None else frozenset(b.id for b in brokers if b.live)
+        )
+
+    def down(self, broker_id: int) -> bool:
+        """Known to be gone: not registered, not answering, or not among the brokers at all."""
+        if self.snapshot.brokers is None or broker_id == NO_LEADER:
+            return False
+        broker = self.snapshot.broker(broker_id)
+        return broker is None or broker.registered is False or broker.reachable is False
+
+    def unknown(self, source: str) -> bool:
+        """The snapshot says of this source that it did not answer."""
+        found = self.snapshot.source(source)
+        return found is not None and not found.known
+
+    def read_from(self, *names: str) -> str:
+        """Who said it and when, for the evidence: the first of these sources that the snapshot speaks of."""
+        for name in names:
+            source = self.snapshot.source(name)
+            if source is not None and source.observed_at is not None:
+                return f"read from {name} at {timestamp(source.observed_at)}"
+        return f"in the snapshot of {timestamp(self.snapshot.taken_at)}"
+
+
+def blind(scene: Scene) -> bool:
+    """No broker answers: what is said of single brokers then tells nothing about them."""
+    if scene.unknown("kafka"):
+        return True
+    if scene.snapshot.brokers is None:
+        return scene.snapshot.partitions is None
+    return bool(scene.brokers) and all(b.reachable is False for b in scene.brokers)
+
+
+def broker_name(broker_id: int) -> str:
+    """How a broker is named in `affected`."""
+    return f"broker-{broker_id}"

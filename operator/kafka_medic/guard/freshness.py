@@ -1,0 +1,68 @@
+"""Is what the guards judge by still true? Every answer rests on this one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+from kafka_medic.cluster.snapshot import Mode, Snapshot, Source
+from kafka_medic.guard.verdict import Reason, Verdict
+from kafka_medic.resources.vocabulary import Guard
+
+MAX_AGE = 30.0
+"""Seconds that an observation may be old: two probes at the default interval of 15 s."""
+
+SOURCES_FRESH = Guard.SOURCES_FRESH.value
+
+OWN_NAMES = frozenset({"views", "reassignments", "log-dirs", "log-ends"})
+"""A document that names any of these has one source for each reading, as this project's observers write it;
+then a reading without its source was not made. The document's format does not fix the names, though: one from
+another writer may have fewer and coarser sources, and then those that it has stand for all that is not null
+in it."""
+
+
+def metadata_sources(snapshot: Snapshot) -> tuple[str, ...]:
+    """Where the health of whoever keeps the metadata is read from."""
+    return ("zookeeper", "ensemble") if snapshot.cluster.mode is Mode.ZOOKEEPER else ("quorum",)
+
+
+def sources_fresh(
+    snapshot: Snapshot, now: datetime, needed: Sequence[str], *, every: bool = False, max_age: float = MAX_AGE
+) -> tuple[Reason, ...]:
+    """The `needed` sources answered, no longer than `max_age` seconds before (or, a probe takes its time,
+    after) `now`. With `every`, so did all that the snapshot names. One reason for each source that did
+    not."""
+    problems = tuple(_problems(snapshot, now, needed, every, max_age))
+    if problems:
+        return tuple(Reason(SOURCES_FRESH, Verdict.UNKNOWN, p, retry_after=max_age / 2) for p in problems)
+    return (Reason(SOURCES_FRESH, Verdict.ALLOW, f"every source answered within {max_age:g} s"),)
+
+
+def _problems(
+    snapshot: Snapshot, now: datetime, needed: Sequence[str], every: bool, max_age: float
+) -> Iterator[str]:
+    if not snapshot.sources:
+        yield "the snapshot names no source, so nothing tells how old it is"
+        return
+    names = {s.name for s in snapshot.sources}
+    foreign = not names & OWN_NAMES
+    for source in snapshot.sources:
+        if (every or foreign or source.name in needed) and (problem := _problem(source, now, max_age)):
+            yield problem
+    if not foreign:
+        yield from (
+            f"the snapshot has no source {name}: it was not read" for name in needed if name not in names
+        )
+
+
+def _problem(source: Source, now: datetime, max_age: float) -> str | None:
+    if not source.known:
+        return f"{source.name} did not answer: {source.error or 'no reason given'}"
+    if source.observed_at is None:
+        return f"{source.name} does not say when it was read"
+    age = (now - source.observed_at).total_seconds()
+    if age > max_age:
+        return f"{source.name} was read {age:.0f} s ago; at most {max_age:g} s is fresh"
+    if age < -max_age:
+        return f"{source.name} claims to be read {-age:.0f} s from now: a clock is wrong"
+    return None

@@ -1,0 +1,150 @@
+"""The brokers themselves: the target may be touched, nobody else is disturbed, and their Pods and nodes are
+well."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kafka_medic.cluster.snapshot import Broker, PartitionRow, Snapshot
+from kafka_medic.guard.context import RestartQuestion
+from kafka_medic.guard.evaluate import some
+from kafka_medic.guard.rows import known_ids, target_of
+from kafka_medic.guard.verdict import Reason, Verdict
+
+TARGET_MAY_BE_TOUCHED = "TargetMayBeTouched"
+NO_OTHER_BROKER_DISTURBED = "NoOtherBrokerDisturbed"
+PODS_READY_NODE_SCHEDULABLE = "PodsReadyNodeSchedulable"
+
+
+def target_may_be_touched(snapshot: Snapshot, question: RestartQuestion) -> Reason:
+    """The target is a broker of this cluster and not recovering its log: a kill would start that over."""
+    guard, broker_id = TARGET_MAY_BE_TOUCHED, question.broker
+    if snapshot.brokers is None:
+        return Reason(guard, Verdict.UNKNOWN, "the brokers are not known")
+    broker = snapshot.broker(broker_id)
+    if broker is None:
+        ids = some(sorted(b.id for b in snapshot.brokers))
+        return Reason(guard, Verdict.DENY, f"there is no broker {broker_id}; the brokers are {ids}")
+    if sum(b.id == broker_id for b in snapshot.brokers) > 1:
+        return Reason(guard, Verdict.UNKNOWN, f"the snapshot lists broker {broker_id} more than once")
+    if broker.recovering:
+        message = f"broker {broker_id} is recovering its log; a restart would begin that again"
+        return Reason(guard, Verdict.WAIT, message, retry_after=30)
+    if broker.recovering is None:
+        # A broker answers requests only once its log is recovered. One that answers and is not registered (a
+        # zombie)
+        # has nobody else who could tell, and its restart is the cure.
+        if broker.reachable is True and broker.registered is False:
+            return Reason(guard, Verdict.ALLOW, f"broker {broker_id} answers, so its log is recovered")
+        return Reason(
+            guard, Verdict.UNKNOWN, f"whether broker {broker_id} is recovering its log is not known"
+        )
+    return Reason(guard, Verdict.ALLOW, f"broker {broker_id} is not recovering its log")
+
+
+def no_other_broker_disturbed(snapshot: Snapshot, question: RestartQuestion) -> tuple[Reason, ...]:
+    """No other broker is down, recovering, or out of any ISR."""
+    guard = NO_OTHER_BROKER_DISTURBED
+    if snapshot.brokers is None or question.rows is None:
+        what = "brokers" if snapshot.brokers is None else "partitions"
+        return (Reason(guard, Verdict.UNKNOWN, f"the {what} are not known"),)
+    others = [b for b in snapshot.brokers if b.id != question.broker]
+    reasons = [
+        *_states(others),
+        *_out_of_isr(question.rows, question.broker, {b.id for b in snapshot.brokers}),
+    ]
+    return tuple(reasons) or (Reason(guard, Verdict.ALLOW, "every other broker is up and in every ISR"),)
+
+
+def _states(others: list[Broker]) -> Iterator[Reason]:
+    guard = NO_OTHER_BROKER_DISTURBED
+    down = [b.id for b in others if b.registered is False or b.reachable is False]
+    recovering = [b.id for b in others if b.recovering is True]
+    if down:
+        yield Reason(guard, Verdict.DENY, f"down already: broker {some(down)}; one at a time is the limit")
+    if recovering:
+        yield Reason(guard, Verdict.WAIT, f"recovering its log: broker {some(recovering)}", retry_after=30)
+    unknown = [b.id for b in others if b.id not in down and None in (b.registered, b.reachable, b.recovering)]
+    if unknown:
+        message = f"whether it is registered, answering and recovered is not known: broker {some(unknown)}"
+        yield Reason(guard, Verdict.UNKNOWN, message)
+
+
+def _out_of_isr(rows: tuple[PartitionRow, ...], target: int, brokers: set[int]) -> Iterator[Reason]:
+    guard = NO_OTHER_BROKER_DISTURBED
+    behind: dict[int, int] = {}
+    unlisted: set[int] = set()
+    unknown = []
+    for row in rows:
+        replicas, isr = target_of(row), known_ids(row.isr)
+        if replicas is None or isr is None:
+            unknown.append(row.tp)
+            continue
+        for broker in replicas - isr - {target}:
+            behind[broker] = behind.get(broker, 0) + 1
+        unlisted |= (replicas | isr) - brokers - {target}
+    if unlisted:
+        message = f"named as a replica but not part of the cluster: broker {some(sorted(unlisted))}"
+        yield Reason(guard, Verdict.DENY, message)
+    if behind:
+        told = [f"broker {b} ({n} partitions)" for b, n in sorted(behind.items())]
+        yield Reason(guard, Verdict.WAIT, f"out of the ISR: {some(told)}", retry_after=15)
+    if unknown:
+        yield Reason(guard, Verdict.UNKNOWN, f"replicas or ISR not known: {some(unknown)}")
+
+
+def pods_ready_node_schedulable(snapshot: Snapshot, question: RestartQuestion) -> tuple[Reason, ...]:
+    """The other brokers' Pods are Ready, no node under any of them is cordoned (a drain would take a second
+    broker), and neither is the target's (its Pod could not come back)."""
+    guard = PODS_READY_NODE_SCHEDULABLE
+    if snapshot.brokers is None:
+        return (Reason(guard, Verdict.UNKNOWN, "the brokers are not known"),)
+    with_pods = [b.id for b in snapshot.brokers if b.pod is not None]
+    if question.context.outside_kubernetes:
+        if with_pods or snapshot.source("kubernetes") is not None:
+            message = "the brokers are said to run outside Kubernetes, but the snapshot has been told of Pods"
+            return (Reason(guard, Verdict.DENY, message),)
+        return (
+            Reason(
+                guard, Verdict.ALLOW, "the brokers are said to run outside Kubernetes: no Pods to look at"
+            ),
+        )
+    if not with_pods:
+        message = (
+            "no broker's Pod is known; if the brokers do not run in Kubernetes, say so (--outside-kubernetes)"
+        )
+        return (Reason(guard, Verdict.UNKNOWN, message),)
+    reasons = [r for b in snapshot.brokers for r in _pod(b, question)]
+    return tuple(reasons) or (Reason(guard, Verdict.ALLOW, "every other Pod is Ready, no node is cordoned"),)
+
+
+def _pod(broker: Broker, question: RestartQuestion) -> Iterator[Reason]:
+    guard, pod = PODS_READY_NODE_SCHEDULABLE, broker.pod
+    if pod is None:
+        yield Reason(guard, Verdict.UNKNOWN, f"the Pod of broker {broker.id} is not known")
+        return
+    if broker.id == question.broker:
+        if pod.uid is None:
+            message = f"the uid of Pod {pod.name} is not known, so another Pod could be deleted in its place"
+            yield Reason(guard, Verdict.UNKNOWN, message)
+    elif pod.ready is None:
+        yield Reason(
+            guard, Verdict.UNKNOWN, f"whether Pod {pod.name} of broker {broker.id} is Ready is not known"
+        )
+    elif not pod.ready:
+        message = f"Pod {pod.name} of broker {broker.id} is not Ready"
+        yield Reason(guard, Verdict.WAIT, message, retry_after=15)
+    if question.context.cordon_is_cause and broker.id == question.broker:
+        return
+    node = pod.node or "(name not known)"
+    if pod.cordoned is None:
+        message = f"whether the node {node} of broker {broker.id} is cordoned is not known"
+        yield Reason(guard, Verdict.UNKNOWN, message)
+    elif pod.cordoned and broker.id == question.broker:
+        message = f"the node {node} of broker {broker.id} is cordoned: its Pod could not come back there"
+        yield Reason(guard, Verdict.DENY, message)
+    elif pod.cordoned:
+        message = (
+            f"the node {node} of broker {broker.id} is cordoned: a drain may take that broker at any time"
+        )
+        yield Reason(guard, Verdict.WAIT, message, retry_after=60)

@@ -1,0 +1,94 @@
+"""Whoever keeps the metadata: enough of them left, and the active controller restarted last."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kafka_medic.cluster.snapshot import Mode, Quorum, Snapshot
+from kafka_medic.guard.context import RestartQuestion
+from kafka_medic.guard.evaluate import some
+from kafka_medic.guard.verdict import Reason, Verdict
+
+QUORUM_KEEPS_MAJORITY = "QuorumKeepsMajority"
+CONTROLLER_LAST = "ControllerLast"
+
+
+def quorum_keeps_majority(snapshot: Snapshot, question: RestartQuestion) -> tuple[Reason, ...]:
+    """KRaft: a leader is known and the caught-up voters without this broker are a majority of all voters.
+    ZooKeeper: a majority of the ensemble serves; restarting a broker takes none of it away."""
+    guard, quorum = QUORUM_KEEPS_MAJORITY, snapshot.quorum
+    if snapshot.cluster.mode is None:
+        return (
+            Reason(guard, Verdict.UNKNOWN, "whether this is a KRaft or a ZooKeeper cluster is not known"),
+        )
+    if quorum is None or not quorum.voters:
+        kind = "ensemble" if snapshot.cluster.mode is Mode.ZOOKEEPER else "quorum's voters"
+        return (Reason(guard, Verdict.UNKNOWN, f"the {kind} could not be read"),)
+    if snapshot.cluster.mode is Mode.ZOOKEEPER:
+        return (_ensemble(quorum),)
+    return tuple(_voters(quorum, question))
+
+
+def _ensemble(quorum: Quorum) -> Reason:
+    guard, total = QUORUM_KEEPS_MAJORITY, len(quorum.voters)
+    # A null lag is how the document says that a server does not serve; it is no gap in what is known.
+    serving = sum(v.lag is not None for v in quorum.voters)
+    told = f"{serving} of {total} ZooKeeper servers serve"
+    if serving * 2 <= total:
+        return Reason(guard, Verdict.DENY, f"{told}: no majority, and a restarted broker could not register")
+    if quorum.leader is None:
+        return Reason(guard, Verdict.UNKNOWN, f"{told}, but which of them leads is not known")
+    return Reason(guard, Verdict.ALLOW, f"{told}, server {quorum.leader} leads")
+
+
+def _voters(quorum: Quorum, question: RestartQuestion) -> Iterator[Reason]:
+    guard, broker, limit = QUORUM_KEEPS_MAJORITY, question.broker, question.context.fetch_timeout_ms
+    total = len(quorum.voters)
+    majority = total // 2 + 1
+    if total == 1:
+        yield Reason(
+            guard, Verdict.DENY, "the quorum has one voter: without it there is no controller at all"
+        )
+    if quorum.leader is None or quorum.leader < 0:
+        yield Reason(guard, Verdict.UNKNOWN, "the quorum's leader is not known")
+    good, unknown = [], []
+    for voter in quorum.voters:
+        if voter.id == broker:
+            continue
+        if voter.id == quorum.leader:
+            good.append(voter.id)  # the others' lag is measured against it
+        elif voter.lag is None or voter.lag < 0 or voter.last_caught_up_ms is None:
+            unknown.append(voter.id)
+        elif 0 <= voter.last_caught_up_ms < limit:
+            good.append(voter.id)
+    told = f"without broker {broker}, {len(good)} of {total} voters are caught up and {majority} are needed"
+    if unknown:
+        # Even where the rest would do: how far a voter is behind is asked of one leader in one answer.
+        yield Reason(guard, Verdict.UNKNOWN, f"how far behind is not known of voters {some(unknown)}; {told}")
+    elif len(good) < majority and total > 1:
+        yield Reason(guard, Verdict.DENY, told)
+    elif quorum.leader is not None and total > 1:
+        yield Reason(guard, Verdict.ALLOW, told)
+
+
+def controller_last(snapshot: Snapshot, question: RestartQuestion) -> Reason:
+    """The active controller is restarted after every other broker of the run, so that it changes once and not
+    at every step. It is looked up anew each time."""
+    guard, broker, remaining = (
+        CONTROLLER_LAST,
+        question.broker,
+        question.context.remaining - {question.broker},
+    )
+    controller = snapshot.controller
+    if controller is None or controller.id is None or controller.id < 0:
+        return Reason(guard, Verdict.UNKNOWN, "the active controller is not known")
+    quorum = snapshot.quorum
+    if snapshot.cluster.mode is Mode.KRAFT and quorum is not None and quorum.leader != controller.id:
+        message = f"broker {controller.id} is named as controller, but voter {quorum.leader} leads the quorum"
+        return Reason(guard, Verdict.UNKNOWN, message, retry_after=5)
+    if controller.id != broker:
+        return Reason(guard, Verdict.ALLOW, f"the active controller is {controller.id}")
+    if remaining:
+        message = f"broker {broker} is the active controller; brokers {some(sorted(remaining))} come first"
+        return Reason(guard, Verdict.WAIT, message)
+    return Reason(guard, Verdict.ALLOW, f"broker {broker} is the active controller and the last of this run")

@@ -1,0 +1,223 @@
+"""May these replicas be added now?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from kafka_medic.cluster.snapshot import PartitionRow, Snapshot, TopicPartition
+from kafka_medic.guard.evaluate import evaluate, some
+from kafka_medic.guard.freshness import MAX_AGE, SOURCES_FRESH, sources_fresh
+from kafka_medic.guard.rows import known_ids, troubled_rows
+from kafka_medic.guard.verdict import Judgement, Reason, Verdict
+from kafka_medic.resources.vocabulary import Guard
+
+Move = tuple[str, int, Sequence[int], Sequence[int]]
+"""(topic, partition, replicas before, replicas after): as the plan was approved."""
+
+NEEDED = ("kafka", "views", "reassignments")
+RETRY = 15.0
+"""Seconds: one probe interval."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """The snapshot with what is asked of it, and the rows that matter, read once."""
+
+    snapshot: Snapshot
+    moves: Mapping[TopicPartition, tuple[tuple[int, ...], tuple[int, ...]]]
+    factor: int
+    rows: Mapping[TopicPartition, PartitionRow]
+    troubled: tuple[PartitionRow, ...] | None
+
+    def down(self, broker_id: int) -> bool | None:
+        """Registered and answering is up; None when one of the two is not known and the other does not
+        say."""
+        broker = self.snapshot.broker(broker_id)
+        if broker is None or broker.registered is False or broker.reachable is False:
+            return True
+        return False if broker.live else None
+
+
+def judge_reassign(
+    snapshot: Snapshot, moves: Sequence[Move], factor: int, now: datetime, max_age: float = MAX_AGE
+) -> Judgement:
+    """All guards on sending, or going on with, a reassignment that only adds replicas. What may pass by
+    itself (a broker that is down, somebody else's reassignment) is Wait; a plan that no longer fits the
+    cluster is Deny."""
+    wanted = {TopicPartition(t, p): (tuple(before), tuple(after)) for t, p, before, after in moves}
+    question = _Question(
+        snapshot, wanted, factor, {r.tp: r for r in snapshot.rows(set(wanted))}, troubled_rows(snapshot)
+    )
+    return evaluate(
+        [
+            (SOURCES_FRESH, lambda: sources_fresh(snapshot, now, NEEDED, max_age=max_age)),
+            (Guard.CLUSTER_REACHABLE.value, lambda: _cluster_reachable(question)),
+            (Guard.ENOUGH_LIVE_BROKERS.value, lambda: _enough_live_brokers(question)),
+            (Guard.TARGETS_ALIVE.value, lambda: _targets_alive(question)),
+            (Guard.NO_FOREIGN_REASSIGNMENT.value, lambda: _no_foreign_reassignment(question)),
+            (Guard.BROKERS_STABLE.value, lambda: _brokers_stable(question)),
+            (Guard.PRECONDITIONS_HOLD.value, lambda: _preconditions_hold(question, len(moves))),
+        ]
+    )
+
+
+def _cluster_reachable(q: _Question) -> Reason:
+    guard, brokers = Guard.CLUSTER_REACHABLE.value, q.snapshot.brokers
+    if not brokers:
+        return Reason(guard, Verdict.UNKNOWN, "the brokers are not known", retry_after=RETRY)
+    answering = [b.id for b in brokers if b.reachable is True]
+    if answering:
+        return Reason(guard, Verdict.ALLOW, f"{len(answering)} brokers answer")
+    if any(b.reachable is None for b in brokers):
+        return Reason(guard, Verdict.UNKNOWN, "whether any broker answers is not known", retry_after=RETRY)
+    return Reason(guard, Verdict.WAIT, "no broker answers", retry_after=RETRY)
+
+
+def _enough_live_brokers(q: _Question) -> Reason:
+    guard, factor, brokers = Guard.ENOUGH_LIVE_BROKERS.value, q.factor, q.snapshot.brokers
+    if brokers is None:
+        return Reason(guard, Verdict.UNKNOWN, "the brokers are not known")
+    states = [q.down(b.id) for b in brokers]
+    live, unsure = states.count(False), states.count(None)
+    told = f"{live} brokers live and factor {factor} needs {factor}"
+    if live >= factor:
+        return Reason(guard, Verdict.ALLOW, told)
+    if live + unsure >= factor:
+        return Reason(guard, Verdict.UNKNOWN, f"{told}; of {unsure} more it is not known", retry_after=RETRY)
+    if len(brokers) >= factor:
+        return Reason(guard, Verdict.WAIT, f"{told}; bring brokers back", retry_after=RETRY)
+    return Reason(guard, Verdict.DENY, f"{told}; add brokers, or expect a lower factor")
+
+
+def _targets_alive(q: _Question) -> tuple[Reason, ...]:
+    """Every broker that is to hold a replica lives, and so does each partition's leader, whom the new ones
+    copy from."""
+    guard = Guard.TARGETS_ALIVE.value
+    if q.snapshot.brokers is None or q.snapshot.partitions is None:
+        return (Reason(guard, Verdict.UNKNOWN, "the brokers or the partitions are not known"),)
+    listed = {b.id for b in q.snapshot.brokers}
+    targets = {b for _, after in q.moves.values() for b in after}
+    reasons = []
+    if strangers := sorted(targets - listed):
+        message = f"the plan puts replicas on broker {some(strangers)}, which the cluster does not have"
+        reasons.append(Reason(guard, Verdict.DENY, message))
+    if dead := sorted(b for b in targets & listed if q.down(b) is True):
+        message = f"the plan needs broker {some(dead)}, which is down"
+        reasons.append(Reason(guard, Verdict.WAIT, message, retry_after=RETRY))
+    if unsure := sorted(b for b in targets & listed if q.down(b) is None):
+        reasons.append(Reason(guard, Verdict.UNKNOWN, f"whether broker {some(unsure)} lives is not known"))
+    leaderless, unknown = [], []
+    for tp, row in q.rows.items():
+        if row.leader is None or (row.leader >= 0 and q.down(row.leader) is None):
+            unknown.append(tp)
+        elif row.leader < 0 or q.down(row.leader):
+            leaderless.append(tp)
+    if leaderless:
+        message = f"no live leader to copy from: {some(leaderless)}"
+        reasons.append(Reason(guard, Verdict.WAIT, message, retry_after=RETRY))
+    if unknown:
+        reasons.append(
+            Reason(guard, Verdict.UNKNOWN, f"whether a live broker leads is not known: {some(unknown)}")
+        )
+    return tuple(reasons) or (Reason(guard, Verdict.ALLOW, "every target and every leader lives"),)
+
+
+def _no_foreign_reassignment(q: _Question) -> tuple[Reason, ...]:
+    """Any reassignment in flight is exactly one of these moves: it removes nothing and leads to the planned
+    set."""
+    guard = Guard.NO_FOREIGN_REASSIGNMENT.value
+    if q.troubled is None:
+        return (Reason(guard, Verdict.UNKNOWN, "the partitions are not known"),)
+    foreign, unknown = [], []
+    for row in q.troubled:
+        if known_ids(row.adding) is None or known_ids(row.removing) is None:
+            unknown.append(row.tp)
+        elif row.reassigning and not _is_ours(q, row):
+            foreign.append(row.tp)
+    reasons = []
+    if foreign:
+        message = f"somebody else is reassigning {some(foreign)}"
+        reasons.append(Reason(guard, Verdict.WAIT, message, retry_after=60))
+    if unknown:
+        message = f"whether a reassignment is in flight is not known for {some(unknown)}"
+        reasons.append(Reason(guard, Verdict.UNKNOWN, message))
+    return tuple(reasons) or (Reason(guard, Verdict.ALLOW, "nobody else is reassigning anything"),)
+
+
+def _is_ours(q: _Question, row: PartitionRow) -> bool:
+    replicas, move = known_ids(row.replicas), q.moves.get(row.tp)
+    if replicas is None or move is None or row.removing:
+        return False
+    before, after = move
+    # Kafka lists the replicas being added among the replicas (KIP-455).
+    return replicas | set(row.adding or ()) == set(after) and set(row.adding or ()) <= set(after) - set(
+        before
+    )
+
+
+def _brokers_stable(q: _Question) -> tuple[Reason, ...]:
+    guard, brokers = Guard.BROKERS_STABLE.value, q.snapshot.brokers
+    if brokers is None:
+        return (Reason(guard, Verdict.UNKNOWN, "the brokers are not known"),)
+    down = [b.id for b in brokers if b.registered is False or b.reachable is False]
+    recovering = [b.id for b in brokers if b.recovering is True]
+    unknown = [
+        b.id for b in brokers if b.id not in down and None in (b.registered, b.reachable, b.recovering)
+    ]
+    reasons = []
+    if down:
+        reasons.append(Reason(guard, Verdict.WAIT, f"broker {some(down)} is down", retry_after=RETRY))
+    if recovering:
+        message = f"broker {some(recovering)} is recovering its log"
+        reasons.append(Reason(guard, Verdict.WAIT, message, retry_after=RETRY))
+    if unknown:
+        message = f"whether it is registered, answering and recovered is not known: broker {some(unknown)}"
+        reasons.append(Reason(guard, Verdict.UNKNOWN, message))
+    return tuple(reasons) or (Reason(guard, Verdict.ALLOW, "every broker is up"),)
+
+
+def _preconditions_hold(q: _Question, given: int) -> tuple[Reason, ...]:
+    """Each partition is as the plan found it, or on its way to where the plan takes it, or there."""
+    guard = Guard.PRECONDITIONS_HOLD.value
+    if given != len(q.moves):
+        return (Reason(guard, Verdict.DENY, "the plan moves a partition twice"),)
+    if q.snapshot.partitions is None:
+        return (Reason(guard, Verdict.UNKNOWN, "the partitions are not known"),)
+    drifted, unknown = [], []
+    for tp, (before, after) in q.moves.items():
+        if len(set(after)) != len(after) or not set(before) <= set(after):
+            drifted.append(
+                f"{tp}: the plan {list(before)} -> {list(after)} is not one that only adds replicas"
+            )
+            continue
+        row = q.rows.get(tp)
+        if row is None:
+            drifted.append(f"{tp} is gone")
+        elif known_ids(row.replicas) is None or row.reassigning is None:
+            unknown.append(tp)
+        elif message := _drift(q, row, before, after):
+            drifted.append(message)
+    return tuple(_drift_reasons(drifted, unknown))
+
+
+def _drift(q: _Question, row: PartitionRow, before: tuple[int, ...], after: tuple[int, ...]) -> str | None:
+    replicas = row.replicas or ()
+    if row.reassigning:
+        return None if _is_ours(q, row) else f"{row.tp} is being moved elsewhere"
+    if replicas == before or set(replicas) == set(after):
+        return None
+    return f"{row.tp} has replicas {list(replicas)}, the plan found {list(before)}"
+
+
+def _drift_reasons(drifted: list[str], unknown: list[TopicPartition]) -> Iterator[Reason]:
+    guard = Guard.PRECONDITIONS_HOLD.value
+    if drifted:
+        yield Reason(
+            guard, Verdict.DENY, f"the cluster is not as the plan found it: {some(drifted)}; plan anew"
+        )
+    if unknown:
+        yield Reason(guard, Verdict.UNKNOWN, f"the replicas are not known: {some(unknown)}")
+    if not drifted and not unknown:
+        yield Reason(guard, Verdict.ALLOW, "every partition is as the plan found it, on its way, or there")
