@@ -5,13 +5,16 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import signal
 import sys
+from collections.abc import Callable
 
-from tests.testbed import build, cluster, preflight
+from tests.testbed import build, cluster, environment, preflight
+from tests.testbed.operator_image import operator_image
 from tests.testbed.places import cache_root
 from tests.testbed.steps import StepFailedError, say
 
-_AS_ROOT = ("up", "down", "enter", "status", "operator-image", "clean-cache")
+_AS_ROOT = ("up", "down", "enter", "run", "build", "status", "operator-image", "clean-cache")
 _KEPT_VARIABLES = "HOME,PATH,XDG_CACHE_HOME,XDG_STATE_HOME,KUBECONFIG,KEEP,MODE"
 
 
@@ -29,7 +32,9 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python3 -m tests.testbed", description=__doc__)
     verbs = parser.add_subparsers(dest="verb", required=True)
     verbs.add_parser("preflight", help="say all that is missing on this machine")
-    verbs.add_parser("packages", help="install the Debian packages that are missing")
+    verbs.add_parser("setup", help="install the Debian packages that are missing and make .venv")
+    verbs.add_parser("venv", help="make .venv from the lock")
+    verbs.add_parser("lock", help="resolve the dependencies anew into locks/")
     verbs.add_parser("build", help="build everything into the cache without starting it")
     verbs.add_parser("up", help="start the testbed, or do nothing if it is up")
     verbs.add_parser("down", help="end the testbed and remove every trace but the cache")
@@ -38,6 +43,8 @@ def _arguments() -> argparse.Namespace:
     verbs.add_parser("clean-cache", help="remove the cache of built things")
     entered = verbs.add_parser("enter", help="run a command in the testbed's network")
     entered.add_argument("command", nargs=argparse.REMAINDER)
+    ran = verbs.add_parser("run", help="up, run a command in it, down (unless KEEP=1), whatever the command's end")
+    ran.add_argument("command", nargs=argparse.REMAINDER)
     logs = verbs.add_parser("logs", help="print the end of the programs' logs")
     logs.add_argument("names", nargs="*")
     return parser.parse_args()
@@ -46,36 +53,65 @@ def _arguments() -> argparse.Namespace:
 def _run(options: argparse.Namespace) -> int:
     if options.verb in _AS_ROOT:
         _become_root()
-    match options.verb:
-        case "preflight":
-            return 0 if preflight.preflight() else 1
-        case "packages":
-            preflight.install_packages()
-        case "build":
-            build.programs()
-            build.kafka("kraft")
-            build.kafka("zookeeper")
-        case "up":
-            if cluster.external_kubeconfig() is None:
-                missing = preflight.missing_toolchains() + preflight.missing_rights() + preflight.missing_packages()
-                if missing:
-                    preflight.report(missing)
-                    return 1
-            cluster.up()
-        case "down":
-            cluster.down()
-        case "status":
-            return cluster.status()
-        case "enter":
-            return cluster.enter(options.command or [os.environ.get("SHELL", "/bin/sh")])
-        case "logs":
-            return cluster.logs(options.names)
-        case "operator-image":
-            name, archive = build.operator_image()
-            print(f"{name} {archive}")
-        case "clean-cache":
-            shutil.rmtree(cache_root(), ignore_errors=True)
+    # No `match`: a Python too old for it should get as far as being told so.
+    verbs: dict[str, Callable[[], int | None]] = {
+        "preflight": lambda: 0 if preflight.preflight() else 1,
+        "setup": _set_up,
+        "venv": environment.create,
+        "lock": environment.lock,
+        "build": _build,
+        "up": _up,
+        "down": cluster.down,
+        "status": cluster.status,
+        "enter": lambda: cluster.enter(options.command or [os.environ.get("SHELL", "/bin/sh")]),
+        "run": lambda: _run_in_testbed(options.command),
+        "logs": lambda: cluster.logs(options.names),
+        "operator-image": lambda: print(*operator_image()),
+        "clean-cache": lambda: shutil.rmtree(cache_root(), ignore_errors=True),
+    }
+    return verbs[options.verb]() or 0
+
+
+def _build() -> None:
+    build.programs()
+    build.kafka("kraft")
+    build.kafka("zookeeper")
+    operator_image()
+
+
+def _set_up() -> int:
+    own_cluster = cluster.external_kubeconfig() is None
+    missing = preflight.missing_toolchains() + preflight.missing_rights() if own_cluster else []
+    if missing:
+        # All of it in one message: what setup would install itself is named too.
+        preflight.report(missing + preflight.missing_packages())
+        return 1
+    if own_cluster:
+        preflight.install_packages()
+    environment.create()
     return 0
+
+
+def _up() -> int:
+    if cluster.external_kubeconfig() is None:
+        missing = preflight.missing_toolchains() + preflight.missing_rights() + preflight.missing_packages()
+        if missing:
+            preflight.report(missing)
+            return 1
+    cluster.up()
+    return 0
+
+
+def _run_in_testbed(command: list[str]) -> int:
+    # An interrupted run still takes its testbed down.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        return _up() or cluster.enter(command)
+    finally:
+        if os.environ.get("KEEP") == "1":
+            say("KEEP=1: the testbed stays up; `make down` ends it")
+        else:
+            cluster.down()
 
 
 def main() -> int:

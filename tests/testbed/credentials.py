@@ -97,7 +97,9 @@ def _sign(folder: Path, file: str, subject: str, extensions: str) -> None:
     key, request = folder / f"{file}.key", folder / f"{file}.csr"
     settings = folder / f"{file}.ext"
     settings.write_text(extensions)
-    _openssl("req", "-new", "-nodes", "-newkey", "rsa:2048", "-subj", subject, "-keyout", str(key), "-out", str(request))
+    _openssl(
+        "req", "-new", "-nodes", "-newkey", "rsa:2048", "-subj", subject, "-keyout", str(key), "-out", str(request)
+    )
     authority = ["-CA", str(folder / "ca.crt"), "-CAkey", str(folder / "ca.key"), "-CAcreateserial", "-days", "3650"]
     _openssl(
         "x509", "-req", "-in", str(request), *authority, "-extfile", str(settings), "-out", str(folder / f"{file}.crt")

@@ -118,7 +118,8 @@ def start_broker(shape: Shape, java: str, classpath: str, cluster_id: str) -> st
         return f"{_NUMBER}; exec {java} {JVM} {logging} -cp '{classpath}' kafka.Kafka /config/$n.properties"
     run = f"{java} {JVM} -Dlog4j2.configurationFile=/config/log4j2.properties -cp '{classpath}'"
     first = f"{run} kafka.tools.StorageTool format -t {cluster_id} -c /config/$n.properties"
-    return f"{_NUMBER}; [ -e /data/kafka/meta.properties ] || {first} || exit; exec {run} kafka.Kafka /config/$n.properties"
+    formatted = "[ -e /data/kafka/meta.properties ]"
+    return f"{_NUMBER}; {formatted} || {first} || exit; exec {run} kafka.Kafka /config/$n.properties"
 
 
 def start_zookeeper(java: str, classpath: str) -> str:

@@ -22,7 +22,7 @@ class KubectlError(RuntimeError):
 def kubectl(
     *arguments: str,
     user: str | None = None,
-    input: str | None = None,  # noqa: A002 - the name that subprocess.run gives it
+    input: str | None = None,
     check: bool = True,
     timeout: float = 120,
 ) -> subprocess.CompletedProcess[str]:

@@ -10,7 +10,6 @@ import argparse
 import json
 import socket
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from tests.testbed import credentials
 from tests.testbed.build import PAUSE_IMAGE
 from tests.testbed.daemons import Daemons
 from tests.testbed.isolation import cover, run
-from tests.testbed.places import NODES, Node, State, cache_root, REPOSITORY
+from tests.testbed.places import NODES, REPOSITORY, Node, State, cache_root
 
 CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
 PID_FILE = "node.pid"
@@ -162,4 +161,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -11,8 +11,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.testbed.steps import run_logged, say
 from tests.testbed.places import cache_root
+from tests.testbed.steps import run_logged, say
 
 DEBIAN_PACKAGES = (
     "buildah",
@@ -61,14 +61,16 @@ class Missing:
 def missing_toolchains() -> list[Missing]:
     """What a person has to bring: `make setup` does not install compilers and runtimes behind their back."""
     found: list[Missing] = []
-    if sys.version_info < (3, 11):
+    if sys.version_info < (3, 11):  # noqa: UP036 - whoever has an older one is to be told so
         found.append(Missing(f"Python 3.11 or later (this is {sys.version.split()[0]})", "install python3.11"))
     if importlib.util.find_spec("ensurepip") is None:
         found.append(Missing("Python's venv module", "apt-get install python3-venv"))
     if _version("go", "version") < (1, 21):
         found.append(Missing("Go 1.21 or later (it fetches the version it needs itself)", "apt-get install golang"))
     if java_home() is None:
-        found.append(Missing("Java, 17 to 23 (Kafka 3.9 runs on none later)", "apt-get install openjdk-17-jdk-headless"))
+        found.append(
+            Missing("Java, 17 to 23 (Kafka 3.9 runs on none later)", "apt-get install openjdk-17-jdk-headless")
+        )
     if shutil.which("mvn") is None:
         found.append(Missing("Maven (mvn)", "apt-get install maven"))
     return found
@@ -106,9 +108,11 @@ def missing_rights() -> list[Missing]:
         found.append(Missing("root, or sudo", f"run as root, {_WAY_OUT}"))
     if sys.platform != "linux":
         return [*found, Missing("Linux", f"use a Linux machine, {_WAY_OUT}")]
-    for space in ("net", "mnt", "pid", "ipc", "uts"):
-        if not Path(f"/proc/self/ns/{space}").exists():
-            found.append(Missing(f"the kernel's {space} namespaces", f"use another kernel, {_WAY_OUT}"))
+    found += [
+        Missing(f"the kernel's {space} namespaces", f"use another kernel, {_WAY_OUT}")
+        for space in ("net", "mnt", "pid", "ipc", "uts")
+        if not Path(f"/proc/self/ns/{space}").exists()
+    ]
     if "overlay" not in Path("/proc/filesystems").read_text() and not _loadable("overlay"):
         found.append(Missing("the kernel's overlay file system", f"modprobe overlay, {_WAY_OUT}"))
     if os.geteuid() == 0 and shutil.which("unshare") is not None:
@@ -120,7 +124,9 @@ def missing_rights() -> list[Missing]:
         )
         if tried.returncode != 0:
             reason = tried.stderr.strip() or "refused"
-            found.append(Missing(f"the right to make namespaces ({reason})", f"use a real or virtual machine, {_WAY_OUT}"))
+            found.append(
+                Missing(f"the right to make namespaces ({reason})", f"use a real or virtual machine, {_WAY_OUT}")
+            )
     return found
 
 

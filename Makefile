@@ -1,0 +1,68 @@
+# Everything a person or CI runs here. `make` alone says what there is.
+
+PYTHON ?= python3
+TESTBED := $(PYTHON) -m tests.testbed
+VENV := .venv/bin
+MODE ?= kraft
+CMD ?= $(SHELL)
+TESTS ?= tests/integration tests/e2e
+
+.DEFAULT_GOAL := help
+.PHONY: help setup check format-check lint types imports unit test demo up down status logs enter crds lock clean-cache
+
+help: ## Say what there is
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: ## Say what this machine lacks, install Debian packages, make .venv from the lock
+	@$(TESTBED) setup
+
+$(VENV)/python:
+	@$(TESTBED) venv
+
+check: $(VENV)/python ## Format, lint, types, import directions, unit and property tests (under 45 s)
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target format-check lint types imports unit
+
+format-check:
+	@$(VENV)/ruff format --check .
+
+lint:
+	@$(VENV)/ruff check .
+
+types:
+	@$(VENV)/mypy
+
+imports:
+	@$(VENV)/lint-imports
+
+unit:
+	@$(VENV)/python -m pytest tests/unit tests/property
+
+test: setup check ## check, then the integration and e2e tests in the testbed (KEEP=1 leaves it up)
+	@$(TESTBED) run $(VENV)/python -m pytest $(wildcard $(TESTS))
+
+demo: setup ## Show an incident and its cure (MODE=kraft or zookeeper, KEEP=1 leaves the testbed up)
+	@$(TESTBED) run $(VENV)/python -m tests.demo --mode $(MODE)
+
+up: ## Start the testbed: Kubernetes on this machine, in namespaces of its own
+	@$(TESTBED) up
+
+down: ## End the testbed; only the cache of built things stays
+	@$(TESTBED) down
+
+status: ## Say what runs in the testbed
+	@$(TESTBED) status
+
+logs: ## Print the end of the testbed's logs
+	@$(TESTBED) logs
+
+enter: ## Run CMD='...' (or a shell) in the testbed's network, with its kubectl and helm
+	@$(TESTBED) enter $(SHELL) -c '$(CMD)'
+
+crds: ## Write crds/ anew from the types they come from
+	@$(VENV)/python -m kafka_medic.resources.generate
+
+lock: ## Resolve the dependencies anew into locks/
+	@$(TESTBED) lock
+
+clean-cache: ## Remove the cache of built things
+	@$(TESTBED) clean-cache
