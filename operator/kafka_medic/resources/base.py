@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
@@ -66,6 +66,12 @@ class ObjectMeta(Model):
     owner_references: tuple[OwnerReference, ...] = ()
 
 
+class LabelNamedMeta(ObjectMeta):
+    """Metadata of an object whose name becomes a label's value."""
+
+    name: Annotated[ObjectName, Field(max_length=63)]
+
+
 class Resource(Model):
     """A whole object with metadata. Each kind adds apiVersion, kind, spec and status."""
 
@@ -111,9 +117,7 @@ def parse(model: type[AnyModel], raw: object, *, kind: str = "") -> AnyModel:
         return model.model_validate(dict(raw), by_alias=True, by_name=False)
     except ValidationError as error:
         details = error.errors(include_url=False, include_input=False)
-        problems = tuple(
-            dict.fromkeys(_problem(model, detail) for detail in details if not _echo(detail, details))
-        )
+        problems = tuple(dict.fromkeys(_problem(model, detail) for detail in details if not _echo(detail, details)))
     # outside the except block: the original error must not be chained into a traceback
     raise ResourceError(label, name, problems)
 

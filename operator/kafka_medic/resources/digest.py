@@ -42,18 +42,11 @@ def _plain(value: object, path: str) -> object:
     if isinstance(value, str):
         return _text(value, path)
     if isinstance(value, Mapping):
-        return {
-            _key(key, path): _plain(item, f"{path}.{key}" if path else str(key))
-            for key, item in value.items()
-        }
+        return {_key(key, path): _plain(item, f"{path}.{key}" if path else str(key)) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item, f"{path}[{index}]") for index, item in enumerate(value)]
     kind = type(value).__name__
-    way_out = (
-        "use an integer of a smaller unit"
-        if isinstance(value, float)
-        else "turn it into strings and integers"
-    )
+    way_out = "use an integer of a smaller unit" if isinstance(value, float) else "turn it into strings and integers"
     raise _refused(path, f"is a {kind}, which has no canonical form", way_out)
 
 

@@ -15,17 +15,13 @@ DURATION_PATTERN = r"^([0-9]{1,4}h)?([0-9]{1,5}m)?([0-9]{1,6}s)?([0-9]{1,6}ms)?$
 """RE2 and Python both read it. It lets the empty string through, which a minLength of 2 refuses."""
 DURATION_MAX_LENGTH = 28
 
-_PARTS = re.compile(
-    r"(?:(?P<h>[0-9]{1,4})h)?(?:(?P<m>[0-9]{1,5})m)?(?:(?P<s>[0-9]{1,6})s)?(?:(?P<ms>[0-9]{1,6})ms)?"
-)
+_PARTS = re.compile(r"(?:(?P<h>[0-9]{1,4})h)?(?:(?P<m>[0-9]{1,5})m)?(?:(?P<s>[0-9]{1,6})s)?(?:(?P<ms>[0-9]{1,6})ms)?")
 NOT_A_DURATION = ("is not a duration", "write whole numbers with h, m, s or ms, such as 15s, 5m or 1h30m")
 """What is said of such a field, and the way out."""
 _SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 
 
-def parse_duration(
-    text: str, *, minimum: float = 0.0, maximum: float = 36_000_000.0, path: str = ""
-) -> float:
+def parse_duration(text: str, *, minimum: float = 0.0, maximum: float = 36_000_000.0, path: str = "") -> float:
     """The number of seconds that `text` stands for; a ResourceError naming `path` when it stands for none.
 
     The default maximum is what four digits of hours can say, so that no sum of units passes it unseen.

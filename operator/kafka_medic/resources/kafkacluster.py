@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
-from .base import Model, Resource
+from .base import LabelNamedMeta, Model, Resource
 from .cel import rule, validations
 from .kafkacluster_remediation import RemediationPolicy
 from .kafkacluster_status import KafkaClusterStatus
@@ -29,13 +29,9 @@ BootstrapServers = Annotated[
 ]
 ZooKeeperConnect = Annotated[
     str,
-    StringConstraints(
-        min_length=3, max_length=2048, pattern=f"^{_HOST_PORT}(,{_HOST_PORT})*(/[A-Za-z0-9._/-]*)?$"
-    ),
+    StringConstraints(min_length=3, max_length=2048, pattern=f"^{_HOST_PORT}(,{_HOST_PORT})*(/[A-Za-z0-9._/-]*)?$"),
 ]
-KafkaVersion = Annotated[
-    str, StringConstraints(min_length=1, max_length=32, pattern=r"^[0-9]+(\.[0-9]+){0,3}$")
-]
+KafkaVersion = Annotated[str, StringConstraints(min_length=1, max_length=32, pattern=r"^[0-9]+(\.[0-9]+){0,3}$")]
 ReplicationFactor = Annotated[int, Field(ge=1, le=10, strict=True)]
 Port = Annotated[int, Field(ge=1, le=65535, strict=True)]
 
@@ -92,8 +88,7 @@ class Sasl(Model):
     mechanism: SaslMechanism = Field(description="Kafka's sasl.mechanism.")
     secret_ref: SecretRef = Field(
         description=(
-            "Secret with the keys username and password; for OAUTHBEARER tokenEndpoint, clientId, "
-            "clientSecret."
+            "Secret with the keys username and password; for OAUTHBEARER tokenEndpoint, clientId, clientSecret."
         )
     )
 
@@ -127,9 +122,7 @@ class Security(Model):
         )
     )
 
-    protocol: SecurityProtocol = Field(
-        default=SecurityProtocol.PLAINTEXT, description="Kafka's security.protocol."
-    )
+    protocol: SecurityProtocol = Field(default=SecurityProtocol.PLAINTEXT, description="Kafka's security.protocol.")
     sasl: Sasl | None = Field(default=None, description="Credentials, for the SASL protocols.")
     tls: Tls | None = Field(default=None, description="Certificates, for the SSL protocols.")
 
@@ -141,9 +134,7 @@ class Security(Model):
                 "add or remove sasl, or change protocol"
             )
         if self.tls is not None and not self.protocol.value.endswith("SSL"):
-            raise ValueError(
-                "tls is only possible with the protocols SSL and SASL_SSL; remove tls, or change protocol"
-            )
+            raise ValueError("tls is only possible with the protocols SSL and SASL_SSL; remove tls, or change protocol")
         return self
 
 
@@ -151,9 +142,7 @@ class ZooKeeperMetadata(Model):
     """The ensemble that a cluster before Kafka 4 keeps its metadata in."""
 
     connect: ZooKeeperConnect = Field(
-        description=(
-            "The brokers' zookeeper.connect: host:port, more after commas, and the chroot if there is one."
-        )
+        description=("The brokers' zookeeper.connect: host:port, more after commas, and the chroot if there is one.")
     )
     tls: Tls | None = Field(default=None, description="Certificates for an ensemble that speaks TLS.")
 
@@ -161,9 +150,7 @@ class ZooKeeperMetadata(Model):
 class ClusterMetadata(Model):
     """Who keeps the cluster's metadata."""
 
-    zookeeper: ZooKeeperMetadata | None = Field(
-        default=None, description="The ensemble. Absent: a KRaft cluster."
-    )
+    zookeeper: ZooKeeperMetadata | None = Field(default=None, description="The ensemble. Absent: a KRaft cluster.")
 
 
 class Brokers(Model):
@@ -179,26 +166,20 @@ class Brokers(Model):
         )
     )
 
-    pod_selector: LabelSelector = Field(
-        description="Labels of the brokers' Pods, in the KafkaCluster's namespace."
-    )
+    pod_selector: LabelSelector = Field(description="Labels of the brokers' Pods, in the KafkaCluster's namespace.")
     id_from: BrokerIdSource = Field(
         default=BrokerIdSource.ORDINAL,
         description=(
             "Where a Pod's broker id is read from: the number at the end of its name, a label, an annotation."
         ),
     )
-    id_key: LabelKey | None = Field(
-        default=None, description="The label or annotation that holds the broker id."
-    )
+    id_key: LabelKey | None = Field(default=None, description="The label or annotation that holds the broker id.")
     id_offset: Annotated[int, Field(ge=-1_000_000, le=1_000_000, strict=True)] = Field(
         default=0, description="Added to the Pod's ordinal to get the broker id."
     )
     restart: RestartMethod = Field(
         default=RestartMethod.DELETE_POD,
-        description=(
-            "How a broker is restarted: by deleting its Pod, or by the annotation that Strimzi acts on."
-        ),
+        description=("How a broker is restarted: by deleting its Pod, or by the annotation that Strimzi acts on."),
     )
 
     @model_validator(mode="after")
@@ -228,15 +209,9 @@ class TopicExpectation(Model):
     )
 
     pattern: NamePattern = Field(description="Regular expression over the whole topic name.")
-    replication_factor: ReplicationFactor | None = Field(
-        default=None, description="Replicas that each partition has."
-    )
-    min_in_sync_replicas: ReplicationFactor | None = Field(
-        default=None, description="The topic's min.insync.replicas."
-    )
-    exempt: Flag = Field(
-        default=False, description="Nothing is expected of these topics, and nothing is done to them."
-    )
+    replication_factor: ReplicationFactor | None = Field(default=None, description="Replicas that each partition has.")
+    min_in_sync_replicas: ReplicationFactor | None = Field(default=None, description="The topic's min.insync.replicas.")
+    exempt: Flag = Field(default=False, description="Nothing is expected of these topics, and nothing is done to them.")
 
     @model_validator(mode="after")
     def _min_isr_below_factor(self) -> Self:
@@ -264,18 +239,12 @@ class Expectations(Model):
     )
 
     replication_factor: ReplicationFactor = Field(default=3, description="Replicas that each partition has.")
-    min_in_sync_replicas: ReplicationFactor = Field(
-        default=2, description="min.insync.replicas of each topic."
-    )
-    rack_aware: Flag = Field(
-        default=True, description="Replicas of a partition are on as many racks as possible."
-    )
+    min_in_sync_replicas: ReplicationFactor = Field(default=2, description="min.insync.replicas of each topic.")
+    rack_aware: Flag = Field(default=True, description="Replicas of a partition are on as many racks as possible.")
     topics: Annotated[tuple[TopicExpectation, ...], Field(max_length=64)] = Field(
         default=(), description="What differs for some topics; the first matching pattern counts."
     )
-    minimum_version: KafkaVersion | None = Field(
-        default=None, description="The oldest Kafka version that is fine."
-    )
+    minimum_version: KafkaVersion | None = Field(default=None, description="The oldest Kafka version that is fine.")
 
     @model_validator(mode="after")
     def _min_isr_below_factor(self) -> Self:
@@ -326,9 +295,7 @@ class Probes(Model):
 class KafkaClusterSpec(Model):
     """What the person who runs the cluster says about it."""
 
-    bootstrap_servers: BootstrapServers = Field(
-        description="host:port of brokers to start from, more after commas."
-    )
+    bootstrap_servers: BootstrapServers = Field(description="host:port of brokers to start from, more after commas.")
     security: Security = Field(default_factory=Security, description="How the operator's clients connect.")
     metadata: ClusterMetadata = Field(
         default_factory=ClusterMetadata, description="Who keeps the cluster's metadata. Absent: KRaft."
@@ -337,9 +304,7 @@ class KafkaClusterSpec(Model):
         default=None,
         description="Which Pods the brokers are. Absent: no playbook that restarts a broker can run.",
     )
-    expectations: Expectations = Field(
-        default_factory=Expectations, description="What a healthy cluster looks like."
-    )
+    expectations: Expectations = Field(default_factory=Expectations, description="What a healthy cluster looks like.")
     probes: Probes = Field(default_factory=Probes, description="How the cluster is observed.")
     remediation: RemediationPolicy = Field(
         default_factory=RemediationPolicy, description="How far the operator may go, and when."
@@ -354,5 +319,6 @@ class KafkaCluster(Resource):
 
     api_version: Literal["kafkamedic.dev/v1alpha1"] = API_VERSION
     kind: Literal["KafkaCluster"] = "KafkaCluster"
+    metadata: LabelNamedMeta
     spec: KafkaClusterSpec
     status: KafkaClusterStatus = Field(default_factory=KafkaClusterStatus)

@@ -12,14 +12,10 @@ from .cel import rule, validations
 from .scalars import Between, Duration, Flag, IntOrString, LineText, ObjectName, ParameterName
 from .vocabulary import RemediationMode
 
-ClockTime = Annotated[
-    str, StringConstraints(min_length=5, max_length=5, pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$")
-]
+ClockTime = Annotated[str, StringConstraints(min_length=5, max_length=5, pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$")]
 TimeZoneName = Annotated[
     str,
-    StringConstraints(
-        min_length=1, max_length=64, pattern=r"^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,2}$"
-    ),
+    StringConstraints(min_length=1, max_length=64, pattern=r"^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,2}$"),
 ]
 SET_LIST = {"x-kubernetes-list-type": "set"}
 
@@ -109,9 +105,7 @@ class RemediationPolicy(Model):
 
     mode: RemediationMode = Field(
         default=RemediationMode.APPROVE,
-        description=(
-            "Observe: only say what is wrong. Approve: propose, act when approved. Auto: act within bounds."
-        ),
+        description=("Observe: only say what is wrong. Approve: propose, act when approved. Auto: act within bounds."),
     )
     playbooks: Annotated[
         tuple[PlaybookOverride, ...],
@@ -126,12 +120,8 @@ class RemediationPolicy(Model):
     approvals: Approvals = Field(default_factory=Approvals, description="Whose word a plan needs.")
     limits: Limits = Field(default_factory=Limits, description="How often the operator may act.")
     breaker: Breaker = Field(default_factory=Breaker, description="When the operator stops trusting itself.")
-    paused: Flag = Field(
-        default=False, description="Whether the operator holds every remediation of this cluster."
-    )
-    pause_reason: LineText | None = Field(
-        default=None, description="Why, and until when, for the next person."
-    )
+    paused: Flag = Field(default=False, description="Whether the operator holds every remediation of this cluster.")
+    pause_reason: LineText | None = Field(default=None, description="Why, and until when, for the next person.")
 
     @model_validator(mode="after")
     def _one_override_each(self) -> Self:

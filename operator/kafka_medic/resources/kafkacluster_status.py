@@ -11,9 +11,7 @@ from .conditions import Conditions
 from .scalars import BigCount, CamelWord, Count, LineText, ObjectName, ShortText, Timestamp
 from .vocabulary import ClusterMode, FindingState, Severity
 
-FindingId = Annotated[
-    str, StringConstraints(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/-]*$")
-]
+FindingId = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/-]*$")]
 MAX_FINDINGS = 50
 MAX_AFFECTED = 100
 MAX_EVIDENCE = 20
@@ -49,18 +47,14 @@ class FindingStatus(Model):
     evidence: Annotated[tuple[LineText, ...], Field(max_length=MAX_EVIDENCE)] = Field(
         default=(), description="Who said what, and when."
     )
-    playbook: ObjectName | None = Field(
-        default=None, description="The playbook that treats it, if there is one."
-    )
+    playbook: ObjectName | None = Field(default=None, description="The playbook that treats it, if there is one.")
     remediation: ObjectName | None = Field(default=None, description="The Remediation that is treating it.")
 
 
 class BrokerCounts(Model):
     """How many brokers there should be and are. Absent: unknown."""
 
-    expected: Count | None = Field(
-        default=None, description="Pods, or StatefulSet replicas, that should be brokers."
-    )
+    expected: Count | None = Field(default=None, description="Pods, or StatefulSet replicas, that should be brokers.")
     registered: Count | None = Field(default=None, description="Brokers that the cluster's authority knows.")
     reachable: Count | None = Field(default=None, description="Brokers that answered the operator.")
 
@@ -82,15 +76,11 @@ class KafkaClusterStatus(Model):
         ),
     ] = Field(default=(), description="What is wrong, the worst first. Cut off; see findingsTotal.")
     findings_total: Count | None = Field(default=None, description="How many findings there are in all.")
-    brokers: BrokerCounts | None = Field(
-        default=None, description="How many brokers there should be and are."
-    )
+    brokers: BrokerCounts | None = Field(default=None, description="How many brokers there should be and are.")
     mode: ClusterMode | None = Field(default=None, description="Who keeps the metadata, as observed.")
     version: ShortText | None = Field(default=None, description="The Kafka version, as observed.")
     cluster_id: ShortText | None = Field(default=None, description="Kafka's own cluster id.")
-    last_observed_at: Timestamp | None = Field(
-        default=None, description="When the cluster was last observed."
-    )
+    last_observed_at: Timestamp | None = Field(default=None, description="When the cluster was last observed.")
     longest_leaderless_ms: BigCount | None = Field(
         default=None, description="The longest time that a partition was seen without a leader."
     )

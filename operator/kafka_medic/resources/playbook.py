@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
-from .base import Model, Resource
+from .base import LabelNamedMeta, Model, Resource
 from .cel import rule, validations
 from .conditions import Conditions
 from .digest import sha256_digest
@@ -146,14 +146,10 @@ class Step(Model):
     with_: Annotated[dict[ParameterName, IntOrString], Field(max_length=32)] = Field(
         alias="with",
         default_factory=dict,
-        description=(
-            "Constants for the action, where the playbook has no parameter of that name; booleans as text."
-        ),
+        description=("Constants for the action, where the playbook has no parameter of that name; booleans as text."),
     )
-    guards: Annotated[
-        tuple[Guard, ...], Field(max_length=32, json_schema_extra={"x-kubernetes-list-type": "set"})
-    ] = Field(
-        default=(), description="Checked right before each effect, in addition to those the action demands."
+    guards: Annotated[tuple[Guard, ...], Field(max_length=32, json_schema_extra={"x-kubernetes-list-type": "set"})] = (
+        Field(default=(), description="Checked right before each effect, in addition to those the action demands.")
     )
     verify: Verify = Field(description="How the step shows that it has really been done.")
     on_failure: OnFailure = Field(
@@ -183,17 +179,15 @@ class PlaybookSpec(Model):
     )
 
     description: LongText = Field(description="What the playbook does, for the person who approves it.")
-    runbook: Uri | None = Field(
-        default=None, description="Where the same is written down for people to do by hand."
-    )
+    runbook: Uri | None = Field(default=None, description="Where the same is written down for people to do by hand.")
     risk: Risk = Field(description="What it may cost while it runs.")
     trigger: Trigger = Field(description="What sets the playbook going.")
-    parameters: Annotated[tuple[Parameter, ...], Field(max_length=32, json_schema_extra=LIST_MAP_BY_NAME)] = (
-        Field(default=(), description="What a cluster or a run may set.")
+    parameters: Annotated[tuple[Parameter, ...], Field(max_length=32, json_schema_extra=LIST_MAP_BY_NAME)] = Field(
+        default=(), description="What a cluster or a run may set."
     )
-    steps: Annotated[
-        tuple[Step, ...], Field(min_length=1, max_length=20, json_schema_extra=LIST_MAP_BY_NAME)
-    ] = Field(description="What is done, in order.")
+    steps: Annotated[tuple[Step, ...], Field(min_length=1, max_length=20, json_schema_extra=LIST_MAP_BY_NAME)] = Field(
+        description="What is done, in order."
+    )
 
     @model_validator(mode="after")
     def _names_are_unique(self) -> Self:
@@ -223,9 +217,7 @@ class PlaybookStatus(Model):
         default=None, description="The metadata.generation that this status was computed from."
     )
     digest: Digest | None = Field(default=None, description="What a Remediation pins when it starts.")
-    conditions: Conditions = Field(
-        default=(), description="Accepted: whether the operator can run the playbook."
-    )
+    conditions: Conditions = Field(default=(), description="Accepted: whether the operator can run the playbook.")
 
 
 class Playbook(Resource):
@@ -236,6 +228,7 @@ class Playbook(Resource):
 
     api_version: Literal["kafkamedic.dev/v1alpha1"] = API_VERSION
     kind: Literal["Playbook"] = "Playbook"
+    metadata: LabelNamedMeta
     spec: PlaybookSpec
     status: PlaybookStatus = Field(default_factory=PlaybookStatus)
 

@@ -56,9 +56,7 @@ class RemediationSpec(Model):
     parameters: Annotated[dict[ParameterName, ParameterText], Field(max_length=32)] = Field(
         default_factory=dict, description="Values of the playbook's parameters, as text."
     )
-    cause: Cause | None = Field(
-        default=None, description="The finding that made the operator propose this run."
-    )
+    cause: Cause | None = Field(default=None, description="The finding that made the operator propose this run.")
     requested_by: UserName | None = Field(
         default=None, description="The person who asked for this run: your own user name."
     )
@@ -67,8 +65,7 @@ class RemediationSpec(Model):
     def _one_origin(self) -> Self:
         if (self.cause is None) == (self.requested_by is None):
             raise ValueError(
-                "exactly one of cause and requestedBy must be set; people set requestedBy to their "
-                "own user name"
+                "exactly one of cause and requestedBy must be set; people set requestedBy to their own user name"
             )
         return self
 

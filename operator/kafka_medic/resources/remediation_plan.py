@@ -72,8 +72,8 @@ class Artifact(Model):
     """Where a plan too large for the object lies."""
 
     uri: Uri = Field(description="Where it lies.")
-    sha256: Annotated[str, StringConstraints(min_length=64, max_length=64, pattern=r"^[a-f0-9]{64}$")] = (
-        Field(description="SHA-256 of its bytes.")
+    sha256: Annotated[str, StringConstraints(min_length=64, max_length=64, pattern=r"^[a-f0-9]{64}$")] = Field(
+        description="SHA-256 of its bytes."
     )
 
 
@@ -87,9 +87,7 @@ class Precondition(Model):
 class Plan(Model):
     """What exactly would be done. The digest stands for all of it."""
 
-    digest: Digest = Field(
-        description="What an approval names. It covers everything that decides what is done."
-    )
+    digest: Digest = Field(description="What an approval names. It covers everything that decides what is done.")
     proposed_at: Timestamp = Field(description="When the plan was proposed.")
     expires_at: Timestamp = Field(description="After this moment no approval of it counts.")
     summary: SummaryText = Field(default="", description="The plan in words, for the person who approves it.")
@@ -98,15 +96,9 @@ class Plan(Model):
     )
     partitions: Count | None = Field(default=None, description="Partitions that would change.")
     moves: Count | None = Field(default=None, description="Replicas that would be copied.")
-    lower_bound_moves: Count | None = Field(
-        default=None, description="The fewest copies with which it can be done."
-    )
-    bytes_to_move: BigCount | None = Field(
-        default=None, description="Bytes that would be copied. Absent: unknown."
-    )
-    estimated_seconds: BigCount | None = Field(
-        default=None, description="How long it should take. Absent: unknown."
-    )
+    lower_bound_moves: Count | None = Field(default=None, description="The fewest copies with which it can be done.")
+    bytes_to_move: BigCount | None = Field(default=None, description="Bytes that would be copied. Absent: unknown.")
+    estimated_seconds: BigCount | None = Field(default=None, description="How long it should take. Absent: unknown.")
     throttle_bytes_per_second: BigCount | None = Field(
         default=None, description="The bound on each broker's replication traffic while it runs."
     )
@@ -120,9 +112,7 @@ class Plan(Model):
     config_changes: Annotated[tuple[ConfigChange, ...], Field(max_length=MAX_INLINE_CHANGES)] = Field(
         default=(), description="Configuration values that would change."
     )
-    artifact: Artifact | None = Field(
-        default=None, description="Where the changes lie when they are too many."
-    )
+    artifact: Artifact | None = Field(default=None, description="Where the changes lie when they are too many.")
     preconditions: Annotated[tuple[Precondition, ...], Field(max_length=20)] = Field(
         default=(), description="What was observed, and must still be so."
     )

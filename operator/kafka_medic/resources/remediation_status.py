@@ -30,9 +30,7 @@ from .scalars import (
 )
 from .vocabulary import Action, Decision, Guard, Risk, Verdict
 
-JournalId = Annotated[
-    str, StringConstraints(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/-]*$")
-]
+JournalId = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/-]*$")]
 
 
 def _phase_rule() -> dict[str, str]:
@@ -81,9 +79,7 @@ class SavedValue(Model):
     patch.
     """
 
-    name: ShortText = Field(
-        description="The setting, such as topic/orders/leader.replication.throttled.replicas."
-    )
+    name: ShortText = Field(description="The setting, such as topic/orders/leader.replication.throttled.replicas.")
     value: ConfigValue | None = Field(default=None, description="Its value. Absent: it was not set.")
 
 

@@ -38,9 +38,7 @@ ObjectName = Annotated[str, StringConstraints(min_length=1, max_length=253, patt
 """Name of a Kubernetes object: a DNS-1123 subdomain."""
 Uid = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9-]+$")]
 """uid of a Kubernetes object."""
-StepName = Annotated[
-    str, StringConstraints(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
-]
+StepName = Annotated[str, StringConstraints(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
 """Name of a playbook's step: a DNS-1123 label."""
 CamelWord = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=_IDENTIFIER)]
 """One word such as ReplicationFactorLow. Not an enum: an older schema must not refuse a newer word."""
@@ -112,9 +110,7 @@ class Between:
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_after_validator_function(self._check, handler(source))
 
-    def __get_pydantic_json_schema__(
-        self, core: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> JsonSchemaValue:
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         return handler(core) | validations(self.rule)
 
     def _check(self, value: str) -> str:

@@ -67,9 +67,7 @@ class _Fold:
         """`node` without references, unions with null, titles; bounded and described, or a SchemaError."""
         resolved, optional = self._resolve(node, path)
         unknown = {
-            key
-            for key in resolved
-            if key not in _KEPT and key not in _DROPPED and not key.startswith("x-kubernetes-")
+            key for key in resolved if key not in _KEPT and key not in _DROPPED and not key.startswith("x-kubernetes-")
         }
         if unknown:
             raise SchemaError(f"{path}: no structural schema for {sorted(unknown)}")
@@ -116,8 +114,7 @@ class _Fold:
         if "properties" in schema:
             schema.pop("additionalProperties", None)  # closed by the server's pruning and strict validation
             schema["properties"] = {
-                name: self.fold(child, f"{path}.{name}", described=True)
-                for name, child in schema["properties"].items()
+                name: self.fold(child, f"{path}.{name}", described=True) for name, child in schema["properties"].items()
             }
         elif isinstance(schema.get("additionalProperties"), Mapping):
             schema["additionalProperties"] = self.fold(schema["additionalProperties"], f"{path}.*")

@@ -19,9 +19,7 @@ LabelKey = Annotated[
     StringConstraints(min_length=1, max_length=317, pattern=r"^[A-Za-z0-9]([-A-Za-z0-9_./]*[A-Za-z0-9])?$"),
 ]
 """A prefix of up to 253 characters, a slash, and a name of up to 63."""
-LabelValue = Annotated[
-    str, StringConstraints(max_length=63, pattern=r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$")
-]
+LabelValue = Annotated[str, StringConstraints(max_length=63, pattern=r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$")]
 
 
 class SelectorOperator(StrEnum):
@@ -47,9 +45,7 @@ class LabelExpression(Model):
     )
 
     key: LabelKey = Field(description="The label's key.")
-    operator: SelectorOperator = Field(
-        description="In and NotIn compare with values; Exists and DoesNotExist do not."
-    )
+    operator: SelectorOperator = Field(description="In and NotIn compare with values; Exists and DoesNotExist do not.")
     values: Annotated[tuple[LabelValue, ...], Field(max_length=64)] = Field(
         default=(), description="The values for In and NotIn."
     )
@@ -83,8 +79,7 @@ class LabelSelector(Model):
             rule(
                 "(has(self.matchLabels) && self.matchLabels.size() > 0)"
                 " || (has(self.matchExpressions) && self.matchExpressions.size() > 0)",
-                "must select by at least one label: an empty selector would take in every Pod of "
-                "the namespace",
+                "must select by at least one label: an empty selector would take in every Pod of the namespace",
             )
         )
     )
@@ -99,9 +94,7 @@ class LabelSelector(Model):
     @model_validator(mode="after")
     def _selects_something(self) -> Self:
         if not self.match_labels and not self.match_expressions:
-            raise ValueError(
-                "is empty and would take in every Pod of the namespace; add a label to matchLabels"
-            )
+            raise ValueError("is empty and would take in every Pod of the namespace; add a label to matchLabels")
         return self
 
     def matches(self, labels: Mapping[str, str]) -> bool:
