@@ -1,0 +1,1 @@
+"""One effect each, small and idempotent. Nothing here decides anything."""

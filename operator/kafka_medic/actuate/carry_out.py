@@ -1,0 +1,21 @@
+"""From an intent to the one function that carries it out."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from kafka_medic.actuate.reassign import reassign
+from kafka_medic.actuate.settings import change_settings
+from kafka_medic.clients.ports import KafkaWrites
+from kafka_medic.playbook.intents import ChangeSettings, Intent, Reassign
+
+
+def carry_out(kafka: KafkaWrites, intent: Intent) -> None:
+    """Raises WriteFailed when the cluster refused it or did not answer."""
+    match intent:
+        case Reassign():
+            reassign(kafka, intent)
+        case ChangeSettings():
+            change_settings(kafka, intent)
+        case _:
+            assert_never(intent)

@@ -1,0 +1,11 @@
+"""Change dynamic settings of topics and brokers (KIP-339, incremental)."""
+
+from __future__ import annotations
+
+from kafka_medic.clients.ports import ConfigChange, KafkaWrites
+from kafka_medic.playbook.intents import ChangeSettings
+
+
+def change_settings(kafka: KafkaWrites, intent: ChangeSettings) -> None:
+    """Raises WriteFailed when a resource refuses; others may have been changed by then, and sending again is safe."""
+    kafka.alter_configs([ConfigChange(*key, value) for key, value in sorted(intent.settings.items())])

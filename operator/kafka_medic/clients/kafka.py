@@ -1,0 +1,67 @@
+"""The real Kafka behind the port: librdkafka where it can, kafka-python where it has a gap."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from kafka_medic.clients.kafka_wire import WireAdmin
+from kafka_medic.clients.librdkafka import LibrdkafkaAdmin
+from kafka_medic.clients.ports import (
+    BrokerView,
+    ClusterDescription,
+    ConfigChange,
+    Connection,
+    GroupOffsets,
+    ReadFailed,
+    Reassignment,
+)
+from kafka_medic.cluster.snapshot import ConfigValue, Quorum, TopicPartition
+
+
+class RealKafka:
+    """Implements `ports.Kafka`. One per cluster; not shared between threads."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._rd = LibrdkafkaAdmin(connection)
+        self._wire = WireAdmin(connection)
+
+    def describe_cluster(self) -> ClusterDescription:
+        return self._rd.describe_cluster()
+
+    def views(self, brokers: Sequence[int]) -> Mapping[int, BrokerView | ReadFailed]:
+        return self._wire.views(brokers)
+
+    def reassignments(self) -> Mapping[TopicPartition, Reassignment]:
+        return self._wire.reassignments()
+
+    def topic_configs(self, topics: Sequence[str]) -> Mapping[str, Mapping[str, ConfigValue]]:
+        return self._rd.topic_configs(topics)
+
+    def broker_configs(self, brokers: Sequence[int]) -> Mapping[int, Mapping[str, ConfigValue]]:
+        return self._rd.broker_configs(brokers)
+
+    def log_sizes(self, brokers: Sequence[int]) -> Mapping[int, Mapping[TopicPartition, int]]:
+        return self._wire.log_sizes(brokers)
+
+    def log_bounds(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, tuple[int, int]]:
+        return self._rd.log_bounds(partitions)
+
+    def groups(self) -> Sequence[GroupOffsets]:
+        return self._rd.groups()
+
+    def quorum(self) -> Quorum:
+        return self._wire.quorum()
+
+    def version(self) -> str | None:
+        return self._wire.version()
+
+    def alter_reassignments(
+        self, targets: Mapping[TopicPartition, Sequence[int] | None]
+    ) -> Mapping[TopicPartition, str]:
+        return self._wire.alter_reassignments(targets)
+
+    def alter_configs(self, changes: Sequence[ConfigChange]) -> None:
+        self._rd.alter_configs(changes)
+
+    def close(self) -> None:
+        self._wire.close()

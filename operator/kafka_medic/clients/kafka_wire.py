@@ -1,0 +1,240 @@
+"""kafka-python: what librdkafka cannot do.
+
+Reassignments (KIP-455), log directories (KIP-113), the KRaft quorum (KIP-595), leader epochs, and a metadata request
+sent to one named broker. The last needs the client's connection layer (`_manager`), which is not public API; the
+contract tests hold it to the real thing and the dependency is pinned below its next major version.
+"""
+
+from __future__ import annotations
+
+import logging
+import ssl
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from kafka import errors
+from kafka.admin import KafkaAdminClient
+from kafka.protocol.metadata import MetadataRequest
+from kafka.structs import TopicPartition as WireTopicPartition
+
+from kafka_medic.clients.ports import (
+    BrokerView,
+    ClientFailure,
+    Connection,
+    FailureKind,
+    PartitionState,
+    ReadFailed,
+    Reassignment,
+    WriteFailed,
+)
+from kafka_medic.cluster.snapshot import Quorum, TopicPartition, Voter
+
+T = TypeVar("T")
+F = TypeVar("F", bound=ClientFailure)
+
+# kafka-python logs each failed connection attempt as an error with a traceback; the failure reaches us as an
+# exception anyway and is reported once.
+logging.getLogger("kafka").setLevel(logging.CRITICAL)
+
+
+class WireAdmin:
+    """One kafka-python admin client for one cluster, connected when first needed."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._timeout_ms = int(connection.timeout_seconds * 1000)
+        self._client: Any = None
+
+    def close(self) -> None:
+        if self._client is not None:
+            client, self._client = self._client, None
+            client.close()
+
+    def views(self, brokers: Sequence[int]) -> Mapping[int, BrokerView | ReadFailed]:
+        async def ask_all(client: Any) -> dict[int, Any]:
+            # Request version and shape are negotiated per connection, so the answer can only be that broker's own.
+            request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
+            pending = {b: client._manager.send(request, b, self._timeout_ms) for b in brokers}
+            answers: dict[int, Any] = {}
+            for broker, future in pending.items():
+                try:
+                    answers[broker] = await future
+                except Exception as problem:  # noqa: BLE001 - any failure of one broker is that broker's Unknown
+                    answers[broker] = problem
+            return answers
+
+        answers = self._call(lambda c: c._manager.run(ask_all, c), ReadFailed, "metadata of each broker")
+        views: dict[int, BrokerView | ReadFailed] = {}
+        for broker, answer in answers.items():
+            if isinstance(answer, BaseException):
+                views[broker] = _failure(ReadFailed, answer, f"metadata of broker {broker}")
+            else:
+                views[broker] = _view(broker, answer)
+        return views
+
+    def reassignments(self) -> Mapping[TopicPartition, Reassignment]:
+        listed = self._call(
+            lambda c: c.list_partition_reassignments(timeout_ms=self._timeout_ms),
+            ReadFailed,
+            "list reassignments",
+        )
+        return {
+            TopicPartition(tp.topic, tp.partition): Reassignment(
+                tuple(r["replicas"]), tuple(r["adding_replicas"]), tuple(r["removing_replicas"])
+            )
+            for tp, r in listed.items()
+        }
+
+    def log_sizes(self, brokers: Sequence[int]) -> Mapping[int, Mapping[TopicPartition, int]]:
+        listed = self._call(lambda c: c.describe_log_dirs(brokers=list(brokers)), ReadFailed, "log directories")
+        sizes: dict[int, dict[TopicPartition, int]] = {}
+        for answer in listed:
+            mine = sizes.setdefault(answer["broker"], {})
+            for directory in answer["log_dirs"]:
+                if directory.get("error_code"):
+                    kind = errors.for_code(directory["error_code"]).__name__
+                    raise ReadFailed(FailureKind.OTHER, f"log directory of broker {answer['broker']}: {kind}")
+                for topic in directory["topics"]:
+                    for part in topic["partitions"]:
+                        if not part.get("is_future_key"):
+                            mine[TopicPartition(topic["name"], part["partition_index"])] = part["partition_size"]
+        return sizes
+
+    def quorum(self) -> Quorum:
+        answer = self._call(lambda c: c.describe_metadata_quorum(), ReadFailed, "quorum")
+        part = answer["topics"][0]["partitions"][0]
+        if part["error"]:
+            raise ReadFailed(FailureKind.OTHER, f"quorum: {part['error']}")
+        leader = part["leader_id"]
+        end = max((v["log_end_offset"] for v in part["current_voters"]), default=-1)
+        now_ms = time.time() * 1000
+        return Quorum(
+            leader=leader if leader >= 0 else None,
+            voters=tuple(
+                Voter(
+                    id=v["replica_id"],
+                    lag=end - v["log_end_offset"] if v["log_end_offset"] >= 0 else None,
+                    last_caught_up_ms=_age(v.get("last_caught_up_timestamp", -1), now_ms),
+                )
+                for v in part["current_voters"]
+            ),
+        )
+
+    def version(self) -> str | None:
+        found = self._call(lambda c: c._manager.broker_version, ReadFailed, "broker version")
+        return ".".join(str(n) for n in found) if found else None
+
+    def alter_reassignments(
+        self, targets: Mapping[TopicPartition, Sequence[int] | None]
+    ) -> Mapping[TopicPartition, str]:
+        request = {
+            WireTopicPartition(tp.topic, tp.partition): None if replicas is None else list(replicas)
+            for tp, replicas in targets.items()
+        }
+        answers = self._call(
+            lambda c: c.alter_partition_reassignments(request, timeout_ms=self._timeout_ms),
+            WriteFailed,
+            "alter partition reassignments",
+        )
+        refused = {}
+        for tp, error in answers.items():
+            # Cancelling what already ended is the state that was asked for.
+            over = (
+                targets.get(TopicPartition(tp.topic, tp.partition)) is None
+                and error is errors.NoReassignmentInProgressError
+            )
+            if error is not None and not over:
+                refused[TopicPartition(tp.topic, tp.partition)] = error.__name__
+        return refused
+
+    def _call(self, call: Callable[[Any], T], as_type: type[ClientFailure], what: str) -> T:
+        try:
+            if self._client is None:
+                self._client = KafkaAdminClient(**_settings(self._connection))
+            return call(self._client)
+        except ClientFailure:
+            raise
+        except Exception as problem:  # noqa: BLE001
+            # The library raises its own errors, OSError, struct.error from garbage on the wire, and more: all of
+            # them mean that this call has no answer. A fresh connection next time.
+            self.close()
+            raise _failure(as_type, problem, what) from None
+
+
+def _age(stamp_ms: int, now_ms: float) -> int | None:
+    return max(0, int(now_ms - stamp_ms)) if stamp_ms > 0 else None
+
+
+def _view(broker: int, answer: Any) -> BrokerView:
+    return BrokerView(
+        broker=broker,
+        members=tuple(sorted(node.node_id for node in answer.brokers)),
+        controller=answer.controller_id if answer.controller_id >= 0 else None,
+        partitions=tuple(
+            PartitionState(
+                topic=topic.name,
+                partition=part.partition_index,
+                leader=part.leader_id,
+                leader_epoch=getattr(part, "leader_epoch", None),
+                replicas=tuple(part.replica_nodes),
+                isr=tuple(part.isr_nodes),
+            )
+            for topic in answer.topics
+            for part in topic.partitions
+        ),
+    )
+
+
+def _failure(as_type: type[F], problem: BaseException, what: str) -> F:
+    if isinstance(problem, errors.SaslAuthenticationFailedError):
+        kind = FailureKind.AUTHENTICATION
+    elif isinstance(problem, ssl.SSLError):
+        kind = FailureKind.TLS
+    elif isinstance(problem, errors.ClusterAuthorizationFailedError | errors.TopicAuthorizationFailedError):
+        kind = FailureKind.AUTHORIZATION
+    elif isinstance(problem, errors.UnsupportedVersionError):
+        kind = FailureKind.UNSUPPORTED
+    elif isinstance(
+        problem, errors.KafkaConnectionError | errors.KafkaTimeoutError | errors.NodeNotReadyError | OSError
+    ):
+        kind = FailureKind.UNREACHABLE
+    else:
+        kind = FailureKind.OTHER
+    return as_type(kind, f"{what}: {type(problem).__name__}: {problem}"[:500])
+
+
+def _settings(connection: Connection) -> dict[str, Any]:
+    timeout_ms = int(connection.timeout_seconds * 1000)
+    settings: dict[str, Any] = {
+        "bootstrap_servers": connection.bootstrap_servers.split(","),
+        "client_id": "kafka-medic",
+        "security_protocol": connection.protocol,
+        "request_timeout_ms": timeout_ms,
+        "bootstrap_timeout_ms": timeout_ms,
+        "reconnect_backoff_max_ms": 2000,
+        "metadata_max_age_ms": 30000,
+    }
+    if connection.protocol.startswith("SASL"):
+        settings |= {
+            "sasl_mechanism": connection.sasl_mechanism,
+            "sasl_plain_username": connection.sasl_username,
+            "sasl_plain_password": connection.sasl_password,
+        }
+    if connection.protocol.endswith("SSL"):
+        settings["ssl_context"] = _tls(connection)
+    return settings
+
+
+def _tls(connection: Connection) -> ssl.SSLContext:
+    context = ssl.create_default_context(cadata=connection.ca_pem)
+    if connection.certificate_pem and connection.key_pem:
+        # The standard library loads client certificates from files only; the file lives for this call alone.
+        with tempfile.TemporaryDirectory() as folder:
+            pem = Path(folder, "client.pem")
+            pem.touch(mode=0o600)
+            pem.write_text(f"{connection.key_pem}\n{connection.certificate_pem}\n")
+            context.load_cert_chain(pem)
+    return context

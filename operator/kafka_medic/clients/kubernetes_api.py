@@ -1,0 +1,107 @@
+"""kubernetes: the API server. Objects go in and out as plain dictionaries, errors as `ApiFailure` with a status."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import urllib3
+from kubernetes import client, config
+from kubernetes.client.exceptions import ApiException
+
+GROUP = "kafkamedic.dev"
+VERSION = "v1alpha1"
+Object = dict[str, Any]
+
+
+class ApiFailure(Exception):
+    """The API server refused or did not answer. `status` is the HTTP status, 0 when there was none."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(f"{status or 'no answer'}: {message}")
+        self.status = status
+        self.message = message
+
+    @property
+    def conflict(self) -> bool:
+        return self.status == 409
+
+    @property
+    def not_found(self) -> bool:
+        return self.status == 404
+
+
+class KubernetesApi:
+    """Blocking access with a deadline per call. Thread-safe."""
+
+    def __init__(self, timeout_seconds: float = 10.0) -> None:
+        try:
+            config.load_incluster_config()  # type: ignore[no-untyped-call]
+        except config.ConfigException:
+            config.load_kube_config()  # type: ignore[no-untyped-call]
+        self._client = client.ApiClient()
+        self._timeout = timeout_seconds
+
+    def get(self, path: str, query: Mapping[str, str] | None = None) -> Object:
+        return self._call("GET", path, query=query)
+
+    def create(self, path: str, body: Object) -> Object:
+        return self._call("POST", path, body=body)
+
+    def replace(self, path: str, body: Object) -> Object:
+        """PUT: with metadata.resourceVersion in the body this is a compare-and-set; a lost race is `conflict`."""
+        return self._call("PUT", path, body=body)
+
+    def list(self, path: str, query: Mapping[str, str] | None = None) -> list[Object]:
+        """All items, page by page."""
+        items: list[Object] = []
+        wanted = {"limit": "500", **(query or {})}
+        while True:
+            page = self.get(path, wanted)
+            items += page.get("items") or []
+            token = (page.get("metadata") or {}).get("continue")
+            if not token:
+                return items
+            wanted["continue"] = token
+
+    def _call(
+        self, verb: str, path: str, *, query: Mapping[str, str] | None = None, body: Object | None = None
+    ) -> Object:
+        request = self._client.param_serialize(
+            verb,
+            path,
+            query_params=list((query or {}).items()),
+            header_params={"Accept": "application/json", "Content-Type": "application/json"},
+            body=body,
+            auth_settings=["BearerToken"],
+        )
+        try:
+            answer = self._client.call_api(*request, _request_timeout=self._timeout)
+            status, content = answer.status, answer.read()
+        except ApiException as problem:
+            raise ApiFailure(problem.status or 0, str(problem.reason)) from None
+        except (urllib3.exceptions.HTTPError, OSError) as problem:
+            raise ApiFailure(0, f"{type(problem).__name__}: {problem}") from None
+        try:
+            data = json.loads(content)
+        except ValueError:
+            raise ApiFailure(status if status >= 400 else 0, f"{verb} {path}: the answer is not JSON") from None
+        if not isinstance(data, dict):
+            raise ApiFailure(0, f"{verb} {path}: the answer is not an object")
+        if not 200 <= status < 300:
+            raise ApiFailure(status, str(data.get("message") or data)[:1000])
+        return data
+
+
+def custom_path(plural: str, namespace: str | None = None, name: str | None = None, sub: str | None = None) -> str:
+    """The path of our own resources."""
+    parts = [f"/apis/{GROUP}/{VERSION}"]
+    if namespace:
+        parts.append(f"namespaces/{namespace}")
+    parts.append(plural)
+    if name:
+        parts.append(name)
+    if sub:
+        parts.append(sub)
+    return "/".join(parts)

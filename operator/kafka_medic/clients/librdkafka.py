@@ -1,0 +1,213 @@
+"""confluent-kafka (librdkafka): cluster description, configs, offsets and groups."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, KafkaError, KafkaException
+from confluent_kafka import TopicPartition as RdTopicPartition
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ConfigSource,
+    OffsetSpec,
+    ResourceType,
+)
+
+from kafka_medic.clients.ports import (
+    ClientFailure,
+    ClusterDescription,
+    ConfigChange,
+    Connection,
+    FailureKind,
+    GroupOffsets,
+    Node,
+    ReadFailed,
+    WriteFailed,
+)
+from kafka_medic.cluster.snapshot import ConfigValue, TopicPartition
+
+T = TypeVar("T")
+
+_LOG = logging.getLogger(__name__)
+
+_KINDS = {
+    KafkaError._AUTHENTICATION: FailureKind.AUTHENTICATION,
+    KafkaError.SASL_AUTHENTICATION_FAILED: FailureKind.AUTHENTICATION,
+    KafkaError._SSL: FailureKind.TLS,
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: FailureKind.AUTHORIZATION,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED: FailureKind.AUTHORIZATION,
+    KafkaError.GROUP_AUTHORIZATION_FAILED: FailureKind.AUTHORIZATION,
+    KafkaError._TRANSPORT: FailureKind.UNREACHABLE,
+    KafkaError._ALL_BROKERS_DOWN: FailureKind.UNREACHABLE,
+    KafkaError._RESOLVE: FailureKind.UNREACHABLE,
+    KafkaError._TIMED_OUT: FailureKind.UNREACHABLE,
+    KafkaError.REQUEST_TIMED_OUT: FailureKind.UNREACHABLE,
+    KafkaError.UNSUPPORTED_VERSION: FailureKind.UNSUPPORTED,
+    KafkaError._UNSUPPORTED_FEATURE: FailureKind.UNSUPPORTED,
+}
+_DYNAMIC = {
+    int(ConfigSource.DYNAMIC_TOPIC_CONFIG.value),
+    int(ConfigSource.DYNAMIC_BROKER_CONFIG.value),
+}
+_RESOURCE = {"TOPIC": ResourceType.TOPIC, "BROKER": ResourceType.BROKER}
+
+
+class LibrdkafkaAdmin:
+    """One admin client for one cluster. Calls block, each for the connection's timeout at most."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._timeout = connection.timeout_seconds
+        self._last_error: KafkaError | None = None
+        self._client = AdminClient(_settings(connection) | {"error_cb": self._note_error}, logger=_LOG)
+
+    def describe_cluster(self) -> ClusterDescription:
+        described = self._read(lambda: self._client.describe_cluster(request_timeout=self._timeout), "describe cluster")
+        return ClusterDescription(
+            cluster_id=described.cluster_id,
+            nodes=tuple(
+                sorted((Node(n.id, n.host, n.port, n.rack or None) for n in described.nodes), key=lambda n: n.id)
+            ),
+            controller=described.controller.id if described.controller is not None else None,
+        )
+
+    def topic_configs(self, topics: Sequence[str]) -> Mapping[str, Mapping[str, ConfigValue]]:
+        return {r.name: v for r, v in self._configs([ConfigResource(ResourceType.TOPIC, t) for t in topics])}
+
+    def broker_configs(self, brokers: Sequence[int]) -> Mapping[int, Mapping[str, ConfigValue]]:
+        wanted = [ConfigResource(ResourceType.BROKER, str(b)) for b in brokers]
+        return {int(r.name): v for r, v in self._configs(wanted)}
+
+    def _configs(self, wanted: list[ConfigResource]) -> list[tuple[ConfigResource, dict[str, ConfigValue]]]:
+        if not wanted:
+            return []
+        futures = self._start(lambda: self._client.describe_configs(wanted, request_timeout=self._timeout))
+        answers = []
+        for resource, future in futures.items():
+            entries = self._read(lambda f=future: f, f"describe configs of {resource.name}")  # type: ignore[misc]
+            values = {name: ConfigValue(entry.value, int(entry.source) in _DYNAMIC) for name, entry in entries.items()}
+            answers.append((resource, values))
+        return answers
+
+    def log_bounds(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, tuple[int, int]]:
+        starts = self._offsets(partitions, OffsetSpec.earliest())
+        ends = self._offsets(partitions, OffsetSpec.latest())
+        return {tp: (starts[tp], ends[tp]) for tp in partitions}
+
+    def _offsets(self, partitions: Sequence[TopicPartition], spec: OffsetSpec) -> dict[TopicPartition, int]:
+        if not partitions:
+            return {}
+        request = {RdTopicPartition(tp.topic, tp.partition): spec for tp in partitions}
+        futures = self._start(
+            lambda: self._client.list_offsets(
+                request, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=self._timeout
+            )
+        )
+        return {
+            TopicPartition(tp.topic, tp.partition): self._read(lambda f=future: f, f"offsets of {tp}").offset  # type: ignore[misc]
+            for tp, future in futures.items()
+        }
+
+    def groups(self) -> Sequence[GroupOffsets]:
+        listing = self._read(lambda: self._client.list_consumer_groups(request_timeout=self._timeout), "list groups")
+        if listing.errors:
+            raise _failure(ReadFailed, listing.errors[0], "list groups")
+        found = []
+        for group in listing.valid:
+            request = [ConsumerGroupTopicPartitions(group.group_id)]
+            futures = self._start(
+                lambda r=request: self._client.list_consumer_group_offsets(r, request_timeout=self._timeout)  # type: ignore[misc]
+            )
+            answer = self._read(lambda f=futures[group.group_id]: f, f"offsets of group {group.group_id}")  # type: ignore[misc]
+            committed = {
+                TopicPartition(tp.topic, tp.partition): tp.offset
+                for tp in answer.topic_partitions
+                if tp.offset >= 0 and tp.error is None
+            }
+            found.append(GroupOffsets(group.group_id, group.state.name if group.state else None, committed))
+        return found
+
+    def alter_configs(self, changes: Sequence[ConfigChange]) -> None:
+        by_resource: dict[tuple[str, str], list[ConfigEntry]] = {}
+        for change in changes:
+            by_resource.setdefault((change.resource_type, change.resource), []).append(
+                ConfigEntry(
+                    change.name,
+                    change.value,
+                    incremental_operation=AlterConfigOpType.DELETE if change.value is None else AlterConfigOpType.SET,
+                )
+            )
+        resources = [
+            ConfigResource(_RESOURCE[kind], name, incremental_configs=entries)
+            for (kind, name), entries in by_resource.items()
+        ]
+        futures = self._client.incremental_alter_configs(resources, request_timeout=self._timeout)
+        for resource, future in futures.items():
+            try:
+                future.result(timeout=self._timeout + 1)
+            except (KafkaException, TimeoutError) as problem:
+                raise self._translate(WriteFailed, problem, f"alter configs of {resource.name}") from None
+
+    def _start(self, call: Callable[[], T]) -> T:
+        try:
+            return call()
+        except KafkaException as problem:
+            raise self._translate(ReadFailed, problem, "request") from None
+
+    def _read(self, call: Callable[[], Future[Any]], what: str) -> Any:
+        try:
+            return call().result(timeout=self._timeout + 1)
+        except (KafkaException, TimeoutError) as problem:
+            raise self._translate(ReadFailed, problem, what) from None
+
+    def _note_error(self, error: KafkaError) -> None:
+        # "All brokers down" follows every other error and says less than it.
+        if error.code() != KafkaError._ALL_BROKERS_DOWN or self._last_error is None:
+            self._last_error = error
+
+    def _translate(self, as_type: type[ClientFailure], problem: Exception, what: str) -> ClientFailure:
+        """librdkafka reports a wrong password or certificate through its error callback and the call itself merely
+        times out: prefer what the callback said."""
+        self._last_error = None
+        self._client.poll(0)
+        error = problem.args[0] if isinstance(problem, KafkaException) and problem.args else None
+        noted = self._last_error
+        vague = error is None or _KINDS.get(error.code()) is FailureKind.UNREACHABLE
+        if noted is not None and vague:
+            error = noted
+        if error is None:
+            return as_type(FailureKind.UNREACHABLE, f"{what}: no answer within {self._timeout:g} s")
+        return _failure(as_type, error, what)
+
+
+def _failure(as_type: type[ClientFailure], error: Any, what: str) -> ClientFailure:
+    if isinstance(error, KafkaException):
+        error = error.args[0]
+    return as_type(_KINDS.get(error.code(), FailureKind.OTHER), f"{what}: {error.str()}")
+
+
+def _settings(connection: Connection) -> dict[str, Any]:
+    settings: dict[str, Any] = {
+        "bootstrap.servers": connection.bootstrap_servers,
+        "client.id": "kafka-medic",
+        "security.protocol": connection.protocol,
+        "socket.timeout.ms": max(1000, int(connection.timeout_seconds * 1000)),
+        "socket.connection.setup.timeout.ms": max(1000, int(connection.timeout_seconds * 1000)),
+        "reconnect.backoff.max.ms": 2000,
+        "log.connection.close": False,
+        "topic.metadata.refresh.interval.ms": -1,
+    }
+    optional = {
+        "sasl.mechanism": connection.sasl_mechanism,
+        "sasl.username": connection.sasl_username,
+        "sasl.password": connection.sasl_password,
+        "ssl.ca.pem": connection.ca_pem,
+        "ssl.certificate.pem": connection.certificate_pem,
+        "ssl.key.pem": connection.key_pem,
+    }
+    return settings | {k: v for k, v in optional.items() if v is not None}

@@ -1,0 +1,170 @@
+"""What the shell needs of a Kafka cluster, free of any client library.
+
+Every read either answers in full or raises `ReadFailed`: an adapter never turns an error into an empty list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+from kafka_medic.cluster.snapshot import ConfigValue, Quorum, TopicPartition
+
+
+class FailureKind(StrEnum):
+    """Why a read or write failed, as far as the cure differs."""
+
+    UNREACHABLE = "Unreachable"
+    AUTHENTICATION = "AuthenticationFailed"
+    AUTHORIZATION = "NotAuthorized"
+    TLS = "TlsFailed"
+    UNSUPPORTED = "Unsupported"
+    REFUSED = "Refused"
+    OTHER = "Error"
+
+
+class ClientFailure(Exception):
+    """A client call that did not succeed. The message holds no secret."""
+
+    def __init__(self, kind: FailureKind, message: str) -> None:
+        super().__init__(f"{kind.value}: {message}")
+        self.kind = kind
+        self.message = message
+
+
+class ReadFailed(ClientFailure):
+    """A read that did not answer in full."""
+
+
+class WriteFailed(ClientFailure):
+    """A write that was refused, or whose outcome is not known: look before you try again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """How to reach a cluster. Secrets stay out of repr and so out of logs and tracebacks."""
+
+    bootstrap_servers: str
+    protocol: str = "PLAINTEXT"
+    sasl_mechanism: str | None = None
+    sasl_username: str | None = field(default=None, repr=False)
+    sasl_password: str | None = field(default=None, repr=False)
+    ca_pem: str | None = field(default=None, repr=False)
+    certificate_pem: str | None = field(default=None, repr=False)
+    key_pem: str | None = field(default=None, repr=False)
+    timeout_seconds: float = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A registered broker, as the cluster announces it."""
+
+    id: int
+    host: str
+    port: int
+    rack: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterDescription:
+    """Who is registered. `controller` is only meaningful with ZooKeeper: KRaft brokers answer a random live broker."""
+
+    cluster_id: str | None
+    nodes: tuple[Node, ...]
+    controller: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    """A partition as one broker sees it; `leader` -1 when it sees none."""
+
+    topic: str
+    partition: int
+    leader: int
+    leader_epoch: int | None
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerView:
+    """One broker's own answer to a metadata request."""
+
+    broker: int
+    members: tuple[int, ...]
+    controller: int | None
+    partitions: tuple[PartitionState, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reassignment:
+    """A reassignment in flight. `replicas` is the whole set at the moment, additions and removals included."""
+
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOffsets:
+    """A consumer group's state and committed offsets."""
+
+    group: str
+    state: str | None
+    committed: Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigChange:
+    """Set `name` on a TOPIC or BROKER to `value`; None deletes the dynamic value, so that the default shows again."""
+
+    resource_type: str
+    resource: str
+    name: str
+    value: str | None
+
+
+class KafkaReads(Protocol):
+    """Reading. Each method has the connection's timeout as its deadline and raises ReadFailed."""
+
+    def describe_cluster(self) -> ClusterDescription: ...
+
+    def views(self, brokers: Sequence[int]) -> Mapping[int, BrokerView | ReadFailed]:
+        """Ask each broker alone; the answer of one never stands for another."""
+
+    def reassignments(self) -> Mapping[TopicPartition, Reassignment]: ...
+
+    def topic_configs(self, topics: Sequence[str]) -> Mapping[str, Mapping[str, ConfigValue]]: ...
+
+    def broker_configs(self, brokers: Sequence[int]) -> Mapping[int, Mapping[str, ConfigValue]]: ...
+
+    def log_sizes(self, brokers: Sequence[int]) -> Mapping[int, Mapping[TopicPartition, int]]:
+        """Bytes on disk per broker and partition replica."""
+
+    def log_bounds(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, tuple[int, int]]:
+        """Log start and log end offset of partitions that have a leader."""
+
+    def groups(self) -> Sequence[GroupOffsets]: ...
+
+    def quorum(self) -> Quorum: ...
+
+    def version(self) -> str | None: ...
+
+
+class KafkaWrites(Protocol):
+    """Writing. Every method is idempotent: sent twice, it ends as sent once. Raises WriteFailed."""
+
+    def alter_reassignments(
+        self, targets: Mapping[TopicPartition, Sequence[int] | None]
+    ) -> Mapping[TopicPartition, str]:
+        """Start (or, with None, cancel) reassignments. Answers the refused ones with the broker's reason."""
+
+    def alter_configs(self, changes: Sequence[ConfigChange]) -> None: ...
+
+
+class Kafka(KafkaReads, KafkaWrites, Protocol):
+    """Both sides, as the real adapter and the tests' fake offer them."""
+
+    def close(self) -> None: ...

@@ -1,0 +1,347 @@
+"""The Snapshot as a JSON document and back: the format that `kafka-medic snapshot -o json` fixes.
+
+`partitions`, `groups` and `views` are lists of objects in the document and Arrow tables in memory. One key is an
+addition of ours that a foreign document may lack: `configs` (its absence means "not known").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from kafka_medic.cluster.snapshot import (
+    CONFIGS_SCHEMA,
+    GROUPS_SCHEMA,
+    LEADERS_SCHEMA,
+    PARTITIONS_SCHEMA,
+    Broker,
+    ClusterInfo,
+    Controller,
+    Mode,
+    Pod,
+    Quorum,
+    Snapshot,
+    Source,
+    SourceState,
+    View,
+    Voter,
+)
+
+API_VERSION = "kafkamedic.dev/v1alpha1"
+T = TypeVar("T")
+
+
+class SnapshotDocumentError(ValueError):
+    """The document is not a Snapshot; `path` names the first bad key."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"{path}: {reason}")
+        self.path = path
+        self.reason = reason
+
+
+def timestamp(moment: datetime) -> str:
+    """RFC 3339 in UTC with milliseconds, as Kubernetes' MicroTime readers accept."""
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def parse_timestamp(text: str) -> datetime:
+    """Raises ValueError for anything but RFC 3339 with a zone."""
+    moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    if moment.tzinfo is None:
+        raise ValueError(f"{text!r} has no time zone; write it like 2026-01-31T12:00:00Z")
+    return moment.astimezone(UTC)
+
+
+def to_document(snapshot: Snapshot) -> dict[str, Any]:
+    """The JSON-ready dictionary of a Snapshot."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Snapshot",
+        "cluster": {
+            "name": snapshot.cluster.name,
+            "id": snapshot.cluster.id,
+            "mode": snapshot.cluster.mode.value if snapshot.cluster.mode else None,
+            "version": snapshot.cluster.version,
+        },
+        "takenAt": timestamp(snapshot.taken_at),
+        "sources": [
+            {
+                "name": s.name,
+                "observedAt": timestamp(s.observed_at) if s.observed_at else None,
+                "state": s.state.value,
+                "error": s.error,
+            }
+            for s in snapshot.sources
+        ],
+        "brokers": None if snapshot.brokers is None else [_broker_out(b) for b in snapshot.brokers],
+        "controller": snapshot.controller and {"id": snapshot.controller.id, "epoch": snapshot.controller.epoch},
+        "quorum": snapshot.quorum
+        and {
+            "leader": snapshot.quorum.leader,
+            "voters": [
+                {"id": v.id, "lag": v.lag, "lastCaughtUpMs": v.last_caught_up_ms} for v in snapshot.quorum.voters
+            ],
+        },
+        "views": None if snapshot.views is None else [_view_out(v) for v in snapshot.views],
+        "partitions": None if snapshot.partitions is None else snapshot.partitions.to_pylist(),
+        "groups": None if snapshot.groups is None else snapshot.groups.to_pylist(),
+        "configs": None if snapshot.configs is None else snapshot.configs.to_pylist(),
+    }
+
+
+def from_document(document: Any) -> Snapshot:
+    """Read a document back. Raises SnapshotDocumentError naming the bad key; unknown extra keys are ignored, since
+    a newer writer may add some."""
+    root = _mapping(document, "$")
+    if root.get("kind") != "Snapshot":
+        raise SnapshotDocumentError("kind", f"must be 'Snapshot', not {root.get('kind')!r}")
+    if root.get("apiVersion", API_VERSION) != API_VERSION:
+        raise SnapshotDocumentError("apiVersion", f"must be {API_VERSION!r}, not {root.get('apiVersion')!r}")
+    cluster = _mapping(_required(root, "cluster", ""), "cluster")
+    mode = _optional(cluster, "mode", "cluster", str)
+    if mode is not None and mode not in {m.value for m in Mode}:
+        raise SnapshotDocumentError("cluster.mode", f"must be KRaft or ZooKeeper, not {mode!r}")
+    return Snapshot(
+        cluster=ClusterInfo(
+            name=_optional(cluster, "name", "cluster", str) or "",
+            id=_optional(cluster, "id", "cluster", str),
+            mode=Mode(mode) if mode else None,
+            version=_optional(cluster, "version", "cluster", str),
+        ),
+        taken_at=_moment(_required(root, "takenAt", ""), "takenAt"),
+        sources=_list(root.get("sources") or [], "sources", _source_in),
+        brokers=_maybe_list(root, "brokers", _broker_in),
+        controller=_maybe(root, "controller", _controller_in),
+        quorum=_maybe(root, "quorum", _quorum_in),
+        views=_maybe_list(root, "views", _view_in),
+        partitions=_table(root, "partitions", PARTITIONS_SCHEMA, _check_partition),
+        groups=_table(root, "groups", GROUPS_SCHEMA),
+        configs=_table(root, "configs", CONFIGS_SCHEMA),
+    )
+
+
+def _broker_out(broker: Broker) -> dict[str, Any]:
+    return {
+        "id": broker.id,
+        "rack": broker.rack,
+        "host": broker.host,
+        "port": broker.port,
+        "registered": broker.registered,
+        "reachable": broker.reachable,
+        "recovering": broker.recovering,
+        "bytesInRate": broker.bytes_in_rate,
+        "pod": broker.pod
+        and {
+            "name": broker.pod.name,
+            "uid": broker.pod.uid,
+            "ready": broker.pod.ready,
+            "node": broker.pod.node,
+            "cordoned": broker.pod.cordoned,
+        },
+    }
+
+
+def _view_out(view: View) -> dict[str, Any]:
+    leaders = None
+    if view.leaders is not None:
+        columns = [view.leaders[name].to_pylist() for name in ("topic", "partition", "leader", "epoch")]
+        leaders = [list(row) for row in zip(*columns, strict=True)]
+    return {
+        "broker": view.broker,
+        "members": None if view.members is None else list(view.members),
+        "controller": view.controller,
+        "leaders": leaders,
+    }
+
+
+def _mapping(value: Any, path: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise SnapshotDocumentError(path, f"must be an object, not {type(value).__name__}")
+    return value
+
+
+def _required(holder: Mapping[str, Any], key: str, path: str) -> Any:
+    if key not in holder:
+        raise SnapshotDocumentError(f"{path}.{key}".lstrip("."), "is missing")
+    return holder[key]
+
+
+def _optional(holder: Mapping[str, Any], key: str, path: str, kind: type[T]) -> T | None:
+    value = holder.get(key)
+    if value is None:
+        return None
+    # bool is an int in Python; a document that says true where a number belongs is wrong, not 1.
+    if not isinstance(value, kind) or (kind is not bool and isinstance(value, bool)):
+        raise SnapshotDocumentError(f"{path}.{key}", f"must be {kind.__name__} or null, not {value!r}")
+    return value
+
+
+def _number(holder: Mapping[str, Any], key: str, path: str) -> float | None:
+    value = holder.get(key)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+        raise SnapshotDocumentError(f"{path}.{key}", f"must be a number >= 0 or null, not {value!r}")
+    return float(value)
+
+
+def _moment(value: Any, path: str) -> datetime:
+    try:
+        return parse_timestamp(value)
+    except (AttributeError, TypeError, ValueError) as problem:
+        raise SnapshotDocumentError(
+            path, f"must be an RFC 3339 time such as 2026-01-31T12:00:00Z: {problem}"
+        ) from problem
+
+
+def _list(value: Any, path: str, read: Callable[[Any, str], T]) -> tuple[T, ...]:
+    if not isinstance(value, Sequence) or isinstance(value, str | bytes):
+        raise SnapshotDocumentError(path, f"must be a list, not {type(value).__name__}")
+    return tuple(read(item, f"{path}[{i}]") for i, item in enumerate(value))
+
+
+def _maybe_list(root: Mapping[str, Any], key: str, read: Callable[[Any, str], T]) -> tuple[T, ...] | None:
+    value = root.get(key)
+    return None if value is None else _list(value, key, read)
+
+
+def _maybe(root: Mapping[str, Any], key: str, read: Callable[[Any, str], T]) -> T | None:
+    value = root.get(key)
+    return None if value is None else read(value, key)
+
+
+def _source_in(value: Any, path: str) -> Source:
+    item = _mapping(value, path)
+    state = _required(item, "state", path)
+    if state not in ("Known", "Unknown"):
+        raise SnapshotDocumentError(f"{path}.state", f"must be Known or Unknown, not {state!r}")
+    observed = item.get("observedAt")
+    return Source(
+        name=str(_required(item, "name", path)),
+        observed_at=None if observed is None else _moment(observed, f"{path}.observedAt"),
+        state=SourceState(state),
+        error=_optional(item, "error", path, str),
+    )
+
+
+def _id(value: Any, path: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise SnapshotDocumentError(path, f"must be a whole number, not {value!r}")
+    return value
+
+
+def _broker_in(value: Any, path: str) -> Broker:
+    item = _mapping(value, path)
+    pod = item.get("pod")
+    return Broker(
+        id=_id(_required(item, "id", path), f"{path}.id"),
+        rack=_optional(item, "rack", path, str),
+        host=_optional(item, "host", path, str),
+        port=_optional(item, "port", path, int),
+        registered=_optional(item, "registered", path, bool),
+        reachable=_optional(item, "reachable", path, bool),
+        recovering=_optional(item, "recovering", path, bool),
+        bytes_in_rate=_number(item, "bytesInRate", path),
+        pod=None if pod is None else _pod_in(pod, f"{path}.pod"),
+    )
+
+
+def _pod_in(value: Any, path: str) -> Pod:
+    item = _mapping(value, path)
+    return Pod(
+        name=_optional(item, "name", path, str) or "",
+        uid=_optional(item, "uid", path, str),
+        ready=_optional(item, "ready", path, bool),
+        node=_optional(item, "node", path, str),
+        cordoned=_optional(item, "cordoned", path, bool),
+    )
+
+
+def _controller_in(value: Any, path: str) -> Controller:
+    item = _mapping(value, path)
+    return Controller(id=_optional(item, "id", path, int), epoch=_optional(item, "epoch", path, int))
+
+
+def _quorum_in(value: Any, path: str) -> Quorum:
+    item = _mapping(value, path)
+
+    def voter(entry: Any, where: str) -> Voter:
+        row = _mapping(entry, where)
+        return Voter(
+            id=_id(_required(row, "id", where), f"{where}.id"),
+            lag=_optional(row, "lag", where, int),
+            last_caught_up_ms=_optional(row, "lastCaughtUpMs", where, int),
+        )
+
+    return Quorum(
+        leader=_optional(item, "leader", path, int),
+        voters=_list(item.get("voters") or [], f"{path}.voters", voter),
+    )
+
+
+def _view_in(value: Any, path: str) -> View:
+    item = _mapping(value, path)
+    members, leaders = item.get("members"), item.get("leaders")
+    table = None
+    if leaders is not None:
+        rows = _list(leaders, f"{path}.leaders", _leader_row)
+        table = _arrow(
+            [dict(zip(LEADERS_SCHEMA.names, row, strict=True)) for row in rows],
+            LEADERS_SCHEMA,
+            f"{path}.leaders",
+        )
+    return View(
+        broker=_id(_required(item, "broker", path), f"{path}.broker"),
+        members=None if members is None else _list(members, f"{path}.members", _id),
+        controller=_optional(item, "controller", path, int),
+        leaders=table,
+    )
+
+
+def _leader_row(value: Any, path: str) -> tuple[Any, ...]:
+    row = _list(value, path, lambda item, _: item)
+    if len(row) != len(LEADERS_SCHEMA.names):
+        raise SnapshotDocumentError(path, "must be [topic, partition, leader, epoch]")
+    return row
+
+
+def _check_partition(row: Mapping[str, Any], path: str) -> None:
+    for key in ("replicas", "isr"):
+        ids = row.get(key)
+        if isinstance(ids, list) and len(set(ids)) != len(ids):
+            raise SnapshotDocumentError(f"{path}.{key}", f"names a broker twice: {ids}")
+
+
+def _table(
+    root: Mapping[str, Any],
+    key: str,
+    schema: pa.Schema,
+    check: Callable[[Mapping[str, Any], str], None] | None = None,
+) -> pa.Table | None:
+    value = root.get(key)
+    if value is None:
+        return None
+    rows = _list(value, key, _mapping)
+    for i, row in enumerate(rows):
+        for field in schema:
+            if not field.nullable and row.get(field.name) is None:
+                raise SnapshotDocumentError(f"{key}[{i}].{field.name}", "is missing")
+        if check:
+            check(row, f"{key}[{i}]")
+    return _arrow([{name: row.get(name) for name in schema.names} for row in rows], schema, key)
+
+
+def _arrow(rows: list[dict[str, Any]], schema: pa.Schema, path: str) -> pa.Table:
+    try:
+        return pa.Table.from_pylist(rows, schema=schema)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as problem:
+        for i, row in enumerate(rows):  # find the row, so that the message can name it
+            try:
+                pa.Table.from_pylist([row], schema=schema)
+            except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as why:
+                raise SnapshotDocumentError(f"{path}[{i}]", str(why)) from why
+        raise SnapshotDocumentError(path, str(problem)) from problem

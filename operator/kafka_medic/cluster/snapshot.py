@@ -1,0 +1,306 @@
+"""One honest picture of a cluster at one moment.
+
+Everything a decision may rest on is in a `Snapshot`. What could not be read is `None` and its source says why: an
+unread list is never an empty list, an unread number never zero. Partitions, groups and configs are Arrow tables, so
+that hundreds of thousands of rows cost columns and not objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Literal, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+NO_LEADER = -1
+"""Kafka's own value for a partition that nobody leads (as opposed to null: not known)."""
+
+INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state")
+"""Topics that Kafka creates for itself and whose loss takes groups or transactions with it."""
+
+
+class Mode(StrEnum):
+    """Where the cluster keeps its metadata."""
+
+    KRAFT = "KRaft"
+    ZOOKEEPER = "ZooKeeper"
+
+
+class TopicPartition(NamedTuple):
+    """A partition's address."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+def _field(name: str, kind: pa.DataType, nullable: bool = True) -> pa.Field[pa.DataType]:
+    return pa.field(name, kind, nullable=nullable)
+
+
+PARTITIONS_SCHEMA: pa.Schema = pa.schema(
+    [
+        _field("topic", pa.string(), nullable=False),
+        _field("partition", pa.int32(), nullable=False),
+        _field("leader", pa.int32()),
+        _field("leaderEpoch", pa.int32()),
+        _field("replicas", pa.list_(pa.int32())),
+        _field("isr", pa.list_(pa.int32())),
+        _field("adding", pa.list_(pa.int32())),
+        _field("removing", pa.list_(pa.int32())),
+        _field("logStart", pa.int64()),
+        _field("logEnd", pa.int64()),
+        _field("sizeBytes", pa.int64()),
+        _field("minIsr", pa.int32()),
+    ]
+)
+"""One row a partition. `leader` -1 is leaderless; `adding`/`removing` are empty when no reassignment is in flight
+and null when that is not known; `sizeBytes` is the leader replica's size on disk."""
+
+GROUPS_SCHEMA: pa.Schema = pa.schema(
+    [
+        _field("group", pa.string(), nullable=False),
+        _field("state", pa.string()),
+        _field("topic", pa.string(), nullable=False),
+        _field("partition", pa.int32(), nullable=False),
+        _field("committed", pa.int64()),
+    ]
+)
+"""One row a committed offset (the next record that the group will read)."""
+
+LEADERS_SCHEMA: pa.Schema = pa.schema(
+    [
+        _field("topic", pa.string(), nullable=False),
+        _field("partition", pa.int32(), nullable=False),
+        _field("leader", pa.int32()),
+        _field("epoch", pa.int32()),
+    ]
+)
+"""What one broker, asked alone, believes of each partition's leader."""
+
+CONFIGS_SCHEMA: pa.Schema = pa.schema(
+    [
+        _field("resourceType", pa.string(), nullable=False),
+        _field("resource", pa.string(), nullable=False),
+        _field("name", pa.string(), nullable=False),
+        _field("value", pa.string()),
+        _field("dynamic", pa.bool_()),
+    ]
+)
+"""The settings that decisions rest on: replication defaults, min.insync.replicas and replication throttles.
+`resourceType` is TOPIC or BROKER; `dynamic` tells a value set on this very resource at run time from a static one
+or a default, since only the former is ours to restore."""
+
+
+class SourceState(StrEnum):
+    """Whether a source answered."""
+
+    KNOWN = "Known"
+    UNKNOWN = "Unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One place the snapshot was read from: when, and if not, why not."""
+
+    name: str
+    observed_at: datetime | None
+    state: SourceState
+    error: str | None = None
+
+    @property
+    def known(self) -> bool:
+        return self.state is SourceState.KNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """The Pod behind a broker, as Kubernetes tells it."""
+
+    name: str
+    uid: str | None = None
+    ready: bool | None = None
+    node: str | None = None
+    cordoned: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """A broker that is registered, or that some partition still names as a replica."""
+
+    id: int
+    rack: str | None = None
+    host: str | None = None
+    port: int | None = None
+    registered: bool | None = None
+    reachable: bool | None = None
+    recovering: bool | None = None
+    bytes_in_rate: float | None = None
+    pod: Pod | None = None
+
+    @property
+    def live(self) -> bool:
+        """Registered with the authority and answering, both known to be so."""
+        return self.registered is True and self.reachable is True
+
+
+@dataclass(frozen=True, slots=True)
+class Controller:
+    """The active controller. `epoch` rises with every change of controller."""
+
+    id: int | None
+    epoch: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Voter:
+    """A voter of the KRaft quorum, or a server of the ZooKeeper ensemble (lag 0 when serving, None when not)."""
+
+    id: int
+    lag: int | None = None
+    last_caught_up_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Quorum:
+    """Who keeps the metadata. `leader` is None when nobody is known to lead."""
+
+    leader: int | None
+    voters: tuple[Voter, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What one broker, asked alone, believes. Any part it did not answer is None."""
+
+    broker: int
+    members: tuple[int, ...] | None = None
+    controller: int | None = None
+    leaders: pa.Table | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterInfo:
+    """Which cluster this is."""
+
+    name: str
+    id: str | None = None
+    mode: Mode | None = None
+    version: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRow:
+    """One partition, for the code that looks at a handful of them."""
+
+    topic: str
+    partition: int
+    leader: int | None
+    leader_epoch: int | None
+    replicas: tuple[int, ...] | None
+    isr: tuple[int, ...] | None
+    adding: tuple[int, ...] | None
+    removing: tuple[int, ...] | None
+    log_start: int | None = None
+    log_end: int | None = None
+    size_bytes: int | None = None
+    min_isr: int | None = None
+
+    @property
+    def tp(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def reassigning(self) -> bool | None:
+        """None when it is not known whether a reassignment is in flight."""
+        if self.adding is None or self.removing is None:
+            return None
+        return bool(self.adding or self.removing)
+
+
+ConfigKey = tuple[Literal["TOPIC", "BROKER"] | str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigValue:
+    """One setting: `dynamic` when it was set at run time on this very resource."""
+
+    value: str | None
+    dynamic: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A cluster at `taken_at`. Fields are None where their source did not answer; see the module's docstring."""
+
+    cluster: ClusterInfo
+    taken_at: datetime
+    sources: tuple[Source, ...] = ()
+    brokers: tuple[Broker, ...] | None = None
+    controller: Controller | None = None
+    quorum: Quorum | None = None
+    views: tuple[View, ...] | None = None
+    partitions: pa.Table | None = None
+    groups: pa.Table | None = None
+    configs: pa.Table | None = None
+    _config_index: dict[ConfigKey, ConfigValue] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def source(self, name: str) -> Source | None:
+        """The source of that name, or None if the snapshot does not speak of it."""
+        return next((s for s in self.sources if s.name == name), None)
+
+    def broker(self, broker_id: int) -> Broker | None:
+        return next((b for b in self.brokers or () if b.id == broker_id), None)
+
+    def live_brokers(self) -> tuple[Broker, ...] | None:
+        """Brokers known to be registered and answering; None when the brokers are not known at all."""
+        return None if self.brokers is None else tuple(b for b in self.brokers if b.live)
+
+    def rows(self, wanted: set[TopicPartition] | None = None) -> Iterator[PartitionRow]:
+        """Partitions as rows: all of them, or only `wanted`. Nothing when partitions are not known."""
+        if self.partitions is None:
+            return
+        table = self.partitions
+        if wanted is not None:
+            topics = pa.array(sorted({tp.topic for tp in wanted}), pa.string())
+            table = table.filter(pc.is_in(table["topic"], value_set=topics))
+        for row in table.to_pylist():
+            if wanted is None or (row["topic"], row["partition"]) in wanted:
+                yield _row(row)
+
+    def config(self, resource_type: str, resource: str, name: str) -> ConfigValue | None:
+        """One setting, or None when it is not set (or configs are not known: check `configs` first)."""
+        if not self._config_index and self.configs is not None:
+            # A cache of what the immutable table already says; filled once, never observable from outside.
+            self._config_index.update(
+                ((r["resourceType"], r["resource"], r["name"]), ConfigValue(r["value"], bool(r["dynamic"])))
+                for r in self.configs.to_pylist()
+            )
+        return self._config_index.get((resource_type, resource, name))
+
+
+def _ids(values: list[int] | None) -> tuple[int, ...] | None:
+    return None if values is None else tuple(values)
+
+
+def _row(row: dict[str, object]) -> PartitionRow:
+    return PartitionRow(
+        topic=row["topic"],  # type: ignore[arg-type]
+        partition=row["partition"],  # type: ignore[arg-type]
+        leader=row["leader"],  # type: ignore[arg-type]
+        leader_epoch=row["leaderEpoch"],  # type: ignore[arg-type]
+        replicas=_ids(row["replicas"]),  # type: ignore[arg-type]
+        isr=_ids(row["isr"]),  # type: ignore[arg-type]
+        adding=_ids(row["adding"]),  # type: ignore[arg-type]
+        removing=_ids(row["removing"]),  # type: ignore[arg-type]
+        log_start=row["logStart"],  # type: ignore[arg-type]
+        log_end=row["logEnd"],  # type: ignore[arg-type]
+        size_bytes=row["sizeBytes"],  # type: ignore[arg-type]
+        min_isr=row["minIsr"],  # type: ignore[arg-type]
+    )

@@ -1,0 +1,76 @@
+"""`python -m kafka_medic.controller`: the operator's process."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import socket
+import uuid
+from collections.abc import Sequence
+
+import kopf
+
+from kafka_medic.clients.kafka import RealKafka
+from kafka_medic.clients.kubernetes_api import KubernetesApi
+from kafka_medic.clients.zookeeper import ZooKeeper
+from kafka_medic.controller.events import recorder
+from kafka_medic.controller.fleet import Fleet, Key
+from kafka_medic.controller.handlers import register
+from kafka_medic.controller.lease import ClusterLease
+from kafka_medic.controller.store import Store
+from kafka_medic.controller.turn import Clients, Turn
+from kafka_medic.resources.kafkacluster import KafkaCluster
+
+
+def identity() -> str:
+    """Who holds leases. A container that is restarted within its Pod is the same holder; another Pod is not."""
+    pod = os.environ.get("POD_NAME")
+    return pod if pod else f"{socket.gethostname()}-{uuid.uuid4().hex[:8]}"
+
+
+def build(api: KubernetesApi) -> tuple[Fleet, Store]:
+    """The operator's parts, wired to the real outside."""
+    store, me = Store(api), identity()
+    clients = Clients(store=store, record=recorder(api), kafka=RealKafka, zookeeper=ZooKeeper)
+
+    def make_turn(key: Key) -> Turn:
+        def lease(cluster: KafkaCluster) -> ClusterLease:
+            return ClusterLease(api, key[0], key[1], cluster.uid or "", me)
+
+        return Turn(namespace=key[0], name=key[1], clients=clients, lease=lease)
+
+    return Fleet(make_turn), store
+
+
+def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m kafka_medic.controller", description="The kafka-medic operator.")
+    parser.add_argument(
+        "--watch-namespaces", default="", help="namespaces to watch, separated by commas; empty: all of them"
+    )
+    parser.add_argument(
+        "--liveness-port", type=int, default=8080, help="port of /healthz; 0 switches it off (default: 8080)"
+    )
+    parser.add_argument("--log-format", choices=("full", "plain", "json"), default="full", help="default: full")
+    return parser.parse_args(argv)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run until ended by a signal."""
+    options = arguments(argv)
+    formats = {"full": kopf.LogFormat.FULL, "plain": kopf.LogFormat.PLAIN, "json": kopf.LogFormat.JSON}
+    kopf.configure(log_format=formats[options.log_format])
+    fleet, store = build(KubernetesApi())
+    registry = kopf.OperatorRegistry()
+    register(registry, fleet, store)
+    namespaces = [n.strip() for n in options.watch_namespaces.split(",") if n.strip()]
+    kopf.run(
+        registry=registry,
+        standalone=True,
+        clusterwide=not namespaces,
+        namespaces=namespaces,
+        liveness_endpoint=f"http://0.0.0.0:{options.liveness_port}/healthz" if options.liveness_port else None,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+"""Kubernetes events: one for each change, none for each probe."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from kafka_medic.clients.kubernetes_api import ApiFailure, KubernetesApi
+from kafka_medic.diagnose.finding import Finding
+from kafka_medic.resources.base import Resource
+from kafka_medic.resources.kafkacluster_status import FindingStatus
+from kafka_medic.resources.vocabulary import API_VERSION, FindingState
+
+_LOG = logging.getLogger(__name__)
+
+Note = tuple[str, str, str]
+"""(Normal or Warning, reason word, sentence)."""
+Recorder = Callable[[Resource, Note], None]
+
+
+def finding_notes(before: Sequence[FindingStatus], now: Sequence[Finding]) -> list[Note]:
+    """What changed: findings that began to fire, and firing ones that are gone."""
+    fired = {f.id for f in before if f.state is FindingState.FIRING}
+    firing = {f.id: f for f in now if f.firing()}
+    notes = [("Warning", f.type, f.message) for i, f in firing.items() if i not in fired]
+    notes += [
+        ("Normal", f"{f.type}Gone", f"no longer: {f.message}") for f in before if f.id in fired and f.id not in firing
+    ]
+    return notes
+
+
+def recorder(api: KubernetesApi) -> Recorder:
+    """Writes events and never fails a turn: an event that is lost is a line in the log all the same."""
+
+    def record(about: Resource, note: Note) -> None:
+        kind, reason, message = note
+        _LOG.info("%s/%s %s: %s", about.KIND, about.name, reason, message)
+        moment = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        body: dict[str, Any] = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"generateName": f"{about.name[:200]}.", "namespace": about.namespace},
+            "involvedObject": {
+                "apiVersion": API_VERSION,
+                "kind": about.KIND,
+                "name": about.name,
+                "namespace": about.namespace,
+                "uid": about.uid,
+            },
+            "type": kind,
+            "reason": reason[:128],
+            "message": message[:1024],
+            "source": {"component": "kafka-medic"},
+            "firstTimestamp": moment,
+            "lastTimestamp": moment,
+            "count": 1,
+        }
+        try:
+            api.create(f"/api/v1/namespaces/{about.namespace}/events", body)
+        except ApiFailure as problem:
+            _LOG.warning("event was not recorded: %s", problem)
+
+    return record

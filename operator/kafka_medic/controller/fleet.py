@@ -1,0 +1,117 @@
+"""One worker thread per KafkaCluster, woken by events and by its own clock."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from kafka_medic.clients.kubernetes_api import ApiFailure
+from kafka_medic.controller.turn import Turn
+
+_LOG = logging.getLogger(__name__)
+
+DEAF_SECONDS = 300.0
+"""Longer than the slowest honest turn: many probes that all run into their deadlines."""
+RETRY_SECONDS = 5.0
+
+Key = tuple[str, str]
+"""(namespace, name) of a KafkaCluster."""
+
+
+@dataclass(slots=True)
+class Worker:
+    """Takes turns until stopped. A turn that fails is logged and taken again; only the operator's end stops it."""
+
+    key: Key
+    turn: Turn
+    wake: threading.Event = field(default_factory=threading.Event)
+    stopping: threading.Event = field(default_factory=threading.Event)
+    last_good: float = field(default_factory=time.monotonic)
+    thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        self.thread = threading.Thread(target=self._loop, name=f"kafkacluster-{'/'.join(self.key)}", daemon=True)
+        self.thread.start()
+
+    def stop(self, timeout: float = 20.0) -> None:
+        self.stopping.set()
+        self.wake.set()
+        if self.thread is not None:
+            self.thread.join(timeout)
+
+    def _loop(self) -> None:
+        while not self.stopping.is_set():
+            self.wake.clear()
+            pause = self._once()
+            self.wake.wait(pause)
+        self.turn.close()
+
+    def _once(self) -> float:
+        try:
+            pause = self.turn.run()
+        except ApiFailure as problem:
+            if problem.not_found:
+                _LOG.info("%s: gone", "/".join(self.key))
+                return RETRY_SECONDS  # the watch will stop this worker; until then there is nothing to do
+            if problem.conflict:
+                return 0.2  # somebody wrote in between: again, from fresh reads
+            _LOG.warning("%s: the API server: %s", "/".join(self.key), problem)
+            return RETRY_SECONDS
+        except Exception:  # noqa: BLE001
+            # A fault of ours must not end the worker: the cluster would be unwatched with nobody the wiser. It is
+            # loud in the log, and the liveness probe fails if it lasts.
+            _LOG.exception("%s: the turn failed", "/".join(self.key))
+            return RETRY_SECONDS
+        self.last_good = time.monotonic()
+        return pause
+
+
+class Fleet:
+    """The workers by KafkaCluster."""
+
+    def __init__(self, make_turn: Callable[[Key], Turn]) -> None:
+        self._make_turn = make_turn
+        self._workers: dict[Key, Worker] = {}
+        self._lock = threading.Lock()
+
+    def present(self, key: Key) -> None:
+        """The KafkaCluster exists (or changed): watch it."""
+        with self._lock:
+            worker = self._workers.get(key)
+            if worker is None:
+                worker = self._workers[key] = Worker(key, self._make_turn(key))
+                worker.start()
+        worker.wake.set()
+
+    def gone(self, key: Key) -> None:
+        with self._lock:
+            worker = self._workers.pop(key, None)
+        if worker is not None:
+            worker.stop(timeout=0)
+
+    def wake(self, namespace: str | None = None, name: str | None = None) -> None:
+        """Something changed that concerns one cluster, a namespace's clusters, or all."""
+        with self._lock:
+            workers = list(self._workers.values())
+        for worker in workers:
+            if namespace in (None, worker.key[0]) and name in (None, worker.key[1]):
+                worker.wake.set()
+
+    def deaf(self) -> list[str]:
+        """Clusters whose last good turn is too long ago, with how long."""
+        now = time.monotonic()
+        with self._lock:
+            workers = list(self._workers.values())
+        return [f"{'/'.join(w.key)}: {now - w.last_good:.0f} s" for w in workers if now - w.last_good > DEAF_SECONDS]
+
+    def stop(self) -> None:
+        with self._lock:
+            workers, self._workers = list(self._workers.values()), {}
+        for worker in workers:
+            worker.stopping.set()
+            worker.wake.set()
+        for worker in workers:
+            worker.stop()

@@ -1,0 +1,68 @@
+"""kopf: watches that wake the workers. Nothing is decided here.
+
+Only `on.event` handlers: they need no finalizer and leave no annotation, so that nothing of ours on an object can be
+forged, and uninstalling the operator leaves nothing that blocks a deletion.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import kopf
+
+from kafka_medic.controller.fleet import Fleet
+from kafka_medic.controller.playbook_status import accept
+from kafka_medic.controller.store import Store
+from kafka_medic.resources.vocabulary import GROUP, VERSION
+
+_LOG = logging.getLogger(__name__)
+
+
+def register(registry: kopf.OperatorRegistry, fleet: Fleet, store: Store) -> None:
+    """All handlers of the operator."""
+
+    @kopf.on.startup(registry=registry)
+    async def configure(settings: kopf.OperatorSettings, **_: Any) -> None:
+        settings.persistence.finalizer = f"{GROUP}/finalizer"
+        settings.persistence.progress_storage = kopf.StatusProgressStorage(field="status.kopf")
+        settings.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=GROUP)
+        settings.posting.enabled = False
+        # A watch that hears nothing for so long is opened anew: silent connections are how operators go deaf.
+        settings.watching.server_timeout = 300
+        settings.watching.client_timeout = 330
+        settings.watching.connect_timeout = 10
+
+    @kopf.on.event(GROUP, VERSION, "kafkaclusters", registry=registry)
+    async def cluster_changed(type: str | None, namespace: str | None, name: str, **_: Any) -> None:
+        if type == "DELETED":
+            fleet.gone((namespace or "", name))
+        else:
+            fleet.present((namespace or "", name))
+
+    @kopf.on.event(GROUP, VERSION, "remediations", registry=registry)
+    async def remediation_changed(type: str | None, namespace: str | None, spec: Any, **_: Any) -> None:
+        # Our own status writes come back as MODIFIED: only what others do is worth a turn of its own.
+        if type != "MODIFIED":
+            fleet.wake(namespace, (spec.get("clusterRef") or {}).get("name"))
+
+    @kopf.on.event(GROUP, VERSION, "remediationapprovals", registry=registry)
+    async def approval_changed(namespace: str | None, **_: Any) -> None:
+        fleet.wake(namespace)
+
+    @kopf.on.event(GROUP, VERSION, "playbooks", registry=registry)
+    async def playbook_changed(type: str | None, body: Any, **_: Any) -> None:
+        if type != "DELETED":
+            await accept(store, dict(body))
+        fleet.wake()
+
+    @kopf.on.probe(id="clusters", registry=registry)
+    async def alive(**_: Any) -> str:
+        deaf = fleet.deaf()
+        if deaf:
+            raise kopf.PermanentError(f"no good turn for too long: {'; '.join(deaf)}")
+        return "ok"
+
+    @kopf.on.cleanup(registry=registry)
+    async def stop(**_: Any) -> None:
+        fleet.stop()

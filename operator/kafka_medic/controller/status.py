@@ -1,0 +1,178 @@
+"""KafkaCluster.status from a Snapshot and its findings. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from kafka_medic.cluster.snapshot import Snapshot
+from kafka_medic.diagnose.finding import Finding
+from kafka_medic.resources.conditions import Condition, ConditionStatus, set_condition
+from kafka_medic.resources.kafkacluster import KafkaCluster
+from kafka_medic.resources.kafkacluster_status import (
+    CONDITION_TYPES,
+    MAX_AFFECTED,
+    MAX_EVIDENCE,
+    MAX_FINDINGS,
+    BrokerCounts,
+    FindingStatus,
+    KafkaClusterStatus,
+)
+from kafka_medic.resources.vocabulary import ClusterMode
+
+CONDITION_OF: Mapping[str, str] = {
+    "ClusterUnreachable": "Reachable",
+    "OperatorIsolated": "Reachable",
+    "BrokerDown": "Reachable",
+    "ViewDiverged": "MetadataConsistent",
+    "BrokerZombie": "MetadataConsistent",
+    "ControllerMissing": "MetadataConsistent",
+    "ControllerStuck": "MetadataConsistent",
+    "QuorumDegraded": "MetadataConsistent",
+    "PartitionLeaderless": "Replicated",
+    "PartitionUnderReplicated": "Replicated",
+    "PartitionUnderMinIsr": "Replicated",
+    "ReplicationFactorLow": "Replicated",
+    "RackSpreadLow": "Replicated",
+    "LeadersImbalanced": "LeadersBalanced",
+    "OffsetBeyondLogEnd": "OffsetsConsistent",
+    "LogEndRegressed": "OffsetsConsistent",
+    "ClientStalled": "OffsetsConsistent",
+    "CanaryFailing": "CanaryHealthy",
+    "BrokerSilent": "CanaryHealthy",
+    "VersionAdvisory": "VersionsSupported",
+}
+"""Which condition a type of finding makes False. Types that are not here (a foreign reassignment, a cordoned node) are
+news, not illness."""
+
+NEEDED: Mapping[str, tuple[str, ...]] = {
+    "Reachable": ("kafka",),
+    "MetadataConsistent": ("views",),
+    "Replicated": ("views", "configs"),
+    "LeadersBalanced": ("views",),
+    "OffsetsConsistent": ("groups", "log-ends"),
+    "CanaryHealthy": ("canary",),
+    "VersionsSupported": ("advisories",),
+}
+"""Without these sources a condition is Unknown: nothing found because nothing was seen is not health."""
+
+
+def cluster_status(
+    cluster: KafkaCluster,
+    snapshot: Snapshot,
+    findings: Sequence[Finding],
+    treated_by: Mapping[str, str],
+    allowed: tuple[bool, str, str],
+) -> KafkaClusterStatus:
+    """`treated_by`: finding id -> Remediation. `allowed`: whether the operator may remediate, reason word, sentence."""
+    now, generation = snapshot.taken_at, cluster.metadata.generation
+    conditions = cluster.status.conditions
+    for kind in CONDITION_TYPES:
+        if kind == "RemediationAllowed":
+            status, reason, message = (
+                ConditionStatus.TRUE if allowed[0] else ConditionStatus.FALSE,
+                allowed[1],
+                allowed[2],
+            )
+        elif kind == "Ready":
+            continue
+        else:
+            status, reason, message = _condition(kind, snapshot, findings)
+        conditions = set_condition(conditions, _make(kind, status, reason, message, now, generation))
+    conditions = set_condition(conditions, _make("Ready", *_ready(findings, conditions), now, generation))
+    brokers = snapshot.brokers
+    return KafkaClusterStatus(
+        observed_generation=generation,
+        conditions=conditions,
+        findings=tuple(_finding(f, treated_by.get(f.id)) for f in findings[:MAX_FINDINGS]),
+        findings_total=len(findings),
+        brokers=BrokerCounts(
+            expected=sum(b.pod is not None for b in brokers) or None,
+            registered=_count([b.registered for b in brokers]),
+            reachable=_count([b.reachable for b in brokers]),
+        )
+        if brokers is not None
+        else None,
+        mode=ClusterMode(snapshot.cluster.mode.value) if snapshot.cluster.mode else None,
+        version=snapshot.cluster.version or cluster.status.version,
+        cluster_id=snapshot.cluster.id or cluster.status.cluster_id,
+        last_observed_at=now,
+    )
+
+
+def _count(answers: list[bool | None]) -> int | None:
+    """How many are so; None when none of them is known either way."""
+    return None if answers and all(a is None for a in answers) else sum(a is True for a in answers)
+
+
+def _make(
+    kind: str, status: ConditionStatus, reason: str, message: str, now: datetime, generation: int | None
+) -> Condition:
+    return Condition(
+        type=kind,
+        status=status,
+        reason=reason,
+        message=message[:8192],
+        last_transition_time=now,
+        observed_generation=generation,
+    )
+
+
+def _condition(kind: str, snapshot: Snapshot, findings: Sequence[Finding]) -> tuple[ConditionStatus, str, str]:
+    if kind == "Reachable":
+        kafka = snapshot.source("kafka")
+        if kafka is not None and not kafka.known:
+            # The adapter's failures begin with their kind, as `AuthenticationFailed: ...`.
+            word, _, rest = (kafka.error or "Unreachable").partition(":")
+            return ConditionStatus.FALSE, word if word.isalpha() else "Unreachable", rest.strip() or word
+    mine = [f for f in findings if CONDITION_OF.get(f.type) == kind and f.firing()]
+    if mine:
+        return ConditionStatus.FALSE, mine[0].type, "; ".join(f.message for f in mine[:5])
+    for name in NEEDED[kind]:
+        source = snapshot.source(name)
+        if source is None:
+            return ConditionStatus.UNKNOWN, "NotProbed", f"nothing reads {name} yet"
+        if not source.known:
+            return ConditionStatus.UNKNOWN, "SourceUnknown", f"{name}: {source.error}"
+    return ConditionStatus.TRUE, "AsExpected", ""
+
+
+def _ready(findings: Sequence[Finding], conditions: Sequence[Condition]) -> tuple[ConditionStatus, str, str]:
+    """Ready when nothing fires and everything that is probed is known."""
+    parts = {c.type: c for c in conditions}
+    failing = [
+        t
+        for t in CONDITION_TYPES
+        if t in parts and t in CONDITION_OF.values() and parts[t].status is ConditionStatus.FALSE
+    ]
+    if failing:
+        return ConditionStatus.FALSE, parts[failing[0]].reason, f"{', '.join(failing)}: see there"
+    unknown = [
+        t
+        for t in CONDITION_TYPES
+        if t in parts
+        and t in CONDITION_OF.values()
+        and parts[t].status is ConditionStatus.UNKNOWN
+        and parts[t].reason != "NotProbed"
+    ]
+    if unknown:
+        return ConditionStatus.UNKNOWN, parts[unknown[0]].reason, f"{', '.join(unknown)}: see there"
+    pending = sum(not f.firing() for f in findings)
+    return ConditionStatus.TRUE, "Healthy", f"{pending} findings pending" if pending else "nothing is wrong"
+
+
+def _finding(finding: Finding, remediation: str | None) -> FindingStatus:
+    assert finding.since is not None  # diagnose() gives each its age
+    return FindingStatus(
+        id=finding.id[:128],
+        type=finding.type,
+        severity=finding.severity,
+        state=finding.state,
+        since=finding.since,
+        message=finding.message[:1024],
+        affected=tuple(a[:256] for a in finding.affected[:MAX_AFFECTED]),
+        affected_count=len(finding.affected),
+        evidence=tuple(e[:1024] for e in finding.evidence[:MAX_EVIDENCE]),
+        playbook=finding.playbook,
+        remediation=remediation,
+    )

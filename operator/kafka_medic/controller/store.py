@@ -1,0 +1,150 @@
+"""The custom resources in the API server, typed.
+
+Status is written by compare-and-set: whoever wrote in between wins, and the turn is taken again from fresh reads.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import logging
+from typing import Any, TypeVar
+
+from kafka_medic.clients.kubernetes_api import ApiFailure, KubernetesApi, custom_path
+from kafka_medic.clients.ports import FailureKind, ReadFailed
+from kafka_medic.playbook.approval import ApprovalFact
+from kafka_medic.resources.approval import RemediationApproval
+from kafka_medic.resources.base import Model, Resource
+from kafka_medic.resources.errors import ResourceError
+from kafka_medic.resources.kafkacluster import KafkaCluster
+from kafka_medic.resources.playbook import Playbook
+from kafka_medic.resources.remediation import Remediation
+from kafka_medic.resources.vocabulary import ADMISSION_POLICIES, APPROVE_VERB, GROUP
+
+R = TypeVar("R", bound=Resource)
+_LOG = logging.getLogger(__name__)
+_ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+
+
+class Store:
+    """Reads raise ApiFailure; an object that does not fit its type is logged and left out of lists."""
+
+    def __init__(self, api: KubernetesApi) -> None:
+        self.api = api
+
+    def cluster(self, namespace: str, name: str) -> KafkaCluster:
+        return KafkaCluster.parse(self.api.get(custom_path(KafkaCluster.PLURAL, namespace, name)))
+
+    def playbook(self, name: str) -> Playbook | None:
+        try:
+            return Playbook.parse(self.api.get(custom_path(Playbook.PLURAL, None, name)))
+        except ApiFailure as problem:
+            if problem.not_found:
+                return None
+            raise
+
+    def playbooks(self) -> list[Playbook]:
+        return self._list(Playbook, None)
+
+    def remediations(self, namespace: str, cluster: str) -> list[Remediation]:
+        """All of one KafkaCluster, oldest first."""
+        found = [r for r in self._list(Remediation, namespace) if r.spec.cluster_ref.name == cluster]
+        return sorted(found, key=lambda r: (str(r.metadata.creation_timestamp), r.name))
+
+    def remediation(self, namespace: str, name: str) -> Remediation:
+        return Remediation.parse(self.api.get(custom_path(Remediation.PLURAL, namespace, name)))
+
+    def create_remediation(self, body: dict[str, Any]) -> Remediation | None:
+        """None when one of that name is there already: it was proposed by an earlier turn."""
+        path = custom_path(Remediation.PLURAL, body["metadata"]["namespace"])
+        try:
+            return Remediation.parse(self.api.create(path, body))
+        except ApiFailure as problem:
+            if problem.conflict:
+                return None
+            raise
+
+    def approvals(self, run: Remediation) -> list[ApprovalFact]:
+        """Every RemediationApproval that names this Remediation, with whether its approver may approve it now."""
+        found = self._list(RemediationApproval, run.namespace)
+        mine = [a for a in found if a.spec.remediation_ref.name == run.name]
+        return [ApprovalFact(a, self._may_approve(a.spec.approver, run)) for a in mine[:50]]
+
+    def _may_approve(self, user: str, run: Remediation) -> bool | None:
+        review = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SubjectAccessReview",
+            "spec": {
+                "user": user,
+                "groups": ["system:authenticated"],
+                "resourceAttributes": {
+                    "group": GROUP,
+                    "resource": Remediation.PLURAL,
+                    "verb": APPROVE_VERB,
+                    "namespace": run.namespace,
+                    "name": run.name,
+                },
+            },
+        }
+        try:
+            answer = self.api.create("/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
+        except ApiFailure as problem:
+            _LOG.warning("could not ask whether %s may approve: %s", user, problem)
+            return None
+        return bool(answer.get("status", {}).get("allowed"))
+
+    def policies_installed(self) -> bool | None:
+        """Whether each admission policy and its binding are there; None when that cannot be read."""
+        try:
+            for name in ADMISSION_POLICIES:
+                policy = self.api.get(f"{_ADMISSION}/validatingadmissionpolicies/{name}")
+                binding = self.api.get(f"{_ADMISSION}/validatingadmissionpolicybindings/{name}")
+                if policy["spec"].get("failurePolicy", "Fail") != "Fail":
+                    return False
+                if "Deny" not in binding["spec"].get("validationActions", []):
+                    return False
+        except ApiFailure as problem:
+            return False if problem.not_found else None
+        return True
+
+    def write_status(self, current: Resource, status: Model) -> str:
+        """PUT the status over exactly the version that was read; answers the new resourceVersion. Raises ApiFailure
+        (`conflict` when somebody wrote in between)."""
+        path = custom_path(current.PLURAL, current.namespace, current.name, "status")
+        body = {
+            "apiVersion": f"{GROUP}/v1alpha1",
+            "kind": current.KIND,
+            "metadata": {
+                "name": current.name,
+                "resourceVersion": current.metadata.resource_version,
+                "uid": current.uid,
+            },
+            # The spec is not looked at on this path, but the server validates the whole object.
+            "spec": current.to_kubernetes()["spec"],
+            "status": status.to_kubernetes(),
+        }
+        if current.namespace:
+            body["metadata"]["namespace"] = current.namespace
+        return str(self.api.replace(path, body)["metadata"]["resourceVersion"])
+
+    def secret_text(self, namespace: str, name: str, key: str) -> str:
+        """One key of a Secret. Raises ReadFailed, naming Secret and key and never what is in it."""
+        try:
+            data = self.api.get(f"/api/v1/namespaces/{namespace}/secrets/{name}").get("data") or {}
+            return base64.b64decode(data[key], validate=True).decode()
+        except ApiFailure as problem:
+            raise ReadFailed(FailureKind.OTHER, f"Secret {name} could not be read: {problem.message}") from None
+        except KeyError:
+            raise ReadFailed(FailureKind.OTHER, f"Secret {name} has no key {key!r}") from None
+        except (binascii.Error, UnicodeDecodeError):
+            raise ReadFailed(FailureKind.OTHER, f"Secret {name}, key {key!r}: not text in base64") from None
+
+    def _list(self, kind: type[R], namespace: str | None) -> list[R]:
+        found = []
+        for raw in self.api.list(custom_path(kind.PLURAL, namespace)):
+            try:
+                # Items of a list carry neither kind nor apiVersion.
+                found.append(kind.parse({"apiVersion": f"{GROUP}/v1alpha1", "kind": kind.KIND, **raw}))
+            except ResourceError as problem:
+                _LOG.error("left out: %s", problem)
+        return found

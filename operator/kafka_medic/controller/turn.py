@@ -1,0 +1,270 @@
+"""One turn of the loop for one KafkaCluster: observe, diagnose, propose, decide, write down, act.
+
+Synchronous on purpose: a cluster has one worker and a turn has one order. Whatever fails ends the turn and the next one
+starts from fresh reads; nothing that matters is kept in memory.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from kafka_medic.actuate.carry_out import carry_out
+from kafka_medic.clients.ports import Connection, Kafka, ReadFailed, WriteFailed
+from kafka_medic.cluster.snapshot import ClusterInfo, Snapshot, Source, SourceState, TopicPartition
+from kafka_medic.controller.events import Recorder, finding_notes
+from kafka_medic.controller.lease import ClusterLease
+from kafka_medic.controller.proposals import due
+from kafka_medic.controller.status import cluster_status
+from kafka_medic.controller.store import Store
+from kafka_medic.diagnose.diagnosis import diagnose
+from kafka_medic.diagnose.expectations import Expectations
+from kafka_medic.diagnose.finding import Finding
+from kafka_medic.guard.run import OtherRun
+from kafka_medic.guard.verdict import Verdict
+from kafka_medic.observe.connect import connection
+from kafka_medic.observe.pods import broker_pods
+from kafka_medic.observe.snapshot import ClusterReaders, ZooKeeperReads, observe_cluster
+from kafka_medic.playbook.engine import decide
+from kafka_medic.playbook.run import Decision, World
+from kafka_medic.playbook.safety import forward_reasons, restoring_reasons
+from kafka_medic.resources.durations import parse_duration
+from kafka_medic.resources.kafkacluster import KafkaCluster
+from kafka_medic.resources.phases import ACTING_PHASES, TERMINAL_PHASES, Phase
+from kafka_medic.resources.remediation import Remediation
+from kafka_medic.resources.vocabulary import RemediationMode
+
+_LOG = logging.getLogger(__name__)
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(slots=True)
+class Clients:
+    """How the outside is reached; tests put their own in its place."""
+
+    store: Store
+    record: Recorder
+    kafka: Callable[[Connection], Kafka]
+    zookeeper: Callable[[str, float], ZooKeeperReads]
+    now: Callable[[], datetime] = utc_now
+
+
+@dataclass(slots=True)
+class Turn:
+    """The turns of one KafkaCluster. `run()` answers after how many seconds the next one is due."""
+
+    namespace: str
+    name: str
+    clients: Clients
+    lease: Callable[[KafkaCluster], ClusterLease]
+    _connected: tuple[object, Kafka] | None = None
+    _zookeeper: tuple[object, ZooKeeperReads] | None = None
+    _held: ClusterLease | None = None
+    _previous: Snapshot | None = None
+    _failures: dict[str, int] = field(default_factory=dict)
+
+    def run(self) -> float:
+        """One turn. Raises ApiFailure when the API server does not play along; `not_found` when the KafkaCluster is
+        gone."""
+        store = self.clients.store
+        cluster = store.cluster(self.namespace, self.name)
+        interval = parse_duration(cluster.spec.probes.interval)
+        if self._held is None:
+            self._held = self.lease(cluster)
+        if self._held.hold() is not True:
+            _LOG.info("%s/%s: another operator holds the lease, or it cannot be told", self.namespace, self.name)
+            return min(interval, 5.0)
+        runs = store.remediations(self.namespace, self.name)
+        snapshot = self._observe(cluster)
+        findings = self._diagnose(cluster, snapshot, runs)
+        self._previous = snapshot
+        for note in finding_notes(cluster.status.findings, findings):
+            self.clients.record(cluster, note)
+        if cluster.metadata.deletion_timestamp is None:
+            runs += self._propose(cluster, findings, runs)
+        requeue = interval
+        blocked: list[str] = []
+        for run in _in_order(runs):
+            wanted = self._advance(cluster, run, snapshot, findings)
+            blocked += wanted.status.message.splitlines()[:1] if wanted.status.waiting_for else []
+            if wanted.requeue is not None:
+                requeue = min(requeue, wanted.requeue)
+        self._write_status(cluster, snapshot, findings, runs, blocked)
+        return max(requeue, 0.2)
+
+    def close(self) -> None:
+        """Leave the cluster: the lease is free for the next operator, the connections are closed."""
+        if self._held is not None:
+            self._held.release()
+        if self._connected is not None:
+            self._connected[1].close()
+
+    def _observe(self, cluster: KafkaCluster) -> Snapshot:
+        def secret(name: str, key: str) -> str:
+            return self.clients.store.secret_text(self.namespace, name, key)
+
+        try:
+            wanted = connection(cluster, secret)
+        except ReadFailed as problem:
+            now = self.clients.now()
+            unread = Source("kafka", now, SourceState.UNKNOWN, str(problem))
+            return Snapshot(ClusterInfo(cluster.name), now, (unread,))
+        if self._connected is None or self._connected[0] != wanted:
+            if self._connected is not None:
+                self._connected[1].close()
+            self._connected = (wanted, self.clients.kafka(wanted))
+        ensemble = cluster.spec.metadata.zookeeper
+        if ensemble is not None and (self._zookeeper is None or self._zookeeper[0] != ensemble.connect):
+            self._zookeeper = (
+                ensemble.connect,
+                self.clients.zookeeper(ensemble.connect, wanted.timeout_seconds),
+            )
+        brokers = cluster.spec.brokers
+        readers = ClusterReaders(
+            kafka=self._connected[1],
+            zookeeper=self._zookeeper[1] if ensemble is not None and self._zookeeper else None,
+            pods=(lambda: broker_pods(self.clients.store.api, self.namespace, brokers)) if brokers else None,
+        )
+        return observe_cluster(cluster.name, readers, self.clients.now)
+
+    def _diagnose(self, cluster: KafkaCluster, snapshot: Snapshot, runs: Sequence[Remediation]) -> tuple[Finding, ...]:
+        ours = frozenset(
+            TopicPartition(c.topic, c.partition)
+            for run in runs
+            if run.status.phase in ACTING_PHASES and run.status.plan is not None
+            for c in run.status.plan.changes
+        )
+        return diagnose(
+            snapshot,
+            previous=self._previous,
+            expectations=Expectations.from_spec(cluster.spec.expectations),
+            remembered={f.id: f.since for f in cluster.status.findings},
+            ours=ours,
+        )
+
+    def _propose(
+        self, cluster: KafkaCluster, findings: Sequence[Finding], runs: Sequence[Remediation]
+    ) -> list[Remediation]:
+        playbooks = {p.name: p for p in self.clients.store.playbooks()}
+        created = []
+        for body in due(cluster, findings, playbooks, runs, self.clients.now()):
+            run = self.clients.store.create_remediation(body)
+            if run is not None:
+                self.clients.record(cluster, ("Normal", "RemediationProposed", f"created Remediation {run.name}"))
+                created.append(run)
+        return created
+
+    def _world(self, cluster: KafkaCluster, run: Remediation, snapshot: Snapshot, findings: Sequence[Finding]) -> World:
+        """Everything but the snapshot is read here and now, so that the check before an effect is a fresh one."""
+        store = self.clients.store
+        return World(
+            snapshot=snapshot,
+            cluster=cluster,
+            playbook=store.playbook(run.spec.playbook.name),
+            approvals=store.approvals(run),
+            policies_installed=store.policies_installed(),
+            others=_others(store.remediations(self.namespace, self.name), run),
+            lease_held=self._held.hold() if self._held else None,
+            finding_ids=frozenset(f.id for f in findings),
+            now=self.clients.now(),
+        )
+
+    def _advance(
+        self, cluster: KafkaCluster, run: Remediation, snapshot: Snapshot, findings: Sequence[Finding]
+    ) -> Decision:
+        decision = decide(run, self._world(cluster, run, snapshot, findings))
+        version = run.metadata.resource_version
+        if decision.status != run.status:
+            # The intent is in the journal before the effect: a crash from here on is found out by observation.
+            version = self.clients.store.write_status(run, decision.status)
+            self._note(run, decision)
+        if decision.intent is None:
+            return decision
+        metadata = run.metadata.model_copy(update={"resource_version": version})
+        written = run.model_copy(update={"status": decision.status, "metadata": metadata})
+        return self._act(written, decision, snapshot, findings)
+
+    def _act(self, run: Remediation, decision: Decision, snapshot: Snapshot, findings: Sequence[Finding]) -> Decision:
+        assert decision.intent is not None
+        fresh = self._world(self.clients.store.cluster(self.namespace, self.name), run, snapshot, findings)
+        reasons = restoring_reasons(fresh, giving_up=True) if decision.restores else forward_reasons(run, fresh)
+        refusals = [r for r in reasons if r.verdict is not Verdict.ALLOW]
+        if refusals:
+            _LOG.warning("%s: held back %s: %s", run.name, decision.intent.id, "; ".join(r.message for r in refusals))
+            return decision
+        assert self._connected is not None
+        try:
+            carry_out(self._connected[1], decision.intent)
+        except WriteFailed as problem:
+            count = self._failures.get(decision.intent.id, 0) + 1
+            self._failures[decision.intent.id] = count
+            wait = min(2.0**count, 300.0)
+            note = f"{decision.intent.describe()}: {problem}; looking again in {wait:.0f} s"
+            self.clients.record(run, ("Warning", "EffectFailed", note))
+            return Decision(decision.status, requeue=wait)
+        self._failures.pop(decision.intent.id, None)
+        self.clients.record(run, ("Normal", "Effect", decision.intent.describe()))
+        return decision
+
+    def _note(self, run: Remediation, decision: Decision) -> None:
+        before, after = run.status, decision.status
+        waits_anew = {w.guard for w in after.waiting_for} - {w.guard for w in before.waiting_for}
+        if before.phase is not after.phase or waits_anew:
+            bad = after.phase in (Phase.FAILED, Phase.ABORTED, Phase.BLOCKED, Phase.PAUSED, Phase.EXPIRED)
+            self.clients.record(
+                run, ("Warning" if bad else "Normal", str(after.phase), after.message or str(after.phase))
+            )
+
+    def _write_status(
+        self,
+        cluster: KafkaCluster,
+        snapshot: Snapshot,
+        findings: Sequence[Finding],
+        runs: Sequence[Remediation],
+        blocked: Sequence[str],
+    ) -> None:
+        treated = {
+            r.spec.cause.finding_id: r.name for r in runs if r.spec.cause and r.status.phase not in TERMINAL_PHASES
+        }
+        allowed = _allowed(cluster, self.clients.store.policies_installed(), blocked)
+        status = cluster_status(cluster, snapshot, findings, treated, allowed)
+        if status != cluster.status:
+            self.clients.store.write_status(cluster, status)
+
+
+def _allowed(cluster: KafkaCluster, policies: bool | None, blocked: Sequence[str]) -> tuple[bool, str, str]:
+    policy = cluster.spec.remediation
+    if policy.paused:
+        return False, "Paused", policy.pause_reason or "spec.remediation.paused is true"
+    if policy.mode is RemediationMode.OBSERVE:
+        return (
+            False,
+            "ObserveMode",
+            "spec.remediation.mode is Observe: findings are named and nothing is done",
+        )
+    if not policies:
+        return (
+            False,
+            "PoliciesMissing",
+            "the admission policies for approvals are not installed: plans are proposed only",
+        )
+    if blocked:
+        return False, "Waiting", blocked[0]
+    return True, "Allowed", "approved plans are carried out"
+
+
+def _in_order(runs: Sequence[Remediation]) -> list[Remediation]:
+    """Those that have begun first, then by age: a run under way never waits for a new one."""
+    active = [r for r in runs if r.status.phase not in TERMINAL_PHASES]
+    return sorted(active, key=lambda r: r.status.phase not in ACTING_PHASES)
+
+
+def _others(runs: Sequence[Remediation], run: Remediation) -> list[OtherRun]:
+    return [
+        OtherRun(r.name, r.status.phase, r.status.started_at, r.status.finished_at) for r in runs if r.uid != run.uid
+    ]

@@ -1,0 +1,123 @@
+"""Guards that concern the run and not the cluster: may it act at all, now, under these rules?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from kafka_medic.guard.verdict import Reason, Verdict
+from kafka_medic.resources.durations import parse_duration
+from kafka_medic.resources.kafkacluster_remediation import Day, RemediationPolicy, Window
+from kafka_medic.resources.phases import Phase
+from kafka_medic.resources.vocabulary import Guard
+
+_DAYS = list(Day)
+
+
+@dataclass(frozen=True, slots=True)
+class OtherRun:
+    """Another Remediation of the same cluster."""
+
+    name: str
+    phase: Phase | None
+    started_at: datetime | None
+    finished_at: datetime | None
+
+
+def judge_run(
+    policy: RemediationPolicy,
+    others: Sequence[OtherRun] | None,
+    lease_held: bool | None,
+    now: datetime,
+    *,
+    starting: bool,
+) -> tuple[Reason, ...]:
+    """Every rule of the KafkaCluster about when to act. The limits on how often concern only a run that is to start:
+    one that has begun is better finished than left half-way."""
+    reasons = [_not_paused(policy), _within_window(policy.windows, now), _lease(lease_held)]
+    if others is None:
+        unknown = "the other Remediations of this cluster could not be read"
+        return (*reasons, Reason(Guard.NO_OTHER_REMEDIATION.value, Verdict.UNKNOWN, unknown))
+    reasons.append(_alone(others))
+    if starting:
+        reasons.append(_within_limits(policy, others, now))
+    return tuple(reasons)
+
+
+def _not_paused(policy: RemediationPolicy) -> Reason:
+    if policy.paused:
+        why = f": {policy.pause_reason}" if policy.pause_reason else ""
+        message = f"remediation is paused on the KafkaCluster{why}; set spec.remediation.paused to false to go on"
+        return Reason(Guard.NOT_PAUSED.value, Verdict.WAIT, message)
+    return Reason(Guard.NOT_PAUSED.value, Verdict.ALLOW, "not paused")
+
+
+def _lease(held: bool | None) -> Reason:
+    guard = Guard.LEASE_HELD.value
+    if held is None:
+        return Reason(guard, Verdict.UNKNOWN, "the cluster's Lease could not be read or renewed")
+    if not held:
+        return Reason(guard, Verdict.WAIT, "another operator holds this cluster's Lease", retry_after=15)
+    return Reason(guard, Verdict.ALLOW, "this operator holds the cluster's Lease")
+
+
+def _alone(others: Sequence[OtherRun]) -> Reason:
+    acting = [o.name for o in others if o.phase in (Phase.RUNNING, Phase.VERIFYING, Phase.PAUSED, Phase.BLOCKED)]
+    guard = Guard.NO_OTHER_REMEDIATION.value
+    if acting:
+        return Reason(guard, Verdict.WAIT, f"{acting[0]} is acting on this cluster; one at a time")
+    return Reason(guard, Verdict.ALLOW, "no other remediation is acting on this cluster")
+
+
+def _within_limits(policy: RemediationPolicy, others: Sequence[OtherRun], now: datetime) -> Reason:
+    guard = Guard.WITHIN_LIMITS.value
+    recent = [o for o in others if o.started_at is not None and now - o.started_at < timedelta(days=1)]
+    if len(recent) >= policy.limits.per_day:
+        oldest = min((o.started_at for o in recent if o.started_at), default=now)
+        wait = (oldest + timedelta(days=1) - now).total_seconds()
+        message = f"{len(recent)} remediations started within 24 hours; limits.perDay is {policy.limits.per_day}"
+        return Reason(guard, Verdict.WAIT, message, retry_after=max(wait, 60))
+    ended = sorted((o for o in others if o.finished_at and o.started_at), key=lambda o: o.finished_at or now)
+    rest = parse_duration(policy.limits.cooldown)
+    if ended and ended[-1].finished_at is not None:
+        since = (now - ended[-1].finished_at).total_seconds()
+        if since < rest:
+            message = f"{ended[-1].name} ended {since:.0f} s ago; limits.cooldown is {policy.limits.cooldown}"
+            return Reason(guard, Verdict.WAIT, message, retry_after=rest - since)
+    failures = 0
+    for run in reversed(ended):
+        if run.phase is not Phase.FAILED:
+            break
+        failures += 1
+    if failures >= policy.breaker.failures:
+        message = (
+            f"the last {failures} remediations failed, so the breaker is open; find out why, then delete the failed "
+            "Remediations or raise breaker.failures"
+        )
+        return Reason(guard, Verdict.DENY, message)
+    return Reason(guard, Verdict.ALLOW, "within the limits")
+
+
+def _within_window(windows: Sequence[Window], now: datetime) -> Reason:
+    guard = Guard.WITHIN_WINDOW.value
+    if not windows:
+        return Reason(guard, Verdict.ALLOW, "no windows are set: any time")
+    for window in windows:
+        try:
+            if _inside(window, now):
+                return Reason(guard, Verdict.ALLOW, f"inside the window from {window.start} to {window.end}")
+        except ZoneInfoNotFoundError:
+            return Reason(guard, Verdict.UNKNOWN, f"windows: no time zone is called {window.time_zone!r}")
+    return Reason(guard, Verdict.WAIT, "outside every window of spec.remediation.windows", retry_after=60)
+
+
+def _inside(window: Window, now: datetime) -> bool:
+    """Wall-clock time in the window's zone, so that 22:00 stays 22:00 when daylight saving changes."""
+    local = now.astimezone(ZoneInfo(window.time_zone))
+    clock = local.strftime("%H:%M")
+    today, yesterday = _DAYS[local.weekday()], _DAYS[local.weekday() - 1]
+    if window.start < window.end:
+        return today in window.days and window.start <= clock < window.end
+    return (today in window.days and clock >= window.start) or (yesterday in window.days and clock < window.end)

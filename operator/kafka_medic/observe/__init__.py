@@ -1,0 +1,1 @@
+"""What is there? Probes with deadlines that become one honest Snapshot. Reads only."""

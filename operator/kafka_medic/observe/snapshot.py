@@ -1,0 +1,302 @@
+"""Read everything once and put it together.
+
+Each source is read on its own: when it fails, that source is Unknown with the reason, what depends on it is None, and
+the others are still read. Only when the cluster does not answer at all are its other sources not tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Protocol, TypeVar
+
+import pyarrow as pa
+
+from kafka_medic.clients.ports import (
+    BrokerView,
+    ClusterDescription,
+    GroupOffsets,
+    KafkaReads,
+    ReadFailed,
+    Reassignment,
+)
+from kafka_medic.clients.zookeeper import Registrations
+from kafka_medic.cluster.snapshot import (
+    CONFIGS_SCHEMA,
+    GROUPS_SCHEMA,
+    LEADERS_SCHEMA,
+    PARTITIONS_SCHEMA,
+    Broker,
+    ClusterInfo,
+    ConfigValue,
+    Controller,
+    Mode,
+    Pod,
+    Quorum,
+    Snapshot,
+    Source,
+    SourceState,
+    TopicPartition,
+    View,
+)
+
+T = TypeVar("T")
+
+TOPIC_CONFIGS = (
+    "min.insync.replicas",
+    "leader.replication.throttled.replicas",
+    "follower.replication.throttled.replicas",
+)
+BROKER_CONFIGS = (
+    "default.replication.factor",
+    "offsets.topic.replication.factor",
+    "transaction.state.log.replication.factor",
+    "min.insync.replicas",
+    "unclean.leader.election.enable",
+    "auto.leader.rebalance.enable",
+    "leader.replication.throttled.rate",
+    "follower.replication.throttled.rate",
+)
+"""The settings that decisions rest on; everything else a broker is configured with is left out of the snapshot."""
+
+
+class ZooKeeperReads(Protocol):
+    """What a ZooKeeper-backed cluster's ensemble answers; `clients.zookeeper.ZooKeeper` is the real one."""
+
+    def registrations(self) -> Registrations: ...
+
+    def ensemble(self) -> Quorum: ...
+
+
+@dataclass(slots=True)
+class _Readings:
+    """The sources so far. `attempt` is the only way in, so that no failure goes unrecorded."""
+
+    now: Callable[[], datetime]
+    sources: list[Source] = field(default_factory=list)
+
+    def attempt(self, name: str, read: Callable[[], T]) -> T | None:
+        try:
+            value = read()
+        except ReadFailed as problem:
+            self.fail(name, str(problem))
+            return None
+        self.sources.append(Source(name, self.now(), SourceState.KNOWN))
+        return value
+
+    def fail(self, name: str, error: str) -> None:
+        self.sources.append(Source(name, self.now(), SourceState.UNKNOWN, error))
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterReaders:
+    """The places one cluster is read from. Without `zookeeper` the cluster is KRaft; without `pods` there is no
+    Kubernetes (the command line on a laptop), which is not the same as Kubernetes not answering."""
+
+    kafka: KafkaReads
+    zookeeper: ZooKeeperReads | None = None
+    pods: Callable[[], Mapping[int, Pod]] | None = None
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+def observe_cluster(name: str, readers: ClusterReaders, now: Callable[[], datetime] = utc_now) -> Snapshot:
+    """One snapshot. Never raises for what the cluster does; a source that fails is Unknown."""
+    seen = _Readings(now)
+    taken_at = now()
+    mode = Mode.ZOOKEEPER if readers.zookeeper else Mode.KRAFT
+    pods = seen.attempt("kubernetes", readers.pods) if readers.pods else None
+    registered: Registrations | None = None
+    quorum: Quorum | None = None
+    if readers.zookeeper:
+        registered = seen.attempt("zookeeper", readers.zookeeper.registrations)
+        quorum = seen.attempt("ensemble", readers.zookeeper.ensemble)
+    described = seen.attempt("kafka", readers.kafka.describe_cluster)
+    if described is None:
+        for other in ("views", "reassignments", "log-dirs", "configs", "groups", "log-ends"):
+            seen.fail(other, "not tried: the cluster did not answer")
+        if mode is Mode.KRAFT:
+            seen.fail("quorum", "not tried: the cluster did not answer")
+        brokers = _brokers_without_kafka(registered, pods)
+        return Snapshot(
+            ClusterInfo(name, mode=mode), taken_at, tuple(seen.sources), brokers=brokers, quorum=quorum,
+            controller=registered.controller if registered else None,
+        )  # fmt: skip
+    kafka = readers.kafka
+    ids = sorted({n.id for n in described.nodes} | set(registered.brokers if registered else ()))
+    answers = seen.attempt("views", lambda: kafka.views(ids))
+    if mode is Mode.KRAFT:
+        quorum = seen.attempt("quorum", kafka.quorum)
+    controller = registered.controller if registered else None
+    if mode is Mode.KRAFT and quorum is not None:
+        controller = Controller(quorum.leader)
+    authority = _authority(answers, controller)
+    if answers is not None and authority is None:
+        seen.fail("metadata", "no broker answered a metadata request of its own")
+    moving = seen.attempt("reassignments", kafka.reassignments)
+    answering = [b for b, view in (answers or {}).items() if isinstance(view, BrokerView)]
+    sizes = seen.attempt("log-dirs", lambda: kafka.log_sizes(answering)) if answering else None
+    topics = sorted({p.topic for p in authority.partitions}) if authority else []
+    topic_configs, broker_configs = None, None
+    if authority:
+        read = seen.attempt("configs", lambda: (kafka.topic_configs(topics), kafka.broker_configs(answering)))
+        topic_configs, broker_configs = read if read else (None, None)
+    # Committed offsets first, log ends after: the other way round lag goes negative by race alone.
+    groups = seen.attempt("groups", kafka.groups)
+    led = [TopicPartition(p.topic, p.partition) for p in authority.partitions if p.leader >= 0] if authority else []
+    bounds = seen.attempt("log-ends", lambda: kafka.log_bounds(led)) if authority else None
+    version = seen.attempt("version", kafka.version)
+    return Snapshot(
+        cluster=ClusterInfo(name, described.cluster_id, mode, version),
+        taken_at=taken_at,
+        sources=tuple(seen.sources),
+        brokers=_brokers(described, registered, mode, answers, authority, pods),
+        controller=controller,
+        quorum=quorum,
+        views=None if answers is None else tuple(_view(b, a) for b, a in sorted(answers.items())),
+        partitions=_partitions(authority, moving, sizes, bounds, topic_configs),
+        groups=None if groups is None else _groups(groups),
+        configs=_configs(topic_configs, broker_configs),
+    )
+
+
+def _authority(
+    answers: Mapping[int, BrokerView | ReadFailed] | None, controller: Controller | None
+) -> BrokerView | None:
+    """The view that stands for the cluster: the active controller's own if it answered, else any that did. Where the
+    views differ is for the detectors to say, from `views`."""
+    known = {b: view for b, view in (answers or {}).items() if isinstance(view, BrokerView)}
+    if controller is not None and controller.id in known:
+        return known[controller.id]
+    return next(iter(known.values()), None)
+
+
+def _brokers_without_kafka(
+    registered: Registrations | None, pods: Mapping[int, Pod] | None
+) -> tuple[Broker, ...] | None:
+    if registered is None:
+        return None
+    ids = sorted(set(registered.brokers) | set(pods or ()))
+    return tuple(Broker(b, registered=b in registered.brokers, pod=(pods or {}).get(b)) for b in ids)
+
+
+def _brokers(
+    described: ClusterDescription,
+    registered: Registrations | None,
+    mode: Mode,
+    answers: Mapping[int, BrokerView | ReadFailed] | None,
+    authority: BrokerView | None,
+    pods: Mapping[int, Pod] | None,
+) -> tuple[Broker, ...]:
+    nodes = {n.id: n for n in described.nodes}
+    # A fenced KRaft broker is left out of the metadata answer; with ZooKeeper only the ensemble's word counts.
+    members: set[int] | None = set(nodes)
+    if mode is Mode.ZOOKEEPER:
+        members = None if registered is None else set(registered.brokers)
+    named = {b for p in authority.partitions for b in p.replicas} if authority else set()
+    ids = sorted(set(nodes) | (members or set()) | named | set(pods or ()))
+
+    def one(broker_id: int) -> Broker:
+        node = nodes.get(broker_id)
+        is_member = None if members is None else broker_id in members
+        answer = (answers or {}).get(broker_id)
+        return Broker(
+            id=broker_id,
+            rack=node.rack if node else None,
+            host=node.host if node else None,
+            port=node.port if node else None,
+            registered=is_member,
+            reachable=None if answer is None else isinstance(answer, BrokerView),
+            # A broker registers (KRaft: is unfenced) only once its logs are loaded and recovered.
+            recovering=False if is_member else None,
+            pod=(pods or {}).get(broker_id),
+        )
+
+    return tuple(one(b) for b in ids)
+
+
+def _view(broker: int, answer: BrokerView | ReadFailed) -> View:
+    if isinstance(answer, ReadFailed):
+        return View(broker)
+    columns = [
+        [getattr(p, name) for p in answer.partitions] for name in ("topic", "partition", "leader", "leader_epoch")
+    ]
+    return View(broker, answer.members, answer.controller, pa.table(columns, schema=LEADERS_SCHEMA))
+
+
+def _partitions(
+    authority: BrokerView | None,
+    moving: Mapping[TopicPartition, Reassignment] | None,
+    sizes: Mapping[int, Mapping[TopicPartition, int]] | None,
+    bounds: Mapping[TopicPartition, tuple[int, int]] | None,
+    configs: Mapping[str, Mapping[str, ConfigValue]] | None,
+) -> pa.Table | None:
+    if authority is None:
+        return None
+    rows = authority.partitions
+    keys = [TopicPartition(p.topic, p.partition) for p in rows]
+    none: tuple[int, ...] = ()
+
+    def size(tp: TopicPartition, leader: int, replicas: tuple[int, ...]) -> int | None:
+        if sizes is None:
+            return None
+        if tp in sizes.get(leader, {}):
+            return sizes[leader][tp]
+        return max((sizes[b][tp] for b in replicas if tp in sizes.get(b, {})), default=None)
+
+    def min_isr(topic: str) -> int | None:
+        value = (configs or {}).get(topic, {}).get("min.insync.replicas")
+        return int(value.value) if value and value.value and value.value.isdigit() else None
+
+    columns: dict[str, list[object]] = {
+        "topic": [p.topic for p in rows],
+        "partition": [p.partition for p in rows],
+        "leader": [p.leader for p in rows],
+        "leaderEpoch": [p.leader_epoch for p in rows],
+        # The controller's word on what is in flight is newer than a broker's metadata of the same partition.
+        "replicas": [
+            moving[tp].replicas if moving and tp in moving else p.replicas for tp, p in zip(keys, rows, strict=True)
+        ],
+        "isr": [p.isr for p in rows],
+        "adding": [None if moving is None else (moving[tp].adding if tp in moving else none) for tp in keys],
+        "removing": [None if moving is None else (moving[tp].removing if tp in moving else none) for tp in keys],
+        "logStart": [(bounds or {}).get(tp, (None, None))[0] for tp in keys],
+        "logEnd": [(bounds or {}).get(tp, (None, None))[1] for tp in keys],
+        "sizeBytes": [size(tp, p.leader, p.replicas) for tp, p in zip(keys, rows, strict=True)],
+        "minIsr": [min_isr(p.topic) for p in rows],
+    }
+    return pa.table(columns, schema=PARTITIONS_SCHEMA)
+
+
+def _groups(groups: Sequence[GroupOffsets]) -> pa.Table:
+    rows = [
+        {
+            "group": g.group,
+            "state": g.state,
+            "topic": tp.topic,
+            "partition": tp.partition,
+            "committed": offset,
+        }
+        for g in groups
+        for tp, offset in sorted(g.committed.items())
+    ]
+    return pa.Table.from_pylist(rows, schema=GROUPS_SCHEMA)
+
+
+def _configs(
+    topics: Mapping[str, Mapping[str, ConfigValue]] | None,
+    brokers: Mapping[int, Mapping[str, ConfigValue]] | None,
+) -> pa.Table | None:
+    if topics is None or brokers is None:
+        return None
+    wanted = [("TOPIC", t, n, values.get(n)) for t, values in sorted(topics.items()) for n in TOPIC_CONFIGS]
+    wanted += [("BROKER", str(b), n, values.get(n)) for b, values in sorted(brokers.items()) for n in BROKER_CONFIGS]
+    rows = [
+        {"resourceType": kind, "resource": resource, "name": name, "value": v.value, "dynamic": v.dynamic}
+        for kind, resource, name, v in wanted
+        if v is not None and v.value is not None
+    ]
+    return pa.Table.from_pylist(rows, schema=CONFIGS_SCHEMA)

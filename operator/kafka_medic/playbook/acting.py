@@ -1,0 +1,255 @@
+"""A run that has begun: its steps one after the other, and its clean end when it is given up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from kafka_medic.guard.verdict import Reason, Verdict
+from kafka_medic.playbook import min_isr_step, reassign_step
+from kafka_medic.playbook.approval import judge_approvals
+from kafka_medic.playbook.drift import drifted_long_enough
+from kafka_medic.playbook.intents import Reassign
+from kafka_medic.playbook.report import StepReport, StepState
+from kafka_medic.playbook.run import SOON, Decision, World, ended, waiting, waiting_for
+from kafka_medic.playbook.safety import forward_reasons, restoring_reasons
+from kafka_medic.resources.durations import parse_duration
+from kafka_medic.resources.phases import Phase, StepPhase
+from kafka_medic.resources.playbook import Step
+from kafka_medic.resources.remediation import Remediation
+from kafka_medic.resources.remediation_plan import Plan
+from kafka_medic.resources.remediation_status import (
+    IntentState,
+    JournalEntry,
+    RemediationStatus,
+    StepStatus,
+    saved_from,
+)
+from kafka_medic.resources.vocabulary import Action, Guard, OnFailure, VerifyProbe
+
+GIVE_UP = "give-up"
+"""Journal id of the decision to end a run early; its detail is the reason, its target the phase it will end in."""
+
+_ASSESS = {
+    Action.REASSIGN_PARTITIONS: reassign_step.assess,
+    Action.SET_MIN_INSYNC_REPLICAS: min_isr_step.assess,
+}
+
+
+def advance(run: Remediation, world: World) -> Decision:
+    """One turn of a run in Running, Verifying, Blocked or Paused."""
+    plan, status = run.status.plan, run.status
+    if plan is None:
+        return ended(status, Phase.FAILED, "the run has no plan: its status was written by somebody else", world.now)
+    journal = {entry.id: entry for entry in status.journal}
+    if GIVE_UP in journal:
+        return _wind_up(run, world, plan, journal)
+    lost = _lost(run, world)
+    if lost:
+        return _give_up(status, Phase.ABORTED, lost, world.now)
+    judged = judge_approvals(
+        run,
+        world.cluster.spec.remediation,
+        world.approvals,
+        world.policies_installed,
+        world.now,
+        started=True,
+    )
+    status = status.model_copy(update={"approvals": judged.records})
+    if judged.rejected_by:
+        return _give_up(status, Phase.ABORTED, f"stopped by {judged.rejected_by}", world.now)
+    assert world.playbook is not None  # _lost saw to it
+    current = next((s for s in status.steps if s.phase is not StepPhase.SUCCEEDED), None)
+    if current is None:
+        return ended(
+            status,
+            Phase.SUCCEEDED,
+            f"{plan.summary.splitlines()[0] if plan.summary else 'done'}: done and verified",
+            world.now,
+        )
+    step = next(s for s in world.playbook.spec.steps if s.name == current.name)
+    report = _ASSESS[step.action](step.name, plan, journal, world.snapshot)
+    status = _record(status, current, report, world.now)
+    status, drift = drifted_long_enough(
+        status, report.message if report.state is StepState.DRIFTED else None, world.now
+    )
+    if drift:
+        return _give_up(status, Phase.ABORTED, f"the cluster is not as planned: {drift}", world.now)
+    return _step(run.model_copy(update={"status": status}), world, step, report)
+
+
+def _step(run: Remediation, world: World, step: Step, report: StepReport) -> Decision:
+    status = run.status
+    if report.state is StepState.REACHED:
+        return _verify(status, world, step, report)
+    late = _late(status, step, world.now)
+    if late and step.on_failure is OnFailure.ABORT:
+        return _give_up(status, Phase.FAILED, late, world.now)
+    status = status.model_copy(update={"consecutive_verified": None})
+    match report.state:
+        case StepState.UNKNOWN | StepState.DRIFTED:
+            reason = Reason(Guard.PRECONDITIONS_HOLD.value, Verdict.UNKNOWN, report.message)
+            return waiting(status, Phase.PAUSED if late else Phase.BLOCKED, late or report.message, (reason,))
+        case StepState.WAIT:
+            return _working(status, Phase.PAUSED if late else Phase.RUNNING, late or report.message)
+    if late and not report.restores:
+        return _working(status, Phase.PAUSED, late)
+    reasons = restoring_reasons(world, giving_up=False) if report.restores else forward_reasons(run, world)
+    refusals = tuple(r for r in reasons if r.verdict is not Verdict.ALLOW)
+    if refusals:
+        return waiting(status, Phase.BLOCKED, "; ".join(r.message for r in refusals[:3]), refusals)
+    return _act(status, Phase.RUNNING, step.name, report, world.now)
+
+
+def _verify(status: RemediationStatus, world: World, step: Step, report: StepReport) -> Decision:
+    """The goal is observed; it has to be so several times in a row before the next step."""
+    if step.verify.probe is VerifyProbe.FINDING_GONE and (
+        world.finding_ids is None or any(f.startswith("ReplicationFactorLow/") for f in world.finding_ids)
+    ):
+        return _working(status, Phase.VERIFYING, "the finding has not gone yet")
+    count = (status.consecutive_verified or 0) + 1
+    # The table of phases has one way to Succeeded: a run is seen Verifying at least once.
+    if count < step.verify.consecutive or status.phase is not Phase.VERIFYING:
+        message = f"{report.message}; seen {count} of {step.verify.consecutive} times in a row"
+        moved = _with_step(status, step.name, {"phase": StepPhase.VERIFYING, "message": message[:1024]})
+        moved = moved.model_copy(update={"consecutive_verified": count})
+        return _working(moved, Phase.VERIFYING, message, SOON)
+    finished = {"phase": StepPhase.SUCCEEDED, "message": report.message[:1024], "finished_at": world.now}
+    moved = _with_step(status, step.name, finished).model_copy(update={"consecutive_verified": None})
+    last = all(s.phase is StepPhase.SUCCEEDED for s in moved.steps)
+    if last:
+        done = moved.model_copy(update={"restore_owed": False, "current_step": None})
+        summary = done.plan.summary.splitlines()[0] if done.plan and done.plan.summary else "the plan"
+        return ended(done, Phase.SUCCEEDED, f"done and verified: {summary}", world.now)
+    return _working(moved, Phase.RUNNING, report.message, 0.0)
+
+
+def _wind_up(run: Remediation, world: World, plan: Plan, journal: Mapping[str, JournalEntry]) -> Decision:
+    """Cancel what is ours and in flight, restore what we set, then end."""
+    status = run.status
+    ending = journal[GIVE_UP]
+    for step in status.steps:
+        if step.action is not Action.REASSIGN_PARTITIONS or step.phase is StepPhase.PENDING:
+            continue
+        report = reassign_step.undo(step.name, plan, journal, world.snapshot)
+        status = _observed(status, report.observed, world.now)
+        if report.state is StepState.REACHED:
+            continue
+        if report.state is StepState.ACT:
+            refusals = tuple(r for r in restoring_reasons(world, giving_up=True) if r.verdict is not Verdict.ALLOW)
+            if not refusals:
+                return _act(status, Phase.BLOCKED, step.name, report, world.now)
+            return waiting(status, Phase.BLOCKED, "; ".join(r.message for r in refusals), refusals)
+        reason = Reason(Guard.SOURCES_FRESH.value, Verdict.UNKNOWN, report.message)
+        return waiting(status, Phase.BLOCKED, report.message, (reason,))
+    steps = tuple(
+        s
+        if s.phase is StepPhase.SUCCEEDED
+        else s.model_copy(update={"phase": StepPhase.FAILED, "finished_at": world.now})
+        for s in status.steps
+    )
+    status = status.model_copy(
+        update={"steps": steps, "current_step": None, "journal": _done(status.journal, {GIVE_UP}, world.now)}
+    )
+    return ended(status, Phase(ending.target), ending.detail, world.now)
+
+
+def _give_up(status: RemediationStatus, phase: Phase, why: str, now: datetime) -> Decision:
+    """Write down that the run ends, and how; the next turns clean up. Nothing is sent in this turn."""
+    step = next((s.name for s in status.steps if s.phase is not StepPhase.SUCCEEDED), status.steps[-1].name)
+    entry = JournalEntry(
+        id=GIVE_UP,
+        step=step,
+        kind="GiveUp",
+        target=phase.value,
+        state=IntentState.INTENDED,
+        intended_at=now,
+        detail=why[:8192],
+    )
+    update = {"journal": (*status.journal, entry), "message": f"ending: {why}"[:8192], "phase": Phase.BLOCKED}
+    return Decision(status.model_copy(update=update), requeue=0.0)
+
+
+def _lost(run: Remediation, world: World) -> str | None:
+    if run.spec.cluster_ref.uid != world.cluster.uid:
+        return "the KafkaCluster it names is another one now (uid)"
+    if world.playbook is None or world.playbook.digest() != run.spec.playbook.digest:
+        return f"the playbook {run.spec.playbook.name} was changed or removed while the run was under way"
+    return None
+
+
+def _late(status: RemediationStatus, step: Step, now: datetime) -> str | None:
+    started = next((s.started_at for s in status.steps if s.name == step.name), None)
+    if started is None or (now - started).total_seconds() < parse_duration(step.verify.within):
+        return None
+    return (
+        f"step {step.name} has not reached its goal within {step.verify.within}; nothing more is started. "
+        "A RemediationApproval with decision Reject ends the run and restores what it set"
+    )
+
+
+def _act(status: RemediationStatus, phase: Phase, step: str, report: StepReport, now: datetime) -> Decision:
+    """Journal first. An effect that is asked for again keeps its entry, and above all what it saved."""
+    intent = report.intent
+    assert intent is not None  # a report in state ACT carries one
+    known = {entry.id for entry in status.journal}
+    journal = status.journal
+    if intent.id not in known:
+        entry = JournalEntry(
+            id=intent.id,
+            step=step,
+            kind="Reassign" if isinstance(intent, Reassign) else "ChangeSettings",
+            target=report.target[:1024],
+            state=IntentState.INTENDED,
+            intended_at=now,
+            saved=saved_from(report.saved),
+            detail=intent.describe(),
+        )
+        journal = (*journal, entry)
+    update = {"journal": journal, "message": report.message[:8192], "waiting_for": (), "phase": phase}
+    acted = status.model_copy(update=update)
+    return Decision(acted.model_copy(update={"restore_owed": _restore_owed(acted)}), intent, report.restores, SOON)
+
+
+def _working(status: RemediationStatus, phase: Phase, message: str, requeue: float | None = None) -> Decision:
+    update = {"phase": phase, "message": message[:8192], "waiting_for": waiting_for(())}
+    return Decision(status.model_copy(update=update), requeue=requeue)
+
+
+def _record(status: RemediationStatus, current: StepStatus, report: StepReport, now: datetime) -> RemediationStatus:
+    """Progress, journal entries whose effect is now visible, and the step's first start."""
+    step: dict[str, object] = {"message": report.message[:1024], "progress": report.progress}
+    if current.started_at is None:
+        step["started_at"] = now
+    if report.state is not StepState.REACHED:
+        step["phase"] = StepPhase.RUNNING
+    moved = _with_step(_observed(status, report.observed, now), current.name, step)
+    moved = moved.model_copy(update={"current_step": current.name})
+    return moved.model_copy(update={"restore_owed": _restore_owed(moved)})
+
+
+def _observed(status: RemediationStatus, ids: tuple[str, ...], now: datetime) -> RemediationStatus:
+    return status.model_copy(update={"journal": _done(status.journal, set(ids), now)})
+
+
+def _done(journal: tuple[JournalEntry, ...], ids: set[str], now: datetime) -> tuple[JournalEntry, ...]:
+    return tuple(
+        e.model_copy(update={"state": IntentState.DONE, "done_at": now})
+        if e.id in ids and e.state is IntentState.INTENDED
+        else e
+        for e in journal
+    )
+
+
+def _restore_owed(status: RemediationStatus) -> bool:
+    """Whether something temporary may be set that has not been seen restored."""
+    ids = {e.id: e.state for e in status.journal}
+    return any(
+        i.endswith("/throttle") and ids.get(i.removesuffix("throttle") + "restore-throttle") is not IntentState.DONE
+        for i in ids
+    )
+
+
+def _with_step(status: RemediationStatus, name: str, update: Mapping[str, object]) -> RemediationStatus:
+    steps = tuple(s.model_copy(update=dict(update)) if s.name == name else s for s in status.steps)
+    return status.model_copy(update={"steps": steps})

@@ -1,0 +1,164 @@
+"""Does somebody who may say so want exactly this plan carried out?
+
+Everything here is checked again right before each effect. An approval's expiry bounds how long a plan may wait for its
+start; a run that has started is bounded by its steps' own `within` (docs/design/0004-approval.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from kafka_medic.guard.verdict import Reason, Verdict
+from kafka_medic.resources.approval import RemediationApproval
+from kafka_medic.resources.digest import sha256_digest
+from kafka_medic.resources.kafkacluster_remediation import RemediationPolicy
+from kafka_medic.resources.remediation import Remediation
+from kafka_medic.resources.remediation_plan import Plan
+from kafka_medic.resources.remediation_status import ApprovalRecord
+from kafka_medic.resources.vocabulary import Decision, Guard, RemediationMode
+
+AUTOMATIC = "policy:Auto"
+"""Recorded instead of a person where the KafkaCluster's mode is Auto."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalFact:
+    """One RemediationApproval with what only the API server can tell: whether its approver still holds the verb
+    `approve` (None: could not be asked)."""
+
+    approval: RemediationApproval
+    may_approve: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalJudgement:
+    """`reason` permits only when the plan is approved. `rejected_by` is set when somebody who may said no."""
+
+    reason: Reason
+    records: tuple[ApprovalRecord, ...]
+    approved_by: str | None
+    rejected_by: str | None
+
+
+def plan_digest(remediation: Remediation, plan: Plan) -> str:
+    """SHA-256 over everything that decides what will be done: the run's identity and pinned playbook, its parameters,
+    every move and setting, the throttle, the preconditions. Times and prose are left out."""
+    spec = remediation.spec
+    return sha256_digest(
+        {
+            "cluster": {"name": spec.cluster_ref.name, "uid": spec.cluster_ref.uid},
+            "remediation": remediation.uid,
+            "playbook": {"name": spec.playbook.name, "digest": spec.playbook.digest},
+            "parameters": dict(spec.parameters),
+            "replicationFactor": plan.replication_factor,
+            "throttleBytesPerSecond": plan.throttle_bytes_per_second,
+            "steps": [{"name": s.name, "action": s.action.value} for s in plan.steps],
+            "changes": [
+                {
+                    "topic": c.topic,
+                    "partition": c.partition,
+                    "replicasBefore": list(c.replicas_before),
+                    "replicas": list(c.replicas),
+                    "wave": c.wave,
+                }
+                for c in plan.changes
+            ],
+            "configChanges": [
+                {
+                    "resourceType": c.resource_type.value,
+                    "resourceName": c.resource_name,
+                    "name": c.name,
+                    "before": c.before,
+                    "after": c.after,
+                }
+                for c in plan.config_changes
+            ],
+            "artifact": plan.artifact.sha256 if plan.artifact else None,
+            "preconditions": [{"name": p.name, "value": p.value} for p in plan.preconditions],
+        }
+    )
+
+
+def judge_approvals(
+    remediation: Remediation,
+    policy: RemediationPolicy,
+    facts: Sequence[ApprovalFact] | None,
+    policies_installed: bool | None,
+    now: datetime,
+    *,
+    started: bool,
+) -> ApprovalJudgement:
+    """The judgement over every approval of this Remediation. `facts` None: they could not be read."""
+    guard = Guard.APPROVAL_VALID.value
+    plan = remediation.status.plan
+    if plan is None:
+        return ApprovalJudgement(Reason(guard, Verdict.DENY, "there is no plan yet"), (), None, None)
+    if plan_digest(remediation, plan) != plan.digest:
+        message = "the plan in status is not the one its digest was taken of: somebody else wrote it"
+        return ApprovalJudgement(Reason(guard, Verdict.DENY, message), (), None, None)
+    if facts is None:
+        return ApprovalJudgement(Reason(guard, Verdict.UNKNOWN, "the approvals could not be read"), (), None, None)
+    records = tuple(_record(fact, remediation, plan, policy) for fact in facts)
+    counted = [r for r in records if r.counted]
+    rejecters = sorted({r.approver for r in counted if r.decision is Decision.REJECT})
+    approvers = sorted({r.approver for r in counted if r.decision is Decision.APPROVE})
+    rejected = ", ".join(rejecters) or None
+
+    def answer(verdict: Verdict, message: str, by: str | None = None) -> ApprovalJudgement:
+        return ApprovalJudgement(Reason(guard, verdict, message), records, by, rejected)
+
+    if rejected:
+        return answer(Verdict.DENY, f"rejected by {rejected}")
+    mode = policy.mode_for(remediation.spec.playbook.name)
+    if mode is RemediationMode.OBSERVE:
+        return answer(Verdict.DENY, "the KafkaCluster's mode is Observe: nothing is ever done")
+    if not policies_installed:
+        message = "the admission policies for approvals are not installed, so nobody's word can be believed"
+        return answer(Verdict.UNKNOWN if policies_installed is None else Verdict.DENY, message)
+    if not started and now >= plan.expires_at:
+        return answer(Verdict.DENY, f"the plan expired at {plan.expires_at:%Y-%m-%d %H:%M:%S} UTC")
+    if mode is RemediationMode.AUTO:
+        return answer(Verdict.ALLOW, "the KafkaCluster's mode is Auto", AUTOMATIC)
+    missing = policy.approvals.required - len(approvers)
+    if missing > 0:
+        if any(fact.may_approve is None for fact in facts):
+            return answer(Verdict.UNKNOWN, "whether an approver may approve could not be asked")
+        more = f"{missing} more" if approvers else f"{missing}"
+        return answer(Verdict.WAIT, f"waits for {more} approval{'s' if missing > 1 else ''} of {plan.digest}")
+    by = ", ".join(approvers)
+    return answer(Verdict.ALLOW, f"approved by {by}", by)
+
+
+def _record(fact: ApprovalFact, remediation: Remediation, plan: Plan, policy: RemediationPolicy) -> ApprovalRecord:
+    approval = fact.approval
+    spec, at = approval.spec, approval.metadata.creation_timestamp
+    if at is None or approval.uid is None:
+        raise ValueError("an approval without uid or creationTimestamp did not come from the API server")
+    why = None
+    if spec.remediation_ref.uid != remediation.uid:
+        why = "it names another Remediation of the same name (uid)"
+    elif spec.plan_digest != plan.digest:
+        why = "it names another plan; read the present one and approve again"
+    elif fact.may_approve is False:
+        why = f"{spec.approver} may not approve (verb approve on remediations)"
+    elif fact.may_approve is None:
+        why = f"whether {spec.approver} may approve could not be asked"
+    elif spec.decision is Decision.APPROVE and at >= plan.expires_at:
+        why = "it came after the plan had expired"
+    elif (
+        spec.decision is Decision.APPROVE
+        and spec.approver == remediation.spec.requested_by
+        and not policy.approvals.allow_requester
+    ):
+        why = f"{spec.approver} asked for this run, and approvals.allowRequester is false"
+    return ApprovalRecord(
+        name=approval.name,
+        uid=approval.uid,
+        approver=spec.approver,
+        decision=spec.decision,
+        at=at,
+        counted=why is None,
+        reason=(why or spec.reason)[:1024],
+    )

@@ -1,0 +1,121 @@
+"""`decide`: from what a run is and what is seen to what it is next, and at most one effect.
+
+Pure and total: the same inputs give the same Decision, every phase has an answer, and an answer is either a step on,
+or the reasons why not. What an earlier turn did is never remembered, only read back: from the journal what was meant,
+from the Snapshot what is so.
+"""
+
+from __future__ import annotations
+
+from kafka_medic.guard.verdict import Verdict
+from kafka_medic.playbook.acting import advance
+from kafka_medic.playbook.approval import judge_approvals
+from kafka_medic.playbook.drift import drifted_long_enough
+from kafka_medic.playbook.positions import Position, standings
+from kafka_medic.playbook.propose import Refusal, propose
+from kafka_medic.playbook.run import Decision, World, ended, refuse, stay, waiting
+from kafka_medic.playbook.safety import forward_reasons
+from kafka_medic.resources.phases import ACTING_PHASES, TERMINAL_PHASES, Phase
+from kafka_medic.resources.remediation import Remediation
+from kafka_medic.resources.remediation_status import StepStatus
+
+
+def decide(run: Remediation, world: World) -> Decision:
+    """One turn of one Remediation."""
+    phase = run.status.phase
+    if phase is None:
+        return Decision(run.status.model_copy(update={"phase": Phase.PLANNING, "message": "planning"}), requeue=0.0)
+    if phase in TERMINAL_PHASES:
+        return stay(run.status, requeue=None)
+    if phase in ACTING_PHASES:
+        return advance(run, world)
+    stale = _outlived(run, world)
+    if stale:
+        return ended(run.status, Phase.SUPERSEDED, stale, world.now)
+    if phase is Phase.PLANNING:
+        return _plan(run, world)
+    return _await(run, world)
+
+
+def _outlived(run: Remediation, world: World) -> str | None:
+    """Why a run that has done nothing yet has lost what it was made for."""
+    if run.spec.cluster_ref.uid != world.cluster.uid:
+        return "the KafkaCluster it names is another one now (uid)"
+    if world.playbook is None:
+        return f"the playbook {run.spec.playbook.name} is gone"
+    if world.playbook.digest() != run.spec.playbook.digest:
+        return f"the playbook {run.spec.playbook.name} was changed since"
+    return None
+
+
+def _plan(run: Remediation, world: World) -> Decision:
+    assert world.playbook is not None  # _outlived saw to it
+    proposal = propose(run, world.cluster, world.playbook, world.snapshot, world.now)
+    if isinstance(proposal, Refusal):
+        if proposal.nothing_to_do:
+            return ended(run.status, Phase.SUPERSEDED, proposal.message, world.now)
+        if proposal.permanent:
+            return ended(run.status, Phase.FAILED, proposal.message, world.now)
+        return waiting(run.status, Phase.PLANNING, proposal.message, proposal.reasons)
+    update = {
+        "phase": Phase.AWAITING_APPROVAL,
+        "plan": proposal,
+        "risk": world.playbook.spec.risk,
+        "steps": tuple(StepStatus(name=s.name, action=s.action) for s in proposal.steps),
+        "waiting_for": (),
+        "message": "waits for approval of exactly this plan",
+    }
+    return Decision(run.status.model_copy(update=update), requeue=0.0)
+
+
+def _await(run: Remediation, world: World) -> Decision:
+    """AwaitingApproval and Approved: nothing has been done; anything that does not fit sends it back or ends it."""
+    plan = run.status.plan
+    judged = judge_approvals(
+        run,
+        world.cluster.spec.remediation,
+        world.approvals,
+        world.policies_installed,
+        world.now,
+        started=False,
+    )
+    status = run.status.model_copy(update={"approvals": judged.records, "approved_by": judged.approved_by})
+    if plan is None:
+        return refuse(status, Phase.AWAITING_APPROVAL, (judged.reason,))
+    if judged.rejected_by:
+        return ended(status, Phase.REJECTED, f"rejected by {judged.rejected_by}", world.now)
+    if world.now >= plan.expires_at:
+        return ended(status, Phase.EXPIRED, "nobody approved the plan in time", world.now)
+    drift = next((s.reason for s in standings(plan.changes, world.snapshot) if s.position is Position.DRIFTED), None)
+    status, voided = drifted_long_enough(status, drift or _done_by_others(run, world), world.now)
+    if voided:
+        update = {
+            "phase": Phase.PLANNING,
+            "plan": None,
+            "message": f"planning again: {voided}",
+            "approvals": (),
+        }
+        update |= {"approved_by": None, "conditions": (), "steps": (), "waiting_for": ()}
+        return Decision(status.model_copy(update=update), requeue=0.0)
+    run = run.model_copy(update={"status": status})
+    if judged.reason.verdict is not Verdict.ALLOW:
+        refusals = tuple(r for r in forward_reasons(run, world) if r.verdict is not Verdict.ALLOW)
+        return waiting(status, Phase.AWAITING_APPROVAL, judged.reason.message, refusals)
+    if status.phase is Phase.AWAITING_APPROVAL:
+        update = {"phase": Phase.APPROVED, "message": judged.reason.message, "waiting_for": ()}
+        return Decision(status.model_copy(update=update), requeue=0.0)
+    refusals = tuple(r for r in forward_reasons(run, world) if r.verdict is not Verdict.ALLOW)
+    if refusals:
+        return refuse(status, Phase.APPROVED, refusals)
+    start = {"phase": Phase.RUNNING, "started_at": world.now, "message": "starting", "waiting_for": ()}
+    return Decision(status.model_copy(update=start), requeue=0.0)
+
+
+def _done_by_others(run: Remediation, world: World) -> str | None:
+    """A partition that is where the plan would bring it, though we have done nothing: somebody else did."""
+    plan = run.status.plan
+    if plan is None or not plan.changes:
+        return None
+    ahead = (Position.MOVING, Position.CATCHING_UP, Position.DONE)
+    done = next((s for s in standings(plan.changes, world.snapshot) if s.position in ahead), None)
+    return f"{done.tp} was reassigned by somebody else" if done else None

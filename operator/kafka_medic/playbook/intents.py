@@ -1,0 +1,67 @@
+"""The effects a run may ask for. Each is idempotent, and each can be recognised afterwards in a Snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
+
+SettingKey = tuple[str, str, str]
+"""(TOPIC or BROKER, its name, the setting's name)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeSettings:
+    """Set dynamic settings; None removes the dynamic value so that what is below it shows again."""
+
+    id: str
+    settings: Mapping[SettingKey, str | None]
+
+    def describe(self) -> str:
+        kinds = sorted({key[2] for key in self.settings})
+        return f"set {', '.join(kinds)} on {len({key[:2] for key in self.settings})} resources"
+
+
+@dataclass(frozen=True, slots=True)
+class Reassign:
+    """Give partitions these replica sets; None cancels the reassignment in flight."""
+
+    id: str
+    targets: Mapping[TopicPartition, tuple[int, ...] | None]
+
+    def describe(self) -> str:
+        verb = "cancel the reassignment of" if all(t is None for t in self.targets.values()) else "reassign"
+        return f"{verb} {len(self.targets)} partitions"
+
+
+Intent = ChangeSettings | Reassign
+
+
+def setting_key(text: str) -> SettingKey:
+    """Inverse of `setting_text`."""
+    kind, resource, name = text.split("/", 2)
+    return kind, resource, name
+
+
+def setting_text(key: SettingKey) -> str:
+    """A key as the journal stores it. Topic names and setting names hold no slash (Kafka refuses it)."""
+    return "/".join(key)
+
+
+def dynamic_value(snapshot: Snapshot, key: SettingKey) -> str | None:
+    """The value set at run time on that very resource; None when there is none. Empty text counts as none: Kafka
+    reports a removed list setting as an empty one."""
+    found = snapshot.config(*key)
+    return (found.value or None) if found is not None and found.dynamic else None
+
+
+def settings_observed(snapshot: Snapshot, settings: Mapping[SettingKey, str | None]) -> bool | None:
+    """Whether all of them are as asked; None when that cannot be told (a broker that did not answer, say)."""
+    if snapshot.configs is None:
+        return None
+    answered = {b.id for b in snapshot.brokers or () if b.live}
+    for key in settings:
+        if key[0] == "BROKER" and int(key[1]) not in answered:
+            return None
+    return all(dynamic_value(snapshot, key) == value for key, value in settings.items())

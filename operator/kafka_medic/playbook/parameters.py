@@ -1,0 +1,107 @@
+"""The typed parameters of each action, from the playbook, the KafkaCluster's overrides and the run.
+
+Which keys an action knows, and which guards it demands, is code: a playbook may add guards, never remove one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kafka_medic.resources.errors import Problem, ResourceError
+from kafka_medic.resources.playbook import Playbook, Step
+from kafka_medic.resources.vocabulary import Action, Guard
+
+KNOWN: Mapping[Action, frozenset[str]] = {
+    Action.REASSIGN_PARTITIONS: frozenset({"throttleBytesPerSecond", "waveBytesPerBroker", "wavePartitions"}),
+    Action.SET_MIN_INSYNC_REPLICAS: frozenset(),
+}
+
+EVERY_ACTION = (
+    Guard.APPROVAL_VALID,
+    Guard.LEASE_HELD,
+    Guard.NOT_PAUSED,
+    Guard.WITHIN_WINDOW,
+    Guard.WITHIN_LIMITS,
+    Guard.NO_OTHER_REMEDIATION,
+    Guard.SOURCES_FRESH,
+    Guard.CLUSTER_REACHABLE,
+    Guard.ENOUGH_LIVE_BROKERS,
+    Guard.TARGETS_ALIVE,
+    Guard.NO_FOREIGN_REASSIGNMENT,
+    Guard.BROKERS_STABLE,
+    Guard.PRECONDITIONS_HOLD,
+)
+"""The guards that both of today's actions demand, whatever a playbook names."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReassignParameters:
+    """`throttle_bytes_per_second`: each broker's replication rate while replicas are copied; None: no throttle.
+    `wave_bytes_per_broker`: at most so many bytes into and out of a broker in one wave (a larger partition alone)."""
+
+    throttle_bytes_per_second: int | None = 50_000_000
+    wave_bytes_per_broker: int | None = None
+    wave_partitions: int | None = None
+
+
+def check(playbook: Playbook) -> None:
+    """Refuse a playbook that names a key no action knows. Raises ResourceError with the path of each."""
+    used: set[str] = set()
+    problems = []
+    for i, step in enumerate(playbook.spec.steps):
+        known = KNOWN[step.action]
+        used |= known
+        for key in step.with_:
+            if key not in known:
+                way = f"{step.action.value} knows {', '.join(sorted(known)) or 'no parameters'}"
+                problems.append(Problem(f"spec.steps[{i}].with.{key}", "is not a parameter of this action", way))
+    for i, parameter in enumerate(playbook.spec.parameters):
+        if parameter.name not in used:
+            problems.append(
+                Problem(
+                    f"spec.parameters[{i}].name",
+                    "is read by no step's action",
+                    f"use one of {', '.join(sorted(used))}",
+                )
+            )
+    if problems:
+        raise ResourceError("Playbook", playbook.name, tuple(problems))
+
+
+def check_values(playbook: Playbook, values: Mapping[str, int | str]) -> None:
+    """Refuse values that do not fit the playbook's parameters."""
+    problems = []
+    for name, value in values.items():
+        parameter = playbook.spec.parameter(name)
+        if parameter is None:
+            problems.append(Problem(f"parameters.{name}", "is not a parameter of the playbook", "remove it"))
+            continue
+        try:
+            parameter.read(value)
+        except ValueError as problem:
+            message, _, way = str(problem).partition("; ")
+            problems.append(Problem(f"parameters.{name}", message, way))
+    if problems:
+        raise ResourceError("Remediation", "", tuple(problems))
+
+
+def reassign_parameters(playbook: Playbook, step: Step, given: Mapping[str, int | str]) -> ReassignParameters:
+    """What counts for this run: the step's constants, else the run's values, else the playbook's defaults. A value of 0
+    switches a bound off."""
+
+    def number(name: str) -> int | None:
+        constant = step.with_.get(name)
+        if constant is not None:
+            return int(constant) or None
+        parameter = playbook.spec.parameter(name)
+        if parameter is None:
+            return None
+        value = given.get(name, parameter.default)
+        return None if value is None else int(parameter.read(value)) or None
+
+    return ReassignParameters(
+        throttle_bytes_per_second=number("throttleBytesPerSecond"),
+        wave_bytes_per_broker=number("waveBytesPerBroker"),
+        wave_partitions=number("wavePartitions"),
+    )

@@ -1,0 +1,222 @@
+"""ReassignPartitions: throttle, then wave after wave, then the throttle back to what it was.
+
+The order of what a journal and a snapshot can say:
+
+1. `throttle`: rates on the brokers that send or receive, lists on the topics that move. What was there before is in
+   the journal before anything is changed. No partition moves until the throttle is seen on every such broker.
+2. `wave-N`: one request; the next wave only once every replica of this one is in its ISR. A partition that a request
+   did not reach is simply asked for again: the request is the wish, not a step.
+3. `restore-throttle`: each setting back to what the journal holds.
+
+The step's goal is reached when every target replica is in sync and the throttle is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
+from kafka_medic.playbook.intents import (
+    ChangeSettings,
+    Reassign,
+    SettingKey,
+    dynamic_value,
+    setting_key,
+    setting_text,
+    settings_observed,
+)
+from kafka_medic.playbook.positions import Position, Standing, standings
+from kafka_medic.playbook.report import StepReport, StepState
+from kafka_medic.resources.remediation_plan import PartitionChange, Plan
+from kafka_medic.resources.remediation_status import IntentState, JournalEntry, Progress
+
+RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
+LEADER_LIST = "leader.replication.throttled.replicas"
+FOLLOWER_LIST = "follower.replication.throttled.replicas"
+MAX_LIST_CHARACTERS = 4000
+"""Longer throttle lists become `*`: Kafka overflows on very long ones (KAFKA-17993), and `*` throttles only replicas
+that are not in sync, which on a topic of ours are the new ones."""
+
+
+def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: Snapshot) -> StepReport:
+    """Where the step stands. Pure; `journal` by id."""
+    where = standings(plan.changes, snapshot)
+    done = sum(s.position is Position.DONE for s in where)
+    count = Progress(done=done, total=len(where), unit="partitions")
+    drifted = _drift(step, where, journal)
+    if drifted:
+        return StepReport(StepState.DRIFTED, drifted, progress=count)
+    unknown = [s.reason for s in where if s.position is Position.UNKNOWN]
+    if unknown:
+        return StepReport(StepState.UNKNOWN, unknown[0], progress=count)
+    throttle_id, restore_id = f"{step}/throttle", f"{step}/restore-throttle"
+    if done == len(where):
+        return _restore(restore_id, throttle_id, journal, snapshot, count)
+    if plan.throttle_bytes_per_second is not None:
+        entry = journal.get(throttle_id)
+        saved = _saved(entry) if entry else _present(plan, snapshot)
+        wanted = _throttle(plan, saved)
+        in_place = settings_observed(snapshot, wanted) if snapshot.configs is not None else None
+        if in_place is None:
+            return StepReport(StepState.UNKNOWN, "the brokers' throttle settings could not be read", progress=count)
+        if not in_place:
+            return StepReport(
+                StepState.ACT,
+                f"throttling replication to {plan.throttle_bytes_per_second} bytes/s on the brokers that take part",
+                intent=ChangeSettings(throttle_id, wanted),
+                target=f"{len(wanted)} settings",
+                saved={setting_text(key): value for key, value in saved.items()},
+                progress=count,
+            )
+    observed: tuple[str, ...] = (throttle_id,) if throttle_id in journal else ()
+    wave = min(s.change.wave for s in where if s.position is not Position.DONE)
+    mine = [s for s in where if s.change.wave == wave]
+    waves = max(s.change.wave for s in where) + 1
+    wave_id = f"{step}/wave-{wave}"
+    observed += tuple(f"{step}/wave-{w}" for w in range(wave) if f"{step}/wave-{w}" in journal)
+    due = [s for s in mine if s.position is Position.BEFORE]
+    if due:
+        return StepReport(
+            StepState.ACT,
+            f"wave {wave + 1} of {waves}: asking for {len(due)} reassignments",
+            intent=Reassign(wave_id, {s.tp: tuple(s.change.replicas) for s in due}),
+            target=_names([s.tp for s in due]),
+            observed=observed,
+            progress=count,
+        )
+    if wave_id in journal:
+        observed += (wave_id,)
+    behind = [s for s in mine if s.position is not Position.DONE]
+    return StepReport(
+        StepState.WAIT,
+        f"wave {wave + 1} of {waves}: {len(behind)} of {len(mine)} partitions still copying: "
+        f"{_names([s.tp for s in behind])}",
+        observed=observed,
+        progress=count,
+    )
+
+
+def undo(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: Snapshot) -> StepReport:
+    """The clean end of a step that is given up: cancel what is ours and in flight, then the throttle back. What was
+    already added stays; a replica set never shrinks, except that a cancelled reassignment never became one."""
+    sent = any(e.step == step and e.kind == "Reassign" for e in journal.values())
+    where = standings(plan.changes, snapshot)
+    if sent:
+        if any(s.position is Position.UNKNOWN for s in where):
+            return StepReport(StepState.UNKNOWN, "the reassignments in flight could not be read", restores=True)
+        moving = [s for s in where if s.position is Position.MOVING]
+        if moving:
+            return StepReport(
+                StepState.ACT,
+                f"cancelling {len(moving)} reassignments of ours",
+                intent=Reassign(f"{step}/cancel", dict.fromkeys((s.tp for s in moving), None)),
+                target=_names([s.tp for s in moving]),
+                restores=True,
+            )
+    return _restore(f"{step}/restore-throttle", f"{step}/throttle", journal, snapshot, None)
+
+
+def _drift(step: str, where: tuple[Standing, ...], journal: Mapping[str, JournalEntry]) -> str | None:
+    for s in where:
+        if s.position is Position.DRIFTED:
+            return s.reason
+        # Once a wave's effect was seen, a partition of it that is back where it was has been cancelled by somebody.
+        wave = journal.get(f"{step}/wave-{s.change.wave}")
+        if s.position is Position.BEFORE and wave is not None and wave.state is IntentState.DONE:
+            return f"the reassignment of {s.tp} was cancelled by somebody else"
+    return None
+
+
+def _restore(
+    restore_id: str,
+    throttle_id: str,
+    journal: Mapping[str, JournalEntry],
+    snapshot: Snapshot,
+    count: Progress | None,
+) -> StepReport:
+    entry = journal.get(throttle_id)
+    if entry is None:
+        return StepReport(StepState.REACHED, "every target replica is in sync", progress=count)
+    before = _saved(entry)
+    restored = settings_observed(snapshot, before)
+    observed = tuple(i for i in _ids_of_step(throttle_id, journal) if i != restore_id)
+    if restored is None:
+        return StepReport(
+            StepState.UNKNOWN,
+            "the throttle is still to be taken off, but a broker's settings cannot be read: "
+            "it is restored as soon as that broker answers",
+            restores=True,
+            observed=observed,
+            progress=count,
+        )
+    if not restored:
+        return StepReport(
+            StepState.ACT,
+            "putting the throttle settings back to what they were",
+            intent=ChangeSettings(restore_id, before),
+            target=f"{len(before)} settings",
+            restores=True,
+            observed=observed,
+            progress=count,
+        )
+    if restore_id in journal:
+        observed += (restore_id,)
+    return StepReport(
+        StepState.REACHED,
+        "every target replica is in sync and the throttle is as it was before",
+        observed=observed,
+        progress=count,
+    )
+
+
+def _ids_of_step(throttle_id: str, journal: Mapping[str, JournalEntry]) -> tuple[str, ...]:
+    prefix = throttle_id.removesuffix("throttle")
+    return tuple(i for i in journal if i.startswith(prefix))
+
+
+def _saved(entry: JournalEntry) -> dict[SettingKey, str | None]:
+    return {setting_key(text): value for text, value in entry.saved_values().items()}
+
+
+def _present(plan: Plan, snapshot: Snapshot) -> dict[SettingKey, str | None]:
+    return {key: dynamic_value(snapshot, key) for key in _keys(plan)}
+
+
+def _keys(plan: Plan) -> list[SettingKey]:
+    brokers = sorted({b for c in plan.changes for b in c.replicas})
+    topics = sorted({c.topic for c in plan.changes})
+    keys: list[SettingKey] = [("BROKER", str(b), rate) for b in brokers for rate in RATES]
+    return keys + [("TOPIC", t, name) for t in topics for name in (LEADER_LIST, FOLLOWER_LIST)]
+
+
+def _throttle(plan: Plan, saved: Mapping[SettingKey, str | None]) -> dict[SettingKey, str | None]:
+    rate = str(plan.throttle_bytes_per_second)
+    by_topic: dict[str, list[PartitionChange]] = {}
+    for change in plan.changes:
+        by_topic.setdefault(change.topic, []).append(change)
+    wanted: dict[SettingKey, str | None] = {}
+    for key in saved:
+        kind, resource, name = key
+        if kind == "BROKER":
+            wanted[key] = rate
+        else:
+            wanted[key] = _list(by_topic[resource], name, saved[key])
+    return wanted
+
+
+def _list(changes: list[PartitionChange], name: str, existing: str | None) -> str:
+    """`partition:broker,...` as Kafka's own tool writes it, with what somebody else had there kept."""
+    if existing == "*":
+        return "*"
+    pairs = [
+        f"{c.partition}:{b}"
+        for c in changes
+        for b in (c.replicas_before if name == LEADER_LIST else [r for r in c.replicas if r not in c.replicas_before])
+    ]
+    text = ",".join(([existing] if existing else []) + pairs)
+    return text if len(text) <= MAX_LIST_CHARACTERS else "*"
+
+
+def _names(partitions: list[TopicPartition]) -> str:
+    shown = ", ".join(str(tp) for tp in partitions[:5])
+    return shown if len(partitions) <= 5 else f"{shown} and {len(partitions) - 5} more"

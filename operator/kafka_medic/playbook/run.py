@@ -1,0 +1,92 @@
+"""What `decide` takes and gives, and the few ways in which a run's status moves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from kafka_medic.cluster.snapshot import Snapshot
+from kafka_medic.guard.run import OtherRun
+from kafka_medic.guard.verdict import Reason, Verdict
+from kafka_medic.playbook.approval import ApprovalFact
+from kafka_medic.playbook.intents import Intent
+from kafka_medic.resources.kafkacluster import KafkaCluster
+from kafka_medic.resources.phases import Phase
+from kafka_medic.resources.playbook import Playbook
+from kafka_medic.resources.remediation_status import RemediationStatus, Waiting
+from kafka_medic.resources.vocabulary import Guard
+
+SOON = 1.0
+"""Seconds until the next turn after an effect was asked for: its outcome is to be seen quickly."""
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Everything a decision may rest on, read afresh for this turn. None: it could not be read."""
+
+    snapshot: Snapshot
+    cluster: KafkaCluster
+    playbook: Playbook | None
+    approvals: Sequence[ApprovalFact] | None
+    policies_installed: bool | None
+    others: Sequence[OtherRun] | None
+    lease_held: bool | None
+    finding_ids: frozenset[str] | None
+    now: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The status to write first, then the one effect to carry out.
+
+    `restores`: the effect only puts back what the run itself set. `requeue`: seconds until the next turn; None: when
+    something changes, and at the cluster's probe interval.
+    """
+
+    status: RemediationStatus
+    intent: Intent | None = None
+    restores: bool = False
+    requeue: float | None = None
+
+
+def stay(status: RemediationStatus, requeue: float | None = None) -> Decision:
+    return Decision(status, requeue=requeue)
+
+
+def ended(status: RemediationStatus, phase: Phase, message: str, now: datetime) -> Decision:
+    """A terminal phase, with why."""
+    update = {
+        "phase": phase,
+        "message": message[:8192],
+        "finished_at": now,
+        "waiting_for": (),
+        "restore_owed": False,
+    }
+    return Decision(status.model_copy(update=update))
+
+
+def waiting(
+    status: RemediationStatus,
+    phase: Phase,
+    message: str,
+    reasons: Sequence[Reason],
+    requeue: float | None = None,
+) -> Decision:
+    """Nothing is done now; every guard that refuses is named."""
+    update = {"phase": phase, "message": message[:8192], "waiting_for": waiting_for(reasons)}
+    return Decision(status.model_copy(update=update), requeue=requeue)
+
+
+def refuse(status: RemediationStatus, phase: Phase, reasons: Sequence[Reason]) -> Decision:
+    return waiting(status, phase, "; ".join(r.message for r in reasons if r.verdict is not Verdict.ALLOW), reasons)
+
+
+def waiting_for(reasons: Sequence[Reason]) -> tuple[Waiting, ...]:
+    """The refusals among `reasons`, as status holds them: each guard's verdict and first sentence, bounded."""
+    known = {g.value for g in Guard}
+    return tuple(
+        Waiting(guard=Guard(r.guard), verdict=r.verdict, message=r.message[:1024])
+        for r in reasons
+        if r.verdict is not Verdict.ALLOW and r.guard in known
+    )[:20]
