@@ -27,7 +27,15 @@ _SHORT_NAME = rule(
     "self.metadata.name.size() <= 63",
     "metadata.name may have at most 63 characters: it becomes a label's value",
 )
-_STATUS_STAYS = rule("!has(oldSelf.status) || has(self.status)", "status cannot be removed")
+_STATUS_RULES = (
+    rule("!has(oldSelf.status) || has(self.status)", "status cannot be removed"),
+    # here rather than on the phase itself: there, a rule with oldSelf is not asked when there was none
+    rule(
+        "!has(self.status) || !has(self.status.phase) || self.status.phase == 'Planning'"
+        " || (has(oldSelf.status) && has(oldSelf.status.phase))",
+        "a Remediation's first phase is Planning",
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +99,7 @@ class Definition:
             "required": ["spec"],
             "properties": properties,
         }
-        rules = [*self.rules, *([_STATUS_STAYS] if self.resource is Remediation else [])]
-        return schema | ({VALIDATIONS: rules} if rules else {})
+        return schema | ({VALIDATIONS: list(self.rules)} if self.rules else {})
 
     def schema_digest(self) -> str:
         """What SCHEMA_DIGEST_ANNOTATION has to be."""
@@ -182,6 +189,7 @@ DEFINITIONS: tuple[Definition, ...] = (
         singular="remediation",
         short_name="kmr",
         scope="Namespaced",
+        rules=_STATUS_RULES,
         columns=(
             Column("Cluster", ".spec.clusterRef.name"),
             Column("Playbook", ".spec.playbook.name"),

@@ -1,0 +1,396 @@
+"""The resources, the chart and its policies on a real API server, with real users.
+
+Needs the testbed (`make up`) or a KUBECONFIG whose user may do everything. If the chart is not installed yet it is,
+and goes again at the end; its Pod need not run for any of this.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from kafka_medic.resources.definitions import DEFINITIONS, SCHEMA_DIGEST_ANNOTATION
+from kafka_medic.resources.kafkacluster import KafkaCluster
+from kafka_medic.resources.playbook import Playbook
+from tests.testbed import kubectl, wait_for
+from tests.unit.resources.refused import REFUSED
+from tests.unit.resources.sources import CHART, NOW, ROOT, documents, smallest
+
+NAMESPACE = "resources-on-api-server"
+RELEASE = "kafka-medic"
+RELEASE_NAMESPACE = "kafka-medic-resources-test"
+CRDS = [f"{definition.resource.PLURAL}.kafkamedic.dev" for definition in DEFINITIONS]
+
+Object = dict[str, Any]
+Done = subprocess.CompletedProcess[str]
+
+
+def helm(*arguments: str, check: bool = True) -> Done:
+    """helm in the cluster's network."""
+    command = [sys.executable, "-m", "tests.testbed", "enter", "helm", *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0 or not check, done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def chart() -> Iterator[None]:
+    """The chart, installed by this module if by nobody else."""
+    there = kubectl("get", "validatingadmissionpolicybinding", "operator.kafkamedic.dev", check=False).returncode == 0
+    if not there:
+        helm("install", RELEASE, str(CHART), "-n", RELEASE_NAMESPACE, "--create-namespace")
+    yield
+    if not there:
+        helm("uninstall", RELEASE, "-n", RELEASE_NAMESPACE)
+        kubectl("delete", "crd", *CRDS, "--ignore-not-found")
+        kubectl("delete", "namespace", RELEASE_NAMESPACE, "--wait=false")
+
+
+@pytest.fixture(scope="module")
+def operator(chart: None) -> str:
+    """The operator's user name."""
+    selector = "app.kubernetes.io/part-of=kafka-medic"
+    found = json.loads(kubectl("get", "clusterrolebinding", "-l", selector, "-o", "json").stdout)["items"]
+    (subject,) = next(one["subjects"] for one in found if one["metadata"]["name"].endswith("-cluster"))
+    return f"system:serviceaccount:{subject['namespace']}:{subject['name']}"
+
+
+@pytest.fixture(scope="module")
+def role(operator: str) -> str:
+    """What the names of the chart's roles begin with: its full name, which the ServiceAccount has too."""
+    return operator.rsplit(":", 1)[1]
+
+
+@pytest.fixture(scope="module")
+def namespace(role: str, operator: str) -> Iterator[str]:
+    """A namespace in which alice approves, bob asks, and mallory has every right but those."""
+    # the leftover of a killed run
+    kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found", "--timeout=60s")
+    kubectl("create", "namespace", NAMESPACE)
+    try:
+        resources = "--resource=remediationapprovals.kafkamedic.dev"
+        kubectl("-n", NAMESPACE, "create", "role", "creators", "--verb=create", resources)
+        # `kubectl patch` reads before it writes, which the operator's own client does not
+        reading = ["--verb=get", "--resource=remediations.kafkamedic.dev/status"]
+        kubectl("-n", NAMESPACE, "create", "role", "readers", *reading)
+        for name, of, who in (
+            ("readers", "--role=readers", operator),
+            ("approvers", f"--clusterrole={role}-approver", "alice"),
+            ("askers", f"--clusterrole={role}-operator-user", "bob"),
+            ("creators", "--role=creators", "mallory"),
+        ):
+            kubectl("-n", NAMESPACE, "create", "rolebinding", name, of, f"--user={who}")
+        # roles and policies come into force a moment after they are written
+        wait_for("the people's roles", lambda: _may_not_lie("bob", NAMESPACE), seconds=30)
+        yield NAMESPACE
+    finally:
+        kubectl("delete", "namespace", NAMESPACE, "--timeout=60s")
+
+
+def _may_not_lie(user: str, namespace: str) -> bool:
+    """Whether the user may ask for a remediation, and is refused by the policy in another's name."""
+    lie = placed("Remediation", namespace, requestedBy="somebody-else")
+    return "must be your own user name" in create(lie, "--dry-run=server", user=user).stderr
+
+
+def create(value: Mapping[str, Any], *extra: str, user: str | None = None) -> Done:
+    return kubectl("create", "-f", "-", "-o", "json", *extra, user=user, input=json.dumps(value), check=False)
+
+
+def created(value: Mapping[str, Any], *extra: str, user: str | None = None) -> Object:
+    done = create(value, *extra, user=user)
+    assert done.returncode == 0, done.stderr
+    stored: Object = json.loads(done.stdout)
+    return stored
+
+
+def placed(kind: str, namespace: str, **spec: object) -> Object:
+    value = smallest(kind)
+    value["metadata"] = (
+        {"generateName": "test-"}
+        if kind == "Playbook"
+        else {
+            "generateName": "test-",
+            "namespace": namespace,
+        }
+    )
+    value["spec"] = {name: field for name, field in (value["spec"] | spec).items() if field is not None}
+    return value
+
+
+def patch(stored: Object, change: Object, *extra: str) -> Done:
+    name = f"{stored['kind'].lower()}s.kafkamedic.dev/{stored['metadata']['name']}"
+    place = ["-n", stored["metadata"]["namespace"]] if "namespace" in stored["metadata"] else []
+    arguments = ["patch", name, *place, "--type=merge", "-p", json.dumps(change), "-o", "json", *extra]
+    return kubectl(*arguments, check=False)
+
+
+def as_status(user: str) -> tuple[str, ...]:
+    return ("--subresource=status", f"--as={user}")
+
+
+def refused(done: Done, *words: str) -> None:
+    assert done.returncode != 0, done.stdout
+    for word in words:
+        assert word in done.stderr
+
+
+def remediation(namespace: str) -> Object:
+    return created(placed("Remediation", namespace, requestedBy="bob"), user="bob")
+
+
+def approval(run: Object, **spec: object) -> Object:
+    ref = {"name": run["metadata"]["name"], "uid": run["metadata"]["uid"]}
+    return placed("RemediationApproval", run["metadata"]["namespace"], remediationRef=ref, **spec)
+
+
+def test_the_types_are_served_as_generated(chart: None) -> None:
+    found = json.loads(kubectl("get", "crd", *CRDS, "-o", "json").stdout)["items"]
+    digests = {f"{one.resource.PLURAL}.kafkamedic.dev": one.schema_digest() for one in DEFINITIONS}
+    for crd in found:
+        conditions = {one["type"]: one["status"] for one in crd["status"]["conditions"]}
+        assert conditions["Established"] == "True"
+        assert conditions.get("NonStructuralSchema", "False") == "False"
+        assert crd["metadata"]["annotations"][SCHEMA_DIGEST_ANNOTATION] == digests.pop(crd["metadata"]["name"])
+    assert not digests
+
+
+def test_bad_objects_are_refused_by_the_server_with_the_fields_name(namespace: str) -> None:
+    cases = [case for case in REFUSED if case.by_server]
+
+    def answer(index: int) -> Done:
+        value = cases[index].object
+        if value["kind"] != "Playbook":
+            value["metadata"]["namespace"] = namespace
+        return create(value, "--dry-run=server")
+
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(answer, range(len(cases))))
+    wrong = {
+        str(case): done.stderr or "accepted"
+        for case, done in zip(cases, answers, strict=True)
+        if done.returncode == 0 or case.named not in done.stderr
+    }
+    assert not wrong
+
+
+def test_each_example_is_taken(namespace: str) -> None:
+    me = json.loads(kubectl("auth", "whoami", "-o", "json").stdout)["status"]["userInfo"]["username"]
+    for path in sorted((ROOT / "examples").glob("*.yaml")):
+        for value in documents(path):
+            value["metadata"]["namespace"] = namespace
+            if value["kind"] == "RemediationApproval":
+                value["spec"]["approver"] = me
+            created(value, "--dry-run=server")
+
+
+def test_defaults_are_the_same_on_the_server_and_here(namespace: str) -> None:
+    value = placed("KafkaCluster", namespace)
+    stored = created(value)
+    assert KafkaCluster.parse(stored).spec == KafkaCluster.parse(smallest("KafkaCluster")).spec
+    assert stored["spec"]["remediation"]["approvals"] == {
+        "required": 1,
+        "allowRequester": False,
+        "expireAfter": "24h",
+    }
+    assert "status" not in stored
+
+
+def test_the_installed_playbook_has_the_digest_of_its_file(chart: None) -> None:
+    for path in (ROOT / "playbooks").glob("*.yaml"):
+        (raw,) = documents(path)
+        name = raw["metadata"]["name"]
+        stored = json.loads(kubectl("get", "playbooks.kafkamedic.dev", name, "-o", "json").stdout)
+        assert Playbook.parse(stored).digest() == Playbook.parse(raw).digest()
+
+
+def test_what_people_asked_and_approved_cannot_be_changed(namespace: str) -> None:
+    run = remediation(namespace)
+    refused(patch(run, {"spec": {"parameters": {"a": "b"}}}), "spec", "create a new object instead")
+    word = created(approval(run, approver="alice"), user="alice")
+    refused(patch(word, {"spec": {"decision": "Reject"}}), "spec", "create a new object instead")
+
+
+def test_status_is_the_operators_alone_and_follows_the_table(namespace: str, operator: str) -> None:
+    run = remediation(namespace)
+    refused(patch(run, {"status": {"phase": "Planning"}}, "--subresource=status"), "only the operator does")
+    refused(patch(run, {"status": {"phase": "Approved"}}, *as_status(operator)), "first phase is Planning")
+    for phase in ("Planning", "AwaitingApproval"):
+        assert patch(run, {"status": {"phase": phase}}, *as_status(operator)).returncode == 0
+    refused(
+        patch(run, {"status": {"phase": "Running"}}, *as_status(operator)), "status.phase", "cannot go from its phase"
+    )
+    refused(patch(run, {"status": {"phase": None}}, *as_status(operator)), "cannot lose its phase")
+    refused(patch(run, {"status": None}, *as_status(operator)), "status cannot be removed")
+    assert patch(run, {"status": {"phase": "Expired"}}, *as_status(operator)).returncode == 0
+    refused(patch(run, {"status": {"phase": "Planning"}}, *as_status(operator)), "cannot go from its phase")
+
+
+def test_a_merge_patch_drops_null_inside_lists_so_absent_means_unset(namespace: str, operator: str) -> None:
+    run = remediation(namespace)
+    saved = [{"name": "rate", "value": None}, {"name": "replicas", "value": ""}]
+    entry = {"id": "1", "step": "a", "kind": "K", "state": "Intended", "intendedAt": NOW, "saved": saved}
+    done = patch(run, {"status": {"phase": "Planning", "journal": [entry]}}, *as_status(operator))
+    assert done.returncode == 0, done.stderr
+    (stored,) = json.loads(done.stdout)["status"]["journal"]
+    assert stored["saved"] == [{"name": "rate"}, {"name": "replicas", "value": ""}]
+
+
+def test_the_operator_stays_out_of_peoples_specs(namespace: str, operator: str) -> None:
+    cluster = created(placed("KafkaCluster", namespace))
+    change = {"spec": {"remediation": {"mode": "Auto"}}}
+    refused(patch(cluster, change, f"--as={operator}"), "may not change what people asked of it")
+    note = {"metadata": {"annotations": {"kafkamedic.dev/handled": "1"}}}
+    assert patch(cluster, note, f"--as={operator}").returncode == 0
+    assert patch(cluster, change).returncode == 0
+
+
+def test_only_who_may_approve_approves_and_only_by_their_own_name(namespace: str) -> None:
+    run = remediation(namespace)
+    refused(
+        create(approval(run, approver="mallory"), user="mallory"),
+        "user mallory may not decide on remediation",
+        "verb approve",
+    )
+    refused(
+        create(approval(run, approver="bob"), user="alice"), "spec.approver must be your own user name, alice, not bob"
+    )
+    refused(create(approval(run, approver="carol"), user="carol"), "cannot create resource")
+    assert created(approval(run, approver="alice"), user="alice")["spec"]["approver"] == "alice"
+
+
+def test_the_operator_approves_nothing_even_with_every_right(namespace: str, operator: str, role: str) -> None:
+    run = remediation(namespace)
+    word = approval(run, approver=operator)
+    refused(create(word, f"--as={operator}"), "cannot create resource")
+    account = operator.removeprefix("system:serviceaccount:")
+    binding = ["-n", namespace, "rolebinding", "too-much"]
+    kubectl(
+        "create",
+        "rolebinding",
+        "too-much",
+        "-n",
+        namespace,
+        "--clusterrole=cluster-admin",
+        f"--serviceaccount={account}",
+    )
+    try:
+        wait_for(
+            "the operator to have too many rights",
+            lambda: "cannot create resource" not in create(word, f"--as={operator}", "--dry-run=server").stderr,
+            seconds=30,
+        )
+        refused(create(word, f"--as={operator}"), "the operator itself can approve nothing")
+    finally:
+        kubectl("delete", *binding[2:], *binding[:2])
+
+
+def test_a_remediation_is_asked_for_in_ones_own_name(namespace: str, operator: str) -> None:
+    cause = {"findingId": "rf-low", "findingType": "ReplicationFactorLow"}
+    refused(
+        create(placed("Remediation", namespace, requestedBy="alice"), user="bob"),
+        "spec.requestedBy must be your own user name, bob, not alice",
+    )
+    refused(
+        create(placed("Remediation", namespace, requestedBy=None, cause=cause), user="bob"),
+        "only the operator proposes a remediation from a finding",
+    )
+    refused(create(placed("Remediation", namespace, requestedBy="carol"), user="carol"), "cannot create resource")
+    created(placed("Remediation", namespace, requestedBy=None, cause=cause), f"--as={operator}")
+
+
+@pytest.mark.parametrize(
+    ("verb", "resource", "allowed"),
+    [
+        ("watch", "kafkaclusters.kafkamedic.dev", True),
+        ("patch", "kafkaclusters.kafkamedic.dev/status", True),
+        ("create", "remediations.kafkamedic.dev", True),
+        ("watch", "remediationapprovals.kafkamedic.dev", True),
+        ("watch", "pods", True),
+        ("list", "nodes", True),
+        ("create", "events", True),
+        ("create", "subjectaccessreviews.authorization.k8s.io", True),
+        ("get", "validatingadmissionpolicies.admissionregistration.k8s.io/approvals.kafkamedic.dev", True),
+        ("list", "validatingadmissionpolicies.admissionregistration.k8s.io", False),
+        ("approve", "remediations.kafkamedic.dev", False),
+        ("create", "remediationapprovals.kafkamedic.dev", False),
+        ("delete", "remediations.kafkamedic.dev", False),
+        ("update", "kafkaclusters.kafkamedic.dev", False),
+        ("create", "playbooks.kafkamedic.dev", False),
+        ("patch", "playbooks.kafkamedic.dev", False),
+        ("get", "secrets", False),
+        ("delete", "pods", False),
+        ("get", "leases.coordination.k8s.io", False),
+        ("patch", "nodes", False),
+    ],
+)
+def test_the_operators_rights(namespace: str, operator: str, verb: str, resource: str, allowed: bool) -> None:
+    path, _, name = resource.partition("/")
+    what = [f"{path}/{name}"] if name and name != "status" else [path]
+    sub = ["--subresource=status"] if name == "status" else []
+    done = kubectl("auth", "can-i", verb, *what, *sub, "-n", namespace, f"--as={operator}", check=False)
+    assert done.stdout.strip() == ("yes" if allowed else "no"), done.stderr
+
+
+def test_the_operator_has_leases_in_its_own_namespace(operator: str) -> None:
+    place = operator.split(":")[2]
+    for verb in ("get", "create", "update"):
+        done = kubectl("auth", "can-i", verb, "leases", "-n", place, f"--as={operator}", check=False)
+        assert done.stdout.strip() == "yes"
+
+
+def test_the_chart_can_be_upgraded_types_included(chart: None) -> None:
+    helm("lint", "--strict", str(CHART))
+    crds = helm("show", "crds", str(CHART)).stdout
+    kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", input=crds)
+    if helm("status", RELEASE, "-n", RELEASE_NAMESPACE, check=False).returncode == 0:
+        helm("upgrade", RELEASE, str(CHART), "-n", RELEASE_NAMESPACE)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "image.pullPolicy=Sometimes",
+        "image.digest=latest",
+        "watchNamespaces={Kafka}",
+        "secretNamespaces[0].namespace=kafka",
+        "liveness.port=80",
+        "replicas=2",
+        "admission.operatorUsers={it's}",
+    ],
+)
+def test_bad_values_are_refused(setting: str) -> None:
+    done = helm("template", "x", str(CHART), "--set", setting, check=False)
+    assert done.returncode != 0
+    assert "values don't meet the specifications of the schema" in done.stderr
+
+
+def test_every_value_renders_into_what_the_server_takes(namespace: str) -> None:
+    values = {
+        "image": {"digest": "sha256:" + "a" * 64},
+        "watchNamespaces": [namespace],
+        "secretNamespaces": [namespace],
+        "admission": {"enabled": False},
+        "playbooks": {"install": False},
+        "imagePullSecrets": [{"name": "pull"}],
+        "serviceAccount": {"annotations": {"a": "b"}},
+        "extraArgs": ["--verbose"],
+        "extraEnv": [{"name": "A", "value": "b"}],
+        "podAnnotations": {"a": "b"},
+        "podLabels": {"a": "b"},
+        "nodeSelector": {"a": "b"},
+        "tolerations": [{"operator": "Exists"}],
+        "affinity": {"nodeAffinity": {}},
+        "priorityClassName": "system-cluster-critical",
+    }
+    flags = [flag for name, value in values.items() for flag in ("--set-json", f"{name}={json.dumps(value)}")]
+    rendered = helm("template", "other", str(CHART), "-n", namespace, *flags).stdout
+    assert "--watch-namespaces=" + namespace in rendered
+    assert "ValidatingAdmissionPolicy\n" not in rendered
+    kubectl("apply", "--dry-run=server", "-n", namespace, "-f", "-", input=rendered)
