@@ -1,0 +1,49 @@
+"""Where Arrow and numpy meet: the few conversions the planner needs, with plain types on the numpy side."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute
+
+__all__ = ["Column", "Int64s", "flat_values", "integers", "is_valid", "list_column", "list_lengths", "names"]
+
+Column: TypeAlias = Any
+"""A pyarrow Array or ChunkedArray. The stubs' generics would say less than each docstring does."""
+Int64s = npt.NDArray[np.int64]
+compute: Any = pyarrow.compute
+
+
+def integers(column: Column, null: int = -1) -> Int64s:
+    """Integer column as int64[N], `null` where there is no value."""
+    filled = compute.fill_null(column.cast(pa.int64()), null)
+    return np.asarray(filled.to_numpy() if isinstance(filled, pa.ChunkedArray) else filled, dtype=np.int64)
+
+
+def names(column: Column) -> list[str]:
+    """String column as a list; nulls as empty strings."""
+    return [str(name or "") for name in column.to_pylist()]
+
+
+def is_valid(column: Column) -> npt.NDArray[np.bool_]:
+    """bool[N]: where there is a value."""
+    return np.asarray(column.is_valid(), dtype=np.bool_)
+
+
+def list_lengths(column: Column) -> Int64s:
+    """int64[N] lengths of a list column, -1 for null."""
+    return integers(compute.list_value_length(column))
+
+
+def flat_values(column: Column, null: int = -2) -> Int64s:
+    """The items of a list column one after another, `null` for an item that is null."""
+    return integers(compute.list_flatten(column), null)
+
+
+def list_column(lengths: npt.NDArray[Any], values: npt.NDArray[Any]) -> Column:
+    """list<int32>[N] from the lengths of the rows and the items one after another."""
+    offsets: Any = pa.array(np.concatenate(([0], np.cumsum(lengths))).astype(np.int32), pa.int32())
+    return pa.ListArray.from_arrays(offsets, pa.array(values, pa.int32()))

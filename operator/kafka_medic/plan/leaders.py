@@ -1,0 +1,167 @@
+"""Choose who should lead, by reordering replica lists only.
+
+Every partition gives its leadership to one of its replicas: a flow from partitions to brokers. The
+start is the order as it is, so leadership moves only away from brokers that have too much. Almost all
+of it moves in vectorised rounds straight from a fuller broker to an emptier one; the rest goes along
+shortest augmenting paths over the broker graph (Edmonds and Karp, 1972). When the brokers above the
+level reach nobody below it, all that the reached set leads must stay inside it, so its mean is a bound.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+
+from kafka_medic.plan.columns import Bools, Ints
+from kafka_medic.plan.water import Basin
+
+__all__ = ["balance_leaders"]
+
+DIRECT_ROUNDS = 60
+MOST_PATHS = 50_000
+
+
+def balance_leaders(replicas: Ints, fixed: Ints, alive: Bools) -> tuple[Ints, int]:
+    """(int32[N] column of the replica that should lead, smallest reachable maximum per broker).
+
+    replicas: int32[N, F] broker indexes, -1 padded, the first being preferred today.
+    fixed: int64[B] preferred leaderships of partitions outside the plan. alive: bool[B].
+    """
+    bound = int(fixed[alive].max(initial=0))
+    if not len(replicas):
+        return np.zeros(0, dtype=np.int32), bound
+    state = _State(replicas, fixed, alive)
+    level = max(Basin(fixed[alive]).level(len(replicas)), bound)
+    reached = state.drain(level)
+    while reached is not None:
+        # Nothing leaves the reached brokers, so one of them must lead at least their mean.
+        level = max(level + 1, int(-(-state.load[reached].sum() // reached.sum())))
+        reached = state.drain(level)
+    state.drain(level - 1)
+    return state.column, level
+
+
+class _State:
+    """Who leads what, while it is being evened out."""
+
+    def __init__(self, replicas: Ints, fixed: Ints, alive: Bools) -> None:
+        self.replicas = replicas
+        self.lead = replicas[:, 0].copy()
+        self.column = np.zeros(len(replicas), dtype=np.int32)
+        self.fixed = fixed
+        self.alive = alive
+        self.brokers = len(fixed)
+        self.load = fixed + np.bincount(self.lead, minlength=self.brokers)
+
+    def drain(self, level: int) -> Bools | None:
+        """Bring every broker to `level` or below, filling others up to it at most.
+
+        None if that was reached; otherwise the brokers that the too full ones reach, themselves too.
+        """
+        for _ in range(DIRECT_ROUNDS):
+            if not self._direct_round(level):
+                break
+        arcs = np.zeros((0, 0), dtype=np.int64)
+        for _ in range(MOST_PATHS):
+            above = self._above(level)
+            if not (above > 0).any():
+                return None
+            arcs = arcs if len(arcs) else self._arcs()
+            paths, reached = _shortest(arcs, above > 0, self.alive & (self.load < level), self.load)
+            if not paths:
+                return reached
+            for path in paths:
+                self._push(arcs, path, level)
+        return None
+
+    def _above(self, level: int) -> Ints:
+        """int64[B] leaderships to give away; what is fixed cannot be."""
+        movable = self.load - self.fixed
+        above: Ints = np.where(self.alive, np.clip(self.load - level, 0, movable), 0)
+        return above
+
+    def _direct_round(self, level: int) -> int:
+        """Move leaders from above the level to replicas below it, none past it; how many moved."""
+        above = self._above(level)
+        room = np.where(self.alive, np.maximum(level - self.load, 0), 0)
+        rows: Ints = np.flatnonzero((above > 0)[self.lead])
+        if not len(rows) or not room.any():
+            return 0
+        options = self.replicas[rows]
+        space = np.where(options >= 0, room[options], 0)
+        best = space.argmax(axis=1)
+        some = space[np.arange(len(rows)), best] > 0
+        rows, best = rows[some], best[some]
+        target = self.replicas[rows, best]
+        kept = _within(target, room)
+        rows, best, target = rows[kept], best[kept], target[kept]
+        kept = _within(self.lead[rows], above)
+        rows, best, target = rows[kept], best[kept], target[kept]
+        self._move(rows, best, target)
+        return len(rows)
+
+    def _move(self, rows: Ints, columns: Ints, target: Ints) -> None:
+        self.load += np.bincount(target, minlength=self.brokers) - np.bincount(self.lead[rows], minlength=self.brokers)
+        self.lead[rows] = target
+        self.column[rows] = columns
+
+    def _arcs(self) -> Ints:
+        """int64[B, B]: partitions led by a that have a replica on b."""
+        arcs = np.zeros(self.brokers * self.brokers, dtype=np.int64)
+        for column in self.replicas.T:
+            there = np.flatnonzero(column >= 0)
+            arcs += np.bincount(self.lead[there].astype(np.int64) * self.brokers + column[there], minlength=len(arcs))
+        return arcs.reshape(self.brokers, self.brokers)
+
+    def _push(self, arcs: Ints, path: list[int], level: int) -> None:
+        """Hand on along the path what the ends and the arcs allow, and keep `arcs` true."""
+        hops = list(pairwise(path))
+        amount = min(int(self.load[path[0]]) - level, level - int(self.load[path[-1]]))
+        movable = int(self.load[path[0]] - self.fixed[path[0]])
+        amount = min(amount, movable, *(int(arcs[a, b]) for a, b in hops))
+        if amount <= 0:
+            return  # an earlier path of the same search has used it up
+        # Leaders differ from hop to hop, so no partition is picked twice.
+        picks: list[tuple[Ints, Ints, int]] = []
+        for source, target in hops:
+            led = np.flatnonzero(self.lead == source)
+            rows, columns = np.nonzero(self.replicas[led] == target)
+            picks.append((led[rows[:amount]], columns[:amount].astype(np.int32), target))
+        for moving, places, broker in picks:
+            there = self.replicas[moving]
+            row, column = np.nonzero(there >= 0)
+            np.subtract.at(arcs, (self.lead[moving][row], there[row, column]), 1)
+            self._move(moving, places, np.full(len(moving), broker, dtype=self.lead.dtype))
+            np.add.at(arcs, (self.lead[moving][row], there[row, column]), 1)
+
+
+def _within(group: Ints, limit: Ints) -> Ints:
+    """Positions that keep, in order, at most limit[g] members of each group g."""
+    order = np.argsort(group.astype(np.int16) if len(limit) < 1 << 15 else group, kind="stable")
+    ordered = group[order]
+    count = np.bincount(ordered, minlength=len(limit))
+    rank = np.arange(len(group)) - (np.cumsum(count) - count)[ordered]
+    return np.sort(order[rank < limit[ordered]])
+
+
+def _shortest(arcs: Ints, source: Bools, wanted: Bools, load: Ints) -> tuple[list[list[int]], Bools]:
+    """(shortest paths of arcs from a source, to each nearest wanted broker one; brokers reached)."""
+    parent = np.full(len(source), -1)
+    frontier = np.flatnonzero(source)
+    parent[frontier] = frontier
+    while len(frontier):
+        open_arcs = arcs[frontier] > 0
+        fresh = np.flatnonzero(open_arcs.any(axis=0) & (parent < 0))
+        parent[fresh] = frontier[open_arcs[:, fresh].argmax(axis=0)]
+        found = fresh[wanted[fresh]]
+        if len(found):
+            paths = []
+            for broker in found[np.argsort(load[found], kind="stable")].tolist():
+                path = [broker]
+                while parent[path[-1]] != path[-1]:
+                    path.append(int(parent[path[-1]]))
+                paths.append(path[::-1])
+            return paths, parent >= 0
+        frontier = fresh
+    return [], parent >= 0

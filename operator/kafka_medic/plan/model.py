@@ -1,0 +1,105 @@
+"""What the planner hands on: the plan, its single moves, and the summary with a bound beside each figure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from kafka_medic.plan.arrow import Column
+
+__all__ = ["PLAN_SCHEMA", "Move", "Plan", "Spread", "Summary"]
+
+_FIELDS: Any = [
+    pa.field("topic", pa.string()),
+    pa.field("partition", pa.int32()),
+    pa.field("replicasBefore", pa.list_(pa.int32())),
+    pa.field("replicas", pa.list_(pa.int32())),
+    pa.field("preferredOrder", pa.list_(pa.int32())),
+    pa.field("wave", pa.int32()),
+]
+PLAN_SCHEMA: pa.Schema = pa.schema(_FIELDS)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Fewest and most per live broker after the plan, and the smallest maximum that any plan can reach."""
+
+    min: int
+    max: int
+    bound: int
+
+    def to_json(self) -> dict[str, int]:
+        return {"min": self.min, "max": self.max, "bound": self.bound}
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The plan in figures.
+
+    partitions: those the plan changes. moves: replicas added. lower_bound_moves: replicas missing.
+    replicas_per_broker: over the whole cluster. leaders_per_broker: preferred leaders over the whole
+    cluster; its bound is over all orders of the replica sets chosen.
+    rack_violations: changed partitions whose racks are less even than their factor and the live racks
+    allow; rack_violations_bound: those of them for which the replicas held already make it unavoidable.
+    engine: "local" or "spark". seconds: taken to plan; 0.0 until somebody with a clock fills it in.
+    """
+
+    partitions: int
+    moves: int
+    lower_bound_moves: int
+    replicas_per_broker: Spread
+    leaders_per_broker: Spread
+    rack_violations: int
+    rack_violations_bound: int
+    waves: int
+    engine: str = "local"
+    seconds: float = 0.0
+
+    def to_json(self) -> dict[str, object]:
+        """The stable form that other tools read."""
+        return {
+            "partitions": self.partitions,
+            "moves": self.moves,
+            "lowerBoundMoves": self.lower_bound_moves,
+            "replicasPerBroker": self.replicas_per_broker.to_json(),
+            "leadersPerBroker": self.leaders_per_broker.to_json(),
+            "rackViolations": self.rack_violations,
+            "rackViolationsBound": self.rack_violations_bound,
+            "waves": self.waves,
+            "engine": self.engine,
+            "seconds": self.seconds,
+        }
+
+
+@dataclass(frozen=True)
+class Move:
+    """One partition of a plan. `replicas` is what Kafka is asked for: the old ones first, in order."""
+
+    topic: str
+    partition: int
+    replicas_before: tuple[int, ...]
+    replicas: tuple[int, ...]
+    preferred_order: tuple[int, ...]
+    wave: int
+    size_bytes: int | None
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """table: PLAN_SCHEMA, changed partitions only, by topic and partition.
+
+    sizes: int64 array parallel to it, null where the size is not known.
+    """
+
+    table: pa.Table
+    sizes: Column
+    summary: Summary
+
+    def moves(self) -> Iterator[Move]:
+        """Each changed partition as an object; for plans small enough to be written into a resource."""
+        columns = (self.table.column(name).to_pylist() for name in PLAN_SCHEMA.names)
+        for topic, partition, before, after, order, wave, size in zip(*columns, self.sizes.to_pylist(), strict=True):
+            yield Move(topic, partition, tuple(before), tuple(after), tuple(order), wave, size)

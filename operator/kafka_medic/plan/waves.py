@@ -1,0 +1,138 @@
+"""In which order, and how much at once: the most exposed data first, no broker overwhelmed.
+
+A broker receives each replica added to it; the partition's leader (its first replica where the leader
+is not known) sends all of them. Sizes that are not known count as 0 bytes and are bounded by number.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kafka_medic.plan.columns import Bools, Columns, Ints
+
+__all__ = ["INTERNAL_TOPICS", "WaveLimits", "assign_waves", "exposure_order"]
+
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
+WINDOW = 8192
+
+
+@dataclass(frozen=True)
+class WaveLimits:
+    """Bounds on one wave.
+
+    bytes_in, bytes_out: per broker; a single partition above them gets a wave's whole allowance alone.
+    partitions_per_broker: partitions that a broker sends or receives. records: partitions in one
+    request; Kafka refuses more than 10,000 records in one metadata transaction.
+    """
+
+    bytes_in: int = 256 << 30
+    bytes_out: int = 256 << 30
+    partitions_per_broker: int = 1_000
+    records: int = 5_000
+
+    def __post_init__(self) -> None:
+        for name in ("bytes_in", "bytes_out", "partitions_per_broker", "records"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"wave limit {name} is below 1")
+
+
+def exposure_order(columns: Columns, rows: Ints) -> Ints:
+    """The rows, most exposed first: fewest replicas, internal topics, fewest in sync, then by name."""
+    internal = np.array([topic in INTERNAL_TOPICS for topic in columns.topics], dtype=bool)
+    held = columns.held_count[rows].astype(np.int64)
+    in_sync = columns.isr_count[rows]
+    in_sync = np.where(in_sync < 0, held, in_sync)
+    outside = (~internal)[columns.topic[rows]] if len(internal) else np.zeros(0, dtype=bool)
+    key = (held * 2 + outside) * (int(in_sync.max(initial=0)) + 1) + in_sync
+    ordered: Ints = rows[np.argsort(key, kind="stable")]
+    return ordered
+
+
+def assign_waves(added: Ints, source: Ints, size: Ints, brokers: int, limits: WaveLimits) -> Ints:
+    """int32[N] wave of each partition, from 0, for partitions given most exposed first.
+
+    added: int32[N, M] broker indexes, -1 padded; source: int32[N] sender; size: int64[N] bytes, -1 unknown.
+    Each wave takes, in order, all that fits; what does not fit waits at the front of the next one.
+    """
+    wave = np.zeros(len(added), dtype=np.int32)
+    load = _Load(added, source, size, brokers, limits)
+    waiting = np.zeros(0, dtype=np.int64)
+    following, number, reach = 0, 0, limits.records
+    while len(waiting) or following < len(added):
+        used = load.empty()
+        taken = 0
+        # What waits is offered first, in chunks that grow with what the last wave could use.
+        offers = waiting
+        waiting_next: list[Ints] = []
+        position = 0
+        while taken < limits.records:
+            chunk = offers[position : position + reach]
+            position += len(chunk)
+            if not len(chunk):
+                fresh = min(reach, len(added) - following)
+                chunk = np.arange(following, following + fresh)
+                following += fresh
+            if not len(chunk):
+                break
+            fits = load.take(chunk, used, limits.records - taken)
+            wave[chunk[fits]] = number
+            waiting_next.append(chunk[~fits])
+            taken += int(fits.sum())
+            if int(fits.sum()) * 8 < len(chunk):
+                break
+        waiting = np.concatenate([*waiting_next, offers[position:]])
+        number += 1
+    return wave
+
+
+class _Load:
+    """Per partition what it costs which broker, in three measures, capped so that each fits alone."""
+
+    def __init__(self, added: Ints, source: Ints, size: Ints, brokers: int, limits: WaveLimits) -> None:
+        self.added, self.source, self.brokers = added, source, brokers
+        known = np.maximum(size, 0)
+        self.bytes_in = np.minimum(known, limits.bytes_in)
+        self.bytes_out = np.minimum(known * (added >= 0).sum(axis=1), limits.bytes_out)
+        self.limits = limits
+
+    def empty(self) -> Ints:
+        """int64[3, B]: bytes in, bytes out, partitions used so far."""
+        return np.zeros((3, self.brokers), dtype=np.int64)
+
+    def take(self, rows: Ints, used: Ints, most: int) -> Bools:
+        """bool[n]: which rows fit, in order, on top of `used`, which grows by them."""
+        fits = np.ones(len(rows), dtype=bool)
+        position = np.arange(len(rows))
+        receivers = self.added[rows]
+        at, slot = np.nonzero(receivers >= 0)
+        into = receivers[at, slot]
+        ends = np.concatenate([into, self.source[rows]])
+        who = np.concatenate([at, position])
+        one = np.ones(len(ends), dtype=np.int64)
+        measures = (
+            (0, into, at, self.bytes_in[rows][at], self.limits.bytes_in),
+            (1, self.source[rows], position, self.bytes_out[rows], self.limits.bytes_out),
+            (2, ends, who, one, self.limits.partitions_per_broker),
+        )
+        for measure, broker, row, cost, limit in measures:
+            over = _running(broker, row, cost, self.brokers) + used[measure][broker] > limit
+            fits[row[over]] = False
+        fits[np.flatnonzero(fits)[most:]] = False
+        for measure, broker, row, cost, _ in measures:
+            kept = fits[row]
+            np.add.at(used[measure], broker[kept], cost[kept])
+        return fits
+
+
+def _running(broker: Ints, row: Ints, cost: Ints, brokers: int) -> Ints:
+    """Cost on the broker of each entry up to and with it, entries in order of row (int64[n])."""
+    order = np.lexsort((row, broker))
+    total = np.cumsum(cost[order])
+    count = np.bincount(broker, minlength=brokers)
+    first = np.cumsum(count) - count
+    before = np.concatenate(([0], total))[first]
+    running = np.empty(len(cost), dtype=np.int64)
+    running[order] = total - before[broker[order]]
+    return running

@@ -1,0 +1,147 @@
+"""Over random clusters: the verifier passes, nothing is moved that need not be, and every bound is met."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+
+import pyarrow as pa
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from kafka_medic.plan.local import plan_local
+from kafka_medic.plan.problem import Broker, Problem
+from kafka_medic.plan.verify import verify
+from kafka_medic.plan.waves import WaveLimits
+
+CALM = [HealthCheck.too_slow, HealthCheck.filter_too_much]
+SCHEMA = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("replicas", pa.list_(pa.int32())),
+        ("leader", pa.int32()),
+        ("isr", pa.list_(pa.int32())),
+        ("sizeBytes", pa.int64()),
+    ]
+)
+
+
+@st.composite
+def clusters(draw, brokers=(1, 14), topics=(1, 5), partitions=(1, 25)):
+    """Uneven racks or none, empty and dead brokers, skewed load, factors 1..5 both held and wanted."""
+    count = draw(st.integers(*brokers))
+    racks = draw(st.integers(0, 6))
+    rack = [f"r{draw(st.integers(0, racks - 1))}" if racks else None for _ in range(count)]
+    dead = draw(st.sets(st.integers(0, count - 1), max_size=max(count // 4, 0)))
+    ids = draw(st.lists(st.integers(0, 3000), min_size=count, max_size=count, unique=True))
+    listed = tuple(Broker(ids[i], rack[i], i not in dead) for i in range(count))
+    live = [i for i in range(count) if i not in dead]
+    assume(live)
+    filled = live[: draw(st.integers(1, len(live)))]  # the rest are new and empty
+    skew = draw(st.sampled_from([1.0, 0.4]))
+    rows, factors = [], {}
+    for number in range(draw(st.integers(*topics))):
+        topic = "__consumer_offsets" if number == 0 and draw(st.booleans()) else f"t{number}"
+        factors[topic] = draw(st.integers(1, min(5, len(live))))
+        width = draw(st.integers(1, min(5, len(filled))))
+        for partition in range(draw(st.integers(*partitions))):
+            order = list(filled)
+            draw(st.randoms(use_true_random=False)).shuffle(order)
+            if skew < 1.0:
+                order.sort(key=lambda broker: broker > skew * len(filled))
+            held = [ids[i] for i in order[:width]]
+            if dead and width >= factors[topic] and draw(st.booleans()):
+                held[-1] = ids[min(dead)]
+            leader = draw(st.sampled_from([held[0], held[-1], None]))
+            isr = draw(st.sampled_from([held, held[:1], None]))
+            size = draw(st.sampled_from([0, 7, 1000, 10**12, None]))
+            rows.append(dict(zip(SCHEMA.names, (topic, partition, held, leader, isr, size), strict=True)))
+    return Problem(pa.Table.from_pylist(rows, SCHEMA), listed, 1, factors)
+
+
+def met(summary) -> bool:
+    return (
+        summary.moves == summary.lower_bound_moves
+        and summary.replicas_per_broker.max == summary.replicas_per_broker.bound
+        and summary.leaders_per_broker.max == summary.leaders_per_broker.bound
+        and summary.rack_violations == summary.rack_violations_bound
+    )
+
+
+@settings(max_examples=120, deadline=None, suppress_health_check=CALM)
+@given(clusters())
+def test_every_plan_is_valid_and_meets_its_bounds(problem):
+    plan = plan_local(problem)
+    assert verify(problem, plan) == []
+    assert met(plan.summary), plan.summary
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=CALM)
+@given(clusters(topics=(1, 1), partitions=(60, 200)))
+def test_a_single_giant_topic_is_planned_as_well(problem):
+    plan = plan_local(problem)
+    assert verify(problem, plan) == []
+    assert met(plan.summary), plan.summary
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=CALM)
+@given(clusters(), st.randoms(use_true_random=False))
+def test_the_order_of_the_rows_and_of_the_brokers_does_not_matter(problem, random):
+    rows = problem.partitions.to_pylist()
+    random.shuffle(rows)
+    brokers = list(problem.brokers)
+    random.shuffle(brokers)
+    shuffled = Problem(pa.Table.from_pylist(rows, SCHEMA), tuple(brokers), problem.factor, problem.topic_factors)
+    assert plan_local(shuffled).table.equals(plan_local(problem).table)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=CALM)
+@given(clusters(), st.integers(1, 4), st.integers(1, 2000), st.integers(1, 9))
+def test_waves_keep_to_any_limits(problem, partitions, size, records):
+    limits = WaveLimits(bytes_in=size, bytes_out=size, partitions_per_broker=partitions, records=records)
+    assert verify(problem, plan_local(problem, limits), limits) == []
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=CALM)
+@given(clusters(brokers=(2, 5), topics=(1, 2), partitions=(1, 2)))
+def test_no_plan_at_all_is_better_on_a_tiny_cluster(problem):
+    summary = plan_local(problem).summary
+    violations, fullest = brute_force(problem)
+    assert summary.rack_violations == violations
+    assert summary.replicas_per_broker.max == fullest
+    assert summary.replicas_per_broker.bound == fullest
+
+
+def brute_force(problem):
+    """(fewest rack violations, then the smallest maximum of replicas) over every possible plan."""
+    live = [broker for broker in problem.brokers if broker.alive]
+    rack = {broker.id: broker.rack or str(broker.id) for broker in live}
+    load = Counter({broker.id: 0 for broker in live})
+    choices, violations = [], 0
+    for row in problem.partitions.to_pylist():
+        held = row["replicas"]
+        load.update(held)
+        missing = problem.topic_factors[row["topic"]] - len(held)
+        if missing <= 0:
+            continue
+
+        def unevenness(brokers):
+            counts = Counter(rack[broker] for broker in brokers)
+            return sum(n * n for n in counts.values())
+
+        free = [broker.id for broker in live if broker.id not in held]
+        options = list(itertools.combinations(free, missing))
+        best = min(unevenness([*held, *option]) for option in options)
+        everywhere = itertools.combinations(sorted(rack), missing + len(held))
+        violations += best > min(unevenness(brokers) for brokers in everywhere)
+        choices.append([option for option in options if unevenness([*held, *option]) == best])
+    size = 1
+    for options in choices:
+        size *= len(options)
+    assume(size <= 3000)
+    fullest = min(
+        max((load + Counter(itertools.chain(*picked)))[broker.id] for broker in live)
+        for picked in itertools.product(*choices)
+    )
+    return violations, fullest
