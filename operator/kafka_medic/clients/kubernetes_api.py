@@ -78,7 +78,7 @@ class KubernetesApi:
         )
         try:
             answer = self._client.call_api(*request, _request_timeout=self._timeout)
-            status, content = answer.status, answer.read()
+            status, content = answer.status, answer.read()  # type: ignore[no-untyped-call]
         except ApiException as problem:
             raise ApiFailure(problem.status or 0, str(problem.reason)) from None
         except (urllib3.exceptions.HTTPError, OSError) as problem:

@@ -95,8 +95,8 @@ class LibrdkafkaAdmin:
         return answers
 
     def log_bounds(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, tuple[int, int]]:
-        starts = self._offsets(partitions, OffsetSpec.earliest())
-        ends = self._offsets(partitions, OffsetSpec.latest())
+        starts = self._offsets(partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+        ends = self._offsets(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
         return {tp: (starts[tp], ends[tp]) for tp in partitions}
 
     def _offsets(self, partitions: Sequence[TopicPartition], spec: OffsetSpec) -> dict[TopicPartition, int]:

@@ -29,8 +29,9 @@ def due(
 ) -> list[dict[str, Any]]:
     """The Remediations to create now, one for each playbook at most: several findings of a type have one cure.
 
-    A plan that was rejected, expired, failed or was stopped is not proposed again while the same finding lasts: a
-    person has seen it, and deleting that Remediation asks for a new one.
+    A plan that was rejected, expired, failed or was stopped by a person is not proposed again while the same
+    findings last: a person has seen it, and deleting that Remediation asks for a new one. One that was superseded,
+    because the cluster was no longer as planned, is.
     """
     policy = cluster.spec.remediation
     bodies = []
@@ -65,8 +66,6 @@ def _treats(playbook: Playbook, finding: Finding, now: datetime) -> bool:
 def _declined(finding: Finding, runs: Sequence[Remediation]) -> bool:
     return any(
         r.status.phase in GAVE_UP
-        and r.spec.cause is not None
-        and r.spec.cause.finding_id == finding.id
         and finding.since is not None
         and r.metadata.creation_timestamp is not None
         and r.metadata.creation_timestamp >= finding.since

@@ -46,7 +46,7 @@ def advance(run: Remediation, world: World) -> Decision:
         return _wind_up(run, world, plan, journal)
     lost = _lost(run, world)
     if lost:
-        return _give_up(status, Phase.ABORTED, lost, world.now)
+        return _give_up(status, Phase.SUPERSEDED, lost, world.now)
     judged = judge_approvals(
         run,
         world.cluster.spec.remediation,
@@ -74,7 +74,7 @@ def advance(run: Remediation, world: World) -> Decision:
         status, report.message if report.state is StepState.DRIFTED else None, world.now
     )
     if drift:
-        return _give_up(status, Phase.ABORTED, f"the cluster is not as planned: {drift}", world.now)
+        return _give_up(status, Phase.SUPERSEDED, f"the cluster is not as planned: {drift}", world.now)
     return _step(run.model_copy(update={"status": status}), world, step, report)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -161,9 +162,8 @@ def _document(
     settings: ReassignParameters,
     now: datetime,
 ) -> Plan:
-    ordered = sorted(placement.moves(), key=lambda m: (m.wave, m.topic, m.partition))
-    # A plan past the bound takes the most exposed first; what is left is proposed again once this one has succeeded.
-    moves, rest = ordered[:MAX_INLINE_CHANGES], len(ordered) - MAX_INLINE_CHANGES
+    taken, rest = _most_exposed(placement)
+    moves = sorted(taken.moves(), key=lambda m: (m.wave, m.topic, m.partition))
     changes = tuple(
         PartitionChange(
             topic=m.topic,
@@ -177,7 +177,8 @@ def _document(
     )
     configs = _min_isr_changes(snapshot, expectations, moves)
     added = sum(len(m.replicas) - len(m.replicas_before) for m in moves)
-    cost = estimate(moves, settings.throttle_bytes_per_second)
+    cost = estimate(taken, throttle=settings.throttle_bytes_per_second)
+    known = cost.unknown == 0
     factor = max((len(m.replicas) for m in moves), default=None)
     waves = len({m.wave for m in moves})
     plan = Plan(
@@ -188,9 +189,9 @@ def _document(
         replication_factor=factor,
         partitions=len(moves),
         moves=added,
-        lower_bound_moves=placement.summary.lower_bound_moves if rest <= 0 else added,
-        bytes_to_move=cost.bytes,
-        estimated_seconds=cost.seconds,
+        lower_bound_moves=placement.summary.lower_bound_moves if not rest else added,
+        bytes_to_move=cost.bytes_total if known else None,
+        estimated_seconds=math.ceil(cost.seconds) if known and cost.seconds is not None else None,
         throttle_bytes_per_second=settings.throttle_bytes_per_second,
         waves=waves,
         steps=tuple(_step(s, changes, configs, settings) for s in playbook.spec.steps),
@@ -198,8 +199,18 @@ def _document(
         config_changes=configs,
         preconditions=(Precondition(name=CLUSTER_ID, value=snapshot.cluster.id or "unknown"),),
     )
-    plan = plan.model_copy(update={"summary": _summary(plan, placement, max(rest, 0))})
+    plan = plan.model_copy(update={"summary": _summary(plan, placement, rest)})
     return plan.model_copy(update={"digest": plan_digest(run, plan)})
+
+
+def _most_exposed(placement: Placement) -> tuple[Placement, int]:
+    """What one plan holds, the most exposed first, and how many partitions are left for the next one, which is proposed
+    when this one has succeeded."""
+    rest = placement.table.num_rows - MAX_INLINE_CHANGES
+    if rest <= 0:
+        return placement, 0
+    first = pc.sort_indices(placement.table["wave"])[:MAX_INLINE_CHANGES]
+    return Placement(placement.table.take(first), placement.sizes.take(first), placement.summary), rest
 
 
 def _min_isr_changes(snapshot: Snapshot, expectations: Expectations, moves: Sequence[Move]) -> tuple[ConfigChange, ...]:
@@ -264,8 +275,8 @@ def _summary(plan: Plan, placement: Placement, rest: int) -> str:
         f"raise {plan.partitions} partitions of {len(topics)} topics to {plan.replication_factor} replicas: {named}",
         f"{plan.moves} replicas are copied (no plan needs fewer than {plan.lower_bound_moves}), {size}{lasts}, "
         f"waves: {plan.waves}",
-        f"replicas per broker afterwards {load.min}..{load.max} (best possible maximum {load.bound}), preferred leaders "
-        f"{led.min}..{led.max} once reordered (bound {led.bound}), partitions on fewer racks than they could be: "
+        f"replicas per broker afterwards {load.min}..{load.max} (best possible maximum {load.bound}), "
+        f"preferred leaders {led.min}..{led.max} once reordered (bound {led.bound}), partitions on fewer racks than they could be: "
         f"{figures.rack_violations} (unavoidable: {figures.rack_violations_bound})",
     ]
     lines += [f"{s.name}: {s.description}" for s in plan.steps]

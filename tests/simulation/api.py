@@ -1,0 +1,68 @@
+"""An API server in memory: objects by path, compare-and-set, the status subresource, access reviews."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from typing import Any
+
+from kafka_medic.clients.kubernetes_api import ApiFailure
+
+Object = dict[str, Any]
+
+
+class SimApi:
+    """The part of `KubernetesApi` that the controller uses. `approvers`: users with the verb `approve`; `created_at`:
+    the creationTimestamp of what is created next."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, Object] = {}
+        self.approvers: set[str] = set()
+        self.created_at = "2026-01-01T00:00:00Z"
+        self.events: list[tuple[str, str]] = []
+        self.status_writes = 0
+        self._numbers = itertools.count(1)
+
+    def put(self, collection: str, body: Object) -> Object:
+        """As an administrator: create or replace without any check."""
+        stored = copy.deepcopy(body)
+        meta = stored["metadata"]
+        meta.setdefault("uid", f"uid-{next(self._numbers)}")
+        meta.setdefault("creationTimestamp", self.created_at)
+        meta.setdefault("generation", 1)
+        meta["resourceVersion"] = str(next(self._numbers))
+        self.objects[f"{collection}/{meta['name']}"] = stored
+        return copy.deepcopy(stored)
+
+    def get(self, path: str, query: Any = None) -> Object:  # noqa: ARG002
+        if path not in self.objects:
+            raise ApiFailure(404, path)
+        return copy.deepcopy(self.objects[path])
+
+    def list(self, path: str, query: Any = None) -> list[Object]:  # noqa: ARG002
+        prefix = f"{path}/"
+        return [copy.deepcopy(o) for p, o in sorted(self.objects.items()) if p.startswith(prefix)]
+
+    def create(self, path: str, body: Object) -> Object:
+        if path.endswith("/subjectaccessreviews"):
+            return {"status": {"allowed": body["spec"]["user"] in self.approvers}}
+        if path.endswith("/events"):
+            self.events.append((body["reason"], body["message"]))
+            return body
+        if f"{path}/{body['metadata']['name']}" in self.objects:
+            raise ApiFailure(409, "already exists")
+        return self.put(path, body)
+
+    def replace(self, path: str, body: Object) -> Object:
+        target = path.removesuffix("/status")
+        stored = self.get(target)
+        if body["metadata"].get("resourceVersion") not in (None, stored["metadata"]["resourceVersion"]):
+            raise ApiFailure(409, "the object has been modified")
+        if target != path:
+            self.status_writes += 1
+            stored["status"] = copy.deepcopy(body["status"])
+        else:
+            stored["spec"] = copy.deepcopy(body["spec"])
+        stored["metadata"]["resourceVersion"] = str(next(self._numbers))
+        self.objects[target] = stored
+        return copy.deepcopy(stored)

@@ -1,0 +1,191 @@
+"""A Kafka cluster in memory, behind the same port as the real one.
+
+It does what decisions depend on: reassignments take turns to catch up, a target joins the ISR later than the reassignment
+is reported complete, a broker that is down answers nothing and leads nothing, a cancelled reassignment goes back.
+tests/contract holds it to the real Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kafka_medic.clients.ports import (
+    BrokerView,
+    ClusterDescription,
+    ConfigChange,
+    FailureKind,
+    GroupOffsets,
+    Node,
+    PartitionState,
+    ReadFailed,
+    Reassignment,
+    WriteFailed,
+)
+from kafka_medic.cluster.snapshot import ConfigValue, Quorum, TopicPartition, Voter
+
+
+@dataclass
+class SimPartition:
+    replicas: list[int]
+    isr: list[int]
+    leader: int
+    epoch: int = 0
+    size: int = 1000
+    end: int = 21
+    adding: list[int] = field(default_factory=list)
+    before: list[int] = field(default_factory=list)
+
+
+@dataclass
+class SimKafka:
+    """`copies_per_tick`: new replicas that finish copying in one `tick`."""
+
+    racks: dict[int, str | None] = field(default_factory=lambda: {0: "a", 1: "b", 2: "c"})
+    copies_per_tick: int = 2
+    up: set[int] = field(default_factory=set)
+    partitions: dict[TopicPartition, SimPartition] = field(default_factory=dict)
+    dynamic: dict[tuple[str, str, str], str] = field(default_factory=dict)
+    committed: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
+    unreadable: set[str] = field(default_factory=set)
+    reachable: bool = True
+    writes: list[str] = field(default_factory=list)
+    cluster_id: str = "sim"
+
+    def __post_init__(self) -> None:
+        self.up = self.up or set(self.racks)
+
+    def topic(self, name: str, *replicas: Sequence[int], size: int = 1000) -> None:
+        for number, ids in enumerate(replicas):
+            self.partitions[TopicPartition(name, number)] = SimPartition(list(ids), list(ids), ids[0], size=size)
+
+    def stop(self, broker: int) -> None:
+        self.up.discard(broker)
+        for part in self.partitions.values():
+            if len(part.isr) > 1 and broker in part.isr:
+                part.isr.remove(broker)
+            if part.leader == broker:
+                live = [b for b in part.isr if b in self.up]
+                part.leader, part.epoch = (live[0] if live else -1), part.epoch + 1
+
+    def start(self, broker: int) -> None:
+        self.up.add(broker)
+        for part in self.partitions.values():
+            if part.leader == -1 and broker in part.isr:
+                part.leader, part.epoch = broker, part.epoch + 1
+
+    def tick(self) -> None:
+        """Time passes: copying goes on, and a replica that has caught up joins the ISR one tick later."""
+        left = self.copies_per_tick
+        for part in self.partitions.values():
+            if part.leader not in self.up:
+                continue
+            for broker in part.replicas:
+                if broker not in part.isr and broker in self.up and left > 0:
+                    part.isr.append(broker)
+                    left -= 1
+            if part.adding and set(part.replicas) <= set(part.isr):
+                part.adding, part.before = [], []
+
+    # -- the port ---------------------------------------------------------------------------------
+
+    def describe_cluster(self) -> ClusterDescription:
+        self._readable("kafka")
+        nodes = tuple(Node(b, f"broker-{b}", 9092, self.racks[b]) for b in sorted(self.up))
+        return ClusterDescription(self.cluster_id, nodes, min(self.up))
+
+    def views(self, brokers: Sequence[int]) -> Mapping[int, BrokerView | ReadFailed]:
+        self._readable("views")
+        rows = tuple(
+            PartitionState(tp.topic, tp.partition, p.leader, p.epoch, tuple(p.replicas), tuple(p.isr))
+            for tp, p in sorted(self.partitions.items())
+        )
+        members = tuple(sorted(self.up))
+        return {
+            b: BrokerView(b, members, None, rows)
+            if b in self.up
+            else ReadFailed(FailureKind.UNREACHABLE, f"broker {b}")
+            for b in brokers
+        }
+
+    def reassignments(self) -> Mapping[TopicPartition, Reassignment]:
+        self._readable("reassignments")
+        return {
+            tp: Reassignment(tuple(p.replicas), tuple(p.adding), ()) for tp, p in self.partitions.items() if p.adding
+        }
+
+    def topic_configs(self, topics: Sequence[str]) -> Mapping[str, Mapping[str, ConfigValue]]:
+        self._readable("configs")
+        return {t: {"min.insync.replicas": ConfigValue("1", False)} | self._set("TOPIC", t) for t in topics}
+
+    def broker_configs(self, brokers: Sequence[int]) -> Mapping[int, Mapping[str, ConfigValue]]:
+        self._readable("configs")
+        static = {"default.replication.factor": ConfigValue("3", False)}
+        return {b: static | self._set("BROKER", str(b)) for b in brokers}
+
+    def _set(self, kind: str, resource: str) -> dict[str, ConfigValue]:
+        return {k[2]: ConfigValue(v, True) for k, v in self.dynamic.items() if k[:2] == (kind, resource)}
+
+    def log_sizes(self, brokers: Sequence[int]) -> Mapping[int, Mapping[TopicPartition, int]]:
+        self._readable("log-dirs")
+        return {b: {tp: p.size for tp, p in self.partitions.items() if b in p.replicas} for b in brokers}
+
+    def log_bounds(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, tuple[int, int]]:
+        self._readable("log-ends")
+        return {tp: (0, self.partitions[tp].end) for tp in partitions}
+
+    def groups(self) -> Sequence[GroupOffsets]:
+        self._readable("groups")
+        return [GroupOffsets(g, "EMPTY", offsets) for g, offsets in self.committed.items()]
+
+    def quorum(self) -> Quorum:
+        self._readable("quorum")
+        return Quorum(min(self.up), tuple(Voter(b, 0, 0) if b in self.up else Voter(b) for b in sorted(self.racks)))
+
+    def version(self) -> str | None:
+        return "4.3"
+
+    def alter_reassignments(
+        self, targets: Mapping[TopicPartition, Sequence[int] | None]
+    ) -> Mapping[TopicPartition, str]:
+        self._writable()
+        self.writes.append(f"reassign {sorted(map(str, targets))}" + (" cancel" if None in targets.values() else ""))
+        refused = {}
+        for tp, replicas in targets.items():
+            part = self.partitions.get(tp)
+            if part is None:
+                refused[tp] = "UnknownTopicOrPartitionError"
+            elif replicas is None:
+                if part.adding:
+                    part.replicas, part.adding, part.before = part.before, [], []
+                    part.isr = [b for b in part.isr if b in part.replicas]
+            elif set(replicas) - set(self.racks):
+                refused[tp] = "InvalidReplicaAssignmentError"
+            else:
+                base = part.before or part.replicas
+                part.adding = [b for b in replicas if b not in base]
+                part.before = list(base) if part.adding else []
+                part.replicas = list(replicas)
+        return refused
+
+    def alter_configs(self, changes: Sequence[ConfigChange]) -> None:
+        self._writable()
+        self.writes.append(f"configs {sorted({c.name for c in changes})} {sorted({str(c.value) for c in changes})[:1]}")
+        for c in changes:
+            if c.resource_type == "BROKER" and int(c.resource) not in self.up:
+                raise WriteFailed(FailureKind.UNREACHABLE, f"broker {c.resource}")
+            if c.value is None:
+                self.dynamic.pop((c.resource_type, c.resource, c.name), None)
+            else:
+                self.dynamic[c.resource_type, c.resource, c.name] = c.value
+
+    def close(self) -> None:
+        pass
+
+    def _readable(self, source: str) -> None:
+        if not self.reachable or not self.up or source in self.unreadable:
+            raise ReadFailed(FailureKind.UNREACHABLE, f"{source}: simulated")
+
+    def _writable(self) -> None:
+        if not self.reachable:
+            raise WriteFailed(FailureKind.UNREACHABLE, "simulated")

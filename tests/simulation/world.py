@@ -1,0 +1,133 @@
+"""The operator's own turn over a simulated Kafka and API server, with a clock that only moves when told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from kafka_medic.controller.events import recorder
+from kafka_medic.controller.lease import ClusterLease
+from kafka_medic.controller.store import Store
+from kafka_medic.controller.turn import Clients, Turn
+from kafka_medic.resources.phases import TERMINAL_PHASES
+from kafka_medic.resources.playbook import Playbook
+from kafka_medic.resources.remediation import Remediation
+from kafka_medic.resources.vocabulary import ADMISSION_POLICIES
+from tests.simulation.api import SimApi
+from tests.simulation.kafka import SimKafka
+
+BASE = "/apis/kafkamedic.dev/v1alpha1"
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+PLAYBOOK_FILE = Path(__file__).parents[2] / "playbooks" / "raise-replication-factor.yaml"
+API_VERSION = "kafkamedic.dev/v1alpha1"
+
+
+class Killed(BaseException):
+    """kill -9, as far as Python has one: nothing catches it."""
+
+
+@dataclass
+class World:
+    kafka: SimKafka
+    api: SimApi = field(default_factory=SimApi)
+    now: datetime = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    turn: Turn | None = None
+    wrap_kafka: Callable[[SimKafka], Any] = lambda kafka: kafka
+    wrap_api: Callable[[SimApi], Any] = lambda api: api
+
+    def install(self, **spec: Any) -> None:
+        """A KafkaCluster of that spec, the shipped playbook and the admission policies."""
+        body = {"bootstrapServers": "sim:9092", **spec}
+        meta = {"name": "c", "namespace": "ns"}
+        self.put("kafkaclusters", {"apiVersion": API_VERSION, "kind": "KafkaCluster", "metadata": meta, "spec": body})
+        self.api.put(f"{BASE}/playbooks", yaml.safe_load(PLAYBOOK_FILE.read_text()))
+        for name in ADMISSION_POLICIES:
+            policy = {"metadata": {"name": name}, "spec": {"failurePolicy": "Fail"}}
+            self.api.put(f"{ADMISSION}/validatingadmissionpolicies", policy)
+            binding = {"metadata": {"name": name}, "spec": {"validationActions": ["Deny"]}}
+            self.api.put(f"{ADMISSION}/validatingadmissionpolicybindings", binding)
+        self.api.approvers = {"alice"}
+
+    def put(self, plural: str, body: dict[str, Any]) -> dict[str, Any]:
+        self.api.created_at = self.now.strftime("%Y-%m-%dT%H:%M:%SZ")
+        return self.api.put(f"{BASE}/namespaces/ns/{plural}", body)
+
+    def operator(self, identity: str = "operator") -> Turn:
+        """A fresh operator process: nothing is carried over but what the API server and Kafka hold."""
+        api = self.wrap_api(self.api)
+        clients = Clients(
+            store=Store(api),
+            record=recorder(api),
+            kafka=lambda _: self.wrap_kafka(self.kafka),
+            zookeeper=None,  # type: ignore[arg-type]
+            now=lambda: self.now,
+        )
+        self.turn = Turn("ns", "c", clients, lambda c: ClusterLease(api, "ns", "c", c.uid or "", identity))
+        return self.turn
+
+    def step(self, seconds: float = 15.0) -> None:
+        """One turn, then time passes in Kafka and on the clock."""
+        if self.turn is None:
+            self.operator()
+        assert self.turn is not None
+        self.turn.run()
+        self.kafka.tick()
+        self.now += timedelta(seconds=seconds)
+
+    def runs(self) -> list[Remediation]:
+        return [Remediation.parse(o) for o in self.api.list(f"{BASE}/namespaces/ns/remediations")]
+
+    def run(self) -> Remediation:
+        (only,) = self.runs()
+        return only
+
+    def cluster(self) -> dict[str, Any]:
+        return self.api.get(f"{BASE}/namespaces/ns/kafkaclusters/c")
+
+    def condition(self, kind: str) -> dict[str, Any]:
+        return next(c for c in self.cluster()["status"]["conditions"] if c["type"] == kind)
+
+    def approve(self, run: Remediation, user: str = "alice", decision: str = "Approve", **other: Any) -> None:
+        assert run.status.plan is not None
+        spec = {
+            "remediationRef": {"name": run.name, "uid": run.uid},
+            "planDigest": run.status.plan.digest,
+            "decision": decision,
+            "approver": user,
+        } | other
+        meta = {"name": f"{run.name}-{user}-{decision.lower()}", "namespace": "ns"}
+        body = {"apiVersion": API_VERSION, "kind": "RemediationApproval", "metadata": meta, "spec": spec}
+        self.put("remediationapprovals", body)
+
+    def until(self, happened: Callable[[], bool], turns: int = 60) -> None:
+        for _ in range(turns):
+            if happened():
+                return
+            self.step()
+        state = [(r.name, r.status.phase, r.status.message) for r in self.runs()]
+        raise AssertionError(f"it did not happen within {turns} turns; {state}; {self.api.events[-5:]}")
+
+    def until_phase(self, phase: str, turns: int = 60) -> Remediation:
+        self.until(lambda: any(r.status.phase == phase for r in self.runs()), turns)
+        return next(r for r in self.runs() if r.status.phase == phase)
+
+    def finished(self) -> bool:
+        return all(r.status.phase in TERMINAL_PHASES for r in self.runs()) and bool(self.runs())
+
+
+def factor_one_cluster() -> SimKafka:
+    """The incident: three brokers, everything with one replica."""
+    kafka = SimKafka()
+    kafka.topic("orders", [1], size=5_000_000)
+    kafka.topic("payments", [0], [1], [2])
+    kafka.topic("__consumer_offsets", [0], [1], [2])
+    return kafka
+
+
+def shipped_playbook() -> Playbook:
+    return Playbook.parse(yaml.safe_load(PLAYBOOK_FILE.read_text()))

@@ -1,0 +1,125 @@
+"""kill -9 at every write of a run: before it, after it but before anybody knew, and after it was seen.
+
+However often the operator dies, the run ends as an undisturbed one does, and no effect is done twice that matters.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.simulation.api import SimApi
+from tests.simulation.kafka import SimKafka
+from tests.simulation.world import Killed, World, factor_one_cluster
+
+WRITES = ("alter_reassignments", "alter_configs")
+
+
+class Interrupted:
+    """Passes everything on, and dies at the nth write: before it reaches the other side, or right after."""
+
+    def __init__(self, inner: Any, names: tuple[str, ...], fatal: int | None, when: str) -> None:
+        self.inner, self.names, self.fatal, self.when, self.count = inner, names, fatal, when, 0
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self.inner, name)
+        if name not in self.names:
+            return found
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            mine, self.count = self.count, self.count + 1
+            if mine == self.fatal and self.when == "before":
+                raise Killed
+            answer = found(*args, **kwargs)
+            if mine == self.fatal and self.when == "after":
+                raise Killed
+            return answer
+
+        return call
+
+
+def heal(world: World) -> int:
+    """Run to the end, starting a new operator process whenever one dies. Answers how many died."""
+    deaths = 0
+    for _ in range(80):
+        if world.finished():
+            return deaths
+        try:
+            world.step()
+        except Killed:
+            deaths += 1
+            world.wrap_kafka, world.wrap_api = (lambda k: k), (lambda a: a)
+            world.operator()
+        waiting = [r for r in world.runs() if r.status.phase == "AwaitingApproval" and not r.status.approvals]
+        for run in waiting:
+            world.approve(run)
+    raise AssertionError(f"the run did not end: {world.runs()}")
+
+
+def end_state(kafka: SimKafka) -> Any:
+    return {tp: sorted(p.replicas) for tp, p in kafka.partitions.items()}, kafka.dynamic
+
+
+def fresh() -> World:
+    world = World(factor_one_cluster())
+    world.kafka.copies_per_tick = 3
+    world.install()
+    return world
+
+
+@pytest.fixture(scope="module")
+def undisturbed() -> World:
+    world = fresh()
+    heal(world)
+    assert world.run().status.phase == "Succeeded"
+    return world
+
+
+def same_end(world: World, undisturbed: World) -> None:
+    assert world.run().status.phase == "Succeeded"
+    assert end_state(world.kafka) == end_state(undisturbed.kafka)
+    assert not any("throttled" in key[2] for key in world.kafka.dynamic)
+    assert [e.id for e in world.run().status.journal] == [e.id for e in undisturbed.run().status.journal]
+    assert all(e.state == "Done" for e in world.run().status.journal)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("nth", range(4))
+def test_killed_at_a_write_to_kafka(nth: int, when: str, undisturbed: World) -> None:
+    world = fresh()
+    world.wrap_kafka = lambda kafka: Interrupted(kafka, WRITES, nth, when)
+    world.operator()
+    assert heal(world) == 1
+    same_end(world, undisturbed)
+
+
+def test_the_matrix_covers_every_write(undisturbed: World) -> None:
+    assert len(undisturbed.kafka.writes) == 4
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("nth", range(0, 40))
+def test_killed_at_a_write_to_the_api_server(nth: int, when: str, undisturbed: World) -> None:
+    world = fresh()
+    counted = Interrupted(world.api, ("create", "replace"), nth, when)
+    world.wrap_api = lambda api: counted if isinstance(api, SimApi) else api
+    world.operator()
+    heal(world)
+    same_end(world, undisturbed)
+
+
+def test_two_operators_never_both_write() -> None:
+    world = fresh()
+    first, second = world.operator("one"), world.operator("two")
+    for turn in [first, second] * 10:
+        world.turn = turn
+        world.step(4.0)
+    holders = world.api.get("/apis/coordination.k8s.io/v1/namespaces/ns/leases/kafka-medic-c")["spec"]
+    assert holders["holderIdentity"] == "one"
+    run = world.run()
+    world.approve(run)
+    world.turn = second
+    for _ in range(5):
+        world.step(1.0)
+    assert world.kafka.writes == []

@@ -1,0 +1,246 @@
+"""The whole line on simulated parts: from a factor-1 cluster to a verified cure, and every way in which nothing is done."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka_medic.resources.phases import Phase
+from tests.simulation.world import World, factor_one_cluster
+
+
+@pytest.fixture
+def world() -> World:
+    world = World(factor_one_cluster())
+    world.install()
+    return world
+
+
+def all_in_sync(world: World) -> bool:
+    return all(len(p.isr) == 3 and not p.adding for p in world.kafka.partitions.values())
+
+
+def throttles(world: World) -> list[tuple[str, str, str]]:
+    return [k for k in world.kafka.dynamic if "throttled" in k[2]]
+
+
+def test_proposes_waits_for_approval_heals_and_verifies(world: World) -> None:
+    run = world.until_phase("AwaitingApproval")
+    assert run.status.plan is not None
+    assert run.status.plan.moves == run.status.plan.lower_bound_moves == 14
+    for _ in range(5):
+        world.step()
+    assert world.kafka.writes == []
+
+    world.approve(run)
+    done = world.until_phase("Succeeded")
+
+    assert all_in_sync(world)
+    assert throttles(world) == []
+    assert {k[1]: v for k, v in world.kafka.dynamic.items()} == dict.fromkeys(
+        ("orders", "payments", "__consumer_offsets"), "2"
+    )
+    assert [w.split(" ")[0] for w in world.kafka.writes] == ["configs", "reassign", "configs", "configs"]
+    assert done.status.approved_by == "alice"
+    assert not done.status.restore_owed
+    assert all(e.state == "Done" for e in done.status.journal)
+
+
+def test_a_healthy_cluster_is_left_alone(world: World) -> None:
+    for part in world.kafka.partitions.values():
+        part.replicas = part.isr = [0, 1, 2]
+    for _ in range(10):
+        world.step()
+    assert world.kafka.writes == []
+    assert world.runs() == []
+    assert world.condition("Replicated")["status"] == "True"
+
+
+@pytest.mark.parametrize("mode", ["Observe"])
+def test_observe_mode_names_it_and_does_nothing(mode: str) -> None:
+    world = World(factor_one_cluster())
+    world.install(remediation={"mode": mode})
+    for _ in range(10):
+        world.step()
+    assert world.runs() == []
+    assert world.condition("Replicated")["reason"] == "ReplicationFactorLow"
+    assert world.condition("RemediationAllowed")["reason"] == "ObserveMode"
+
+
+def test_an_exempt_topic_is_not_touched() -> None:
+    world = World(factor_one_cluster())
+    world.install(expectations={"topics": [{"pattern": "payments", "exempt": True}]})
+    world.approve(world.until_phase("AwaitingApproval"))
+    world.until_phase("Succeeded")
+    factors = {tp.topic: len(p.replicas) for tp, p in world.kafka.partitions.items()}
+    assert factors == {"orders": 3, "payments": 1, "__consumer_offsets": 3}
+
+
+def test_too_few_live_brokers_is_said_and_not_half_done(world: World) -> None:
+    world.kafka.racks = {0: "a", 1: "b"}
+    world.kafka.up = {0, 1}
+    for tp, part in world.kafka.partitions.items():
+        part.replicas = part.isr = [part.replicas[0] % 2]
+        part.leader = part.replicas[0]
+        assert tp
+    for _ in range(10):
+        world.step()
+    assert world.kafka.writes == []
+    assert world.run().status.phase is Phase.PLANNING
+    assert "EnoughLiveBrokers" in {w.guard for w in world.run().status.waiting_for}
+    assert world.condition("RemediationAllowed")["status"] == "False"
+    assert any("broker" in message for _, message in world.api.events)
+
+
+def test_somebody_elses_reassignment_is_waited_for(world: World) -> None:
+    run = world.until_phase("AwaitingApproval")
+    other = next(p for tp, p in world.kafka.partitions.items() if tp.topic == "payments")
+    world.kafka.topic("theirs", [0, 1, 2])
+    foreign = next(p for tp, p in world.kafka.partitions.items() if tp.topic == "theirs")
+    foreign.before, foreign.adding, foreign.isr = [0, 1], [2], [0, 1]
+    world.kafka.copies_per_tick = 0
+    world.approve(run)
+    for _ in range(6):
+        world.step()
+    assert world.kafka.writes == []
+    assert other.replicas == [0]
+    assert "NoForeignReassignment" in {w.guard for w in world.run().status.waiting_for}
+    world.kafka.copies_per_tick = 2
+    world.until_phase("Succeeded")
+
+
+def test_a_broker_that_dies_before_the_start_is_waited_for(world: World) -> None:
+    run = world.until_phase("AwaitingApproval")
+    world.kafka.stop(1)
+    world.approve(run)
+    for _ in range(5):
+        world.step()
+    assert world.kafka.writes == []
+    assert world.run().status.waiting_for
+    world.kafka.start(1)
+    world.until_phase("Succeeded")
+    assert all_in_sync(world)
+
+
+def test_a_target_that_dies_in_the_middle_holds_the_run_until_it_is_back(world: World) -> None:
+    world.kafka.copies_per_tick = 1
+    world.approve(world.until_phase("AwaitingApproval"))
+    world.until(lambda: any(p.adding for p in world.kafka.partitions.values()))
+    world.kafka.stop(2)
+    for _ in range(20):
+        world.step()
+    assert world.run().status.phase not in (Phase.SUCCEEDED, Phase.FAILED, Phase.ABORTED)
+    assert world.run().status.restore_owed
+    world.kafka.start(2)
+    world.until_phase("Succeeded")
+    assert all_in_sync(world)
+    assert throttles(world) == []
+
+
+def test_an_unreachable_cluster_freezes_the_run(world: World) -> None:
+    world.kafka.copies_per_tick = 1
+    world.approve(world.until_phase("AwaitingApproval"))
+    world.until(lambda: any(p.adding for p in world.kafka.partitions.values()))
+    world.kafka.reachable = False
+    before = len(world.kafka.writes)
+    for _ in range(5):
+        world.step()
+    assert len(world.kafka.writes) == before
+    assert world.run().status.phase is Phase.BLOCKED
+    assert world.condition("Reachable")["status"] == "False"
+    world.kafka.reachable = True
+    world.until_phase("Succeeded")
+    assert throttles(world) == []
+
+
+@pytest.mark.parametrize("source", ["views", "reassignments", "configs"])
+def test_a_source_that_cannot_be_read_never_permits(world: World, source: str) -> None:
+    run = world.until_phase("AwaitingApproval")
+    world.kafka.unreadable = {source}
+    world.approve(run)
+    for _ in range(6):
+        world.step()
+    assert world.kafka.writes == []
+    world.kafka.unreadable = set()
+    world.until_phase("Succeeded")
+
+
+def test_drift_before_the_start_voids_the_approval(world: World) -> None:
+    run = world.until_phase("AwaitingApproval")
+    world.approve(run)
+    world.kafka.partitions[next(iter(world.kafka.partitions))].replicas = [1, 2]
+    world.kafka.partitions[next(iter(world.kafka.partitions))].isr = [1, 2]
+    old = run.status.plan
+    for _ in range(6):
+        world.step()
+    new = world.run().status.plan
+    assert old is not None
+    assert new is not None
+    assert new.digest != old.digest
+    assert world.run().status.phase is Phase.AWAITING_APPROVAL
+    assert world.kafka.writes == []
+
+
+def test_drift_in_the_middle_cancels_ours_restores_and_ends(world: World) -> None:
+    world.kafka.copies_per_tick = 0
+    world.approve(world.until_phase("AwaitingApproval"))
+    world.until(lambda: any(p.adding for p in world.kafka.partitions.values()))
+    gone = next(tp for tp in world.kafka.partitions if tp.topic == "orders")
+    del world.kafka.partitions[gone]
+    run = world.until_phase("Superseded")
+    assert "orders-0 is gone" in run.status.message
+    assert not any(p.adding for p in world.kafka.partitions.values())
+    assert throttles(world) == []
+    world.kafka.copies_per_tick = 2
+    again = world.until_phase("AwaitingApproval")
+    assert again.name != run.name, "what is left is proposed anew, and needs a new approval"
+
+
+def test_a_rejection_in_the_middle_cancels_restores_and_ends(world: World) -> None:
+    world.kafka.copies_per_tick = 0
+    run = world.until_phase("AwaitingApproval")
+    world.approve(run)
+    world.until(lambda: any(p.adding for p in world.kafka.partitions.values()))
+    world.approve(run, decision="Reject")
+    world.until_phase("Aborted")
+    assert not any(p.adding for p in world.kafka.partitions.values())
+    assert throttles(world) == []
+    for _ in range(10):
+        world.step()
+    assert len(world.runs()) == 1, "what a person stopped is not proposed again by itself"
+
+
+def test_an_existing_throttle_is_what_it_was_afterwards(world: World) -> None:
+    theirs = {
+        ("BROKER", "1", "leader.replication.throttled.rate"): "777",
+        ("TOPIC", "orders", "leader.replication.throttled.replicas"): "*",
+    }
+    world.kafka.dynamic.update(theirs)
+    world.approve(world.until_phase("AwaitingApproval"))
+    world.until_phase("Succeeded")
+    assert {k: world.kafka.dynamic.get(k) for k in theirs} == theirs
+    assert len(throttles(world)) == 2
+
+
+def test_a_step_that_takes_too_long_pauses_with_the_reason(world: World) -> None:
+    world.kafka.copies_per_tick = 0
+    world.approve(world.until_phase("AwaitingApproval"))
+    world.until(lambda: any(p.adding for p in world.kafka.partitions.values()))
+    for _ in range(5):
+        world.step(3600)
+    run = world.run()
+    assert run.status.phase is Phase.PAUSED
+    assert "within 4h" in run.status.message
+    world.kafka.copies_per_tick = 2
+    world.until_phase("Succeeded")
+
+
+def test_a_pause_on_the_cluster_holds_the_run(world: World) -> None:
+    run = world.until_phase("AwaitingApproval")
+    spec = world.cluster()
+    spec["spec"]["remediation"] = {"paused": True, "pauseReason": "freeze"}
+    world.put("kafkaclusters", spec)
+    world.approve(run)
+    for _ in range(5):
+        world.step()
+    assert world.kafka.writes == []
+    assert any("freeze" in w.message for w in world.run().status.waiting_for)
