@@ -1,9 +1,11 @@
 """A real Kubernetes with real Kafka in it, on one machine: what integration tests and the demo stand on."""
 
+from tests.testbed import faults
 from tests.testbed.cluster import external_kubeconfig
+from tests.testbed.image_transfer import load_image
 from tests.testbed.kafka import KafkaDeployment, deploy_kafka
 from tests.testbed.kafka_settings import FACTOR_ONE, Shape
-from tests.testbed.kubectl import KubectlError, apply, get, kubectl, load_image
+from tests.testbed.kubectl import KubectlError, apply, get, kubectl
 from tests.testbed.operator_image import operator_image
 from tests.testbed.places import NODES, own_state
 from tests.testbed.steps import StepFailedError, wait_for
@@ -18,6 +20,7 @@ __all__ = [
     "apply",
     "deploy_kafka",
     "external_kubeconfig",
+    "faults",
     "get",
     "kubectl",
     "load_image",

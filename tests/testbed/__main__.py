@@ -12,6 +12,7 @@ from collections.abc import Callable
 from tests.testbed import build, cluster, environment, preflight
 from tests.testbed.operator_image import operator_image
 from tests.testbed.places import cache_root
+from tests.testbed.programs import programs
 from tests.testbed.steps import StepFailedError, say
 
 _AS_ROOT = ("up", "down", "enter", "run", "build", "status", "operator-image", "clean-cache")
@@ -73,7 +74,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _build() -> None:
-    build.programs()
+    programs()
     build.kafka("kraft")
     build.kafka("zookeeper")
     operator_image()

@@ -9,7 +9,6 @@ import os
 import shutil
 import sys
 import tarfile
-from dataclasses import dataclass
 from pathlib import Path
 
 from tests.testbed.cache import digest, ensure
@@ -20,20 +19,6 @@ KUBERNETES_PROGRAMS = ("kube-apiserver", "kube-controller-manager", "kube-schedu
 PAUSE_IMAGE = "kafka-medic.invalid/pause:1"
 HOST_IMAGE = "kafka-medic.invalid/host-programs:1"
 DEBIAN_RELEASE = "bookworm"
-
-
-@dataclass(frozen=True)
-class Programs:
-    """The folders of everything the testbed runs."""
-
-    kubernetes: Path
-    tools: Path
-    helm: Path
-    images: Path
-
-    @property
-    def path(self) -> list[Path]:
-        return [self.tools / "bin", self.helm]
 
 
 def kubernetes() -> Path:
@@ -166,8 +151,3 @@ def debian_base() -> Path:
         shutil.rmtree(tree)
 
     return ensure("debian", DEBIAN_RELEASE, digest("python3,python3-venv,ca-certificates 1"), "Debian base", build)
-
-
-def programs() -> Programs:
-    """Everything `up` needs; builds what is not in the cache yet."""
-    return Programs(kubernetes=kubernetes(), tools=tools(), helm=helm(), images=images())

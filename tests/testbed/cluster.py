@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.testbed import cgroups, credentials, processes
-from tests.testbed.build import Programs, programs
 from tests.testbed.cache import locked
 from tests.testbed.places import NODES, REPOSITORY, STATE_VARIABLE, State, own_state
+from tests.testbed.programs import Programs, programs
 from tests.testbed.steps import StepFailedError, say, tail, wait_for
 
 _START_SECONDS = 120.0

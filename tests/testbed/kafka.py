@@ -110,9 +110,11 @@ class KafkaDeployment:
         names = [member.name for member in self.members()]
         if cluster.external_kubeconfig() is None:
             kubectl("uncordon", *(node.name for node in NODES))
-        kubectl("delete", "statefulset", *names, "-n", self.namespace, "--ignore-not-found", "--cascade=foreground")
+        # The data goes as well: nobody has to stop in good order.
+        kubectl("delete", "statefulset", *names, "-n", self.namespace, "--ignore-not-found", "--cascade=orphan")
         selector = f"{kafka_manifests.NAME_LABEL} in ({','.join(names)})"
-        kinds = "pods,services,configmaps,poddisruptionbudgets,persistentvolumeclaims"
+        kubectl("delete", "pods", "-n", self.namespace, "-l", selector, "--grace-period=1")
+        kinds = "services,configmaps,poddisruptionbudgets,persistentvolumeclaims"
         kubectl("delete", kinds, "-n", self.namespace, "-l", selector, "--ignore-not-found")
         if cluster.external_kubeconfig() is None:
             disks = [member.volume(number) for member in self.members() for number in range(BROKERS)]

@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.testbed import cluster
 from tests.testbed.build import HOST_IMAGE, tools
-from tests.testbed.places import NODES, own_state
+from tests.testbed.places import own_state
 
 Object = dict[str, Any]
 
@@ -56,23 +56,6 @@ def apply(objects: Iterable[Mapping[str, Any]], *, user: str | None = None) -> N
 def get(*arguments: str) -> Object:
     found: Object = json.loads(kubectl("get", *arguments, "-o", "json").stdout)
     return found
-
-
-def load_image(archive: str) -> None:
-    """Put an image archive into every node of the testbed, at once."""
-    state = own_state()
-    running = []
-    for node in NODES:
-        command = ["ctr", "-a", "/run/containerd/containerd.sock", "-n", "k8s.io", "images", "import", archive]
-        running.append(
-            subprocess.Popen(
-                cluster.in_node(state, node.name, command), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-            )
-        )
-    for process in running:
-        said, _ = process.communicate(timeout=300)
-        if process.returncode != 0:
-            raise RuntimeError(f"{archive} could not be loaded: {said}")
 
 
 def kafka_image(variable: str) -> str:

@@ -33,6 +33,23 @@ def operator_image() -> tuple[str, Path]:
     return name, folder / "operator.tar"
 
 
+def dependencies_key() -> str:
+    return digest(debian_base().name, *(REPOSITORY / file for file in _BASE_INPUTS))
+
+
+def save_dependencies(archive: Path, log: Path) -> None:
+    """Write the image that the operator's is built on, which changes only with the lock."""
+    base = debian_base()
+    with locked("buildah", "an image build"):
+        buildah = _Buildah(log)
+        name = buildah.dependencies(base)
+        buildah.save(name, archive)
+
+
+def _base_image(base: Path) -> str:
+    return f"localhost/kafka-medic-{base.name}"
+
+
 @dataclass(frozen=True)
 class _Buildah:
     """buildah with a store of its own in the cache; works without a daemon and inside a container."""
@@ -40,21 +57,30 @@ class _Buildah:
     log: Path
 
     def build(self, name: str, base: Path, archive: Path) -> None:
-        base_image = f"localhost/kafka-medic-{base.name}"
-        if not self._ask("images", "-q", base_image, missing_is_fine=True):
-            self._add_base(base_image, base / "base.tar")
-        dependencies = f"{_DEPENDENCIES}:{digest(base.name, *(REPOSITORY / file for file in _BASE_INPUTS))}"
-        common = ["build", "--layers", "--network", "host", "--volume", "/etc/ssl/certs:/etc/ssl/certs:ro"]
-        common += ["--build-arg", f"BASE={base_image}", "-f", str(REPOSITORY / "Dockerfile")]
-        # Tagged, so that it stays when the image proper is forgotten, and the next build begins from it.
-        if not self._ask("images", "-q", dependencies, missing_is_fine=True):
-            self._forget_dependencies()
-            self._run(
-                "the image's dependencies", *common, "--target", "dependencies", "-t", dependencies, str(REPOSITORY)
-            )
-        self._run("operator image", *common, "-t", name, str(REPOSITORY))
-        self._run("saving the operator image", "push", name, f"docker-archive:{archive}:{name}")
+        self.dependencies(base)
+        self._run("operator image", *self._build_command(base), "-t", name, str(REPOSITORY))
+        self.save(name, archive)
         self._run("tidying up", "rmi", name)
+
+    def dependencies(self, base: Path) -> str:
+        """The stage below the project's own code, with a tag: so it stays when the image proper is forgotten."""
+        image = _base_image(base)
+        if not self._ask("images", "-q", image, missing_is_fine=True):
+            self._add_base(image, base / "base.tar")
+        name = f"{_DEPENDENCIES}:{dependencies_key()}"
+        if not self._ask("images", "-q", name, missing_is_fine=True):
+            self._forget_dependencies()
+            stage = ["--target", "dependencies", "-t", name, str(REPOSITORY)]
+            self._run("the image's dependencies", *self._build_command(base), *stage)
+        return name
+
+    def save(self, name: str, archive: Path) -> None:
+        self._run("saving the image", "push", name, f"docker-archive:{archive}:{name}")
+
+    def _build_command(self, base: Path) -> list[str]:
+        volumes = ["--volume", "/etc/ssl/certs:/etc/ssl/certs:ro"]
+        source = ["--build-arg", f"BASE={_base_image(base)}", "-f", str(REPOSITORY / "Dockerfile")]
+        return ["build", "--layers", "--network", "host", *volumes, *source]
 
     def _add_base(self, image: str, archive: Path) -> None:
         scratch = self._ask("from", "scratch")

@@ -1,0 +1,119 @@
+"""Breaks things as they break in the field: a process that dies or hangs, a link that is cut.
+
+Only in the testbed's own cluster: what is signalled and cut are its own processes and its own wires.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tests.testbed import cluster
+from tests.testbed.cgroups import present
+from tests.testbed.kafka import KafkaDeployment
+from tests.testbed.kubectl import get, kubectl
+from tests.testbed.places import own_state
+
+_CHAIN = "KAFKA-MEDIC-CUTS"
+
+
+def processes_of(pod: dict[str, Any]) -> list[int]:
+    """The numbers, on this machine, of the processes in a Pod's containers."""
+    containers = {
+        status["containerID"].partition("://")[2]
+        for status in pod["status"].get("containerStatuses", [])
+        if status.get("containerID")
+    }
+    found: set[int] = set()
+    for group in present(own_state().cgroup):
+        for folder in group.rglob("*"):
+            if folder.name in containers and folder.is_dir():
+                found.update(int(line) for line in (folder / "cgroup.procs").read_text().split())
+    return sorted(found)
+
+
+def _signal(deployment: KafkaDeployment, broker: int, number: signal.Signals) -> None:
+    targets = processes_of(deployment.pod(broker))
+    if not targets:
+        raise RuntimeError(f"{deployment.pod_name(broker)} runs no process")
+    for target in targets:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(target, number)
+
+
+def crash_broker(deployment: KafkaDeployment, broker: int, *, keep_down: bool = False) -> None:
+    """Kill a broker without a word. It comes back by itself at once, unless it is to be kept down.
+
+    Kept down, `deployment.start_broker` lets it come back.
+    """
+    if keep_down:
+        kubectl("cordon", deployment.node_of(broker))
+    _signal(deployment, broker, signal.SIGKILL)
+    if keep_down:
+        pod = deployment.pod_name(broker)
+        kubectl("delete", "pod", pod, "-n", deployment.namespace, "--force", "--grace-period=0")
+
+
+def pause_broker(deployment: KafkaDeployment, broker: int) -> None:
+    """Freeze a broker: its port still accepts connections, nothing answers on them."""
+    _signal(deployment, broker, signal.SIGSTOP)
+
+
+def resume_broker(deployment: KafkaDeployment, broker: int) -> None:
+    _signal(deployment, broker, signal.SIGCONT)
+
+
+def pod_address(namespace: str, name: str) -> str:
+    """A Pod's present address; it changes with each restart."""
+    address: str = get("pod", name, "-n", namespace)["status"]["podIP"]
+    return address
+
+
+def _iptables(*arguments: str, check: bool = True) -> int:
+    command = cluster.enter_command(own_state(), ["iptables", "-w", "-t", "mangle", *arguments])
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if check and done.returncode != 0:
+        raise RuntimeError(f"iptables {' '.join(arguments)}: {done.stderr.strip()}")
+    return done.returncode
+
+
+def cut(source: str, destination: str, port: int | None = None) -> None:
+    """Let no packet pass between two Pod addresses, in either direction, until `mend`.
+
+    With a port, only connections from the source to that port of the destination are cut.
+    """
+    if _iptables("-n", "-L", _CHAIN, check=False) != 0:
+        _iptables("-N", _CHAIN)
+        _iptables("-I", "FORWARD", "-j", _CHAIN)
+    there = ["-p", "tcp", "--dport", str(port)] if port else []
+    back = ["-p", "tcp", "--sport", str(port)] if port else []
+    _iptables("-A", _CHAIN, "-s", source, "-d", destination, *there, "-j", "DROP")
+    _iptables("-A", _CHAIN, "-s", destination, "-d", source, *back, "-j", "DROP")
+
+
+def mend() -> None:
+    """Undo every cut."""
+    _iptables("-F", _CHAIN, check=False)
+
+
+@contextlib.contextmanager
+def link_cut(source: str, destination: str, port: int | None = None) -> Iterator[None]:
+    """A cut that is mended at the end of the block (with every other cut)."""
+    cut(source, destination, port)
+    try:
+        yield
+    finally:
+        mend()
+
+
+def tool_in_pod_network(namespace: str, name: str, *command: str) -> subprocess.CompletedProcess[str]:
+    """Run a program of this machine in the network of a Pod (to see what the Pod sees)."""
+    pod = get("pod", name, "-n", namespace)
+    first = processes_of(pod)[0]
+    network = Path(f"/proc/{first}/ns/net")
+    return subprocess.run(["nsenter", f"--net={network}", "--", *command], capture_output=True, text=True, check=False)
