@@ -19,6 +19,7 @@ from tests.testbed.programs import Programs, programs
 from tests.testbed.steps import StepFailedError, say, tail, wait_for
 
 _START_SECONDS = 120.0
+_CHECKOUT_RECORD = "checkout"
 STORAGE_CLASS = "testbed-disk"
 
 
@@ -39,6 +40,7 @@ def up() -> None:
             say(f"testbed {state.key} is up already")
             return
         _end_and_sweep(state)
+        _sweep_abandoned(state)
         built = programs()
         try:
             _wait_until_usable(state, _start(state, built))
@@ -51,6 +53,7 @@ def up() -> None:
 def _start(state: State, built: Programs) -> subprocess.Popen[bytes]:
     say(f"starting the testbed (state: {state.root})")
     state.root.mkdir(parents=True, mode=0o755)
+    (state.root / _CHECKOUT_RECORD).write_text(str(REPOSITORY))
     state.logs.mkdir()
     state.disks.mkdir()
     credentials.create(state)
@@ -199,6 +202,16 @@ def _end_and_sweep(state: State) -> bool:
     if not ended and swept:
         say("  swept up what an earlier run had left")
     return ended or swept
+
+
+def _sweep_abandoned(own: State) -> None:
+    """End what belongs to checkouts that exist no more: nobody could take it down any longer."""
+    for other in own.root.parent.iterdir() if own.root.parent.is_dir() else ():
+        record = other / _CHECKOUT_RECORD
+        if other != own.root and record.is_file() and not Path(record.read_text()).exists():
+            say(f"  ending the testbed of {record.read_text()}, which is gone")
+            with locked(f"testbed-{other.name}", "that testbed"):
+                _end_and_sweep(State(other))
 
 
 def status() -> int:
