@@ -45,6 +45,8 @@ def chart() -> Iterator[None]:
     """The chart, installed by this module if by nobody else."""
     there = kubectl("get", "validatingadmissionpolicybinding", "operator.kafkamedic.dev", check=False).returncode == 0
     if not there:
+        # one that an earlier run left may still be going
+        kubectl("delete", "namespace", RELEASE_NAMESPACE, "--ignore-not-found", "--timeout=60s")
         helm("install", RELEASE, str(CHART), "-n", RELEASE_NAMESPACE, "--create-namespace")
     yield
     if not there:
