@@ -39,6 +39,7 @@ def balance_leaders(replicas: Ints, fixed: Ints, alive: Bools) -> tuple[Ints, in
         level = max(level + 1, int(-(-state.load[reached].sum() // reached.sum())))
         reached = state.drain(level)
     state.drain(level - 1)
+    state.polish()
     return state.column, level
 
 
@@ -72,8 +73,27 @@ class _State:
             if not paths:
                 return reached
             for path in paths:
-                self._push(arcs, path, level)
+                source, target = path[0], path[-1]
+                self._push(arcs, path, min(int(self.load[source]) - level, level - int(self.load[target])))
         return None
+
+    def polish(self) -> None:
+        """Even out what is left below the maximum, until no broker can give to one two below it."""
+        final = ~self.alive
+        arcs = np.zeros((0, 0), dtype=np.int64)
+        for _ in range(MOST_PATHS):
+            if final.all():
+                return
+            top = int(self.load[~final].max())
+            low = ~final & (self.load <= top - 2)
+            if not low.any():
+                return
+            arcs = arcs if len(arcs) else self._arcs()
+            paths, reached = _shortest(arcs, ~final & (self.load == top), low, self.load)
+            for path in paths:
+                self._push(arcs, path, int(self.load[path[0]] - self.load[path[-1]]) // 2)
+            if not paths:
+                final |= reached
 
     def _above(self, level: int) -> Ints:
         """int64[B] leaderships to give away; what is fixed cannot be."""
@@ -114,12 +134,11 @@ class _State:
             arcs += np.bincount(self.lead[there].astype(np.int64) * self.brokers + column[there], minlength=len(arcs))
         return arcs.reshape(self.brokers, self.brokers)
 
-    def _push(self, arcs: Ints, path: list[int], level: int) -> None:
-        """Hand on along the path what the ends and the arcs allow, and keep `arcs` true."""
+    def _push(self, arcs: Ints, path: list[int], most: int) -> None:
+        """Hand on along the path at most `most` and what the arcs allow, and keep `arcs` true."""
         hops = list(pairwise(path))
-        amount = min(int(self.load[path[0]]) - level, level - int(self.load[path[-1]]))
         movable = int(self.load[path[0]] - self.fixed[path[0]])
-        amount = min(amount, movable, *(int(arcs[a, b]) for a, b in hops))
+        amount = min(most, movable, *(int(arcs[a, b]) for a, b in hops))
         if amount <= 0:
             return  # an earlier path of the same search has used it up
         # Leaders differ from hop to hop, so no partition is picked twice.

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from math import prod
+from unittest.mock import patch
 
 import pyarrow as pa
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from kafka_medic.plan import solve
 from kafka_medic.plan.local import plan_local
 from kafka_medic.plan.problem import Broker, Problem
 from kafka_medic.plan.verify import verify
@@ -104,44 +107,81 @@ def test_waves_keep_to_any_limits(problem, partitions, size, records):
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=CALM)
-@given(clusters(brokers=(2, 5), topics=(1, 2), partitions=(1, 2)))
-def test_no_plan_at_all_is_better_on_a_tiny_cluster(problem):
-    summary = plan_local(problem).summary
-    violations, fullest = brute_force(problem)
-    assert summary.rack_violations == violations
-    assert summary.replicas_per_broker.max == fullest
-    assert summary.replicas_per_broker.bound == fullest
+@given(clusters())
+def test_more_kinds_than_a_table_holds_are_planned_as_well(problem):
+    with patch.object(solve, "LARGEST_TABLE", 0):
+        plan = plan_local(problem)
+    assert verify(problem, plan) == []
+    assert met(plan.summary), plan.summary
 
 
-def brute_force(problem):
-    """(fewest rack violations, then the smallest maximum of replicas) over every possible plan."""
+@settings(max_examples=100, deadline=None, suppress_health_check=CALM)
+@given(clusters(brokers=(2, 5), topics=(1, 2), partitions=(1, 2)), st.booleans())
+def test_no_plan_at_all_is_better_on_a_tiny_cluster(problem, pooled):
+    violations, loads = best_placement(problem)
+    with patch.object(solve, "LARGEST_TABLE", 0 if pooled else solve.LARGEST_TABLE):
+        plan = plan_local(problem)
+    assert plan.summary.rack_violations == violations
+    assert plan.summary.replicas_per_broker.bound == loads[0]
+    live = [broker.id for broker in problem.brokers if broker.alive]
+    reached = Counter(itertools.chain(*final_replicas(problem, plan)))
+    assert sorted((reached[broker] for broker in live), reverse=True) == loads
+
+    leaders = best_leaders(problem, plan)
+    assert plan.summary.leaders_per_broker.bound == leaders[0]
+    led = Counter(first_replicas(problem, plan))
+    assert sorted((led[broker] for broker in live), reverse=True) == leaders
+
+
+def final_replicas(problem, plan):
+    planned = {(move.topic, move.partition): move.replicas for move in plan.moves()}
+    for row in problem.partitions.to_pylist():
+        yield planned.get((row["topic"], row["partition"]), row["replicas"])
+
+
+def first_replicas(problem, plan):
+    planned = {(move.topic, move.partition): move.preferred_order for move in plan.moves()}
+    for row in problem.partitions.to_pylist():
+        yield planned.get((row["topic"], row["partition"]), row["replicas"])[0]
+
+
+def best_leaders(problem, plan):
+    """The most even loads, fullest broker first, over every order of the planned replica lists."""
+    live = [broker.id for broker in problem.brokers if broker.alive]
+    planned = {(move.topic, move.partition): move.replicas for move in plan.moves()}
+    rows = problem.partitions.to_pylist()
+    choices = [planned.get((row["topic"], row["partition"]), row["replicas"][:1]) for row in rows]
+    return min(
+        sorted((Counter(picked)[broker] for broker in live), reverse=True) for picked in itertools.product(*choices)
+    )
+
+
+def best_placement(problem):
+    """(fewest rack violations, then the most even loads, fullest broker first) over every possible plan."""
     live = [broker for broker in problem.brokers if broker.alive]
     rack = {broker.id: broker.rack or str(broker.id) for broker in live}
-    load = Counter({broker.id: 0 for broker in live})
+    held_load: Counter[int] = Counter()
     choices, violations = [], 0
+
+    def unevenness(brokers):
+        counts = Counter(rack[broker] for broker in brokers)
+        return sum(n * n for n in counts.values())
+
     for row in problem.partitions.to_pylist():
         held = row["replicas"]
-        load.update(held)
+        held_load.update(held)
         missing = problem.topic_factors[row["topic"]] - len(held)
         if missing <= 0:
             continue
-
-        def unevenness(brokers):
-            counts = Counter(rack[broker] for broker in brokers)
-            return sum(n * n for n in counts.values())
-
         free = [broker.id for broker in live if broker.id not in held]
         options = list(itertools.combinations(free, missing))
         best = min(unevenness([*held, *option]) for option in options)
-        everywhere = itertools.combinations(sorted(rack), missing + len(held))
-        violations += best > min(unevenness(brokers) for brokers in everywhere)
+        anywhere = itertools.combinations(sorted(rack), missing + len(held))
+        violations += best > min(unevenness(brokers) for brokers in anywhere)
         choices.append([option for option in options if unevenness([*held, *option]) == best])
-    size = 1
-    for options in choices:
-        size *= len(options)
-    assume(size <= 3000)
-    fullest = min(
-        max((load + Counter(itertools.chain(*picked)))[broker.id] for broker in live)
-        for picked in itertools.product(*choices)
-    )
-    return violations, fullest
+    assume(prod(map(len, choices)) <= 2000)
+    loads = []
+    for picked in itertools.product(*choices):
+        load = held_load + Counter(itertools.chain(*picked))
+        loads.append(sorted((load[broker] for broker in rack), reverse=True))
+    return violations, min(loads)

@@ -1,0 +1,103 @@
+"""`kafka-medic plan raise-replication-factor`, from files to files."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+import pytest
+
+from kafka_medic.cli import plan as command
+
+BROKERS = [{"id": 1, "rack": "a"}, {"id": 2, "rack": "b"}, {"id": 3, "rack": "c"}]
+PARTITIONS = [
+    {"topic": topic, "partition": number, "replicas": [1], "sizeBytes": 1 << 30}
+    for topic in ("orders", "logs-a", "scratch")
+    for number in range(4)
+]
+
+
+@pytest.fixture
+def call(tmp_path, capsys):
+    def run(*options, partitions=PARTITIONS, brokers=BROKERS, factor=3):
+        (tmp_path / "p.json").write_text(json.dumps(partitions))
+        (tmp_path / "b.json").write_text(json.dumps(brokers))
+        parser = argparse.ArgumentParser()
+        command.add_parser(parser.add_subparsers())
+        line = ["plan", "raise-replication-factor", "--partitions", str(tmp_path / "p.json")]
+        line += ["--brokers", str(tmp_path / "b.json"), "--replication-factor", str(factor)]
+        code = command.run(parser.parse_args([*line, "--output", str(tmp_path / "out"), *options]))
+        told = capsys.readouterr()
+        return code, told.out, told.err, tmp_path / "out"
+
+    return run
+
+
+def test_the_summary_is_a_table_for_people_and_json_on_request(call):
+    code, out, err, made = call("--throttle", "1073741824")
+    assert code == 0
+    assert "replicas added" in out
+    assert "time at the throttle, at least  0 min 24 s" in out
+    assert "planned 24 new replicas" in err
+    code, out, _, _ = call("-o", "json")
+    assert code == 0
+    summary = json.loads(out)
+    assert summary == json.loads((made / "summary.json").read_text())
+    assert list(summary) == [
+        "partitions", "moves", "lowerBoundMoves", "replicasPerBroker", "leadersPerBroker",
+        "rackViolations", "rackViolationsBound", "waves", "engine", "seconds",
+    ]  # fmt: skip
+    assert summary["seconds"] > 0
+
+
+def test_patterns_set_other_factors_and_exemptions(call):
+    _, out, err, _ = call("-o", "json", "--topic-factor", "logs-*=2", "--exempt", "scr*", "--exempt", "nothing")
+    assert json.loads(out)["moves"] == 4 * 2 + 4 * 1
+    assert "--exempt nothing: matches no topic" in err
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"factor": 4}, "p.json: row 1: orders-0 wants replication factor 4, but only 3 brokers are alive"),
+        ({"factor": 0}, "below 1"),
+        ({"brokers": [*BROKERS, {"id": 4}]}, "b.json: row 4: broker 4 has no rack"),
+        ({"partitions": PARTITIONS[1:]}, "p.json: row 1: orders-0 is missing"),
+        ({"partitions": [{"topic": "t"}]}, "p.json: row 1: partition is missing"),
+    ],
+)
+def test_bad_input_is_one_line_exit_2_and_nothing_written(call, change, reason):
+    code, out, err, made = call(**change)
+    assert code == 2
+    assert out == ""
+    assert reason in err
+    assert len([line for line in err.splitlines() if "read " not in line]) == 1
+    assert not made.exists()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [("--engine", "spark"), ("--throttle", "0"), ("--topic-factor", "logs"), ("--topic-factor", "logs=x")],
+)
+def test_an_option_that_cannot_be_used_is_exit_2_and_nothing_written(call, options):
+    code, _, err, made = call(*options)
+    assert code == 2
+    assert options[0] in err
+    assert not made.exists()
+
+
+def test_a_plan_that_fails_its_check_is_not_written(call, monkeypatch):
+    monkeypatch.setattr(command, "verify", lambda *_: ["t-0 names a broker twice"])
+    code, out, err, made = call()
+    assert code == 1
+    assert out == ""
+    assert "names a broker twice" in err
+    assert not made.exists()
+
+
+def test_a_directory_that_cannot_be_made_is_said(call, tmp_path):
+    (tmp_path / "out").write_text("a file")
+    code, _, err, made = call()
+    assert code == 2
+    assert "cannot be written" in err
+    assert made.read_text() == "a file"

@@ -1,0 +1,106 @@
+"""Each rule of the verifier is broken once by hand, and it must say so."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
+from kafka_medic.plan.local import plan_local
+from kafka_medic.plan.model import PLAN_SCHEMA, Spread
+from kafka_medic.plan.verify import verify
+from kafka_medic.plan.waves import WaveLimits
+from tests.unit.plan.cluster_tables import problem
+
+ASKED = problem(
+    {"full": [[0, 1, 2]], "t": [[0], [1], [2], [0]]}, "aabbcc", 3, dead=[5], sizeBytes=pa.array([1, 10, 10, 10, 10])
+)
+PLAN = plan_local(ASKED)
+
+
+def changed(row, **values):
+    rows = PLAN.table.to_pylist()
+    rows[row].update(values)
+    return replace(PLAN, table=pa.Table.from_pylist(rows, PLAN_SCHEMA))
+
+
+def says(plan, reason, limits=None):
+    found = verify(ASKED, plan, limits)
+    assert any(reason in line for line in found), found
+
+
+def test_a_good_plan_passes():
+    assert verify(ASKED, PLAN) == []
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ({"replicas": [2, 0, 4]}, "does not keep its replicas first"),
+        ({"replicas": [0, 2]}, "does not get exactly its factor"),
+        ({"replicas": [0, 2, 4, 3]}, "does not get exactly its factor"),
+        ({"replicas": [0, 2, 2]}, "names a broker twice"),
+        ({"replicas": [0, 2, 5]}, "not alive"),
+        ({"replicas": [0, 2, 77]}, "not alive"),
+        ({"replicasBefore": [1]}, "names other replicas before"),
+        ({"replicasBefore": [0, 2]}, "other replicas before"),
+        ({"preferredOrder": [0, 1, 3]}, "no permutation"),
+        ({"preferredOrder": [0, 0, 0]}, "no permutation"),
+        ({"preferredOrder": [0]}, "another length"),
+        ({"partition": 9}, "not among the partitions"),
+        ({"topic": "other"}, "not among the partitions"),
+        ({"partition": 1}, "planned twice"),
+        ({"topic": "full"}, "has enough replicas and is touched"),
+        ({"wave": 5}, "numbered from 0 without a gap"),
+    ],
+)
+def test_a_broken_row_is_found(values, reason):
+    says(changed(0, **values), reason)
+
+
+def test_a_partition_left_out_is_found():
+    says(replace(PLAN, table=PLAN.table.slice(1), sizes=PLAN.sizes.slice(1)), "below their factor are not planned")
+
+
+@pytest.mark.parametrize(
+    ("limits", "reason"),
+    [
+        (WaveLimits(records=3), "records"),
+        (WaveLimits(bytes_in=10), "bytes in"),
+        (WaveLimits(bytes_out=20), "bytes out"),
+        (WaveLimits(partitions_per_broker=1), "partitions"),
+    ],
+)
+def test_a_wave_past_its_limits_is_found(limits, reason):
+    says(PLAN, reason, limits)
+
+
+@pytest.mark.parametrize(
+    ("figure", "value"),
+    [
+        ("partitions", 5),
+        ("moves", 7),
+        ("lower_bound_moves", 7),
+        ("waves", 2),
+        ("rack_violations", 1),
+        ("rack_violations_bound", 1),
+        ("replicas_per_broker", Spread(0, 9, 9)),
+        ("leaders_per_broker", Spread(0, 9, 9)),
+        ("leaders_per_broker", replace(PLAN.summary.leaders_per_broker, bound=0)),
+    ],
+)
+def test_a_figure_that_is_not_so_is_found(figure, value):
+    assert verify(ASKED, replace(PLAN, summary=replace(PLAN.summary, **{figure: value})))
+
+
+def test_it_shares_no_code_with_what_it_checks():
+    import ast
+    from pathlib import Path
+
+    import kafka_medic.plan.verify as module
+
+    tree = ast.parse(Path(module.__file__).read_text("utf-8"))
+    imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    makers = {"aggregate", "solve", "transport", "water", "expand", "swap", "settle", "leaders", "racks", "local"}
+    assert not imported & {f"kafka_medic.plan.{name}" for name in makers}
