@@ -16,7 +16,7 @@ from tests.testbed.programs import programs
 from tests.testbed.steps import StepFailedError, say
 
 _AS_ROOT = ("up", "down", "enter", "run", "build", "status", "operator-image", "clean-cache")
-_KEPT_VARIABLES = "HOME,PATH,XDG_CACHE_HOME,XDG_STATE_HOME,KUBECONFIG,KEEP,MODE"
+_KEPT_VARIABLES = "HOME,JAVA_HOME,XDG_CACHE_HOME,XDG_STATE_HOME,KUBECONFIG,KEEP,MODE"
 
 
 def _become_root() -> None:
@@ -25,7 +25,9 @@ def _become_root() -> None:
         return
     if shutil.which("sudo") is None:
         raise StepFailedError("the testbed needs root or sudo; or set KUBECONFIG to a cluster of your own")
-    again = ["sudo", f"--preserve-env={_KEPT_VARIABLES}", sys.executable, "-m", "tests.testbed", *sys.argv[1:]]
+    # sudo has a PATH of its own, on which Go and Maven may not be.
+    again = ["sudo", f"--preserve-env={_KEPT_VARIABLES}", "env", f"PATH={preflight.search_path()}"]
+    again += [sys.executable, "-m", "tests.testbed", *sys.argv[1:]]
     os.execvp("sudo", again)
 
 

@@ -141,6 +141,8 @@ def deploy_kafka(
     `broker_overrides` for single ones; a value of None takes a default away.
     """
     own = cluster.external_kubeconfig() is None
+    image = kafka_image("KAFKA_MEDIC_KAFKA_IMAGE")
+    server_image = kafka_image("KAFKA_MEDIC_ZOOKEEPER_IMAGE") if shape == "zookeeper" else ""
     jars = build.kafka(shape) if own else None
     java = java_home() if own else None
     program = f"{java}/bin/java" if java else "java"
@@ -165,7 +167,6 @@ def deploy_kafka(
         text = kafka_settings.broker(shape, number, list(brokers.values()), list(ensemble.values()), extra)
         files[f"{number}.properties"] = text
     command = kafka_settings.start_broker(shape, program, classpath, _cluster_id())
-    image = kafka_image("KAFKA_MEDIC_KAFKA_IMAGE")
     objects = [
         kafka_manifests.settings(kafka, files),
         kafka_manifests.stateful_set(kafka, image, command, jars, java, BROKERS),
@@ -176,9 +177,8 @@ def deploy_kafka(
         text = kafka_settings.zookeeper(list(ensemble.values()), zookeeper_overrides or {})
         files = {"log4j.properties": kafka_settings.LOG4J, "zookeeper.cfg": text}
         command = kafka_settings.start_zookeeper(program, classpath)
-        image = kafka_image("KAFKA_MEDIC_ZOOKEEPER_IMAGE")
         objects.insert(0, kafka_manifests.settings(servers, files))
-        objects.insert(1, kafka_manifests.stateful_set(servers, image, command, jars, java, BROKERS))
+        objects.insert(1, kafka_manifests.stateful_set(servers, server_image, command, jars, java, BROKERS))
     apply(objects)
     deployment = KafkaDeployment(namespace, shape, brokers, ensemble)
     if wait:

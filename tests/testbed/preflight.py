@@ -66,7 +66,12 @@ def missing_toolchains() -> list[Missing]:
     if importlib.util.find_spec("ensurepip") is None:
         found.append(Missing("Python's venv module", "apt-get install python3-venv"))
     if _version("go", "version") < (1, 21):
-        found.append(Missing("Go 1.21 or later (it fetches the version it needs itself)", "apt-get install golang"))
+        found.append(
+            Missing(
+                "Go 1.21 or later (it fetches the version it needs itself)",
+                "install Go (Debian 12: golang-go from backports)",
+            )
+        )
     if java_home() is None:
         found.append(
             Missing("Java, 17 to 23 (Kafka 3.9 runs on none later)", "apt-get install openjdk-17-jdk-headless")
@@ -89,11 +94,16 @@ def java_home() -> Path | None:
     return None
 
 
+def search_path() -> str:
+    """The caller's PATH with the folders of root's programs, which a person's own often lacks."""
+    return os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/local/sbin", "/usr/sbin", "/sbin"])
+
+
 def missing_packages() -> list[Missing]:
     """What `make setup` installs."""
     wanted: dict[str, list[str]] = {}
     for program, package in _PROGRAMS_OF_PACKAGES.items():
-        if shutil.which(program) is None and not Path(program).is_file():
+        if shutil.which(program, path=search_path()) is None:
             wanted.setdefault(package, []).append(program)
     return [
         Missing(", ".join(lacking), f"make setup (Debian package {package}), {_WAY_OUT}")
