@@ -11,6 +11,9 @@ from kafka_medic.plan.model import Plan
 
 __all__ = ["Estimate", "estimate"]
 
+DENSE_IDS = 1 << 20
+"""Below this, broker ids index a table as they are."""
+
 
 @dataclass(frozen=True)
 class Estimate:
@@ -54,7 +57,10 @@ def estimate(plan: Plan, leaders: Column | None = None, throttle: int | None = N
 
 
 def _busiest(broker: Int64s, cost: Int64s) -> int:
-    _, place = np.unique(broker, return_inverse=True)
-    total = np.zeros(int(place.max(initial=-1)) + 1, dtype=np.int64)
+    if not len(broker):
+        return 0
+    dense = int(broker.max()) < DENSE_IDS
+    place = broker if dense else np.unique(broker, return_inverse=True)[1]
+    total = np.zeros(int(place.max()) + 1, dtype=np.int64)
     np.add.at(total, place, cost)
-    return int(total.max(initial=0))
+    return int(total.max())

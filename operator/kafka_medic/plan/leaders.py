@@ -54,6 +54,8 @@ class _State:
         self.alive = alive
         self.brokers = len(fixed)
         self.load = fixed + np.bincount(self.lead, minlength=self.brokers)
+        self._led: list[Ints] = []
+        """Per broker the partitions it leads, and perhaps some it led once; only for the search of paths."""
 
     def drain(self, level: int) -> Bools | None:
         """Bring every broker to `level` or below, filling others up to it at most.
@@ -127,12 +129,21 @@ class _State:
         self.column[rows] = columns
 
     def _arcs(self) -> Ints:
-        """int64[B, B]: partitions led by a that have a replica on b."""
+        """int64[B, B]: partitions led by a that have a replica on b. Also lists them anew by leader."""
+        order = np.argsort(self.lead.astype(np.int16) if self.brokers < 1 << 15 else self.lead, kind="stable")
+        self._led = np.split(order, np.cumsum(np.bincount(self.lead, minlength=self.brokers))[:-1])
         arcs = np.zeros(self.brokers * self.brokers, dtype=np.int64)
         for column in self.replicas.T:
             there = np.flatnonzero(column >= 0)
             arcs += np.bincount(self.lead[there].astype(np.int64) * self.brokers + column[there], minlength=len(arcs))
         return arcs.reshape(self.brokers, self.brokers)
+
+    def _led_by(self, broker: int) -> Ints:
+        """Partitions that the broker leads now."""
+        rows = self._led[broker]
+        # One that left and came back stands here twice.
+        self._led[broker] = np.unique(rows[self.lead[rows] == broker])
+        return self._led[broker]
 
     def _push(self, arcs: Ints, path: list[int], most: int) -> None:
         """Hand on along the path at most `most` and what the arcs allow, and keep `arcs` true."""
@@ -144,7 +155,7 @@ class _State:
         # Leaders differ from hop to hop, so no partition is picked twice.
         picks: list[tuple[Ints, Ints, int]] = []
         for source, target in hops:
-            led = np.flatnonzero(self.lead == source)
+            led = self._led_by(source)
             rows, columns = np.nonzero(self.replicas[led] == target)
             picks.append((led[rows[:amount]], columns[:amount].astype(np.int32), target))
         for moving, places, broker in picks:
@@ -152,6 +163,7 @@ class _State:
             row, column = np.nonzero(there >= 0)
             np.subtract.at(arcs, (self.lead[moving][row], there[row, column]), 1)
             self._move(moving, places, np.full(len(moving), broker, dtype=self.lead.dtype))
+            self._led[broker] = np.concatenate([self._led[broker], moving])
             np.add.at(arcs, (self.lead[moving][row], there[row, column]), 1)
 
 

@@ -72,7 +72,8 @@ class _Check:
         self.after = _flatten(table.column("replicas"))
         self.order = _flatten(table.column("preferredOrder"))
         self.live = np.array(sorted(b.id for b in problem.brokers if b.alive), dtype=np.int64)
-        self.rack_of = {b.id: (b.rack or "") if problem.racks else str(b.id) for b in problem.brokers if b.alive}
+        named = bool(problem.racks)
+        self.rack_of = {b.id: (b.rack or "") if named else str(b.id) for b in problem.brokers if b.alive}
         self.place = np.zeros(0, dtype=np.int64)
         """Row of the partition table for each row of the plan, once `placement` has found them."""
         self.touched = np.zeros(self.raw.num_rows, dtype=bool)

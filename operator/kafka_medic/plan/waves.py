@@ -108,8 +108,9 @@ class _Load:
         receivers = self.added[rows]
         at, slot = np.nonzero(receivers >= 0)
         into = receivers[at, slot]
-        ends = np.concatenate([into, self.source[rows]])
-        who = np.concatenate([at, position])
+        both = np.column_stack([receivers, self.source[rows]])
+        who, end = np.nonzero(both >= 0)
+        ends = both[who, end]
         one = np.ones(len(ends), dtype=np.int64)
         measures = (
             (0, into, at, self.bytes_in[rows][at], self.limits.bytes_in),
@@ -117,7 +118,7 @@ class _Load:
             (2, ends, who, one, self.limits.partitions_per_broker),
         )
         for measure, broker, row, cost, limit in measures:
-            over = _running(broker, row, cost, self.brokers) + used[measure][broker] > limit
+            over = _running(broker, cost, self.brokers) + used[measure][broker] > limit
             fits[row[over]] = False
         fits[np.flatnonzero(fits)[most:]] = False
         for measure, broker, row, cost, _ in measures:
@@ -126,9 +127,9 @@ class _Load:
         return fits
 
 
-def _running(broker: Ints, row: Ints, cost: Ints, brokers: int) -> Ints:
+def _running(broker: Ints, cost: Ints, brokers: int) -> Ints:
     """Cost on the broker of each entry up to and with it, entries in order of row (int64[n])."""
-    order = np.lexsort((row, broker))
+    order = np.argsort(broker.astype(np.int16) if brokers < 1 << 15 else broker, kind="stable")
     total = np.cumsum(cost[order])
     count = np.bincount(broker, minlength=brokers)
     first = np.cumsum(count) - count
