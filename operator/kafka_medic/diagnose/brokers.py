@@ -112,11 +112,7 @@ def _silent(scene: Scene) -> Iterator[Finding]:
         return
     leaders = scene.partitions.leader
     leading = np.unique(leaders.values[leaders.known]).tolist()
-    rates = {
-        b.id: b.bytes_in_rate
-        for b in scene.brokers
-        if b.live and b.id in leading and b.bytes_in_rate is not None
-    }
+    rates = {b.id: b.bytes_in_rate for b in scene.brokers if b.live and b.id in leading and b.bytes_in_rate is not None}
     busy = [b for b, rate in rates.items() if rate > 0]
     for broker_id in sorted(b for b, rate in rates.items() if rate == 0):
         peers = len(rates) - 1
@@ -148,7 +144,6 @@ def _maintenance_finding(scene: Scene, broker: Broker) -> Finding:
         message=f"the node of broker {broker.id} is cordoned; expect the broker to go",
         affected=(broker_name(broker.id),),
         evidence=(
-            f"node {pod.node or '(name not known)'} of Pod {pod.name} is cordoned, "
-            + scene.read_from("kubernetes"),
+            f"node {pod.node or '(name not known)'} of Pod {pod.name} is cordoned, " + scene.read_from("kubernetes"),
         ),
     )

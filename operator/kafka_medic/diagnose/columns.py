@@ -173,7 +173,5 @@ def some(names: Sequence[str], limit: int = 10) -> str:
 
 def _known_ints(column: Any, *, absent: int) -> Ints:
     filled: Any = pc.fill_null(column, pa.scalar(absent, column.type))
-    values = (
-        filled.to_numpy() if isinstance(filled, pa.ChunkedArray) else filled.to_numpy(zero_copy_only=False)
-    )
+    values = filled.to_numpy() if isinstance(filled, pa.ChunkedArray) else filled.to_numpy(zero_copy_only=False)
     return np.asarray(values, dtype=np.int64)

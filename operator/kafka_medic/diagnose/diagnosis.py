@@ -60,9 +60,7 @@ def diagnose(
     return tuple(sorted(aged, key=lambda f: (_ORDER[f.severity], f.type, f.id)))
 
 
-def _since(
-    scene: Scene, found: Mapping[str, Finding], remembered: Mapping[str, datetime]
-) -> dict[str, datetime]:
+def _since(scene: Scene, found: Mapping[str, Finding], remembered: Mapping[str, datetime]) -> dict[str, datetime]:
     now, previous = scene.snapshot.taken_at, scene.previous
     earlier: dict[str, datetime] = {}
     restarted: frozenset[str] = frozenset()

@@ -55,6 +55,15 @@ class Expectations:
             return None
         return exception.replication_factor or self.replication_factor
 
+    def min_isr_of(self, topic: str) -> int | None:
+        """The min.insync.replicas that the topic should have; None when nothing is expected of it."""
+        exception = self._exception(topic)
+        if exception is None:
+            return self.min_in_sync_replicas
+        if exception.exempt:
+            return None
+        return exception.min_in_sync_replicas or self.min_in_sync_replicas
+
     def exempt(self, topic: str) -> bool:
         exception = self._exception(topic)
         return exception is not None and exception.exempt

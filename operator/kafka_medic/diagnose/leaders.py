@@ -29,9 +29,7 @@ def detect(scene: Scene) -> Iterator[Finding]:
     if p is None or not scene.live or blind(scene):
         return
     lagging = np.unique(p.replicas.ids[~p.replicas.within(p.isr) & ~p.replicas.within(p.adding)])
-    leaving = {
-        b.id for b in scene.brokers if b.recovering is True or (b.pod is not None and b.pod.cordoned is True)
-    }
+    leaving = {b.id for b in scene.brokers if b.recovering is True or (b.pod is not None and b.pod.cordoned is True)}
     able = scene.live - set(lagging.tolist()) - leaving
     preferred = p.replicas.first()
     led = p.leader.known & (p.leader.values >= 0)
@@ -45,9 +43,7 @@ def detect(scene: Scene) -> Iterator[Finding]:
     off = [b for b in brokers if gone[b] and gone[b] > TOLERATED * total[b]]
     if not off:
         return
-    told = [
-        f"broker {b} leads {total[b] - gone[b]} of the {total[b]} partitions it is preferred for" for b in off
-    ]
+    told = [f"broker {b} leads {total[b] - gone[b]} of the {total[b]} partitions it is preferred for" for b in off]
     examples = p.names(np.flatnonzero(away & is_any(preferred, off))[:10])
     yield Finding(
         id="LeadersImbalanced",

@@ -56,8 +56,7 @@ def _low_topics(scene: Scene, p: Partitions, placed: Ints) -> dict[str, tuple[in
     below = np.bincount(topic[factor < wanted[topic]], minlength=len(p.topics))
     total = np.bincount(topic, minlength=len(p.topics))
     rows = [
-        (p.topics[c], (int(lowest[c]), int(wanted[c]), int(below[c]), int(total[c])))
-        for c in np.flatnonzero(below)
+        (p.topics[c], (int(lowest[c]), int(wanted[c]), int(below[c]), int(total[c]))) for c in np.flatnonzero(below)
     ]
     return dict(sorted(rows))
 
@@ -68,8 +67,7 @@ def _low_finding(
     lowest = min(low[t][0] for t in topics)
     wanted = max(low[t][1] for t in topics)
     examples = [
-        f"{t} has factor {low[t][0]} (wanted {low[t][1]}) in {low[t][2]} of {low[t][3]} partitions"
-        for t in topics
+        f"{t} has factor {low[t][0]} (wanted {low[t][1]}) in {low[t][2]} of {low[t][3]} partitions" for t in topics
     ]
     evidence = [some(examples), scene.read_from("kafka", "views")]
     if scene.live is None:

@@ -30,9 +30,7 @@ class Scene:
         table, brokers = self.snapshot.partitions, self.snapshot.brokers
         object.__setattr__(self, "partitions", None if table is None else read_partitions(table))
         object.__setattr__(self, "brokers", brokers or ())
-        object.__setattr__(
-            self, "live", None if brokers is None else frozenset(b.id for b in brokers if b.live)
-        )
+        object.__setattr__(self, "live", None if brokers is None else frozenset(b.id for b in brokers if b.live))
 
     def down(self, broker_id: int) -> bool:
         """Known to be gone: not registered, not answering, or not among the brokers at all."""

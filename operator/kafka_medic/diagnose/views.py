@@ -72,11 +72,7 @@ def only_propagating(scene: Scene, before: Scene) -> frozenset[str]:
             continue
         lasting_leaders = set(now.leaders) & set(then.leaders)
         lasting_members = set(now.members) & set(then.members)
-        if (
-            not lasting_leaders
-            and not lasting_members
-            and not (now.controller and now.controller == then.controller)
-        ):
+        if not lasting_leaders and not lasting_members and not (now.controller and now.controller == then.controller):
             fresh.add(f"ViewDiverged/{broker_name(now.broker)}")
     return frozenset(fresh)
 
@@ -108,9 +104,7 @@ def _newest(views: tuple[View, ...], p: Partitions) -> tuple[Ints, Ints]:
     return leader, epoch
 
 
-def _told(
-    view: View, p: Partitions
-) -> tuple[Ints, Ints, Ints, np.ndarray[tuple[int, ...], np.dtype[np.bool_]]] | None:
+def _told(view: View, p: Partitions) -> tuple[Ints, Ints, Ints, np.ndarray[tuple[int, ...], np.dtype[np.bool_]]] | None:
     if view.leaders is None:
         return None
     leaders, epochs = numbers(view.leaders["leader"]), numbers(view.leaders["epoch"])
@@ -118,9 +112,7 @@ def _told(
     return rows, leaders.values, epochs.values, leaders.known & epochs.known
 
 
-def _divergence(
-    snapshot: Snapshot, view: View, p: Partitions | None, newest: tuple[Ints, Ints] | None
-) -> Divergence:
+def _divergence(snapshot: Snapshot, view: View, p: Partitions | None, newest: tuple[Ints, Ints] | None) -> Divergence:
     stale: list[StaleLeader] = []
     examples: list[str] = []
     told = None if p is None else _told(view, p)

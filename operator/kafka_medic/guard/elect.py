@@ -71,15 +71,14 @@ def _partitions_known(
 def _controller_active(snapshot: Snapshot) -> Reason:
     controller = snapshot.controller
     if controller is None or controller.id is None or controller.id < 0:
-        return Reason(
-            CONTROLLER_ACTIVE, Verdict.UNKNOWN, "the active controller, who would elect, is not known"
-        )
+        return Reason(CONTROLLER_ACTIVE, Verdict.UNKNOWN, "the active controller, who would elect, is not known")
     return Reason(CONTROLLER_ACTIVE, Verdict.ALLOW, f"the active controller is {controller.id}")
 
 
 def _in_isr(rows: Sequence[PartitionRow]) -> tuple[Reason, ...]:
     unknown = [r.tp for r in rows if known_ids(r.isr) is None]
-    out = [r.tp for r in rows if (isr := known_ids(r.isr)) is not None and _preferred(r) not in isr]
+    known = [(r, isr) for r in rows if (isr := known_ids(r.isr)) is not None and _preferred(r) is not None]
+    out = [r.tp for r, isr in known if _preferred(r) not in isr]
     return tuple(
         _answer(
             PREFERRED_IN_ISR,

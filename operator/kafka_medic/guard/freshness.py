@@ -38,9 +38,7 @@ def sources_fresh(
     return (Reason(SOURCES_FRESH, Verdict.ALLOW, f"every source answered within {max_age:g} s"),)
 
 
-def _problems(
-    snapshot: Snapshot, now: datetime, needed: Sequence[str], every: bool, max_age: float
-) -> Iterator[str]:
+def _problems(snapshot: Snapshot, now: datetime, needed: Sequence[str], every: bool, max_age: float) -> Iterator[str]:
     if not snapshot.sources:
         yield "the snapshot names no source, so nothing tells how old it is"
         return
@@ -50,9 +48,7 @@ def _problems(
         if (every or foreign or source.name in needed) and (problem := _problem(source, now, max_age)):
             yield problem
     if not foreign:
-        yield from (
-            f"the snapshot has no source {name}: it was not read" for name in needed if name not in names
-        )
+        yield from (f"the snapshot has no source {name}: it was not read" for name in needed if name not in names)
 
 
 def _problem(source: Source, now: datetime, max_age: float) -> str | None:

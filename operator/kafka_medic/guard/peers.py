@@ -30,15 +30,15 @@ def target_may_be_touched(snapshot: Snapshot, question: RestartQuestion) -> Reas
     if broker.recovering:
         message = f"broker {broker_id} is recovering its log; a restart would begin that again"
         return Reason(guard, Verdict.WAIT, message, retry_after=30)
+    if broker.registered is None or (broker.reachable is None and broker.registered):
+        return Reason(guard, Verdict.UNKNOWN, f"whether broker {broker_id} is registered and answers is not known")
     if broker.recovering is None:
         # A broker answers requests only once its log is recovered. One that answers and is not registered (a
         # zombie)
         # has nobody else who could tell, and its restart is the cure.
         if broker.reachable is True and broker.registered is False:
             return Reason(guard, Verdict.ALLOW, f"broker {broker_id} answers, so its log is recovered")
-        return Reason(
-            guard, Verdict.UNKNOWN, f"whether broker {broker_id} is recovering its log is not known"
-        )
+        return Reason(guard, Verdict.UNKNOWN, f"whether broker {broker_id} is recovering its log is not known")
     return Reason(guard, Verdict.ALLOW, f"broker {broker_id} is not recovering its log")
 
 
@@ -104,15 +104,9 @@ def pods_ready_node_schedulable(snapshot: Snapshot, question: RestartQuestion) -
         if with_pods or snapshot.source("kubernetes") is not None:
             message = "the brokers are said to run outside Kubernetes, but the snapshot has been told of Pods"
             return (Reason(guard, Verdict.DENY, message),)
-        return (
-            Reason(
-                guard, Verdict.ALLOW, "the brokers are said to run outside Kubernetes: no Pods to look at"
-            ),
-        )
+        return (Reason(guard, Verdict.ALLOW, "the brokers are said to run outside Kubernetes: no Pods to look at"),)
     if not with_pods:
-        message = (
-            "no broker's Pod is known; if the brokers do not run in Kubernetes, say so (--outside-kubernetes)"
-        )
+        message = "no broker's Pod is known; if the brokers do not run in Kubernetes, say so (--outside-kubernetes)"
         return (Reason(guard, Verdict.UNKNOWN, message),)
     reasons = [r for b in snapshot.brokers for r in _pod(b, question)]
     return tuple(reasons) or (Reason(guard, Verdict.ALLOW, "every other Pod is Ready, no node is cordoned"),)
@@ -128,9 +122,7 @@ def _pod(broker: Broker, question: RestartQuestion) -> Iterator[Reason]:
             message = f"the uid of Pod {pod.name} is not known, so another Pod could be deleted in its place"
             yield Reason(guard, Verdict.UNKNOWN, message)
     elif pod.ready is None:
-        yield Reason(
-            guard, Verdict.UNKNOWN, f"whether Pod {pod.name} of broker {broker.id} is Ready is not known"
-        )
+        yield Reason(guard, Verdict.UNKNOWN, f"whether Pod {pod.name} of broker {broker.id} is Ready is not known")
     elif not pod.ready:
         message = f"Pod {pod.name} of broker {broker.id} is not Ready"
         yield Reason(guard, Verdict.WAIT, message, retry_after=15)
@@ -144,7 +136,5 @@ def _pod(broker: Broker, question: RestartQuestion) -> Iterator[Reason]:
         message = f"the node {node} of broker {broker.id} is cordoned: its Pod could not come back there"
         yield Reason(guard, Verdict.DENY, message)
     elif pod.cordoned:
-        message = (
-            f"the node {node} of broker {broker.id} is cordoned: a drain may take that broker at any time"
-        )
+        message = f"the node {node} of broker {broker.id} is cordoned: a drain may take that broker at any time"
         yield Reason(guard, Verdict.WAIT, message, retry_after=60)

@@ -18,9 +18,7 @@ def quorum_keeps_majority(snapshot: Snapshot, question: RestartQuestion) -> tupl
     ZooKeeper: a majority of the ensemble serves; restarting a broker takes none of it away."""
     guard, quorum = QUORUM_KEEPS_MAJORITY, snapshot.quorum
     if snapshot.cluster.mode is None:
-        return (
-            Reason(guard, Verdict.UNKNOWN, "whether this is a KRaft or a ZooKeeper cluster is not known"),
-        )
+        return (Reason(guard, Verdict.UNKNOWN, "whether this is a KRaft or a ZooKeeper cluster is not known"),)
     if quorum is None or not quorum.voters:
         kind = "ensemble" if snapshot.cluster.mode is Mode.ZOOKEEPER else "quorum's voters"
         return (Reason(guard, Verdict.UNKNOWN, f"the {kind} could not be read"),)
@@ -46,9 +44,7 @@ def _voters(quorum: Quorum, question: RestartQuestion) -> Iterator[Reason]:
     total = len(quorum.voters)
     majority = total // 2 + 1
     if total == 1:
-        yield Reason(
-            guard, Verdict.DENY, "the quorum has one voter: without it there is no controller at all"
-        )
+        yield Reason(guard, Verdict.DENY, "the quorum has one voter: without it there is no controller at all")
     if quorum.leader is None or quorum.leader < 0:
         yield Reason(guard, Verdict.UNKNOWN, "the quorum's leader is not known")
     good, unknown = [], []

@@ -118,9 +118,7 @@ def _targets_alive(q: _Question) -> tuple[Reason, ...]:
         message = f"no live leader to copy from: {some(leaderless)}"
         reasons.append(Reason(guard, Verdict.WAIT, message, retry_after=RETRY))
     if unknown:
-        reasons.append(
-            Reason(guard, Verdict.UNKNOWN, f"whether a live broker leads is not known: {some(unknown)}")
-        )
+        reasons.append(Reason(guard, Verdict.UNKNOWN, f"whether a live broker leads is not known: {some(unknown)}"))
     return tuple(reasons) or (Reason(guard, Verdict.ALLOW, "every target and every leader lives"),)
 
 
@@ -152,9 +150,7 @@ def _is_ours(q: _Question, row: PartitionRow) -> bool:
         return False
     before, after = move
     # Kafka lists the replicas being added among the replicas (KIP-455).
-    return replicas | set(row.adding or ()) == set(after) and set(row.adding or ()) <= set(after) - set(
-        before
-    )
+    return replicas | set(row.adding or ()) == set(after) and set(row.adding or ()) <= set(after) - set(before)
 
 
 def _brokers_stable(q: _Question) -> tuple[Reason, ...]:
@@ -163,9 +159,7 @@ def _brokers_stable(q: _Question) -> tuple[Reason, ...]:
         return (Reason(guard, Verdict.UNKNOWN, "the brokers are not known"),)
     down = [b.id for b in brokers if b.registered is False or b.reachable is False]
     recovering = [b.id for b in brokers if b.recovering is True]
-    unknown = [
-        b.id for b in brokers if b.id not in down and None in (b.registered, b.reachable, b.recovering)
-    ]
+    unknown = [b.id for b in brokers if b.id not in down and None in (b.registered, b.reachable, b.recovering)]
     reasons = []
     if down:
         reasons.append(Reason(guard, Verdict.WAIT, f"broker {some(down)} is down", retry_after=RETRY))
@@ -188,9 +182,7 @@ def _preconditions_hold(q: _Question, given: int) -> tuple[Reason, ...]:
     drifted, unknown = [], []
     for tp, (before, after) in q.moves.items():
         if len(set(after)) != len(after) or not set(before) <= set(after):
-            drifted.append(
-                f"{tp}: the plan {list(before)} -> {list(after)} is not one that only adds replicas"
-            )
+            drifted.append(f"{tp}: the plan {list(before)} -> {list(after)} is not one that only adds replicas")
             continue
         row = q.rows.get(tp)
         if row is None:
@@ -214,9 +206,7 @@ def _drift(q: _Question, row: PartitionRow, before: tuple[int, ...], after: tupl
 def _drift_reasons(drifted: list[str], unknown: list[TopicPartition]) -> Iterator[Reason]:
     guard = Guard.PRECONDITIONS_HOLD.value
     if drifted:
-        yield Reason(
-            guard, Verdict.DENY, f"the cluster is not as the plan found it: {some(drifted)}; plan anew"
-        )
+        yield Reason(guard, Verdict.DENY, f"the cluster is not as the plan found it: {some(drifted)}; plan anew")
     if unknown:
         yield Reason(guard, Verdict.UNKNOWN, f"the replicas are not known: {some(unknown)}")
     if not drifted and not unknown:

@@ -75,9 +75,7 @@ def _group_empty(snapshot: Snapshot, group: str) -> Reason:
         return Reason(GROUP_EMPTY, Verdict.ALLOW, f"group {group} has no members")
     if None in states or len(states) != 1:
         return Reason(GROUP_EMPTY, Verdict.UNKNOWN, f"the state of group {group} is not known")
-    return Reason(
-        GROUP_EMPTY, Verdict.DENY, f"group {group} is {states.pop()}: stop its consumers first, all of them"
-    )
+    return Reason(GROUP_EMPTY, Verdict.DENY, f"group {group} is {states.pop()}: stop its consumers first, all of them")
 
 
 def _partitions_led(snapshot: Snapshot, targets: Mapping[TopicPartition, int]) -> tuple[Reason, ...]:

@@ -28,17 +28,11 @@ def views_agree(snapshot: Snapshot, question: RestartQuestion) -> tuple[Reason, 
         return (Reason(guard, Verdict.UNKNOWN, f"not known: {some(what)}"),)
     views = {v.broker: v for v in snapshot.views}
     # A broker that is known to be down has no view to give; that it is down is for another guard.
-    asked = [
-        b.id
-        for b in snapshot.brokers
-        if b.reachable is not False and (b.registered is not False or b.reachable)
-    ]
+    asked = [b.id for b in snapshot.brokers if b.reachable is not False and (b.registered is not False or b.reachable)]
     reasons: list[Reason] = []
     differing: list[int] = []
     if len(views) != len(snapshot.views):
-        reasons.append(
-            Reason(guard, Verdict.UNKNOWN, "the snapshot has more than one view of the same broker")
-        )
+        reasons.append(Reason(guard, Verdict.UNKNOWN, "the snapshot has more than one view of the same broker"))
     for broker in sorted({*asked, *views}):
         view = views.get(broker)
         if view is None or view.members is None or view.leaders is None:
@@ -57,9 +51,7 @@ def views_agree(snapshot: Snapshot, question: RestartQuestion) -> tuple[Reason, 
     if reasons:
         return tuple(reasons)
     if differing:
-        message = (
-            f"the views of broker {some(differing)} differ, and curing exactly that is this run's purpose"
-        )
+        message = f"the views of broker {some(differing)} differ, and curing exactly that is this run's purpose"
         return (Reason(guard, Verdict.ALLOW, message),)
     if not asked:
         return (Reason(guard, Verdict.UNKNOWN, "no broker has told its view of the cluster"),)
@@ -76,9 +68,7 @@ def _compare(snapshot: Snapshot, view: View) -> tuple[list[str], list[str]]:
     else:
         registered = {b.id for b in brokers if b.registered}
         if registered != set(view.members or ()):
-            differences.append(
-                f"members {some(sorted(view.members or ()))}, registered are {some(sorted(registered))}"
-            )
+            differences.append(f"members {some(sorted(view.members or ()))}, registered are {some(sorted(registered))}")
     if snapshot.cluster.mode is None:
         gaps.append("whether this is KRaft or ZooKeeper is not known")
     elif snapshot.cluster.mode is Mode.ZOOKEEPER:
@@ -107,9 +97,7 @@ def _leaders(snapshot: Snapshot, view: View) -> list[str]:
     assert view.leaders is not None
     authority = snapshot.partitions.select(["topic", "partition", *_KEYS.values()])
     told = view.leaders.rename_columns(authority.column_names)
-    if _same(
-        told, authority
-    ):  # the usual case: nothing differs, and brokers list partitions in the same order
+    if _same(told, authority):  # the usual case: nothing differs, and brokers list partitions in the same order
         return []
     theirs, ours = _by_partition(told), _by_partition(authority)
     return [

@@ -1,0 +1,19 @@
+"""What the command's exit codes mean."""
+
+from __future__ import annotations
+
+from kafka_medic.resources.vocabulary import Verdict
+
+OK = 0
+UNUSABLE_INPUT = 4
+INTERRUPTED = 130
+"""As shells have it: 128 + SIGINT."""
+
+OF_VERDICT = {Verdict.ALLOW: 0, Verdict.DENY: 1, Verdict.WAIT: 2, Verdict.UNKNOWN: 3}
+
+
+class UnusableInputError(Exception):
+    """The input cannot be used: which file (or option), where in it, what is wrong, and the way out."""
+
+    def __init__(self, where: str, problem: str, way_out: str = "") -> None:
+        super().__init__(f"{where}: {problem}" + (f"\n  {way_out}" if way_out else ""))

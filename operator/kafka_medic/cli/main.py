@@ -1,0 +1,89 @@
+"""The entry point of `kafka-medic`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from typing import NoReturn
+
+from kafka_medic.cli import check, diagnose, exits, output, plan, snapshot
+from kafka_medic.cli.exits import UnusableInputError
+
+_DESCRIPTION = "Name what is wrong with a Kafka cluster, and ask whether a cure may be applied. Reads only."
+_EXAMPLES = """\
+examples:
+  kafka-medic snapshot --bootstrap-servers kafka:9092 -o json > now.json
+  kafka-medic diagnose --snapshot now.json
+  kafka-medic check restart --broker 1 --snapshot now.json
+  kafka-medic SUBCOMMAND --help
+
+As a kubectl plugin the same command is `kubectl kafka-medic`.
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse exits with 2 on bad usage, which here means Wait."""
+
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        self.exit(exits.UNUSABLE_INPUT, f"{self.prog}: {message}\n")
+
+
+def parser() -> argparse.ArgumentParser:
+    """The whole command line."""
+    root = _Parser(
+        prog="kafka-medic",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    root.add_argument("--version", action="version", version=_version())
+    subparsers = root.add_subparsers(dest="command", required=True, metavar="SUBCOMMAND")
+    snapshot.add_parser(subparsers)
+    diagnose.add_parser(subparsers)
+    check.add_parser(subparsers)
+    plan.add_parser(subparsers)
+    subparsers.add_parser("version", help="print the version", description="Print the version.")
+    return root
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command; returns its exit code. Bad input ends in one message, never in a traceback."""
+    try:
+        args = parser().parse_args(argv)
+    except SystemExit as end:  # argparse's way of --help and of usage errors
+        return end.code if isinstance(end.code, int) else exits.OK
+    try:
+        return _COMMANDS[args.command](args)
+    except UnusableInputError as problem:
+        output.note(str(problem))
+        return exits.UNUSABLE_INPUT
+    except KeyboardInterrupt:
+        return exits.INTERRUPTED
+
+
+def _version() -> str:
+    try:
+        return f"kafka-medic {version('kafka-medic')}"
+    except PackageNotFoundError:
+        return "kafka-medic (not installed)"
+
+
+def _print_version(_: argparse.Namespace) -> int:
+    output.put(_version() + "\n")
+    return exits.OK
+
+
+_COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
+    "snapshot": snapshot.run,
+    "diagnose": diagnose.run,
+    "check": check.run,
+    "plan": plan.run,
+    "version": _print_version,
+}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

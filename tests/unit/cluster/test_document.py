@@ -1,0 +1,156 @@
+"""The Snapshot document: out and back without loss, and bad documents named."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from kafka_medic.cluster.document import (
+    SnapshotDocumentError,
+    from_document,
+    parse_timestamp,
+    timestamp,
+    to_document,
+)
+from kafka_medic.cluster.snapshot import Mode
+from tests.unit.cluster import worlds
+
+ROOT = Path(__file__).parents[3]
+EXAMPLE = Path(__file__).with_name("snapshot-example.json")
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_a_snapshot_survives_the_round_trip(mode):
+    before = worlds.healthy(mode)
+    after = from_document(json.loads(json.dumps(to_document(before))))
+    assert to_document(after) == to_document(before)
+    assert after.partitions.equals(before.partitions)
+    assert after.groups.equals(before.groups)
+    assert after.brokers == before.brokers
+    assert after.taken_at == before.taken_at
+
+
+def test_unknown_stays_null_and_never_becomes_empty():
+    nothing = worlds.healthy(
+        brokers=None, controller=None, quorum=None, views=None, partitions=None, groups=None, configs=None
+    )
+    document = to_document(nothing)
+    for key in ("brokers", "controller", "quorum", "views", "partitions", "groups", "configs"):
+        assert document[key] is None
+        assert getattr(from_document(document), key) is None
+
+
+def test_nulls_inside_rows_stay_null():
+    row = worlds.partition("t", 0, isr=None, adding=None, minIsr=None, logEnd=None, leader=None)
+    back = next(from_document(to_document(worlds.healthy(rows=[row], views=None))).rows())
+    assert (back.isr, back.adding, back.min_isr, back.log_end, back.leader) == (None,) * 5
+    assert back.reassigning is None
+
+
+def test_the_example_is_read_and_written_as_it_is():
+    document = json.loads(EXAMPLE.read_text())
+    assert to_document(from_document(document)) == document
+
+
+def _changed(**changes: object) -> dict[str, object]:
+    return {**to_document(worlds.healthy()), **changes}
+
+
+@pytest.mark.parametrize(
+    ("document", "path"),
+    [
+        (None, "$"),
+        ([], "$"),
+        ("text", "$"),
+        ({}, "kind"),
+        (_changed(kind="KafkaCluster"), "kind"),
+        (_changed(apiVersion="other/v1"), "apiVersion"),
+        (_changed(takenAt="yesterday"), "takenAt"),
+        (_changed(takenAt=17), "takenAt"),
+        (_changed(takenAt="2026-01-31T12:00:00"), "takenAt"),
+        (_changed(cluster={"mode": "Raft"}), "cluster.mode"),
+        (_changed(sources=[{"name": "kafka", "state": "Perhaps"}]), "sources[0].state"),
+        (_changed(brokers={}), "brokers"),
+        (_changed(brokers=[{}]), "brokers[0].id"),
+        (_changed(brokers=[{"id": True}]), "brokers[0].id"),
+        (_changed(brokers=[{"id": 1, "registered": "yes"}]), "brokers[0].registered"),
+        (_changed(brokers=[{"id": 1, "bytesInRate": -1}]), "brokers[0].bytesInRate"),
+        (_changed(quorum={"voters": [{"id": "one"}]}), "quorum.voters[0].id"),
+        (_changed(views=[{"broker": 1, "leaders": [["t", 0, 1]]}]), "views[0].leaders[0]"),
+        (_changed(partitions=[{"partition": 0}]), "partitions[0].topic"),
+        (_changed(partitions=[{"topic": "t", "partition": "0"}]), "partitions[0]"),
+        (_changed(partitions=[worlds.partition("t", 0, (1, 1))]), "partitions[0].replicas"),
+        (_changed(groups=[{"group": "g", "topic": "t", "partition": 0, "committed": "x"}]), "groups[0]"),
+    ],
+)
+def test_a_bad_document_is_refused_with_the_path_of_the_bad_key(document, path):
+    with pytest.raises(SnapshotDocumentError) as refusal:
+        from_document(document)
+    assert refusal.value.path == path
+
+
+def test_keys_of_a_newer_writer_are_ignored():
+    assert from_document(_changed(novelty={"a": 1})).cluster.name == "demo"
+
+
+def test_timestamps_are_utc_with_a_zone():
+    moment = datetime(2026, 1, 31, 12, 0, 0, 5000, tzinfo=UTC)
+    assert timestamp(moment) == "2026-01-31T12:00:00.005Z"
+    assert parse_timestamp("2026-01-31T13:00:00.005+01:00") == moment
+
+
+# The schema is for other tools; no validator is a dependency here, so its use is checked by hand.
+
+
+def _check(value: object, schema: dict[str, object], root: dict[str, object], path: str) -> list[str]:
+    if "$ref" in schema:
+        schema = root["$defs"][str(schema["$ref"]).rsplit("/", 1)[1]]  # type: ignore[index]
+    if "anyOf" in schema:
+        branches = [_check(value, option, root, path) for option in schema["anyOf"]]  # type: ignore[union-attr]
+        return [] if any(not b for b in branches) else branches[0]
+    problems = []
+    kinds = schema.get("type")
+    names = {
+        "object": dict, "array": list, "string": str, "integer": int, "number": (int, float), "boolean": bool,
+        "null": type(None),
+    }  # fmt: skip
+    if kinds is not None:
+        listed = [kinds] if isinstance(kinds, str) else kinds
+        fits = any(isinstance(value, names[k]) and (k == "boolean" or not isinstance(value, bool)) for k in listed)
+        if not fits:
+            return [f"{path}: not {kinds}"]
+    if "const" in schema and value != schema["const"]:
+        problems.append(f"{path}: not {schema['const']}")
+    if "enum" in schema and value not in schema["enum"]:
+        problems.append(f"{path}: not in {schema['enum']}")
+    if isinstance(value, dict):
+        properties = schema.get("properties", {})
+        problems += [f"{path}.{k}: missing" for k in schema.get("required", []) if k not in value]
+        problems += [f"{path}.{k}: not described" for k in value if k not in properties]
+        for key, inner in properties.items():
+            if key in value:
+                problems += _check(value[key], inner, root, f"{path}.{key}")
+    if isinstance(value, list):
+        prefix = schema.get("prefixItems")
+        for i, item in enumerate(value):
+            inner = prefix[i] if prefix else schema.get("items", {})
+            problems += _check(item, inner, root, f"{path}[{i}]")
+    return problems
+
+
+def test_the_schema_describes_the_example_and_every_key_that_is_written():
+    schema = json.loads((ROOT / "docs" / "snapshot.schema.json").read_text())
+    assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    documents = [json.loads(EXAMPLE.read_text()), *(to_document(worlds.healthy(mode)) for mode in Mode)]
+    nothing = worlds.healthy(brokers=None, controller=None, quorum=None, views=None, partitions=None)
+    for document in [*documents, to_document(nothing)]:
+        assert _check(document, schema, schema, "$") == []
+
+
+def test_the_schema_refuses_what_the_reader_refuses():
+    schema = json.loads((ROOT / "docs" / "snapshot.schema.json").read_text())
+    for document in (_changed(kind="Other"), _changed(brokers=[{"id": "1"}]), _changed(takenAt=None)):
+        assert _check(document, schema, schema, "$")

@@ -1,0 +1,161 @@
+"""A healthy three-broker cluster as a snapshot, and the small changes that make it sick."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+
+from kafka_medic.cluster.snapshot import (
+    CONFIGS_SCHEMA,
+    GROUPS_SCHEMA,
+    LEADERS_SCHEMA,
+    PARTITIONS_SCHEMA,
+    Broker,
+    ClusterInfo,
+    Controller,
+    Mode,
+    Pod,
+    Quorum,
+    Snapshot,
+    Source,
+    SourceState,
+    View,
+    Voter,
+)
+
+NOW = datetime(2026, 1, 31, 12, 0, 0, tzinfo=UTC)
+IDS = (1, 2, 3)
+SOURCES = ("kafka", "views", "reassignments", "log-dirs", "configs", "groups", "log-ends", "kubernetes")
+DEFAULTS = (
+    "default.replication.factor",
+    "offsets.topic.replication.factor",
+    "transaction.state.log.replication.factor",
+)
+
+
+def partition(topic: str, number: int, replicas: Iterable[int] = IDS, **changes: Any) -> dict[str, Any]:
+    """A row of `partitions`, led by its first replica and fully in sync."""
+    ids = list(replicas)
+    row = {
+        "topic": topic,
+        "partition": number,
+        "leader": ids[0],
+        "leaderEpoch": 5,
+        "replicas": ids,
+        "isr": ids,
+        "adding": [],
+        "removing": [],
+        "logStart": 0,
+        "logEnd": 100,
+        "sizeBytes": 1000,
+        "minIsr": 2,
+    }
+    return {**row, **changes}
+
+
+ROWS = (
+    partition("orders", 0, (1, 2, 3)),
+    partition("orders", 1, (2, 3, 1)),
+    partition("orders", 2, (3, 1, 2)),
+    partition("__consumer_offsets", 0, (2, 1, 3)),
+)
+
+
+def broker(number: int, **changes: Any) -> Broker:
+    pod = Pod(f"kafka-{number}", f"uid-{number}", ready=True, node=f"node-{number}", cordoned=False)
+    healthy = Broker(
+        number,
+        rack=f"zone-{number}",
+        host=f"kafka-{number}",
+        port=9092,
+        registered=True,
+        reachable=True,
+        recovering=False,
+        bytes_in_rate=1000.0,
+        pod=pod,
+    )
+    return replace(healthy, **changes)
+
+
+def brokers(**changed: Mapping[str, Any]) -> tuple[Broker, ...]:
+    """The three, with changes: `brokers(b2={"registered": False})`."""
+    return tuple(broker(n, **changed.get(f"b{n}", {})) for n in IDS)
+
+
+def pod(number: int, **changes: Any) -> Pod:
+    healthy = broker(number).pod
+    assert healthy is not None
+    return replace(healthy, **changes)
+
+
+def partitions(rows: Iterable[Mapping[str, Any]]) -> pa.Table:
+    return pa.Table.from_pylist([dict(r) for r in rows], schema=PARTITIONS_SCHEMA)
+
+
+def groups(*rows: tuple[str, str | None, str, int, int | None]) -> pa.Table:
+    names = GROUPS_SCHEMA.names
+    return pa.Table.from_pylist([dict(zip(names, r, strict=True)) for r in rows], schema=GROUPS_SCHEMA)
+
+
+def configs(*rows: tuple[str, str, str, str | None, bool]) -> pa.Table:
+    names = CONFIGS_SCHEMA.names
+    return pa.Table.from_pylist([dict(zip(names, r, strict=True)) for r in rows], schema=CONFIGS_SCHEMA)
+
+
+def view(
+    number: int,
+    rows: Iterable[Mapping[str, Any]] = ROWS,
+    *,
+    members: tuple[int, ...] | None = IDS,
+    controller: int | None = 1,
+    told: Mapping[tuple[str, int], tuple[int, int]] | None = None,
+) -> View:
+    """What a broker believes: what `rows` say, except for the leaders and epochs in `told`."""
+    entries = []
+    for r in rows:
+        leader, epoch = (told or {}).get((r["topic"], r["partition"]), (r["leader"], r["leaderEpoch"]))
+        entries.append({"topic": r["topic"], "partition": r["partition"], "leader": leader, "epoch": epoch})
+    return View(number, members, controller, pa.Table.from_pylist(entries, schema=LEADERS_SCHEMA))
+
+
+def sources(mode: Mode = Mode.KRAFT, at: datetime = NOW, **errors: str) -> tuple[Source, ...]:
+    """Every source known as of `at`; `sources(groups="refused")` makes that one Unknown (`_` stands for `-`)."""
+    own = ("quorum",) if mode is Mode.KRAFT else ("zookeeper", "ensemble")
+    failed = {name.replace("_", "-"): why for name, why in errors.items()}
+    return tuple(
+        Source(name, at, SourceState.UNKNOWN if name in failed else SourceState.KNOWN, failed.get(name))
+        for name in (*SOURCES, *own)
+    )
+
+
+def healthy(
+    mode: Mode = Mode.KRAFT,
+    *,
+    rows: Iterable[Mapping[str, Any]] = ROWS,
+    at: datetime = NOW,
+    **changes: Any,
+) -> Snapshot:
+    """Nothing is wrong with it: no finding, and every broker may be restarted."""
+    listed = tuple(rows)
+    voters = tuple(Voter(n, 0, 0) for n in IDS)
+    snapshot = Snapshot(
+        cluster=ClusterInfo("demo", "cluster-id", mode, "4.3.1" if mode is Mode.KRAFT else "3.9.1"),
+        taken_at=at,
+        sources=sources(mode, at),
+        brokers=brokers(),
+        controller=Controller(1, 7),
+        quorum=Quorum(1, voters),
+        views=tuple(view(n, listed) for n in IDS),
+        partitions=partitions(listed),
+        groups=groups(("billing", "Stable", "orders", 0, 90)),
+        configs=configs(*(("BROKER", str(n), name, "3", False) for n in IDS for name in DEFAULTS)),
+    )
+    return replace(snapshot, **changes)
+
+
+def later(seconds: float) -> datetime:
+    return NOW + timedelta(seconds=seconds)

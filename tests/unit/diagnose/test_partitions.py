@@ -1,0 +1,167 @@
+"""Partitions without leader, without replicas in sync, without enough of them; leadership that stays away."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kafka_medic.diagnose.diagnosis import diagnose
+from tests.unit.cluster import worlds
+
+B1_GONE = worlds.brokers(b1={"registered": False, "reachable": None, "pod": worlds.pod(1, ready=False)})
+
+
+def found(snapshot, **kwargs):
+    return {f.id: f for f in diagnose(snapshot, **kwargs)}
+
+
+def test_leaderless_names_the_missing_broker_and_the_records_nobody_can_read():
+    up = worlds.healthy(
+        rows=[worlds.partition("orders", 0, (1,), logEnd=21)],
+        groups=worlds.groups(("billing", "Empty", "orders", 0, 10)),
+        at=worlds.later(-15),
+    )
+    down = worlds.healthy(
+        rows=[worlds.partition("orders", 0, (1,), leader=-1, logEnd=None)], brokers=B1_GONE, groups=None
+    )
+    finding = found(down, previous=up)["PartitionLeaderless"]
+    assert finding.affected == ("orders-0",)
+    evidence = " ".join(finding.evidence)
+    assert "only replicas on broker 1, which is missing" in evidence
+    assert "group billing cannot read 11 records: orders-0 committed 10, log end 21" in evidence
+    assert not finding.firing()
+    alone = " ".join(found(down)["PartitionLeaderless"].evidence)
+    assert "which groups wait for these partitions is not known" in alone
+
+
+def test_leaderless_with_a_live_replica_warns_of_the_election():
+    row = worlds.partition("orders", 0, (1, 2), leader=-1, isr=[1], minIsr=1)
+    evidence = " ".join(found(worlds.healthy(rows=[row], brokers=B1_GONE))["PartitionLeaderless"].evidence)
+    assert "would lose acknowledged records" in evidence
+
+
+def test_leader_not_known_is_not_leaderless():
+    assert found(worlds.healthy(rows=[worlds.partition("orders", 0, leader=None)])) == {}
+
+
+def test_under_replicated_and_under_min_isr():
+    row = worlds.partition("orders", 0, isr=[1])
+    findings = found(worlds.healthy(rows=[row]))
+    assert set(findings) == {"PartitionUnderReplicated", "PartitionUnderMinIsr"}
+    assert "broker 2 is out of the ISR of 1 partitions" in findings["PartitionUnderReplicated"].evidence[0]
+    assert "has 1 in sync and needs 2" in findings["PartitionUnderMinIsr"].evidence[0]
+
+
+def test_a_replica_that_a_reassignment_adds_is_expected_to_be_behind():
+    row = worlds.partition("orders", 0, (1, 2, 3), isr=[1, 2], adding=[3])
+    assert set(found(worlds.healthy(rows=[row]))) == {"ReplicationFactorLow/topics", "ForeignReassignment"}
+    tp = next(worlds.healthy(rows=[row]).rows()).tp
+    assert set(found(worlds.healthy(rows=[row]), ours=frozenset({tp}))) == {"ReplicationFactorLow/topics"}
+
+
+def _away(**changes):
+    rows = [{**worlds.partition("orders", n, (1, 2, 3), leader=2), **changes} for n in range(4)]
+    rows += [worlds.partition("orders", n, (2, 3, 1)) for n in range(4, 8)]
+    return rows
+
+
+def test_a_broker_that_came_back_leading_nothing():
+    finding = found(worlds.healthy(rows=_away()))["LeadersImbalanced"]
+    assert finding.affected == ("broker-1",)
+    assert "broker 1 leads 0 of the 4 partitions" in finding.evidence[0]
+    before = worlds.healthy(rows=_away(), at=worlds.later(-60))
+    assert found(worlds.healthy(rows=_away()), previous=before)["LeadersImbalanced"].firing()
+
+
+def test_imbalance_while_catching_up_is_silent():
+    assert "LeadersImbalanced" not in found(worlds.healthy(rows=_away(isr=[2, 3])))
+    one_behind = [*_away(), worlds.partition("late", 0, (2, 1, 3), isr=[2, 3])]
+    assert "LeadersImbalanced" not in found(worlds.healthy(rows=one_behind))
+
+
+def test_imbalance_while_reassigning_is_silent():
+    rows = _away(replicas=[1, 2, 3, 4], adding=[4])
+    listed = (*worlds.brokers(), worlds.broker(4))
+    assert "LeadersImbalanced" not in found(worlds.healthy(rows=rows, brokers=listed))
+
+
+def test_imbalance_toward_a_dead_recovering_or_cordoned_broker_is_silent():
+    for change in (
+        {"reachable": False},
+        {"registered": False},
+        {"recovering": True},
+        {"pod": worlds.pod(1, cordoned=True)},
+    ):
+        snapshot = worlds.healthy(rows=_away(), brokers=worlds.brokers(b1=change))
+        assert "LeadersImbalanced" not in found(snapshot), change
+
+
+def test_little_imbalance_is_tolerated():
+    rows = [worlds.partition("orders", n, (1, 2, 3)) for n in range(10)]
+    rows[0] = worlds.partition("orders", 0, (1, 2, 3), leader=2)
+    assert found(worlds.healthy(rows=rows)) == {}
+
+
+def test_committed_beyond_the_log_end():
+    snapshot = worlds.healthy(
+        groups=worlds.groups(
+            ("billing", "Empty", "orders", 0, 101),
+            ("billing", "Empty", "orders", 1, 100),
+            ("audit", None, "orders", 2, 500),
+            ("fine", "Stable", "orders", 0, -1),
+            ("gone", "Empty", "deleted", 0, 7),
+            ("null", "Empty", "orders", 0, None),
+        )
+    )
+    findings = found(snapshot)
+    assert set(findings) == {"OffsetBeyondLogEnd/billing", "OffsetBeyondLogEnd/audit"}
+    assert findings["OffsetBeyondLogEnd/billing"].affected == ("billing", "orders-0")
+    assert "committed 101, log end 100" in findings["OffsetBeyondLogEnd/billing"].evidence[0]
+    assert "unknown state" in findings["OffsetBeyondLogEnd/audit"].evidence[1]
+
+
+def test_a_log_end_not_known_is_not_zero():
+    rows = [worlds.partition("orders", 0, logEnd=None)]
+    assert found(worlds.healthy(rows=rows)) == {}
+
+
+THROTTLE = (
+    ("BROKER", "1", "leader.replication.throttled.rate", "1000000", True),
+    ("TOPIC", "orders", "leader.replication.throttled.replicas", "0:1", True),
+)
+
+
+def test_a_throttle_left_behind():
+    finding = found(worlds.healthy(configs=worlds.configs(*THROTTLE)))["LeftoverThrottle"]
+    assert finding.affected == ("broker 1", "topic orders")
+    assert "leader.replication.throttled.rate=1000000" in finding.evidence[0]
+
+
+def test_throttles_in_use_static_empty_or_with_reassignments_unknown_are_silent():
+    moving = [worlds.partition("orders", 0, (1, 2, 3, 4), isr=[1, 2, 3], adding=[4])]
+    set_ = worlds.configs(*THROTTLE)
+    listed = (*worlds.brokers(), worlds.broker(4))
+    assert "LeftoverThrottle" not in found(worlds.healthy(rows=moving, brokers=listed, configs=set_))
+    unknown = [worlds.partition("orders", 0, adding=None)]
+    assert found(worlds.healthy(rows=unknown, configs=set_)) == {}
+    assert found(worlds.healthy(sources=worlds.sources(reassignments="refused"), configs=set_)) == {}
+    static = worlds.configs(
+        ("BROKER", "1", "leader.replication.throttled.rate", "1", False),
+        ("TOPIC", "orders", "leader.replication.throttled.replicas", "", True),
+    )
+    assert found(worlds.healthy(configs=static)) == {}
+
+
+def test_somebody_elses_reassignment_is_named():
+    row = worlds.partition("orders", 0, (1, 2, 3), adding=[3], removing=[1])
+    finding = found(worlds.healthy(rows=[row]))["ForeignReassignment"]
+    assert finding.affected == ("orders-0",)
+    assert "orders-0 +[3] -[1]" in finding.evidence[0]
+
+
+def test_findings_survive_a_chunked_table():
+    snapshot = worlds.healthy(rows=_away())
+    table = snapshot.partitions
+    import pyarrow as pa
+
+    chunked = pa.concat_tables([table.slice(0, 3), table.slice(3)])
+    assert found(replace(snapshot, partitions=chunked)).keys() == found(snapshot).keys()

@@ -1,0 +1,146 @@
+"""Adding replicas: what holds it up, what ends it, and that nothing unknown lets it pass."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka_medic.cluster.snapshot import TopicPartition
+from kafka_medic.guard.reassign import judge_reassign
+from kafka_medic.guard.verdict import Verdict
+from kafka_medic.resources.vocabulary import Guard
+from tests.unit.cluster import worlds
+
+MOVES = (("orders", 0, (1,), (1, 2, 3)), ("orders", 1, (2,), (2, 3, 1)))
+BEFORE = (worlds.partition("orders", 0, (1,), minIsr=1), worlds.partition("orders", 1, (2,), minIsr=1))
+
+
+def judged(snapshot, moves=MOVES, factor=3, now=worlds.NOW, **kwargs):
+    return judge_reassign(snapshot, moves, factor, now, **kwargs)
+
+
+def refusals(snapshot, **kwargs):
+    found = {}
+    for reason in judged(snapshot, **kwargs).refusals:
+        found[reason.guard] = found.get(reason.guard, reason.verdict)
+    return found
+
+
+def test_a_fitting_plan_is_allowed_and_every_guard_is_of_the_vocabulary():
+    judgement = judged(worlds.healthy(rows=BEFORE))
+    assert judgement.permits, judgement.refusals
+    assert {r.guard for r in judgement.reasons} <= {g.value for g in Guard}
+    assert len(judgement.reasons) == 7
+
+
+def test_going_on_with_what_is_under_way_or_done():
+    under_way = [worlds.partition("orders", 0, (1, 2, 3), isr=[1], adding=[2, 3]), BEFORE[1]]
+    assert judged(worlds.healthy(rows=under_way)).permits
+    done = [worlds.partition("orders", 0, (1, 2, 3)), worlds.partition("orders", 1, (2, 3, 1))]
+    assert judged(worlds.healthy(rows=done)).permits
+
+
+def test_stale_or_missing_sources():
+    assert refusals(worlds.healthy(rows=BEFORE), now=worlds.later(31)) == {"SourcesFresh": Verdict.UNKNOWN}
+    for name in ("kafka", "views", "reassignments"):
+        failed = worlds.sources(**{name: "timed out"})
+        assert refusals(worlds.healthy(rows=BEFORE, sources=failed)) == {"SourcesFresh": Verdict.UNKNOWN}
+    # What this question does not rest on does not hold it up.
+    failed = worlds.sources(groups="timed out", kubernetes="refused")
+    assert judged(worlds.healthy(rows=BEFORE, sources=failed)).permits
+
+
+def test_no_broker_answers():
+    gone = worlds.brokers(**{f"b{n}": {"reachable": False} for n in worlds.IDS})
+    assert refusals(worlds.healthy(rows=BEFORE, brokers=gone))["ClusterReachable"] is Verdict.WAIT
+    unsure = worlds.brokers(**{f"b{n}": {"reachable": None} for n in worlds.IDS})
+    assert refusals(worlds.healthy(rows=BEFORE, brokers=unsure))["ClusterReachable"] is Verdict.UNKNOWN
+
+
+def test_fewer_live_brokers_than_the_factor():
+    found = refusals(worlds.healthy(rows=BEFORE), factor=4)
+    assert found == {"EnoughLiveBrokers": Verdict.DENY}
+    one_down = worlds.healthy(rows=BEFORE, brokers=worlds.brokers(b3={"reachable": False}))
+    assert refusals(one_down)["EnoughLiveBrokers"] is Verdict.WAIT
+    one_unsure = worlds.healthy(rows=BEFORE, brokers=worlds.brokers(b3={"registered": None}))
+    assert refusals(one_unsure)["EnoughLiveBrokers"] is Verdict.UNKNOWN
+
+
+def test_a_dead_target():
+    found = refusals(worlds.healthy(rows=BEFORE, brokers=worlds.brokers(b3={"reachable": False})))
+    assert found["TargetsAlive"] is Verdict.WAIT
+    assert found["BrokersStable"] is Verdict.WAIT
+    strangers = (("orders", 0, (1,), (1, 2, 9)),)
+    assert refusals(worlds.healthy(rows=BEFORE), moves=strangers) == {"TargetsAlive": Verdict.DENY}
+
+
+@pytest.mark.parametrize(("leader", "verdict"), [(-1, Verdict.WAIT), (None, Verdict.UNKNOWN), (9, Verdict.WAIT)])
+def test_nobody_to_copy_from(leader, verdict):
+    rows = [{**BEFORE[0], "leader": leader}, BEFORE[1]]
+    assert refusals(worlds.healthy(rows=rows))["TargetsAlive"] is verdict
+
+
+@pytest.mark.parametrize(
+    "foreign",
+    [
+        worlds.partition("other", 0, (1, 2), adding=[2]),
+        worlds.partition("other", 0, (1, 2), removing=[2]),
+    ],
+)
+def test_somebody_elses_reassignment_waits(foreign):
+    assert refusals(worlds.healthy(rows=[*BEFORE, foreign])) == {"NoForeignReassignment": Verdict.WAIT}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"adding": [2]}, {"adding": [2, 3], "removing": [1]}, {"replicas": [1, 2, 3, 4], "adding": [2, 3, 4]}],
+)
+def test_another_reassignment_of_our_partition_is_foreign_and_drift(changes):
+    row = {**worlds.partition("orders", 0, (1, 2), isr=[1]), **changes}
+    four = (*worlds.brokers(), worlds.broker(4))
+    found = refusals(worlds.healthy(rows=[row, BEFORE[1]], brokers=four))
+    assert found == {"NoForeignReassignment": Verdict.WAIT, "PreconditionsHold": Verdict.DENY}
+
+
+def test_a_reassignment_not_known_is_unknown():
+    rows = [*BEFORE, {**worlds.partition("other", 0), "adding": None}]
+    assert refusals(worlds.healthy(rows=rows)) == {"NoForeignReassignment": Verdict.UNKNOWN}
+
+
+def test_another_broker_recovering_or_not_known():
+    four = (*worlds.brokers(), worlds.broker(4, recovering=True))
+    assert refusals(worlds.healthy(rows=BEFORE, brokers=four)) == {"BrokersStable": Verdict.WAIT}
+    four = (*worlds.brokers(), worlds.broker(4, recovering=None))
+    assert refusals(worlds.healthy(rows=BEFORE, brokers=four)) == {"BrokersStable": Verdict.UNKNOWN}
+
+
+@pytest.mark.parametrize("replicas", [(2,), (1, 2), (3, 2)])
+def test_drift_is_denied_and_named(replicas):
+    judgement = judged(worlds.healthy(rows=[worlds.partition("orders", 0, replicas), BEFORE[1]]))
+    assert judgement.verdict is Verdict.DENY
+    assert [r.guard for r in judgement.refusals] == ["PreconditionsHold"]
+    assert "orders-0 has replicas" in judgement.refusals[0].message
+
+
+def test_a_partition_that_is_gone_a_move_that_takes_away_and_one_given_twice():
+    gone = judged(worlds.healthy(rows=BEFORE[:1]))
+    assert "orders-1 is gone" in gone.refusals[0].message
+    for after in ((2, 3), (1, 1, 2)):
+        assert refusals(worlds.healthy(rows=BEFORE), moves=(("orders", 0, (1,), after),)) == {
+            "PreconditionsHold": Verdict.DENY
+        }
+    assert refusals(worlds.healthy(rows=BEFORE), moves=MOVES + MOVES) == {"PreconditionsHold": Verdict.DENY}
+
+
+@pytest.mark.parametrize("field", ["brokers", "partitions"])
+def test_a_part_that_is_not_known(field):
+    judgement = judged(worlds.healthy(rows=BEFORE, **{field: None}))
+    assert judgement.verdict is Verdict.UNKNOWN
+
+
+@pytest.mark.parametrize("key", ["replicas", "adding", "removing", "leader"])
+def test_a_null_in_a_moved_partition(key):
+    assert judged(worlds.healthy(rows=[{**BEFORE[0], key: None}, BEFORE[1]])).verdict is Verdict.UNKNOWN
+
+
+def test_a_topic_partition_is_found_by_both_parts():
+    assert TopicPartition("orders", 0) in {r.tp for r in worlds.healthy(rows=BEFORE).rows()}
