@@ -34,12 +34,12 @@ class SimApi:
         self.objects[f"{collection}/{meta['name']}"] = stored
         return copy.deepcopy(stored)
 
-    def get(self, path: str, query: Any = None) -> Object:  # noqa: ARG002
+    def get(self, path: str, query: Any = None) -> Object:
         if path not in self.objects:
             raise ApiFailure(404, path)
         return copy.deepcopy(self.objects[path])
 
-    def list(self, path: str, query: Any = None) -> list[Object]:  # noqa: ARG002
+    def list(self, path: str, query: Any = None) -> list[Object]:
         prefix = f"{path}/"
         return [copy.deepcopy(o) for p, o in sorted(self.objects.items()) if p.startswith(prefix)]
 

@@ -34,7 +34,9 @@ from kafka_medic.cluster.snapshot import ConfigValue, TopicPartition
 
 T = TypeVar("T")
 
-_LOG = logging.getLogger(__name__)
+# librdkafka logs every failed attempt by itself; each failure reaches us through the call or the error callback.
+_LOG = logging.getLogger(f"{__name__}.own")
+_LOG.setLevel(logging.CRITICAL)
 
 _KINDS = {
     KafkaError._AUTHENTICATION: FailureKind.AUTHENTICATION,
@@ -80,8 +82,9 @@ class LibrdkafkaAdmin:
         return {r.name: v for r, v in self._configs([ConfigResource(ResourceType.TOPIC, t) for t in topics])}
 
     def broker_configs(self, brokers: Sequence[int]) -> Mapping[int, Mapping[str, ConfigValue]]:
-        wanted = [ConfigResource(ResourceType.BROKER, str(b)) for b in brokers]
-        return {int(r.name): v for r, v in self._configs(wanted)}
+        # A broker answers for itself alone, so librdkafka takes one of them in a call.
+        answers = [self._configs([ConfigResource(ResourceType.BROKER, str(b))]) for b in brokers]
+        return {int(resource.name): values for answer in answers for resource, values in answer}
 
     def _configs(self, wanted: list[ConfigResource]) -> list[tuple[ConfigResource, dict[str, ConfigValue]]]:
         if not wanted:
@@ -146,8 +149,16 @@ class LibrdkafkaAdmin:
             ConfigResource(_RESOURCE[kind], name, incremental_configs=entries)
             for (kind, name), entries in by_resource.items()
         ]
-        futures = self._client.incremental_alter_configs(resources, request_timeout=self._timeout)
-        for resource, future in futures.items():
+        topics = [r for r in resources if r.restype is ResourceType.TOPIC]
+        for batch in [topics, *([r] for r in resources if r.restype is ResourceType.BROKER)]:
+            self._alter(batch)
+
+    def _alter(self, resources: list[ConfigResource]) -> None:
+        if not resources:
+            return
+        for resource, future in self._client.incremental_alter_configs(
+            resources, request_timeout=self._timeout
+        ).items():
             try:
                 future.result(timeout=self._timeout + 1)
             except (KafkaException, TimeoutError) as problem:
@@ -198,6 +209,7 @@ def _settings(connection: Connection) -> dict[str, Any]:
         "security.protocol": connection.protocol,
         "socket.timeout.ms": max(1000, int(connection.timeout_seconds * 1000)),
         "socket.connection.setup.timeout.ms": max(1000, int(connection.timeout_seconds * 1000)),
+        "reconnect.backoff.ms": 500,
         "reconnect.backoff.max.ms": 2000,
         "log.connection.close": False,
         "topic.metadata.refresh.interval.ms": -1,

@@ -28,9 +28,9 @@ def identity() -> str:
     return pod if pod else f"{socket.gethostname()}-{uuid.uuid4().hex[:8]}"
 
 
-def build(api: KubernetesApi) -> tuple[Fleet, Store]:
-    """The operator's parts, wired to the real outside."""
-    store, me = Store(api), identity()
+def build(api: KubernetesApi, me: str) -> tuple[Fleet, Store]:
+    """The operator's parts, wired to the real outside. `me` holds the leases."""
+    store = Store(api)
     clients = Clients(store=store, record=recorder(api), kafka=RealKafka, zookeeper=ZooKeeper)
 
     def make_turn(key: Key) -> Turn:
@@ -59,13 +59,15 @@ def main(argv: Sequence[str] | None = None) -> None:
     options = arguments(argv)
     formats = {"full": kopf.LogFormat.FULL, "plain": kopf.LogFormat.PLAIN, "json": kopf.LogFormat.JSON}
     kopf.configure(log_format=formats[options.log_format])
-    fleet, store = build(KubernetesApi())
+    me = identity()
+    fleet, store = build(KubernetesApi(), me)
     registry = kopf.OperatorRegistry()
     register(registry, fleet, store)
     namespaces = [n.strip() for n in options.watch_namespaces.split(",") if n.strip()]
     kopf.run(
         registry=registry,
         standalone=True,
+        identity=me,  # kopf would look the user up, and a container's user has no name
         clusterwide=not namespaces,
         namespaces=namespaces,
         liveness_endpoint=f"http://0.0.0.0:{options.liveness_port}/healthz" if options.liveness_port else None,

@@ -1,4 +1,4 @@
-"""The whole line on simulated parts: from a factor-1 cluster to a verified cure, and every way in which nothing is done."""
+"""The whole line on simulated parts: from factor 1 to a verified cure, and every way in which nothing is done."""
 
 from __future__ import annotations
 

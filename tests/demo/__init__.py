@@ -1,0 +1,1 @@
+"""`make demo`: the factor-1 incident and its cure, on real parts."""

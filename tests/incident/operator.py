@@ -1,0 +1,218 @@
+"""Installing the operator as a person would, and speaking to it through the API server alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.testbed import (
+    KafkaDeployment,
+    apply,
+    external_kubeconfig,
+    get,
+    kubectl,
+    load_image,
+    operator_image,
+    wait_for,
+)
+
+ROOT = Path(__file__).parents[2]
+NAMESPACE = "kafka-medic"
+RELEASE = "kafka-medic"
+API_VERSION = "kafkamedic.dev/v1alpha1"
+Object = dict[str, Any]
+
+
+def helm(*arguments: str) -> str:
+    """The real helm, against the cluster in use."""
+    command = ["helm", *arguments]
+    if external_kubeconfig() is None:
+        command = [sys.executable, "-m", "tests.testbed", "enter", *command]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
+    if done.returncode != 0:
+        raise RuntimeError(f"helm {' '.join(arguments)}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def install(*settings: str) -> None:
+    """Build the image, bring it to the nodes, install the chart, wait until its Pod is Ready."""
+    if external_kubeconfig() is None:
+        name, archive = operator_image()
+        load_image(str(archive))
+        repository, _, tag = name.rpartition(":")
+        image = [
+            "--set",
+            f"image.repository={repository}",
+            "--set",
+            f"image.tag={tag}",
+            "--set",
+            "image.pullPolicy=Never",
+        ]
+    else:
+        given = os.environ.get("KAFKA_MEDIC_IMAGE")
+        if not given:
+            raise RuntimeError("KUBECONFIG is set, so an image of the operator is needed: set KAFKA_MEDIC_IMAGE")
+        repository, _, tag = given.rpartition(":")
+        image = ["--set", f"image.repository={repository}", "--set", f"image.tag={tag}"]
+    chart = str(ROOT / "charts" / "kafka-medic")
+    helm("upgrade", "--install", RELEASE, chart, "-n", NAMESPACE, "--create-namespace", *image, *settings)
+    kubectl("rollout", "status", f"deployment/{RELEASE}", "-n", NAMESPACE, "--timeout=120s", timeout=130)
+
+
+def uninstall() -> None:
+    helm("uninstall", RELEASE, "-n", NAMESPACE, "--ignore-not-found", "--wait")
+    kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found", timeout=180)
+
+
+def people(namespace: str) -> None:
+    """alice approves, bob only looks, mallory may create approvals but lacks the verb that makes them count."""
+    binding = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding"}
+
+    def bind(name: str, role: str, kind: str, user: str) -> Object:
+        subject = {"kind": "User", "name": user, "apiGroup": "rbac.authorization.k8s.io"}
+        reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": role}
+        meta = {"name": name, "namespace": namespace}
+        return binding | {"metadata": meta, "roleRef": reference, "subjects": [subject]}
+
+    rules = [
+        {"apiGroups": ["kafkamedic.dev"], "resources": ["remediationapprovals"], "verbs": ["create", "get", "list"]},
+        {"apiGroups": ["kafkamedic.dev"], "resources": ["remediations"], "verbs": ["get", "list"]},
+    ]
+    half = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "Role",
+        "metadata": {"name": "approvals-only", "namespace": namespace},
+        "rules": rules,
+    }
+    apply(
+        [
+            half,
+            bind("alice-approves", f"{RELEASE}-approver", "ClusterRole", "alice"),
+            bind("bob-looks", f"{RELEASE}-viewer", "ClusterRole", "bob"),
+            bind("mallory-tries", "approvals-only", "Role", "mallory"),
+        ]
+    )
+
+
+def kafka_cluster(kafka: KafkaDeployment, name: str = "demo", **spec: Any) -> Object:
+    """The KafkaCluster of a deployment."""
+    body: Object = {
+        "bootstrapServers": kafka.bootstrap,
+        "brokers": {"podSelector": {"matchLabels": {"app.kubernetes.io/name": "kafka"}}},
+        "probes": {"interval": "3s", "timeout": "5s"},
+    }
+    if kafka.zookeeper_connect:
+        body["metadata"] = {"zookeeper": {"connect": kafka.zookeeper_connect}}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "KafkaCluster",
+        "metadata": {"name": name, "namespace": kafka.namespace},
+        "spec": body | spec,
+    }
+
+
+def approval(run: Object, user: str, decision: str = "Approve", **changed: Any) -> Object:
+    spec = {
+        "remediationRef": {"name": run["metadata"]["name"], "uid": run["metadata"]["uid"]},
+        "planDigest": run["status"]["plan"]["digest"],
+        "decision": decision,
+        "reason": "read and understood",
+        "approver": user,
+    } | changed
+    meta = {"name": f"{user}-{uuid.uuid4().hex[:6]}", "namespace": run["metadata"]["namespace"]}
+    return {"apiVersion": API_VERSION, "kind": "RemediationApproval", "metadata": meta, "spec": spec}
+
+
+def approve(run: Object, user: str, decision: str = "Approve", **changed: Any) -> subprocess.CompletedProcess[str]:
+    """Create the approval as that user; the answer tells whether the API server took it."""
+    return kubectl(
+        "create", "-f", "-", user=user, input=json.dumps(approval(run, user, decision, **changed)), check=False
+    )
+
+
+def runs(namespace: str) -> list[Object]:
+    items: list[Object] = get("remediations.kafkamedic.dev", "-n", namespace)["items"]
+    return sorted(items, key=lambda r: (r["metadata"]["creationTimestamp"], r["metadata"]["name"]))
+
+
+def phase(run: Object) -> str:
+    return str(run.get("status", {}).get("phase", ""))
+
+
+def wait_for_run(
+    namespace: str, wanted: str, seconds: float = 120, seen: Callable[[Object], None] | None = None
+) -> Object:
+    """The newest Remediation of the namespace once it is in that phase. `seen` is shown each state on the way."""
+    found: list[Object] = []
+
+    def reached() -> bool:
+        found[:] = runs(namespace)
+        if found and seen is not None:
+            seen(found[-1])
+        return bool(found) and phase(found[-1]) == wanted
+
+    try:
+        wait_for(f"a Remediation in phase {wanted}", reached, seconds)
+    except Exception as problem:
+        state = found[-1].get("status", {}) if found else {}
+        raise AssertionError(f"no Remediation became {wanted}: {json.dumps(state)[:3000]}\n{logs()}") from problem
+    return found[-1]
+
+
+def logs(lines: int = 40) -> str:
+    return kubectl("logs", f"deployment/{RELEASE}", "-n", NAMESPACE, f"--tail={lines}", check=False).stdout
+
+
+def condition(namespace: str, name: str, kind: str) -> Object:
+    status = get("kafkacluster.kafkamedic.dev", name, "-n", namespace).get("status", {})
+    return next(
+        (c for c in status.get("conditions", []) if c["type"] == kind), {"status": "", "reason": "", "message": ""}
+    )
+
+
+def wait_condition(
+    namespace: str, name: str, kind: str, status: str, reason: str | None = None, seconds: float = 60
+) -> Object:
+    def so() -> bool:
+        found = condition(namespace, name, kind)
+        return found["status"] == status and reason in (None, found["reason"])
+
+    try:
+        wait_for(f"{name}: {kind}={status} {reason or ''}", so, seconds)
+    except Exception as problem:
+        raise AssertionError(f"{kind} is {condition(namespace, name, kind)}\n{logs()}") from problem
+    return condition(namespace, name, kind)
+
+
+def throttles(bootstrap: str) -> list[str]:
+    """Every replication throttle that is set on any broker or topic."""
+    from kafka_medic.clients.kafka import RealKafka
+    from kafka_medic.clients.ports import Connection
+
+    kafka = RealKafka(Connection(bootstrap))
+    try:
+        topics = sorted({p.topic for p in kafka.views([0])[0].partitions})  # type: ignore[union-attr]
+        settings = {f"topic {t}": c for t, c in kafka.topic_configs(topics).items()}
+        settings |= {f"broker {b}": c for b, c in kafka.broker_configs([0, 1, 2]).items()}
+        return [
+            f"{who}: {n}={v.value}"
+            for who, c in settings.items()
+            for n, v in c.items()
+            if "throttled" in n and v.dynamic
+        ]
+    finally:
+        kafka.close()
+
+
+def factors(bootstrap: str) -> dict[str, set[int]]:
+    """Topic -> the replica counts of its partitions, counting in-sync replicas only."""
+    from confluent_kafka.admin import AdminClient
+
+    topics = AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=10).topics
+    return {name: {len(p.isrs) for p in topic.partitions.values()} for name, topic in topics.items()}

@@ -1,0 +1,191 @@
+"""Writing and reading records the way a careful application does."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections import Counter
+from dataclasses import dataclass, field
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+
+def create_topic(bootstrap: str, name: str, assignment: list[list[int]], config: dict[str, str] | None = None) -> None:
+    """A topic with exactly these replicas for each partition."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    topic = NewTopic(name, num_partitions=len(assignment), replica_assignment=assignment, config=config or {})
+    admin.create_topics([topic])[name].result(timeout=30)
+
+
+def write(bootstrap: str, topic: str, values: list[str], partition: int = 0) -> int:
+    """Write and wait for each acknowledgement. Answers how many were acknowledged."""
+    acked = 0
+
+    def delivered(error: KafkaError | None, _: Message) -> None:
+        nonlocal acked
+        acked += error is None
+
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "enable.idempotence": True})
+    for value in values:
+        producer.produce(topic, value.encode(), partition=partition, on_delivery=delivered)
+    producer.flush(60)
+    return acked
+
+
+def _consumer(bootstrap: str, group: str | None) -> Consumer:
+    return Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": group or f"reader-{uuid.uuid4().hex[:8]}",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "session.timeout.ms": 10000,
+            "allow.auto.create.topics": False,
+            "reconnect.backoff.max.ms": 1000,
+            "log_level": 0,
+        }
+    )
+
+
+def read_group(bootstrap: str, group: str, topic: str, wanted: int, seconds: float = 60) -> list[tuple[int, str]]:
+    """Join the group, read `wanted` records from where it stands, commit, leave. (offset, value) of each."""
+    consumer = _consumer(bootstrap, group)
+    consumer.subscribe([topic])
+    found: list[tuple[int, str]] = []
+    end = time.monotonic() + seconds
+    try:
+        while len(found) < wanted and time.monotonic() < end:
+            message = consumer.poll(0.5)
+            if message is None or message.error():
+                continue
+            found.append((message.offset(), message.value().decode()))
+        if found:
+            consumer.commit(offsets=[TopicPartition(topic, 0, found[-1][0] + 1)], asynchronous=False)
+    finally:
+        consumer.close()
+    return found
+
+
+def read_from(bootstrap: str, topic: str, start: int, wanted: int, seconds: float) -> list[tuple[int, str]]:
+    """Read partition 0 from `start` without a group; what did not come within `seconds` could not be read."""
+    consumer = _consumer(bootstrap, None)
+    consumer.assign([TopicPartition(topic, 0, start)])
+    found: list[tuple[int, str]] = []
+    end = time.monotonic() + seconds
+    try:
+        while len(found) < wanted and time.monotonic() < end:
+            message = consumer.poll(0.5)
+            if message is not None and not message.error():
+                found.append((message.offset(), message.value().decode()))
+    finally:
+        consumer.close()
+    return found
+
+
+def committed(bootstrap: str, group: str, topic: str) -> int:
+    consumer = _consumer(bootstrap, group)
+    try:
+        (found,) = consumer.committed([TopicPartition(topic, 0)], timeout=30)
+        return int(found.offset)
+    finally:
+        consumer.close()
+
+
+def log_end(bootstrap: str, topic: str) -> int:
+    consumer = _consumer(bootstrap, None)
+    try:
+        return int(consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=30)[1])
+    finally:
+        consumer.close()
+
+
+def leader(bootstrap: str, topic: str) -> int:
+    """-1: nobody."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    return int(admin.list_topics(topic, timeout=10).topics[topic].partitions[0].leader)
+
+
+@dataclass
+class Traffic:
+    """An idempotent acks=all producer and a consumer that run until stopped. After `stop()`, `lost` and `doubled` say
+    what became of the acknowledged records."""
+
+    bootstrap: str
+    topic: str
+    acked: set[str] = field(default_factory=set)
+    failed: list[str] = field(default_factory=list)
+    read: Counter[str] = field(default_factory=Counter)
+    _stopping: threading.Event = field(default_factory=threading.Event)
+    _threads: list[threading.Thread] = field(default_factory=list)
+
+    def start(self) -> None:
+        self._threads = [threading.Thread(target=self._produce), threading.Thread(target=self._consume)]
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self, seconds: float = 90) -> None:
+        """Stop producing, wait for every acknowledgement, and read on until all of them were read or time is up."""
+        self._stopping.set()
+        self._threads[0].join(seconds)
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and self.lost:
+            time.sleep(0.2)
+        self._done = True
+        self._threads[1].join(seconds)
+
+    @property
+    def lost(self) -> set[str]:
+        return self.acked - set(self.read)
+
+    @property
+    def doubled(self) -> list[str]:
+        return [value for value, times in self.read.items() if times > 1]
+
+    _done: bool = False
+
+    def _produce(self) -> None:
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            value = message.value().decode()
+            if error is None:
+                self.acked.add(value)
+            else:
+                self.failed.append(f"{value}: {error}")
+
+        producer = Producer(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "acks": "all",
+                "enable.idempotence": True,
+                "linger.ms": 20,
+                "queue.buffering.max.messages": 10000,
+                "log_level": 0,
+            }
+        )
+        number = 0
+        while not self._stopping.is_set():
+            try:
+                producer.produce(self.topic, f"record-{number}".encode(), on_delivery=delivered)
+            except BufferError:
+                producer.poll(0.1)  # backpressure: the queue is bounded, so wait for room
+                continue
+            except KafkaException as problem:
+                self.failed.append(str(problem))
+                break
+            number += 1
+            producer.poll(0)
+            self._stopping.wait(0.005)
+        producer.flush(60)
+
+    def _consume(self) -> None:
+        consumer = _consumer(self.bootstrap, None)
+        partitions = consumer.list_topics(self.topic, timeout=30).topics[self.topic].partitions
+        consumer.assign([TopicPartition(self.topic, p, 0) for p in partitions])
+        try:
+            while not self._done:
+                message = consumer.poll(0.2)
+                if message is not None and not message.error():
+                    self.read[message.value().decode()] += 1
+        finally:
+            consumer.close()
