@@ -11,13 +11,14 @@ ENV PYTHONUNBUFFERED=1 \
 # What the operator stands on changes seldom: a stage of its own, exactly the locked versions.
 COPY locks/runtime.txt /tmp/source/locks/runtime.txt
 RUN python3 -m venv /opt/kafka-medic \
- && pip install --quiet --no-deps --require-hashes -r /tmp/source/locks/runtime.txt
+ && pip install --quiet --no-deps --require-hashes -r /tmp/source/locks/runtime.txt \
+ && pip install --quiet hatchling
 
 FROM dependencies
 
 COPY pyproject.toml README.md LICENSE /tmp/source/
 COPY operator /tmp/source/operator
-RUN pip install --quiet --no-deps /tmp/source \
+RUN pip install --quiet --no-deps --no-build-isolation /tmp/source \
  && rm -rf /tmp/source
 
 # No home and nothing to write: works with a read-only root file system.
