@@ -31,14 +31,14 @@ def views_agree(snapshot: Snapshot, question: RestartQuestion) -> tuple[Reason, 
     asked = [b.id for b in snapshot.brokers if b.reachable is not False and (b.registered is not False or b.reachable)]
     reasons: list[Reason] = []
     differing: list[int] = []
+    silent: list[int] = []
     if len(views) != len(snapshot.views):
         reasons.append(Reason(guard, Verdict.UNKNOWN, "the snapshot has more than one view of the same broker"))
     for broker in sorted({*asked, *views}):
         view = views.get(broker)
         if view is None or view.members is None or view.leaders is None:
             if broker in asked:
-                message = f"broker {broker} has not told its view of the cluster"
-                reasons.append(Reason(guard, Verdict.UNKNOWN, message))
+                silent.append(broker)
             continue
         gaps, differences = _compare(snapshot, view)
         if gaps:
@@ -48,6 +48,9 @@ def views_agree(snapshot: Snapshot, question: RestartQuestion) -> tuple[Reason, 
             if not (broker in cures and question.broker in cures):
                 message = f"broker {broker} tells another story: {some(differences, 5)}"
                 reasons.append(Reason(guard, Verdict.DENY, message))
+    if silent:
+        message = f"broker {some(silent)} has not told its view of the cluster"
+        reasons.append(Reason(guard, Verdict.UNKNOWN, message))
     if reasons:
         return tuple(reasons)
     if differing:
