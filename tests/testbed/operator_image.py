@@ -60,11 +60,12 @@ class _Buildah:
         self.dependencies(base)
         self._run("operator image", *self._build_command(base), "-t", name, str(REPOSITORY))
         self.save(name, archive)
-        # The working container of a build that was killed may hold a layer; the image then goes another time.
-        self._ask("rmi", name, missing_is_fine=True)
+        self._run("tidying up", "rmi", name)
 
     def dependencies(self, base: Path) -> str:
         """The stage below the project's own code, with a tag: so it stays when the image proper is forgotten."""
+        # A build that was killed leaves a working container, which holds on to its image. The lock says none is alive.
+        self._run("tidying up", "rm", "--all")
         image = _base_image(base)
         if not self._ask("images", "-q", image, missing_is_fine=True):
             self._add_base(image, base / "base.tar")
@@ -89,17 +90,27 @@ class _Buildah:
         self._run("base image", "commit", "--rm", scratch, image)
 
     def _forget_dependencies(self) -> None:
-        for identity in self._ask("images", "-q", _DEPENDENCIES, missing_is_fine=True).split():
-            self._run("tidying up", "rmi", "--force", identity)
+        for name in self._ask("images", "--format", "{{.Name}}:{{.Tag}}").splitlines():
+            if name.startswith(f"{_DEPENDENCIES}:"):
+                self._run("tidying up", "rmi", "--force", name)
+        self._run("tidying up", "rmi", "--prune", "--force")
 
     @property
     def _command(self) -> list[str]:
         store = cache_root() / "buildah"
-        return ["buildah", "--root", str(store / "root"), "--runroot", str(store / "run")]
+        return [
+            "buildah",
+            "--root",
+            str(store / "root"),
+            "--runroot",
+            str(store / "run"),
+            "--storage-driver",
+            "overlay",
+        ]
 
     @property
     def _environment(self) -> dict[str, str]:
-        return {"STORAGE_DRIVER": "vfs", "BUILDAH_ISOLATION": "chroot"}
+        return {"BUILDAH_ISOLATION": "chroot"}
 
     def _run(self, title: str, *arguments: str) -> None:
         run_logged(title, [*self._command, *arguments], self.log, environment=self._environment)

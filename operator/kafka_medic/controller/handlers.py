@@ -22,6 +22,10 @@ _LOG = logging.getLogger(__name__)
 def register(registry: kopf.OperatorRegistry, fleet: Fleet, store: Store) -> None:
     """All handlers of the operator."""
 
+    @kopf.on.login(registry=registry)
+    async def login(**known: Any) -> kopf.ConnectionInfo | None:
+        return kopf.login_with_service_account(**known) or kopf.login_with_kubeconfig(**known)
+
     @kopf.on.startup(registry=registry)
     async def configure(settings: kopf.OperatorSettings, **_: Any) -> None:
         settings.persistence.finalizer = f"{GROUP}/finalizer"
