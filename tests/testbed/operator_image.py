@@ -60,7 +60,8 @@ class _Buildah:
         self.dependencies(base)
         self._run("operator image", *self._build_command(base), "-t", name, str(REPOSITORY))
         self.save(name, archive)
-        self._run("tidying up", "rmi", name)
+        # The image is saved: that it cannot be forgotten yet is no failure.
+        self._ask("rmi", name, missing_is_fine=True)
 
     def dependencies(self, base: Path) -> str:
         """The stage below the project's own code, with a tag: so it stays when the image proper is forgotten."""
