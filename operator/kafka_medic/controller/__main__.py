@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import socket
 import uuid
@@ -59,6 +60,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     options = arguments(argv)
     formats = {"full": kopf.LogFormat.FULL, "plain": kopf.LogFormat.PLAIN, "json": kopf.LogFormat.JSON}
     kopf.configure(log_format=formats[options.log_format])
+    # The kubelet asks every few seconds; what it asks and that all is well is not worth a line each time.
+    for noisy in ("aiohttp.access", "kopf.activities.probe"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
     me = identity()
     fleet, store = build(KubernetesApi(), me)
     registry = kopf.OperatorRegistry()

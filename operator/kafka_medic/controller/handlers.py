@@ -24,7 +24,8 @@ def register(registry: kopf.OperatorRegistry, fleet: Fleet, store: Store) -> Non
 
     @kopf.on.login(registry=registry)
     async def login(**known: Any) -> kopf.ConnectionInfo | None:
-        return kopf.login_with_service_account(**known) or kopf.login_with_kubeconfig(**known)
+        # As our own client does it: by the address that Kubernetes gives a Pod, which needs no DNS.
+        return kopf.login_via_client(**known)
 
     @kopf.on.startup(registry=registry)
     async def configure(settings: kopf.OperatorSettings, **_: Any) -> None:
