@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from kafka_medic.clients.kafka_wire import WireAdmin
 from kafka_medic.clients.librdkafka import LibrdkafkaAdmin
@@ -26,7 +27,9 @@ class RealKafka:
         self._wire = WireAdmin(connection)
 
     def describe_cluster(self) -> ClusterDescription:
-        return self._rd.describe_cluster()
+        heard = self._rd.members()
+        racks = self._wire.racks()
+        return replace(heard, nodes=tuple(replace(node, rack=racks.get(node.id)) for node in heard.nodes))
 
     def views(self, brokers: Sequence[int]) -> Mapping[int, BrokerView | ReadFailed]:
         return self._wire.views(brokers)

@@ -53,6 +53,15 @@ class WireAdmin:
             client, self._client = self._client, None
             client.close()
 
+    def racks(self) -> Mapping[int, str | None]:
+        """`broker.rack` of each registered broker."""
+
+        async def ask(client: Any) -> Any:
+            return await client._manager.send(MetadataRequest(topics=[], allow_auto_topic_creation=False))
+
+        answer = self._call(lambda c: c._manager.run(ask, c), ReadFailed, "racks")
+        return {node.node_id: node.rack or None for node in answer.brokers}
+
     def views(self, brokers: Sequence[int]) -> Mapping[int, BrokerView | ReadFailed]:
         async def ask_all(client: Any) -> dict[int, Any]:
             # Request version and shape are negotiated per connection, so the answer can only be that broker's own.
@@ -151,17 +160,22 @@ class WireAdmin:
         return refused
 
     def _call(self, call: Callable[[Any], T], as_type: type[ClientFailure], what: str) -> T:
-        try:
-            if self._client is None:
-                self._client = KafkaAdminClient(**_settings(self._connection))
-            return call(self._client)
-        except ClientFailure:
-            raise
-        except Exception as problem:  # noqa: BLE001
-            # The library raises its own errors, OSError, struct.error from garbage on the wire, and more: all of
-            # them mean that this call has no answer. A fresh connection next time.
-            self.close()
-            raise _failure(as_type, problem, what) from None
+        end = time.monotonic() + self._timeout_ms / 1000
+        while True:
+            try:
+                if self._client is None:
+                    self._client = KafkaAdminClient(**_settings(self._connection))
+                return call(self._client)
+            except ClientFailure:
+                raise
+            except Exception as problem:  # noqa: BLE001
+                # The library raises its own errors, OSError, struct.error from garbage on the wire, and more: all of
+                # them mean that this call has no answer. A fresh connection next time.
+                self.close()
+                failure = _failure(as_type, problem, what)
+            # It may have asked a broker that is down; another one may answer. What changes something is sent once.
+            if failure.kind is not FailureKind.UNREACHABLE or as_type is WriteFailed or time.monotonic() >= end:
+                raise failure
 
 
 def _age(stamp_ms: int, now_ms: float) -> int | None:

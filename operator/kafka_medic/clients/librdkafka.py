@@ -68,14 +68,21 @@ class LibrdkafkaAdmin:
         self._last_error: KafkaError | None = None
         self._client = AdminClient(_settings(connection) | {"error_cb": self._note_error}, logger=_LOG)
 
-    def describe_cluster(self) -> ClusterDescription:
-        described = self._read(lambda: self._client.describe_cluster(request_timeout=self._timeout), "describe cluster")
+    def members(self) -> ClusterDescription:
+        """Who is registered, by a full metadata request to whichever broker answers; racks are not in it.
+
+        It also renews what librdkafka itself knows: it sends admin requests to the controller that it last heard of,
+        and a KRaft broker names any live broker as that, which may be down by now.
+        """
+        try:
+            heard = self._client.list_topics(timeout=self._timeout)
+        except KafkaException as problem:
+            raise self._translate(ReadFailed, problem, "metadata") from None
+        nodes = sorted(
+            (Node(int(b.id), str(b.host), int(b.port), None) for b in heard.brokers.values()), key=lambda n: n.id
+        )
         return ClusterDescription(
-            cluster_id=described.cluster_id,
-            nodes=tuple(
-                sorted((Node(n.id, n.host, n.port, n.rack or None) for n in described.nodes), key=lambda n: n.id)
-            ),
-            controller=described.controller.id if described.controller is not None else None,
+            heard.cluster_id, tuple(nodes), heard.controller_id if heard.controller_id >= 0 else None
         )
 
     def topic_configs(self, topics: Sequence[str]) -> Mapping[str, Mapping[str, ConfigValue]]:
@@ -212,7 +219,6 @@ def _settings(connection: Connection) -> dict[str, Any]:
         "reconnect.backoff.ms": 500,
         "reconnect.backoff.max.ms": 2000,
         "log.connection.close": False,
-        "topic.metadata.refresh.interval.ms": -1,
     }
     optional = {
         "sasl.mechanism": connection.sasl_mechanism,

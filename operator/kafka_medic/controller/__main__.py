@@ -61,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     formats = {"full": kopf.LogFormat.FULL, "plain": kopf.LogFormat.PLAIN, "json": kopf.LogFormat.JSON}
     kopf.configure(log_format=formats[options.log_format])
     # The kubelet asks every few seconds; what it asks and that all is well is not worth a line each time.
-    for noisy in ("aiohttp.access", "kopf.activities.probe"):
+    for noisy in ("aiohttp.access", "kopf.activities.probe", "kopf.objects"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     me = identity()
     fleet, store = build(KubernetesApi(), me)
@@ -71,7 +71,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     kopf.run(
         registry=registry,
         standalone=True,
-        identity=me,  # kopf would look the user up, and a container's user has no name
+        # kopf would look the user up, and a container's user has no name
+        identity=me,  # type: ignore[arg-type]
         clusterwide=not namespaces,
         namespaces=namespaces,
         liveness_endpoint=f"http://0.0.0.0:{options.liveness_port}/healthz" if options.liveness_port else None,

@@ -29,6 +29,7 @@ class Worker:
     turn: Turn
     wake: threading.Event = field(default_factory=threading.Event)
     stopping: threading.Event = field(default_factory=threading.Event)
+    generation: int | None = None
     last_good: float = field(default_factory=time.monotonic)
     thread: threading.Thread | None = None
 
@@ -77,14 +78,17 @@ class Fleet:
         self._workers: dict[Key, Worker] = {}
         self._lock = threading.Lock()
 
-    def present(self, key: Key) -> None:
-        """The KafkaCluster exists (or changed): watch it."""
+    def present(self, key: Key, generation: int | None) -> None:
+        """The KafkaCluster exists: watch it. A new generation is worth a turn of its own; our own writes of its status,
+        which come back as events too, are not."""
         with self._lock:
             worker = self._workers.get(key)
             if worker is None:
                 worker = self._workers[key] = Worker(key, self._make_turn(key))
                 worker.start()
-        worker.wake.set()
+        if worker.generation != generation:
+            worker.generation = generation
+            worker.wake.set()
 
     def gone(self, key: Key) -> None:
         with self._lock:

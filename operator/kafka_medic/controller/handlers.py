@@ -39,11 +39,11 @@ def register(registry: kopf.OperatorRegistry, fleet: Fleet, store: Store) -> Non
         settings.watching.connect_timeout = 10
 
     @kopf.on.event(GROUP, VERSION, "kafkaclusters", registry=registry)
-    async def cluster_changed(type: str | None, namespace: str | None, name: str, **_: Any) -> None:
+    async def cluster_changed(type: str | None, namespace: str | None, name: str, meta: Any, **_: Any) -> None:
         if type == "DELETED":
             fleet.gone((namespace or "", name))
         else:
-            fleet.present((namespace or "", name))
+            fleet.present((namespace or "", name), meta.get("generation"))
 
     @kopf.on.event(GROUP, VERSION, "remediations", registry=registry)
     async def remediation_changed(type: str | None, namespace: str | None, spec: Any, **_: Any) -> None:

@@ -57,6 +57,42 @@ NEEDED: Mapping[str, tuple[str, ...]] = {
 """Without these sources a condition is Unknown: nothing found because nothing was seen is not health."""
 
 
+SOURCES_OF: Mapping[str, tuple[str, ...]] = {
+    "NodeMaintenance": ("kubernetes",),
+    "ForeignReassignment": ("reassignments",),
+    "LeftoverThrottle": ("configs", "reassignments"),
+}
+"""What a type of finding that makes no condition False is seen from."""
+
+
+def unseen(before: Sequence[FindingStatus], now: Sequence[Finding], snapshot: Snapshot) -> tuple[Finding, ...]:
+    """Earlier findings that are not among today's only because what they are seen from could not be read: they have
+    not gone. No playbook is started for them."""
+    seen = {f.id for f in now}
+    blind = {s.name for s in snapshot.sources if not s.known}
+    kept = []
+    for old in before:
+        needed = SOURCES_OF.get(old.type) or NEEDED.get(CONDITION_OF.get(old.type, ""), ())
+        unread = sorted(blind & set(needed))
+        if old.id in seen or not unread or old.type in ("ClusterUnreachable", "OperatorIsolated"):
+            continue
+        note = f"last seen before {', '.join(unread)} could not be read any more"
+        evidence = tuple(e for e in old.evidence if e != note)[: MAX_EVIDENCE - 1]
+        kept.append(
+            Finding(
+                id=old.id,
+                type=old.type,
+                severity=old.severity,
+                message=old.message,
+                affected=old.affected,
+                evidence=(*evidence, note),
+                since=old.since,
+                state=old.state,
+            )
+        )
+    return tuple(kept)
+
+
 def cluster_status(
     cluster: KafkaCluster,
     snapshot: Snapshot,

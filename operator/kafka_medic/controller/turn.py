@@ -17,7 +17,7 @@ from kafka_medic.cluster.snapshot import ClusterInfo, Snapshot, Source, SourceSt
 from kafka_medic.controller.events import Recorder, finding_notes
 from kafka_medic.controller.lease import ClusterLease
 from kafka_medic.controller.proposals import due
-from kafka_medic.controller.status import cluster_status
+from kafka_medic.controller.status import cluster_status, unseen
 from kafka_medic.controller.store import Store
 from kafka_medic.diagnose.diagnosis import diagnose
 from kafka_medic.diagnose.expectations import Expectations
@@ -81,12 +81,13 @@ class Turn:
             return min(interval, 5.0)
         runs = store.remediations(self.namespace, self.name)
         snapshot = self._observe(cluster)
-        findings = self._diagnose(cluster, snapshot, runs)
+        seen = self._diagnose(cluster, snapshot, runs)
+        findings = seen + unseen(cluster.status.findings, seen, snapshot)
         self._previous = snapshot
         for note in finding_notes(cluster.status.findings, findings):
             self.clients.record(cluster, note)
         if cluster.metadata.deletion_timestamp is None:
-            runs += self._propose(cluster, findings, runs)
+            runs += self._propose(cluster, seen, runs)
         requeue = interval
         blocked: list[str] = []
         for run in _in_order(runs):

@@ -177,10 +177,11 @@ def _authority(
 def _brokers_without_kafka(
     registered: Registrations | None, pods: Mapping[int, Pod] | None
 ) -> tuple[Broker, ...] | None:
-    if registered is None:
+    if registered is None and pods is None:
         return None
-    ids = sorted(set(registered.brokers) | set(pods or ()))
-    return tuple(Broker(b, registered=b in registered.brokers, pod=(pods or {}).get(b)) for b in ids)
+    known = None if registered is None else set(registered.brokers)
+    ids = sorted((known or set()) | set(pods or ()))
+    return tuple(Broker(b, registered=None if known is None else b in known, pod=(pods or {}).get(b)) for b in ids)
 
 
 def _brokers(
