@@ -5,7 +5,7 @@ TESTBED := $(PYTHON) -m tests.testbed
 VENV := .venv/bin
 MODE ?= kraft
 CMD ?= $(SHELL)
-TESTS ?= tests/integration tests/e2e
+TESTS ?= tests/integration tests/contract tests/e2e
 
 .DEFAULT_GOAL := help
 .PHONY: help setup check format-check lint types imports unit test demo up down status logs enter crds lock clean-cache

@@ -11,6 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from confluent_kafka.admin import AdminClient
+
+from kafka_medic.clients.kafka import RealKafka
+from kafka_medic.clients.ports import BrokerView, Connection
 from tests.testbed import (
     KafkaDeployment,
     apply,
@@ -146,13 +150,18 @@ def phase(run: Object) -> str:
 
 
 def wait_for_run(
-    namespace: str, wanted: str, seconds: float = 120, seen: Callable[[Object], None] | None = None
+    namespace: str,
+    wanted: str,
+    seconds: float = 120,
+    seen: Callable[[Object], None] | None = None,
+    cluster: str | None = None,
 ) -> Object:
-    """The newest Remediation of the namespace once it is in that phase. `seen` is shown each state on the way."""
+    """The newest Remediation of the namespace (of one KafkaCluster, if named) once it is in that phase. `seen` is shown
+    each state on the way."""
     found: list[Object] = []
 
     def reached() -> bool:
-        found[:] = runs(namespace)
+        found[:] = [r for r in runs(namespace) if cluster in (None, r["spec"]["clusterRef"]["name"])]
         if found and seen is not None:
             seen(found[-1])
         return bool(found) and phase(found[-1]) == wanted
@@ -167,6 +176,12 @@ def wait_for_run(
 
 def logs(lines: int = 40) -> str:
     return kubectl("logs", f"deployment/{RELEASE}", "-n", NAMESPACE, f"--tail={lines}", check=False).stdout
+
+
+def events(namespace: str, about: str) -> list[tuple[str, str]]:
+    """(reason, message) of the events about objects whose name begins so."""
+    items = get("events", "-n", namespace)["items"]
+    return [(e["reason"], e["message"]) for e in items if e["involvedObject"]["name"].startswith(about)]
 
 
 def condition(namespace: str, name: str, kind: str) -> Object:
@@ -192,14 +207,18 @@ def wait_condition(
 
 def throttles(bootstrap: str) -> list[str]:
     """Every replication throttle that is set on any broker or topic."""
-    from kafka_medic.clients.kafka import RealKafka
-    from kafka_medic.clients.ports import Connection
+    return throttles_on(bootstrap, [0, 1, 2])
 
+
+def throttles_on(bootstrap: str, brokers: list[int]) -> list[str]:
+    """The same where not every broker can be asked."""
     kafka = RealKafka(Connection(bootstrap))
     try:
-        topics = sorted({p.topic for p in kafka.views([0])[0].partitions})  # type: ignore[union-attr]
+        view = kafka.views(brokers[:1])[brokers[0]]
+        assert isinstance(view, BrokerView), view
+        topics = sorted({p.topic for p in view.partitions})
         settings = {f"topic {t}": c for t, c in kafka.topic_configs(topics).items()}
-        settings |= {f"broker {b}": c for b, c in kafka.broker_configs([0, 1, 2]).items()}
+        settings |= {f"broker {b}": c for b, c in kafka.broker_configs(brokers).items()}
         return [
             f"{who}: {n}={v.value}"
             for who, c in settings.items()
@@ -212,7 +231,5 @@ def throttles(bootstrap: str) -> list[str]:
 
 def factors(bootstrap: str) -> dict[str, set[int]]:
     """Topic -> the replica counts of its partitions, counting in-sync replicas only."""
-    from confluent_kafka.admin import AdminClient
-
     topics = AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=10).topics
     return {name: {len(p.isrs) for p in topic.partitions.values()} for name, topic in topics.items()}

@@ -19,6 +19,10 @@ def create_topic(bootstrap: str, name: str, assignment: list[list[int]], config:
     admin.create_topics([topic])[name].result(timeout=30)
 
 
+def delete_topic(bootstrap: str, name: str) -> None:
+    AdminClient({"bootstrap.servers": bootstrap}).delete_topics([name])[name].result(timeout=30)
+
+
 def write(bootstrap: str, topic: str, values: list[str], partition: int = 0) -> int:
     """Write and wait for each acknowledgement. Answers how many were acknowledged."""
     acked = 0

@@ -1,0 +1,174 @@
+"""One suite for the simulated Kafka and the real ones, so that the first cannot drift from the others.
+
+Each test is a promise of `kafka_medic.clients.ports` that the engine's decisions rest on.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import pytest
+
+from kafka_medic.clients.kafka import RealKafka
+from kafka_medic.clients.ports import BrokerView, ConfigChange, Connection, Kafka, PartitionState, ReadFailed
+from kafka_medic.cluster.snapshot import TopicPartition
+from tests.incident.records import create_topic, delete_topic
+from tests.simulation.kafka import SimKafka
+from tests.testbed import KafkaDeployment, Shape
+
+RATE = "leader.replication.throttled.rate"
+LIST = "leader.replication.throttled.replicas"
+
+
+@dataclass
+class Subject:
+    """A cluster under contract: `topic` makes one with these replicas and answers its name, `wait` lets time pass."""
+
+    kafka: Kafka
+    make: Callable[[str, list[list[int]]], None]
+    unmake: Callable[[str], None]
+    pass_time: Callable[[], None]
+    topics: list[str] = field(default_factory=list)
+
+    def topic(self, *assignment: list[int]) -> str:
+        name = f"contract-{uuid.uuid4().hex[:8]}"
+        self.make(name, list(assignment))
+        self.topics.append(name)
+        self.until(lambda: self.state(name) is not None and self.state(name).leader >= 0)  # type: ignore[union-attr]
+        return name
+
+    def state(self, topic: str, broker: int = 0) -> PartitionState | None:
+        view = self.kafka.views([broker])[broker]
+        assert isinstance(view, BrokerView)
+        return next((p for p in view.partitions if p.topic == topic and p.partition == 0), None)
+
+    def until(self, so: Callable[[], bool], seconds: float = 30) -> None:
+        end = time.monotonic() + seconds
+        while not so():
+            assert time.monotonic() < end, "it did not come about"
+            self.pass_time()
+
+
+@pytest.fixture(params=["simulated", "kraft", "zookeeper"])
+def subject(request: pytest.FixtureRequest, kafka_of: Callable[[Shape], KafkaDeployment]) -> Iterator[Subject]:
+    if request.param == "simulated":
+        sim = SimKafka(racks={0: "zone-1", 1: "zone-2", 2: "zone-3"})
+        yield Subject(sim, lambda n, a: sim.topic(n, *a), lambda _: None, sim.tick)
+        return
+    boot = kafka_of(request.param).bootstrap
+    real = RealKafka(Connection(boot))
+    subject = Subject(
+        real, lambda n, a: create_topic(boot, n, a), lambda n: delete_topic(boot, n), lambda: time.sleep(0.1)
+    )
+    yield subject
+    for topic in subject.topics:
+        subject.unmake(topic)
+    real.close()
+
+
+def test_the_registered_brokers_have_ids_and_racks(subject: Subject) -> None:
+    described = subject.kafka.describe_cluster()
+    assert [(n.id, n.rack) for n in described.nodes] == [(0, "zone-1"), (1, "zone-2"), (2, "zone-3")]
+    assert described.cluster_id
+
+
+def test_each_broker_answers_for_itself(subject: Subject) -> None:
+    topic = subject.topic([1, 0])
+    for broker in (0, 1, 2):
+        subject.until(lambda b=broker: subject.state(topic, b) is not None)  # type: ignore[misc]
+        state = subject.state(topic, broker)
+        assert state is not None
+        assert (state.leader, state.replicas, set(state.isr)) == (1, (1, 0), {0, 1})
+    assert subject.kafka.views([1])[1].members == (0, 1, 2)  # type: ignore[union-attr]
+
+
+def test_a_broker_that_is_not_there_fails_alone(subject: Subject) -> None:
+    answers = subject.kafka.views([0, 77])
+    assert isinstance(answers[0], BrokerView)
+    assert isinstance(answers[77], ReadFailed)
+
+
+def test_a_raise_completes_with_every_target_in_sync(subject: Subject) -> None:
+    topic = subject.topic([1])
+    tp = TopicPartition(topic, 0)
+    assert subject.kafka.alter_reassignments({tp: [1, 2, 0]}) == {}
+    subject.until(lambda: set(subject.state(topic).isr) == {0, 1, 2})  # type: ignore[union-attr]
+    subject.until(lambda: tp not in subject.kafka.reassignments())
+    state = subject.state(topic)
+    assert state is not None
+    assert state.replicas == (1, 2, 0)
+    assert state.leader == 1
+
+
+def test_asking_twice_ends_as_asking_once(subject: Subject) -> None:
+    topic = subject.topic([1])
+    for _ in range(2):
+        assert subject.kafka.alter_reassignments({TopicPartition(topic, 0): [1, 2]}) == {}
+    subject.until(lambda: subject.state(topic).replicas == (1, 2))  # type: ignore[union-attr]
+    subject.until(lambda: set(subject.state(topic).isr) == {1, 2})  # type: ignore[union-attr]
+    assert subject.kafka.alter_reassignments({TopicPartition(topic, 0): [1, 2]}) == {}
+
+
+def test_cancelling_what_is_not_in_flight_is_no_error(subject: Subject) -> None:
+    topic = subject.topic([1])
+    assert subject.kafka.alter_reassignments({TopicPartition(topic, 0): None}) == {}
+    assert subject.state(topic).replicas == (1,)  # type: ignore[union-attr]
+
+
+def test_a_refused_partition_is_named_and_the_others_go_on(subject: Subject) -> None:
+    topic = subject.topic([1])
+    nowhere = TopicPartition("no-such-topic", 0)
+    refused = subject.kafka.alter_reassignments({nowhere: [0, 1], TopicPartition(topic, 0): [1, 2]})
+    assert set(refused) == {nowhere}
+    subject.until(lambda: subject.state(topic).replicas == (1, 2))  # type: ignore[union-attr]
+
+
+def test_a_broker_that_does_not_exist_is_refused_as_a_replica(subject: Subject) -> None:
+    topic = subject.topic([1])
+    assert set(subject.kafka.alter_reassignments({TopicPartition(topic, 0): [1, 77]})) == {TopicPartition(topic, 0)}
+
+
+def test_dynamic_settings_are_told_from_defaults_and_go_away_again(subject: Subject) -> None:
+    topic = subject.topic([1])
+    before = subject.kafka.topic_configs([topic])[topic]["min.insync.replicas"]
+    assert (before.value, before.dynamic) == ("1", False)
+    changes = [
+        ConfigChange("TOPIC", topic, "min.insync.replicas", "2"),
+        ConfigChange("TOPIC", topic, LIST, "0:1"),
+        ConfigChange("BROKER", "1", RATE, "1000000"),
+    ]
+    subject.kafka.alter_configs(changes)
+
+    def value(kind: str, name: str) -> tuple[str | None, bool] | None:
+        found = subject.kafka.topic_configs([topic])[topic] if kind == "TOPIC" else subject.kafka.broker_configs([1])[1]
+        entry = found.get(name)
+        return (entry.value or None, entry.dynamic) if entry is not None else None
+
+    subject.until(lambda: value("BROKER", RATE) == ("1000000", True))
+    assert value("TOPIC", LIST) == ("0:1", True)
+    assert value("TOPIC", "min.insync.replicas") == ("2", True)
+    subject.kafka.alter_configs([ConfigChange(c.resource_type, c.resource, c.name, None) for c in changes])
+    subject.until(lambda: value("BROKER", RATE) in (None, (None, False)))
+    assert value("TOPIC", LIST) in (None, (None, False))
+    assert value("TOPIC", "min.insync.replicas") == ("1", False)
+
+
+def test_sizes_are_told_for_each_replica(subject: Subject) -> None:
+    topic = subject.topic([1])
+    tp = TopicPartition(topic, 0)
+    sizes = subject.kafka.log_sizes([0, 1, 2])
+    assert tp in sizes[1]
+    assert tp not in sizes[0]
+
+
+def test_the_quorum_has_a_leader_and_three_voters(subject: Subject, request: pytest.FixtureRequest) -> None:
+    if "zookeeper" in request.node.name:
+        with pytest.raises(ReadFailed):
+            subject.kafka.quorum()
+        return
+    quorum = subject.kafka.quorum()
+    assert quorum.leader in (0, 1, 2)
+    assert {v.id for v in quorum.voters} == {0, 1, 2}

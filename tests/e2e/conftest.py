@@ -1,0 +1,106 @@
+"""The operator, installed once for all end-to-end tests by its chart, with people who may and may not approve."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from tests.incident import operator, records
+from tests.testbed import KafkaDeployment, kubectl
+
+
+@pytest.fixture(scope="session")
+def installed() -> Iterator[None]:
+    """`admin` may write as the operator does: tests run one outside of the cluster, to kill it at chosen moments."""
+    operator.install("--set", "admission.operatorUsers={admin}")
+    yield
+    operator.uninstall()
+
+
+@dataclass
+class Case:
+    """One KafkaCluster of its own on a shared deployment, and the topics that it may see; all else is exempt."""
+
+    kafka: KafkaDeployment
+    name: str
+    topics: list[str] = field(default_factory=list)
+
+    @property
+    def namespace(self) -> str:
+        return self.kafka.namespace
+
+    @property
+    def boot(self) -> str:
+        return self.kafka.bootstrap
+
+    def topic(self, *assignment: list[int], suffix: str = "orders", config: dict[str, str] | None = None) -> str:
+        name = f"{self.name}.{suffix}"
+        records.create_topic(self.boot, name, list(assignment), config)
+        self.topics.append(name)
+        return name
+
+    def watch(self, **spec: Any) -> None:
+        """Create the KafkaCluster; only this case's topics are looked at."""
+        mine = {"pattern": rf"(?:{self.name}\..*)", "replicationFactor": 3}
+        expectations = {"topics": [mine, {"pattern": ".*", "exempt": True}]} | spec.pop("expectations", {})
+        body = operator.kafka_cluster(self.kafka, self.name, expectations=expectations, **spec)
+        operator.apply([body])
+
+    def runs(self) -> list[operator.Object]:
+        return [r for r in operator.runs(self.namespace) if r["spec"]["clusterRef"]["name"] == self.name]
+
+    def wait(self, phase: str, seconds: float = 120) -> operator.Object:
+        return operator.wait_for_run(self.namespace, phase, seconds, cluster=self.name)
+
+    def wait_for_guard(self, guard: str, seconds: float = 60) -> str:
+        """The message of a guard that the run waits for."""
+        found: list[str] = []
+
+        def waits() -> bool:
+            found[:] = [
+                w["message"]
+                for r in self.runs()
+                for w in r.get("status", {}).get("waitingFor", [])
+                if w["guard"] == guard
+            ]
+            return bool(found)
+
+        operator.wait_for(f"{self.name} waiting for {guard}", waits, seconds)
+        return found[0]
+
+    def condition(self, kind: str, status: str, reason: str | None = None, seconds: float = 60) -> operator.Object:
+        return operator.wait_condition(self.namespace, self.name, kind, status, reason, seconds)
+
+    def events(self) -> list[tuple[str, str]]:
+        return operator.events(self.namespace, self.name)
+
+    def factors(self) -> set[int]:
+        found = operator.factors(self.boot)
+        return {n for t in self.topics for n in found[t]}
+
+    def end(self) -> None:
+        kubectl("delete", "kafkacluster", self.name, "-n", self.namespace, "--ignore-not-found")
+        for topic in self.topics:
+            records.delete_topic(self.boot, topic)
+
+
+@pytest.fixture
+def case(installed: None, kafka: KafkaDeployment) -> Iterator[Case]:
+    yield from _case(kafka)
+
+
+@pytest.fixture
+def kraft_case(installed: None, kafka_of: Callable[[str], KafkaDeployment]) -> Iterator[Case]:
+    """For what has nothing to do with where metadata is kept."""
+    yield from _case(kafka_of("kraft"))
+
+
+def _case(kafka: KafkaDeployment) -> Iterator[Case]:
+    operator.people(kafka.namespace)
+    case = Case(kafka, f"case-{uuid.uuid4().hex[:6]}")
+    yield case
+    case.end()
