@@ -9,7 +9,7 @@ import pytest
 from tests.testbed import FACTOR_ONE, KafkaDeployment, Shape, deploy_kafka
 from tests.testbed.kafka import slot_addresses
 
-SLOTS: dict[Shape, int] = {"kraft": 0, "zookeeper": 1}
+SLOTS: dict[Shape, int] = {"kraft": 1, "zookeeper": 2}
 SASL_PORT = 9094
 """A listener that asks for a password, on the Pods' own addresses only: what a wrong password meets."""
 _JAAS = (
