@@ -20,7 +20,8 @@ def create_topic(bootstrap: str, name: str, assignment: list[list[int]], config:
 
 
 def delete_topic(bootstrap: str, name: str) -> None:
-    AdminClient({"bootstrap.servers": bootstrap}).delete_topics([name])[name].result(timeout=30)
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.delete_topics([name])[name].result(timeout=30)
 
 
 def write(bootstrap: str, topic: str, values: list[str], partition: int = 0) -> int:

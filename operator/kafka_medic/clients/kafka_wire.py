@@ -66,8 +66,13 @@ class WireAdmin:
         async def ask_all(client: Any) -> dict[int, Any]:
             # Request version and shape are negotiated per connection, so the answer can only be that broker's own.
             request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
-            pending = {b: client._manager.send(request, b, self._timeout_ms) for b in brokers}
             answers: dict[int, Any] = {}
+            pending: dict[int, Any] = {}
+            for broker in brokers:
+                try:
+                    pending[broker] = client._manager.send(request, broker, self._timeout_ms)
+                except Exception as problem:  # noqa: BLE001 - as below: a broker whose address nobody knows
+                    answers[broker] = problem
             for broker, future in pending.items():
                 try:
                     answers[broker] = await future
