@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
+import pickle
 from typing import Any
 
 from kafka_medic.clients.kubernetes_api import ApiFailure
 
 Object = dict[str, Any]
+
+
+def _copy(value: Any) -> Any:
+    """What copy.deepcopy answers for plain data, several times faster."""
+    return pickle.loads(pickle.dumps(value, pickle.HIGHEST_PROTOCOL))
 
 
 class SimApi:
@@ -25,23 +30,23 @@ class SimApi:
 
     def put(self, collection: str, body: Object) -> Object:
         """As an administrator: create or replace without any check."""
-        stored = copy.deepcopy(body)
+        stored = _copy(body)
         meta = stored["metadata"]
         meta.setdefault("uid", f"uid-{next(self._numbers)}")
         meta.setdefault("creationTimestamp", self.created_at)
         meta.setdefault("generation", 1)
         meta["resourceVersion"] = str(next(self._numbers))
         self.objects[f"{collection}/{meta['name']}"] = stored
-        return copy.deepcopy(stored)
+        return _copy(stored)
 
     def get(self, path: str, query: Any = None) -> Object:
         if path not in self.objects:
             raise ApiFailure(404, path)
-        return copy.deepcopy(self.objects[path])
+        return _copy(self.objects[path])
 
     def list(self, path: str, query: Any = None) -> list[Object]:
         prefix = f"{path}/"
-        return [copy.deepcopy(o) for p, o in sorted(self.objects.items()) if p.startswith(prefix)]
+        return [_copy(o) for p, o in sorted(self.objects.items()) if p.startswith(prefix)]
 
     def create(self, path: str, body: Object) -> Object:
         if path.endswith("/subjectaccessreviews"):
@@ -60,9 +65,9 @@ class SimApi:
             raise ApiFailure(409, "the object has been modified")
         if target != path:
             self.status_writes += 1
-            stored["status"] = copy.deepcopy(body["status"])
+            stored["status"] = _copy(body["status"])
         else:
-            stored["spec"] = copy.deepcopy(body["spec"])
+            stored["spec"] = _copy(body["spec"])
         stored["metadata"]["resourceVersion"] = str(next(self._numbers))
         self.objects[target] = stored
-        return copy.deepcopy(stored)
+        return _copy(stored)

@@ -277,7 +277,8 @@ def _summary(plan: Plan, placement: Placement, rest: int) -> str:
         f"waves: {plan.waves}",
         f"replicas per broker afterwards {load.min}..{load.max} (best possible maximum {load.bound}), "
         f"preferred leaders {led.min}..{led.max} once reordered (bound {led.bound}), "
-        f"partitions on fewer racks than they could be: {figures.rack_violations} (unavoidable: {figures.rack_violations_bound})",
+        f"partitions on fewer racks than they could be: {figures.rack_violations} "
+        f"(unavoidable: {figures.rack_violations_bound})",
     ]
     lines += [f"{s.name}: {s.description}" for s in plan.steps]
     if rest:
