@@ -1,0 +1,76 @@
+"""What holds for the whole repository and no linter checks."""
+
+from __future__ import annotations
+
+import ast
+import operator
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+PACKAGE = ROOT / "operator" / "kafka_medic"
+PURE = ("cluster", "resources", "diagnose", "guard", "plan", "playbook")
+CLOCKS = {("datetime", "now"), ("datetime", "utcnow"), ("datetime", "today"), ("date", "today"), ("time", "time")}
+# In two parts, so that this file does not name them either.
+REGISTRIES = tuple(
+    "".join(parts)
+    for parts in (
+        ("pypi", ".org"), ("python", "hosted"), ("repo", ".maven"), ("repo1", ".maven"),
+        ("registry", ".npmjs"), ("proxy", ".golang.org"), ("crates", ".io"), ("docker", ".io"),
+    )
+)  # fmt: skip
+
+
+def files() -> list[Path]:
+    """What git holds or would take in."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode:
+        pytest.skip("not a git checkout")
+    return [ROOT / name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
+
+
+def test_the_directory_operator_does_not_shadow_the_standard_library():
+    assert not (ROOT / "operator" / "__init__.py").exists()
+    assert operator.itemgetter(0)("a") == "a"
+    told = subprocess.run(
+        [sys.executable, "-c", "import operator; print(operator.__file__)"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    assert not Path(told.strip()).is_relative_to(ROOT / "operator")
+
+
+def test_the_source_root_holds_exactly_the_package():
+    kept = {p.name for p in (ROOT / "operator").iterdir() if p.name != "__pycache__"}
+    assert kept == {"kafka_medic"}
+
+
+def test_no_module_is_longer_than_400_lines():
+    long = {str(p.relative_to(ROOT)): n for p in PACKAGE.rglob("*.py") if (n := len(p.read_text().splitlines())) > 400}
+    assert long == {}
+
+
+def test_no_file_names_a_package_registry():
+    """Where packages come from is the user's configuration, not ours."""
+    found = []
+    for path in files():
+        content = path.read_bytes()
+        found += [f"{path.relative_to(ROOT)}: {host}" for host in REGISTRIES if host.encode() in content]
+    assert found == []
+
+
+@pytest.mark.parametrize("room", PURE)
+def test_a_pure_room_reads_no_clock(room):
+    found = []
+    for path in (PACKAGE / room).rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+                continue
+            owner = node.func.value
+            holder = owner.id if isinstance(owner, ast.Name) else getattr(owner, "attr", "")
+            if (holder, node.func.attr) in CLOCKS:
+                found.append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    assert found == []
