@@ -24,7 +24,7 @@ As a kubectl plugin the same command is `kubectl kafka-medic`.
 
 
 class _Parser(argparse.ArgumentParser):
-    """argparse exits with 2 on bad usage, which here means Wait."""
+    """argparse exits with 2 on bad usage, which for `check` means Wait."""
 
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)
@@ -54,7 +54,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         args = parser().parse_args(argv)
     except SystemExit as end:  # argparse's way of --help and of usage errors
-        return end.code if isinstance(end.code, int) else exits.OK
+        code = end.code if isinstance(end.code, int) else exits.OK
+        words = [w for w in (sys.argv[1:] if argv is None else argv) if not w.startswith("-")]
+        # `plan` has codes of its own, and answers every input that cannot be used alike.
+        return plan.BAD_INPUT if code == exits.UNUSABLE_INPUT and words[:1] == ["plan"] else code
     try:
         return _COMMANDS[args.command](args)
     except UnusableInputError as problem:

@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
         cluster = read_cluster(args.cluster)
     else:
         cluster = _cluster_of(args)
-    snapshot = _take(cluster, args.secrets_dir)
+    snapshot = _take(cluster, args.secrets_dir, args.cluster or args.bootstrap_servers)
     output.note_unknown(snapshot)
     if args.output == "table":
         output.put(_readable(snapshot))
@@ -81,17 +81,18 @@ def _cluster_of(args: argparse.Namespace) -> KafkaCluster:
         raise UnusableInputError(where, first.message, first.way_out) from None
 
 
-def _take(cluster: KafkaCluster, secrets_dir: Path | None) -> Snapshot:
+def _take(cluster: KafkaCluster, secrets_dir: Path | None, where: str) -> Snapshot:
     # Imported here: the clients' libraries take a while to load, and no other subcommand needs them.
-    from kafka_medic.clients.ports import ClientFailure  # noqa: PLC0415
+    from kafka_medic.clients.ports import ClientFailure, FailureKind  # noqa: PLC0415
     from kafka_medic.observe.command import take_snapshot  # noqa: PLC0415
 
     try:
         return take_snapshot(cluster, secrets_dir)
     except ClientFailure as problem:
-        raise UnusableInputError(cluster.spec.bootstrap_servers, str(problem)) from None
+        told = problem.message if problem.kind is FailureKind.OTHER else str(problem)
+        raise UnusableInputError(where, told) from None
     except OSError as problem:
-        raise UnusableInputError(cluster.spec.bootstrap_servers, str(problem)) from None
+        raise UnusableInputError(where, str(problem)) from None
 
 
 def _readable(snapshot: Snapshot) -> str:

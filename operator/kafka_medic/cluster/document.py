@@ -6,7 +6,8 @@ addition of ours that a foreign document may lack: `configs` (its absence means 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -105,7 +106,7 @@ def from_document(document: Any) -> Snapshot:
     mode = _optional(cluster, "mode", "cluster", str)
     if mode is not None and mode not in {m.value for m in Mode}:
         raise SnapshotDocumentError("cluster.mode", f"must be KRaft or ZooKeeper, not {mode!r}")
-    return Snapshot(
+    snapshot = Snapshot(
         cluster=ClusterInfo(
             name=_optional(cluster, "name", "cluster", str) or "",
             id=_optional(cluster, "id", "cluster", str),
@@ -122,6 +123,11 @@ def from_document(document: Any) -> Snapshot:
         groups=_table(root, "groups", GROUPS_SCHEMA),
         configs=_table(root, "configs", CONFIGS_SCHEMA),
     )
+    # Of two answers to one question one would be lost, and it might be the true one.
+    _once((s.name for s in snapshot.sources), "sources", "name")
+    _once((b.id for b in snapshot.brokers or ()), "brokers", "id")
+    _once((v.broker for v in snapshot.views or ()), "views", "broker")
+    return snapshot
 
 
 def _broker_out(broker: Broker) -> dict[str, Any]:
@@ -180,19 +186,33 @@ def _optional(holder: Mapping[str, Any], key: str, path: str, kind: type[T]) -> 
     return value
 
 
+def _once(ids: Iterable[Hashable], path: str, key: str) -> None:
+    seen: set[Hashable] = set()
+    for i, value in enumerate(ids):
+        if value in seen:
+            raise SnapshotDocumentError(f"{path}[{i}].{key}", f"{value} is there twice")
+        seen.add(value)
+
+
 def _number(holder: Mapping[str, Any], key: str, path: str) -> float | None:
     value = holder.get(key)
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
         raise SnapshotDocumentError(f"{path}.{key}", f"must be a number >= 0 or null, not {value!r}")
-    return float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise SnapshotDocumentError(f"{path}.{key}", "is not a finite number; write null for unknown")
+    return number
 
 
 def _moment(value: Any, path: str) -> datetime:
     try:
         return parse_timestamp(value)
-    except (AttributeError, TypeError, ValueError) as problem:
+    except (AttributeError, OverflowError, TypeError, ValueError) as problem:
         raise SnapshotDocumentError(
             path, f"must be an RFC 3339 time such as 2026-01-31T12:00:00Z: {problem}"
         ) from problem
@@ -220,8 +240,11 @@ def _source_in(value: Any, path: str) -> Source:
     if state not in ("Known", "Unknown"):
         raise SnapshotDocumentError(f"{path}.state", f"must be Known or Unknown, not {state!r}")
     observed = item.get("observedAt")
+    name = _required(item, "name", path)
+    if not isinstance(name, str):
+        raise SnapshotDocumentError(f"{path}.name", f"must be str, not {name!r}")
     return Source(
-        name=str(_required(item, "name", path)),
+        name=name,
         observed_at=None if observed is None else _moment(observed, f"{path}.observedAt"),
         state=SourceState(state),
         error=_optional(item, "error", path, str),
@@ -330,18 +353,43 @@ def _table(
         for field in schema:
             if not field.nullable and row.get(field.name) is None:
                 raise SnapshotDocumentError(f"{key}[{i}].{field.name}", "is missing")
-        if check:
+    table = _arrow([{name: row.get(name) for name in schema.names} for row in rows], schema, key)
+    if check:
+        for i, row in enumerate(rows):
             check(row, f"{key}[{i}]")
-    return _arrow([{name: row.get(name) for name in schema.names} for row in rows], schema, key)
+    return table
 
 
 def _arrow(rows: list[dict[str, Any]], schema: pa.Schema, path: str) -> pa.Table:
+    for field in schema:
+        _check_column([row[field.name] for row in rows], field, path)
     try:
         return pa.Table.from_pylist(rows, schema=schema)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as problem:
-        for i, row in enumerate(rows):  # find the row, so that the message can name it
-            try:
-                pa.Table.from_pylist([row], schema=schema)
-            except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as why:
-                raise SnapshotDocumentError(f"{path}[{i}]", str(why)) from why
+    except _NOT_ARROW as problem:
+        for i, row in enumerate(rows):  # find the value, so that the message can name it
+            for field in schema:
+                try:
+                    pa.array([row[field.name]], field.type)
+                except _NOT_ARROW as why:
+                    raise SnapshotDocumentError(f"{path}[{i}].{field.name}", str(why)) from why
         raise SnapshotDocumentError(path, str(problem)) from problem
+
+
+_NOT_ARROW = (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeError)
+_NULL = type(None)
+
+
+def _check_column(values: Sequence[Any], field: pa.Field[Any], path: str) -> None:
+    """Arrow would cut 1.9 down to 1 and take true for 1, without a word."""
+    inner = field.type.value_type if pa.types.is_list(field.type) else field.type
+    kind: type = int if pa.types.is_integer(inner) else bool if pa.types.is_boolean(inner) else str
+    wanted = "whole" if kind is int else kind.__name__
+    if inner is field.type:
+        if set(map(type, values)) <= {kind, _NULL}:
+            return
+        i = next(i for i, v in enumerate(values) if type(v) not in (kind, _NULL))
+        raise SnapshotDocumentError(f"{path}[{i}].{field.name}", f"must be {wanted} or null, not {values[i]!r}")
+    for i, ids in enumerate(values):
+        if ids is not None and (not isinstance(ids, list | tuple) or not set(map(type, ids)) <= {kind, _NULL}):
+            told = f"must be a list of {wanted} numbers or null, not {ids!r}"
+            raise SnapshotDocumentError(f"{path}[{i}].{field.name}", told)

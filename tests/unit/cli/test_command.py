@@ -20,6 +20,7 @@ from kafka_medic.cluster.document import to_document
 from kafka_medic.cluster.snapshot import Mode
 from kafka_medic.guard.evaluate import GuardFaultError
 from kafka_medic.observe import command
+from tests.simulation.kafka import SimKafka
 from tests.unit.cluster import worlds
 
 CLUSTER = {
@@ -204,13 +205,13 @@ VALID = json.dumps(to_document(worlds.healthy()))
         (VALID.replace("1000.0", "1e999").encode(), "brokers[0].bytesInRate: is not a finite number"),
         (VALID.replace('"minIsr": 2', '"minIsr": 1.9').encode(), "partitions[0].minIsr: must be whole"),
         (VALID.replace('"isr": [1, 2, 3]', '"isr": [1, 2.5]').encode(), "partitions[0].isr"),
-        (VALID.replace('"isr": [1, 2, 3]', '"isr": [[1], [2]]').encode(), "not a Snapshot document"),
+        (VALID.replace('"isr": [1, 2, 3]', '"isr": [[1], [2]]').encode(), "partitions[0].isr: must be"),
         (VALID.replace('"isr": [1, 2, 3]', '"isr": {"a": 1}').encode(), "partitions[0]"),
         (VALID.replace('"isr": [1, 2, 3]', '"isr": "123"').encode(), "partitions[0]"),
         (VALID.replace('"minIsr": 2', '"minIsr": 99999999999').encode(), "partitions[0]"),
         (VALID.replace('"minIsr": 2', '"minIsr": ' + "9" * 5000).encode(), "digits"),
         (VALID.replace('"minIsr": 2', '"minIsr": 2, "minIsr": 1').encode(), "'minIsr' twice"),
-        (VALID.replace('"orders"', '"\\ud800"').encode(), "not a Snapshot document"),
+        (VALID.replace('"orders"', '"\\ud800"').encode(), "surrogates not allowed"),
         (VALID.replace('"takenAt": "', '"takenAt": "x').encode(), "takenAt"),
         (VALID.replace("2026-01-31T12:00:00.000Z", "0001-01-01T00:00:00+23:59").encode(), "out of range"),
     ],
@@ -285,6 +286,27 @@ def test_wrong_usage_is_unusable_input_and_not_wait(arguments, capsys):
     assert "usage:" in told.err
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["plan"],
+        ["plan", "nonsense"],
+        ["plan", "raise-replication-factor"],
+        ["plan", "raise-replication-factor", *"--partitions p --brokers b --output o --replication-factor x".split()],
+        [
+            "plan",
+            "raise-replication-factor",
+            *"--partitions p --brokers b --output o --replication-factor 3 -z".split(),
+        ],
+    ],
+)
+def test_wrong_usage_of_plan_is_exit_2_like_any_input_it_cannot_use(arguments, capsys):
+    assert main(arguments) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert "usage:" in told.err
+
+
 @pytest.mark.parametrize("arguments", [[], ["diagnose"], ["check"], ["check", "restart"], ["snapshot"], ["plan"]])
 def test_help_has_examples_or_codes(arguments, capsys):
     assert main([*arguments, "--help"]) == 0
@@ -338,6 +360,58 @@ def test_snapshot_that_cannot_be_taken(capsys, monkeypatch, save):
     assert "AuthenticationFailed: wrong password" in capsys.readouterr().err
     file = save(CLUSTER, "cluster.yaml")
     assert main(["snapshot", "--cluster", file, "--zookeeper", "zk:2181"]) == 4
+
+
+SECURE = {
+    "bootstrapServers": "127.0.0.1:1",
+    "security": {"protocol": "SASL_PLAINTEXT", "sasl": {"mechanism": "PLAIN", "secretRef": {"name": "login"}}},
+}
+
+
+def test_a_secret_that_is_missing_is_named_and_no_secret_is_shown(capsys, save, tmp_path):
+    file = save({**CLUSTER, "spec": SECURE}, "cluster.yaml")
+    assert main(["snapshot", "--cluster", file]) == 4
+    assert f"{file}: Secret login is needed: give --secrets-dir" in capsys.readouterr().err
+    (tmp_path / "login").mkdir()
+    (tmp_path / "login" / "username").write_text("somebody-secret\n")
+    assert main(["snapshot", "--cluster", file, "--secrets-dir", str(tmp_path)]) == 4
+    told = capsys.readouterr().err
+    assert str(tmp_path / "login" / "password") in told
+    assert "somebody-secret" not in told
+    assert "Traceback" not in told
+
+
+def test_secrets_come_from_files_and_a_snapshot_from_what_the_cluster_answers(capsys, save, tmp_path, monkeypatch):
+    kafka = SimKafka()
+    kafka.topic("orders", [1, 0])
+    connections, closed = [], []
+
+    def connect(wanted):
+        connections.append(wanted)
+        monkeypatch.setattr(kafka, "close", lambda: closed.append(True))
+        return kafka
+
+    monkeypatch.setattr(command, "RealKafka", connect)
+    (tmp_path / "login").mkdir()
+    (tmp_path / "login" / "username").write_text("u\n")
+    (tmp_path / "login" / "password").write_text("p\n")
+    file = save({**CLUSTER, "spec": SECURE}, "cluster.yaml")
+    assert main(["snapshot", "--cluster", file, "--secrets-dir", str(tmp_path), "-o", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["partitions"][0]["replicas"] == [1, 0]
+    assert (connections[0].sasl_username, connections[0].sasl_password) == ("u", "p")
+    assert "sasl_password" not in repr(connections[0])
+    assert closed == [True]
+
+
+def test_a_cluster_that_does_not_answer_is_a_snapshot_that_says_so(capsys, monkeypatch):
+    monkeypatch.setattr(command, "RealKafka", lambda _: SimKafka(reachable=False))
+    assert main(["snapshot", "--bootstrap-servers", "a:9092", "-o", "json"]) == 0
+    told = capsys.readouterr()
+    document = json.loads(told.out)
+    assert document["partitions"] is None
+    assert {s["state"] for s in document["sources"]} == {"Unknown"}
+    assert "kafka is not known" in told.err
 
 
 def test_what_is_written_can_be_read_back(capsys, monkeypatch, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -59,6 +60,14 @@ def _changed(**changes: object) -> dict[str, object]:
     return {**to_document(worlds.healthy()), **changes}
 
 
+def _source(**changes: object) -> dict[str, object]:
+    return {"name": "kafka", "state": "Known", "observedAt": "2026-01-31T12:00:00Z", **changes}
+
+
+def _setting(**changes: object) -> dict[str, object]:
+    return {"resourceType": "TOPIC", "resource": "t", "name": "n", "value": "3", "dynamic": True, **changes}
+
+
 @pytest.mark.parametrize(
     ("document", "path"),
     [
@@ -81,9 +90,48 @@ def _changed(**changes: object) -> dict[str, object]:
         (_changed(quorum={"voters": [{"id": "one"}]}), "quorum.voters[0].id"),
         (_changed(views=[{"broker": 1, "leaders": [["t", 0, 1]]}]), "views[0].leaders[0]"),
         (_changed(partitions=[{"partition": 0}]), "partitions[0].topic"),
-        (_changed(partitions=[{"topic": "t", "partition": "0"}]), "partitions[0]"),
+        (_changed(partitions=[{"topic": "t", "partition": "0"}]), "partitions[0].partition"),
         (_changed(partitions=[worlds.partition("t", 0, (1, 1))]), "partitions[0].replicas"),
-        (_changed(groups=[{"group": "g", "topic": "t", "partition": 0, "committed": "x"}]), "groups[0]"),
+        (_changed(groups=[{"group": "g", "topic": "t", "partition": 0, "committed": "x"}]), "groups[0].committed"),
+        # A fraction is not a count, and true is not 1.
+        (_changed(partitions=[worlds.partition("t", 0, minIsr=1.9)]), "partitions[0].minIsr"),
+        (_changed(partitions=[worlds.partition("t", 0, minIsr=2.0)]), "partitions[0].minIsr"),
+        (_changed(partitions=[worlds.partition("t", 0, minIsr=True)]), "partitions[0].minIsr"),
+        (_changed(partitions=[worlds.partition("t", 0), worlds.partition("t", 1, isr=[1, 2.5])]), "partitions[1].isr"),
+        (_changed(partitions=[worlds.partition("t", 0, isr=[True])]), "partitions[0].isr"),
+        (_changed(partitions=[{"topic": 7, "partition": 0}]), "partitions[0].topic"),
+        (_changed(groups=[{"group": "g", "topic": "t", "partition": 0, "committed": 1.5}]), "groups[0].committed"),
+        (_changed(views=[{"broker": 1, "leaders": [["t", 0, 1, 2.5]]}]), "views[0].leaders[0].epoch"),
+        (_changed(views=[{"broker": 1.5}]), "views[0].broker"),
+        (_changed(quorum={"voters": [{"id": 1, "lag": 0.5}]}), "quorum.voters[0].lag"),
+        (_changed(controller={"id": 1.5}), "controller.id"),
+        (_changed(configs=[_setting(dynamic="yes")]), "configs[0].dynamic"),
+        (_changed(configs=[_setting(dynamic=1)]), "configs[0].dynamic"),
+        (_changed(configs=[_setting(value=3)]), "configs[0].value"),
+        # Neither are these numbers.
+        (_changed(brokers=[{"id": 1, "bytesInRate": math.nan}]), "brokers[0].bytesInRate"),
+        (_changed(brokers=[{"id": 1, "bytesInRate": math.inf}]), "brokers[0].bytesInRate"),
+        (_changed(brokers=[{"id": 1, "bytesInRate": 10**400}]), "brokers[0].bytesInRate"),
+        (_changed(partitions=[worlds.partition("t", 0, minIsr=2**31)]), "partitions[0].minIsr"),
+        (_changed(partitions=[worlds.partition("t", 0, isr=[2**40])]), "partitions[0].isr"),
+        # Nor are these ids.
+        (_changed(partitions=[worlds.partition("t", 0, isr=[[1]])]), "partitions[0].isr"),
+        (_changed(partitions=[worlds.partition("t", 0, replicas=[{}], leader=1)]), "partitions[0].replicas"),
+        (_changed(partitions=[worlds.partition("t", 0, isr={"a": 1})]), "partitions[0].isr"),
+        (_changed(partitions=[worlds.partition("t", 0, isr="12")]), "partitions[0].isr"),
+        (_changed(brokers=[{"id": [1]}]), "brokers[0].id"),
+        (_changed(views=[{"broker": 1, "members": [[1]]}]), "views[0].members[0]"),
+        (_changed(sources=[{"name": ["kafka"], "state": "Known"}]), "sources[0].name"),
+        (_changed(sources=[{"name": "kafka", "state": ["Known"]}]), "sources[0].state"),
+        (_changed(partitions=[worlds.partition("\ud800", 0)]), "partitions[0].topic"),
+        # Moments that no calendar has.
+        (_changed(takenAt="0001-01-01T00:00:00+23:59"), "takenAt"),
+        (_changed(takenAt="9999-12-31T23:59:59-23:59"), "takenAt"),
+        (_changed(sources=[_source(observedAt="0001-01-01T00:00:00+01:00")]), "sources[0].observedAt"),
+        # One question, two answers.
+        (_changed(brokers=[{"id": 1}, {"id": 2}, {"id": 1}]), "brokers[2].id"),
+        (_changed(views=[{"broker": 1}, {"broker": 1}]), "views[1].broker"),
+        (_changed(sources=[_source(), _source(state="Unknown")]), "sources[1].name"),
     ],
 )
 def test_a_bad_document_is_refused_with_the_path_of_the_bad_key(document, path):
