@@ -286,18 +286,17 @@ def test_wrong_usage_is_unusable_input_and_not_wait(arguments, capsys):
     assert "usage:" in told.err
 
 
+PLAN_FILES = ("--partitions", "p", "--brokers", "b", "--output", "o")
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
         ["plan"],
         ["plan", "nonsense"],
         ["plan", "raise-replication-factor"],
-        ["plan", "raise-replication-factor", *"--partitions p --brokers b --output o --replication-factor x".split()],
-        [
-            "plan",
-            "raise-replication-factor",
-            *"--partitions p --brokers b --output o --replication-factor 3 -z".split(),
-        ],
+        ["plan", "raise-replication-factor", *PLAN_FILES, "--replication-factor", "x"],
+        ["plan", "raise-replication-factor", *PLAN_FILES, "--replication-factor", "3", "-z"],
     ],
 )
 def test_wrong_usage_of_plan_is_exit_2_like_any_input_it_cannot_use(arguments, capsys):
