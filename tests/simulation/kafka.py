@@ -59,6 +59,11 @@ class SimKafka:
         for number, ids in enumerate(replicas):
             self.partitions[TopicPartition(name, number)] = SimPartition(list(ids), list(ids), ids[0], size=size)
 
+    def delete(self, name: str) -> None:
+        """A topic goes, and its settings with it."""
+        self.partitions = {tp: p for tp, p in self.partitions.items() if tp.topic != name}
+        self.dynamic = {k: v for k, v in self.dynamic.items() if k[:2] != ("TOPIC", name)}
+
     def stop(self, broker: int) -> None:
         self.up.discard(broker)
         for part in self.partitions.values():
@@ -172,6 +177,8 @@ class SimKafka:
         self._writable()
         self.writes.append(f"configs {sorted({c.name for c in changes})} {sorted({str(c.value) for c in changes})[:1]}")
         for c in changes:
+            if c.resource_type == "TOPIC" and c.resource not in {tp.topic for tp in self.partitions}:
+                raise WriteFailed(FailureKind.REFUSED, f"topic {c.resource}: UnknownTopicOrPartitionError")
             if c.resource_type == "BROKER" and int(c.resource) not in self.up:
                 raise WriteFailed(FailureKind.UNREACHABLE, f"broker {c.resource}")
             if c.value is None:

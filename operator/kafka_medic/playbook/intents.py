@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+
+import pyarrow.compute as pc
 
 from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
 
@@ -54,6 +56,16 @@ def dynamic_value(snapshot: Snapshot, key: SettingKey) -> str | None:
     reports a removed list setting as an empty one."""
     found = snapshot.config(*key)
     return (found.value or None) if found is not None and found.dynamic else None
+
+
+def topics_gone(snapshot: Snapshot, settings: Iterable[SettingKey]) -> frozenset[str]:
+    """Topics of these settings that the cluster has no more; their settings went with them. Only a topic that no
+    broker's own view has either: one stale answer must not make us leave a setting behind."""
+    asked = {resource for kind, resource, _ in settings if kind == "TOPIC"}
+    if snapshot.partitions is None or snapshot.views is None or not asked:
+        return frozenset()
+    seen = [snapshot.partitions, *(v.leaders for v in snapshot.views if v.leaders is not None)]
+    return frozenset(asked.difference(*(pc.unique(table["topic"]).to_pylist() for table in seen)))
 
 
 def settings_observed(snapshot: Snapshot, settings: Mapping[SettingKey, str | None]) -> bool | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
-from kafka_medic.playbook.intents import ChangeSettings, SettingKey, settings_observed
+from kafka_medic.playbook.intents import ChangeSettings, SettingKey, settings_observed, topics_gone
 from kafka_medic.playbook.report import StepReport, StepState
 from kafka_medic.resources.remediation_plan import Plan
 from kafka_medic.resources.remediation_status import JournalEntry, Progress
@@ -25,6 +25,13 @@ def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot:
         return StepReport(
             StepState.UNKNOWN,
             "the topics' settings could not be read",
+            progress=Progress(done=0, total=total, unit="topics"),
+        )
+    gone = sorted(topics_gone(snapshot, wanted))
+    if gone:
+        return StepReport(
+            StepState.DRIFTED,
+            f"topic {', '.join(gone[:5])} is gone",
             progress=Progress(done=0, total=total, unit="topics"),
         )
     if in_place:

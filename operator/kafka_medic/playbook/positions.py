@@ -47,7 +47,7 @@ def _standing(change: PartitionChange, row: PartitionRow | None) -> Standing:
         return Standing(change, Position.DRIFTED, None, f"{change.topic}-{change.partition} is gone")
     if row.replicas is None or row.isr is None or row.adding is None or row.removing is None:
         return Standing(change, Position.UNKNOWN, row, f"{row.tp}: replicas, ISR or reassignments could not be read")
-    have, before, target = set(row.replicas), set(change.replicas_before), set(change.replicas)
+    have, target = set(row.replicas), set(change.replicas)
     if row.adding or row.removing:
         if have == target and not row.removing:
             return Standing(change, Position.MOVING, row)
@@ -59,8 +59,12 @@ def _standing(change: PartitionChange, row: PartitionRow | None) -> Standing:
         )
     if have == target:
         return Standing(change, Position.DONE if target <= set(row.isr) else Position.CATCHING_UP, row)
-    if have == before:
+    # Their order is the order of preferred leaders: somebody may have changed just that, and it is not ours to undo.
+    if row.replicas == change.replicas_before:
         return Standing(change, Position.BEFORE, row)
     return Standing(
-        change, Position.DRIFTED, row, f"{row.tp} has replicas {sorted(have)}; the plan saw {sorted(before)}"
+        change,
+        Position.DRIFTED,
+        row,
+        f"{row.tp} has replicas {list(row.replicas)}; the plan saw {list(change.replicas_before)}",
     )

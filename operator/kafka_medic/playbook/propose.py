@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_medic.cluster.snapshot import PartitionRow, Snapshot
@@ -41,6 +42,12 @@ from kafka_medic.resources.vocabulary import Action, Guard
 
 CLUSTER_ID = "Kafka cluster id"
 MIN_ISR = "min.insync.replicas"
+MAX_WAVES = 150
+"""Of one run: the journal holds 200 entries, one for each wave and a few more."""
+MAX_SAVED = 256
+"""Settings that one journal entry can hold as they were before."""
+SETTINGS_EACH = 2
+"""Throttle settings of each topic (lists) and of each broker (rates)."""
 NO_DIGEST = "sha256:" + "0" * 64
 
 
@@ -205,12 +212,29 @@ def _document(
 
 def _most_exposed(placement: Placement) -> tuple[Placement, int]:
     """What one plan holds, the most exposed first, and how many partitions are left for the next one, which is proposed
-    when this one has succeeded."""
-    rest = placement.table.num_rows - MAX_INLINE_CHANGES
-    if rest <= 0:
+    when this one has succeeded. A run has to fit into its Remediation: the changes, one journal entry a wave, and the
+    settings of every topic and broker that the throttle touches."""
+    table = placement.table
+    order = pc.sort_indices(table["wave"])
+    ordered = table.select(["wave", "topic", "replicas"]).take(order)
+    topics: set[str] = set()
+    brokers: set[int] = set()
+    waves: set[int] = set()
+    taken = []
+    for index, row in zip(order.to_pylist(), ordered.to_pylist(), strict=True):
+        if len(taken) == MAX_INLINE_CHANGES or (row["wave"] not in waves and len(waves) == MAX_WAVES):
+            break
+        if SETTINGS_EACH * (len(topics | {row["topic"]}) + len(brokers | set(row["replicas"]))) > MAX_SAVED:
+            continue
+        topics.add(row["topic"])
+        brokers.update(row["replicas"])
+        waves.add(row["wave"])
+        taken.append(index)
+    rest = table.num_rows - len(taken)
+    if not rest:
         return placement, 0
-    first = pc.sort_indices(placement.table["wave"])[:MAX_INLINE_CHANGES]
-    return Placement(placement.table.take(first), placement.sizes.take(first), placement.summary), rest
+    first = pa.array(taken, pa.int64())
+    return Placement(table.take(first), placement.sizes.take(first), placement.summary), rest
 
 
 def _min_isr_changes(snapshot: Snapshot, expectations: Expectations, moves: Sequence[Move]) -> tuple[ConfigChange, ...]:
@@ -283,7 +307,8 @@ def _summary(plan: Plan, placement: Placement, rest: int) -> str:
     lines += [f"{s.name}: {s.description}" for s in plan.steps]
     if rest:
         lines.append(
-            f"{rest} more partitions follow in a later plan: one holds {MAX_INLINE_CHANGES}, the most exposed first"
+            f"{rest} more partitions follow in a later plan, the most exposed first: one holds at most "
+            f"{MAX_INLINE_CHANGES} partitions, {MAX_WAVES} waves and {MAX_SAVED} settings"
         )
     for c in plan.changes[:20]:
         lines.append(

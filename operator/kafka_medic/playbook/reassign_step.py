@@ -24,6 +24,7 @@ from kafka_medic.playbook.intents import (
     setting_key,
     setting_text,
     settings_observed,
+    topics_gone,
 )
 from kafka_medic.playbook.positions import Position, Standing, standings
 from kafka_medic.playbook.report import StepReport, StepState
@@ -137,7 +138,9 @@ def _restore(
     entry = journal.get(throttle_id)
     if entry is None:
         return StepReport(StepState.REACHED, "every target replica is in sync", progress=count)
-    before = _saved(entry)
+    saved = _saved(entry)
+    gone = topics_gone(snapshot, saved)
+    before = {key: value for key, value in saved.items() if key[0] != "TOPIC" or key[1] not in gone}
     restored = settings_observed(snapshot, before)
     observed = tuple(i for i in _ids_of_step(throttle_id, journal) if i != restore_id)
     if restored is None:

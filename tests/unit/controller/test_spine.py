@@ -184,8 +184,7 @@ def test_drift_in_the_middle_cancels_ours_restores_and_ends(world: World) -> Non
     world.kafka.copies_per_tick = 0
     world.approve(world.until_phase("AwaitingApproval"))
     world.until(lambda: any(p.adding for p in world.kafka.partitions.values()))
-    gone = next(tp for tp in world.kafka.partitions if tp.topic == "orders")
-    del world.kafka.partitions[gone]
+    world.kafka.delete("orders")
     run = world.until_phase("Superseded")
     assert "orders-0 is gone" in run.status.message
     assert not any(p.adding for p in world.kafka.partitions.values())
