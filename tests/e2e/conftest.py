@@ -15,8 +15,7 @@ from tests.testbed import KafkaDeployment, kubectl
 
 @pytest.fixture(scope="session")
 def installed() -> Iterator[None]:
-    """`admin` may write as the operator does: tests run one outside of the cluster, to kill it at chosen moments."""
-    operator.install("--set", "admission.operatorUsers={admin}")
+    operator.install()
     # As anybody may tune it: proposed after two seconds instead of thirty, which is time that tests need not spend.
     sooner = '{"spec":{"trigger":{"for":"2s"}}}'
     kubectl("patch", "playbook", "raise-replication-factor", "--type=merge", "-p", sooner)

@@ -32,7 +32,11 @@ def no_other_operator(installed: None) -> Iterator[None]:
 def start(case: Case, folder: Path, number: int, moment: str | None) -> subprocess.Popen[bytes]:
     """One operator process. Its name stays, as a container's does when the kubelet starts it again in its Pod."""
     command = [sys.executable, "-m", "tests.e2e.mortal_operator", str(folder / "effects")]
-    environment = os.environ | {"POD_NAME": "operator-under-test", "WATCHED": case.namespace}
+    environment = os.environ | {
+        "KUBECONFIG": str(operator.kubeconfig(folder / "kubeconfig")),
+        "POD_NAME": "operator-under-test",
+        "WATCHED": case.namespace,
+    }
     log = (folder / f"operator-{number}.log").open("wb")
     return subprocess.Popen([*command, *([moment] if moment else [])], env=environment, stdout=log, stderr=log)
 

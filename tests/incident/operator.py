@@ -69,6 +69,17 @@ def install(*settings: str) -> None:
     kubectl("rollout", "status", f"deployment/{RELEASE}", "-n", NAMESPACE, "--timeout=120s", timeout=130)
 
 
+def kubeconfig(path: Path) -> Path:
+    """A kubeconfig with the operator's own ServiceAccount, and so with its rights and no other."""
+    current = json.loads(kubectl("config", "view", "--raw", "--minify", "-o", "json").stdout)
+    token = kubectl("create", "token", RELEASE, "-n", NAMESPACE, "--duration=1h").stdout.strip()
+    user = current["contexts"][0]["context"]["user"]
+    current["users"] = [{"name": user, "user": {"token": token}}]
+    path.touch(mode=0o600)
+    path.write_text(json.dumps(current))
+    return path
+
+
 def uninstall() -> None:
     helm("uninstall", RELEASE, "-n", NAMESPACE, "--ignore-not-found", "--wait")
     kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found", timeout=180)
