@@ -220,7 +220,7 @@ def _most_exposed(placement: Placement) -> tuple[Placement, int]:
     topics: set[str] = set()
     brokers: set[int] = set()
     waves: set[int] = set()
-    taken = []
+    taken: list[int | None] = []
     for index, row in zip(order.to_pylist(), ordered.to_pylist(), strict=True):
         if len(taken) == MAX_INLINE_CHANGES or (row["wave"] not in waves and len(waves) == MAX_WAVES):
             break

@@ -1,0 +1,77 @@
+"""A closed vocabulary: what an action does not know refuses the whole playbook, with its path."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import yaml
+
+from kafka_medic.playbook.parameters import EVERY_ACTION, KNOWN, ReassignParameters, check, check_values
+from kafka_medic.playbook.parameters import reassign_parameters as parameters
+from kafka_medic.resources.errors import ResourceError
+from kafka_medic.resources.playbook import Playbook
+from kafka_medic.resources.vocabulary import Action, Guard
+from tests.simulation.world import PLAYBOOK_FILE, shipped_playbook
+
+RAW = yaml.safe_load(PLAYBOOK_FILE.read_text())
+
+
+def playbook(**with_):
+    raw = copy.deepcopy(RAW)
+    raw["spec"].pop("parameters")
+    raw["spec"]["steps"][0]["with"] = with_
+    return Playbook.parse(raw)
+
+
+def test_the_shipped_playbook_is_accepted_and_names_the_guards_that_its_action_demands():
+    shipped = shipped_playbook()
+    check(shipped)
+    assert set(shipped.spec.steps[0].guards) >= set(EVERY_ACTION)
+
+
+def test_every_action_and_every_guard_has_its_place():
+    assert set(KNOWN) == set(Action)
+    assert set(EVERY_ACTION) == set(Guard)
+
+
+def test_an_unknown_key_and_an_unused_parameter_are_named_by_path():
+    with pytest.raises(ResourceError) as refusal:
+        check(playbook(shell="rm"))
+    assert [p.path for p in refusal.value.problems] == ["spec.steps[0].with.shell"]
+    raw = copy.deepcopy(RAW)
+    raw["spec"]["parameters"].append({"name": "surprise", "type": "string"})
+    with pytest.raises(ResourceError) as refusal:
+        check(Playbook.parse(raw))
+    assert [p.path for p in refusal.value.problems] == ["spec.parameters[2].name"]
+
+
+@pytest.mark.parametrize(
+    ("values", "path"),
+    [
+        ({"unknown": 1}, "parameters.unknown"),
+        ({"throttleBytesPerSecond": "fast"}, "parameters.throttleBytesPerSecond"),
+        ({"throttleBytesPerSecond": "0"}, "parameters.throttleBytesPerSecond"),
+        ({"waveBytesPerBroker": 10**14}, "parameters.waveBytesPerBroker"),
+    ],
+)
+def test_values_that_do_not_fit_are_refused(values, path):
+    with pytest.raises(ResourceError) as refusal:
+        check_values(shipped_playbook(), values)
+    assert [p.path for p in refusal.value.problems] == [path]
+
+
+def test_a_runs_value_before_the_default_and_a_constant_before_both():
+    shipped = shipped_playbook()
+    step = shipped.spec.steps[0]
+    assert parameters(shipped, step, {}) == ReassignParameters(50_000_000, 50_000_000_000, None)
+    given = parameters(shipped, step, {"throttleBytesPerSecond": "2000000"})
+    assert given.throttle_bytes_per_second == 2_000_000
+    fixed = playbook(throttleBytesPerSecond=7, wavePartitions="3")
+    found = parameters(fixed, fixed.spec.steps[0], {"throttleBytesPerSecond": "2000000"})
+    assert found == ReassignParameters(7, None, 3)
+
+
+def test_zero_switches_a_bound_off_and_is_not_a_throttle_of_nothing():
+    off = playbook(throttleBytesPerSecond=0)
+    assert parameters(off, off.spec.steps[0], {}).throttle_bytes_per_second is None
