@@ -1,0 +1,66 @@
+"""One effect each: sent as asked, safe to send again, and a refusal is never silent."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka_medic.actuate.carry_out import carry_out
+from kafka_medic.actuate.reassign import MAX_RECORDS
+from kafka_medic.clients.ports import WriteFailed
+from kafka_medic.cluster.snapshot import TopicPartition
+from kafka_medic.playbook.intents import ChangeSettings, Reassign
+from tests.simulation.kafka import SimKafka
+
+ORDERS = TopicPartition("orders", 0)
+
+
+@pytest.fixture
+def kafka():
+    kafka = SimKafka()
+    kafka.topic("orders", [1])
+    return kafka
+
+
+def test_a_reassignment_is_sent_and_sending_it_again_changes_nothing(kafka):
+    for _ in range(2):
+        carry_out(kafka, Reassign("w", {ORDERS: (1, 0, 2)}))
+        assert kafka.partitions[ORDERS].replicas == [1, 0, 2]
+        assert kafka.partitions[ORDERS].adding == [0, 2]
+        assert kafka.partitions[ORDERS].before == [1]
+
+
+def test_a_cancel_goes_back_and_is_harmless_where_nothing_is_in_flight(kafka):
+    carry_out(kafka, Reassign("w", {ORDERS: (1, 0, 2)}))
+    for _ in range(2):
+        carry_out(kafka, Reassign("c", {ORDERS: None}))
+        assert kafka.partitions[ORDERS].replicas == [1]
+
+
+def test_what_is_refused_is_named_and_the_rest_stands(kafka):
+    gone = TopicPartition("gone", 3)
+    with pytest.raises(WriteFailed, match=r"1 of 2 partitions refused: gone-3: UnknownTopicOrPartition"):
+        carry_out(kafka, Reassign("w", {ORDERS: (1, 0), gone: (1, 0)}))
+    assert kafka.partitions[ORDERS].adding == [0]
+
+
+def test_more_than_a_controller_takes_in_is_not_sent_at_all(kafka):
+    many = {TopicPartition("orders", n): (1, 0) for n in range(MAX_RECORDS + 1)}
+    with pytest.raises(WriteFailed, match="at most 5000"):
+        carry_out(kafka, Reassign("w", many))
+    assert kafka.writes == []
+
+
+def test_settings_are_set_and_taken_away(kafka):
+    rate, floor = ("BROKER", "1", "leader.replication.throttled.rate"), ("TOPIC", "orders", "min.insync.replicas")
+    for _ in range(2):
+        carry_out(kafka, ChangeSettings("s", {rate: "5", floor: "2"}))
+        assert kafka.dynamic == {rate: "5", floor: "2"}
+    for _ in range(2):
+        carry_out(kafka, ChangeSettings("r", {rate: None}))
+        assert kafka.dynamic == {floor: "2"}
+
+
+def test_a_broker_that_is_down_refuses(kafka):
+    kafka.stop(1)
+    with pytest.raises(WriteFailed):
+        carry_out(kafka, ChangeSettings("s", {("BROKER", "1", "leader.replication.throttled.rate"): "5"}))

@@ -1,0 +1,215 @@
+"""One source failing takes with it exactly what it alone can tell, and says why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from kafka_medic.clients.ports import BrokerView, FailureKind, ReadFailed, Reassignment
+from kafka_medic.clients.zookeeper import Registrations
+from kafka_medic.cluster.snapshot import Controller, Mode, Pod, Quorum, Snapshot, TopicPartition, Voter
+from kafka_medic.observe.snapshot import ClusterReaders, observe_cluster
+from tests.simulation.kafka import SimKafka
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+PODS = {0: Pod("kafka-0", "u0"), 1: Pod("kafka-1", "u1"), 2: Pod("kafka-2", "u2")}
+
+
+@dataclass
+class Watched:
+    """A SimKafka some of whose answers are replaced."""
+
+    inner: SimKafka
+    instead: dict[str, Any] = field(default_factory=dict)
+
+    def __getattr__(self, name: str) -> Any:
+        return self.instead.get(name) or getattr(self.inner, name)
+
+
+@dataclass
+class Ensemble:
+    brokers: tuple[int, ...] | None = (0, 1, 2)
+    controller: Controller = field(default_factory=lambda: Controller(2, 7))
+
+    def registrations(self) -> Registrations:
+        if self.brokers is None:
+            raise ReadFailed(FailureKind.UNREACHABLE, "no quorum")
+        return Registrations(self.brokers, self.controller)
+
+    def ensemble(self) -> Quorum:
+        return Quorum(1, (Voter(1, 0, 0), Voter(2, None)))
+
+
+@pytest.fixture
+def kafka() -> SimKafka:
+    kafka = SimKafka()
+    kafka.topic("orders", [1, 0, 2], [2, 1])
+    kafka.committed = {"billing": {TopicPartition("orders", 0): 10}}
+    return kafka
+
+
+def seen(kafka: Any, zookeeper: Any = None, pods: Any = lambda: PODS) -> Snapshot:
+    return observe_cluster("c", ClusterReaders(kafka, zookeeper, pods), lambda: NOW)
+
+
+def rows(snapshot: Snapshot) -> dict[TopicPartition, Any]:
+    return {r.tp: r for r in snapshot.rows()}
+
+
+def nulls(snapshot: Snapshot) -> set[str]:
+    """Every field, and every column of the partitions, of which nothing is known."""
+    names = ("brokers", "controller", "quorum", "views", "partitions", "groups", "configs")
+    found = {name for name in names if getattr(snapshot, name) is None}
+    if snapshot.partitions is not None:
+        found |= {c for c in snapshot.partitions.column_names if snapshot.partitions[c].null_count}
+    return found
+
+
+def test_everything_that_answers_is_known(kafka):
+    snapshot = seen(kafka)
+    assert all(s.known and s.observed_at == NOW for s in snapshot.sources)
+    assert nulls(snapshot) == set()
+    assert snapshot.cluster.mode is Mode.KRAFT
+    row = rows(snapshot)[TopicPartition("orders", 0)]
+    assert (row.replicas, row.isr, row.adding, row.log_end, row.min_isr, row.size_bytes) == (
+        (1, 0, 2), (1, 0, 2), (), 21, 1, 1000,
+    )  # fmt: skip
+    assert [b.pod for b in snapshot.brokers or ()] == list(PODS.values())
+
+
+@pytest.mark.parametrize(
+    ("source", "gone"),
+    [
+        ("reassignments", {"adding", "removing"}),
+        ("log-dirs", {"sizeBytes"}),
+        ("configs", {"configs", "minIsr"}),
+        ("groups", {"groups"}),
+        ("log-ends", {"logStart", "logEnd"}),
+        ("quorum", {"quorum", "controller"}),
+        ("views", {"views", "partitions", "configs"}),
+    ],
+)
+def test_a_source_that_fails_alone(kafka, source, gone):
+    kafka.unreadable = {source}
+    snapshot = seen(kafka)
+    assert nulls(snapshot) == gone
+    assert {s.name: s.error for s in snapshot.sources if not s.known} == {source: f"Unreachable: {source}: simulated"}
+    assert snapshot.brokers is not None
+
+
+def test_a_cluster_that_does_not_answer_leaves_the_pods(kafka):
+    kafka.reachable = False
+    snapshot = seen(kafka)
+    assert nulls(snapshot) == {"controller", "quorum", "views", "partitions", "groups", "configs"}
+    assert [(b.id, b.pod, b.registered, b.reachable) for b in snapshot.brokers or ()] == [
+        (n, PODS[n], None, None) for n in (0, 1, 2)
+    ]
+    unknown = {s.name for s in snapshot.sources if not s.known}
+    assert unknown == {"kafka", "views", "reassignments", "log-dirs", "configs", "groups", "log-ends", "quorum"}
+    assert seen(kafka, pods=None).brokers is None
+
+
+def test_without_kubernetes_there_is_no_such_source_and_a_silent_one_is_unknown(kafka):
+    assert seen(kafka, pods=None).source("kubernetes") is None
+
+    def silent():
+        raise ReadFailed(FailureKind.UNREACHABLE, "Kubernetes: 503")
+
+    snapshot = seen(kafka, pods=silent)
+    source = snapshot.source("kubernetes")
+    assert source is not None
+    assert not source.known
+    assert {b.pod for b in snapshot.brokers or ()} == {None}
+
+
+def test_a_broker_that_is_down_is_listed_and_its_view_is_empty_handed(kafka):
+    kafka.stop(1)
+    snapshot = seen(kafka)
+    down = snapshot.broker(1)
+    assert down is not None
+    assert (down.registered, down.reachable, down.recovering) == (False, None, None)
+    assert [v.broker for v in snapshot.views or ()] == [0, 2], "who is not registered is not asked"
+
+
+def test_a_registered_broker_that_does_not_answer_is_not_reachable(kafka):
+    whole = kafka.views([0, 1, 2])
+    watched = Watched(kafka, {"views": lambda _: {**whole, 1: ReadFailed(FailureKind.UNREACHABLE, "timed out")}})
+    snapshot = seen(watched)
+    silent = snapshot.broker(1)
+    assert silent is not None
+    assert (silent.registered, silent.reachable) == (True, False)
+    view = next(v for v in snapshot.views or () if v.broker == 1)
+    assert (view.members, view.leaders) == (None, None)
+
+
+def moved(view: Any, **changes: Any) -> BrokerView:
+    assert isinstance(view, BrokerView)
+    return replace(view, partitions=tuple(replace(p, **changes) for p in view.partitions))
+
+
+def test_the_controllers_view_is_the_authority_and_any_other_stands_in_for_it(kafka):
+    whole = dict(kafka.views([0, 1, 2]))
+    told = {0: moved(whole[0], leader_epoch=9), 1: moved(whole[1], leader_epoch=5), 2: moved(whole[2], leader_epoch=6)}
+    watched = Watched(kafka, {"views": lambda _: told})
+    assert {r.leader_epoch for r in seen(watched).rows()} == {9}, "broker 0 leads the quorum"
+    zoo = seen(watched, Ensemble(controller=Controller(2, 7)))
+    assert {r.leader_epoch for r in zoo.rows()} == {6}
+    told[0] = ReadFailed(FailureKind.UNREACHABLE, "timed out")
+    assert {r.leader_epoch for r in seen(watched).rows()} == {5}
+
+
+def test_no_view_at_all_is_no_partition_and_not_an_empty_list_of_them(kafka):
+    failed = {b: ReadFailed(FailureKind.UNREACHABLE, "timed out") for b in (0, 1, 2)}
+    snapshot = seen(Watched(kafka, {"views": lambda _: failed}))
+    assert snapshot.partitions is None
+    source = snapshot.source("metadata")
+    assert source is not None
+    assert not source.known
+
+
+def test_a_reassignment_in_flight_wins_over_a_stale_view(kafka):
+    tp = TopicPartition("orders", 1)
+    flying = {tp: Reassignment((2, 1, 0), (0,), ())}
+    row = rows(seen(Watched(kafka, {"reassignments": lambda: flying})))[tp]
+    assert (row.replicas, row.adding, row.removing, row.isr) == ((2, 1, 0), (0,), (), (2, 1))
+
+
+def test_a_kraft_brokers_word_on_the_controller_is_noise_and_left_out(kafka):
+    whole = kafka.views([0, 1, 2])
+    noisy = {b: replace(v, controller=b) for b, v in whole.items() if isinstance(v, BrokerView)}
+    assert {v.controller for v in seen(Watched(kafka, {"views": lambda _: noisy})).views or ()} == {None}
+    zoo = seen(Watched(kafka, {"views": lambda _: noisy}), Ensemble())
+    assert [v.controller for v in zoo.views or ()] == [0, 1, 2]
+
+
+def test_with_zookeeper_only_the_ensemble_says_who_is_registered(kafka):
+    snapshot = seen(kafka, Ensemble(brokers=(0, 2)))
+    assert snapshot.cluster.mode is Mode.ZOOKEEPER
+    assert snapshot.controller == Controller(2, 7)
+    assert snapshot.source("quorum") is None
+    assert {b.id: b.registered for b in snapshot.brokers or ()} == {0: True, 1: False, 2: True}
+    assert snapshot.quorum == Ensemble().ensemble()
+    lost = seen(kafka, Ensemble(brokers=None))
+    assert lost.controller is None
+    assert {b.registered for b in lost.brokers or ()} == {None}
+    assert {s.name for s in lost.sources if not s.known} == {"zookeeper"}
+
+
+def test_with_zookeeper_and_no_broker_the_registrations_stand(kafka):
+    kafka.reachable = False
+    snapshot = seen(kafka, Ensemble(brokers=(0,)))
+    assert {b.id: b.registered for b in snapshot.brokers or ()} == {0: True, 1: False, 2: False}
+    assert snapshot.controller == Controller(2, 7)
+
+
+def test_a_registered_broker_that_nobody_else_lists_is_asked_too(kafka):
+    asked = []
+    watched = Watched(kafka, {"views": lambda ids: asked.append(list(ids)) or kafka.views(ids)})
+    snapshot = seen(watched, Ensemble(brokers=(0, 1, 2, 9)))
+    assert asked == [[0, 1, 2, 9]]
+    extra = snapshot.broker(9)
+    assert extra is not None
+    assert (extra.registered, extra.reachable) == (True, False)
