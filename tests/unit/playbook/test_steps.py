@@ -1,0 +1,279 @@
+"""What a step says of itself when it looks at the world: throttle lists, waves in order, drift, and the clean end."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from kafka_medic.cluster.snapshot import TopicPartition
+from kafka_medic.playbook import min_isr_step, reassign_step
+from kafka_medic.playbook.intents import ChangeSettings, Reassign, setting_text
+from kafka_medic.playbook.reassign_step import FOLLOWER_LIST, LEADER_LIST, MAX_LIST_CHARACTERS, RATES
+from kafka_medic.playbook.report import StepState
+from kafka_medic.resources.remediation_plan import ConfigChange, ConfigResourceType, PartitionChange, Plan
+from kafka_medic.resources.remediation_status import IntentState, JournalEntry, saved_from
+from tests.unit.cluster import worlds
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+STEP = "add"
+CHANGES = (
+    PartitionChange(topic="orders", partition=0, replicas_before=(1,), replicas=(1, 2, 3), wave=0),
+    PartitionChange(topic="orders", partition=1, replicas_before=(2, 1), replicas=(2, 1, 3), wave=0),
+    PartitionChange(topic="logs", partition=0, replicas_before=(3,), replicas=(3, 1, 2), wave=1),
+)
+BEFORE, DONE, MOVING = "before", "done", "moving"
+
+
+def plan(changes=CHANGES, throttle=1000, configs=()):
+    return Plan(
+        digest="sha256:" + "0" * 64,
+        proposed_at=NOW,
+        expires_at=NOW + timedelta(hours=1),
+        throttle_bytes_per_second=throttle,
+        changes=changes,
+        config_changes=configs,
+    )
+
+
+def row(change, state):
+    after, before = list(change.replicas), list(change.replicas_before)
+    if state == BEFORE:
+        return worlds.partition(change.topic, change.partition, before)
+    added = [b for b in after if b not in before]
+    if state == MOVING:
+        return worlds.partition(change.topic, change.partition, after, isr=before, adding=added)
+    if state == "behind":
+        return worlds.partition(change.topic, change.partition, after, isr=before)
+    return worlds.partition(change.topic, change.partition, after)
+
+
+def seen(*states, settings=(), changes=CHANGES, **more):
+    rows = [row(c, s) for c, s in zip(changes, states, strict=True)]
+    table = worlds.configs(*((*key, value, True) for key, value in dict(settings).items()))
+    views = tuple(worlds.view(n, rows) for n in worlds.IDS)
+    return worlds.healthy(rows=rows, **{"views": views, "configs": table, **more})
+
+
+def entry(name, state=IntentState.INTENDED, saved=None, kind="Reassign"):
+    return JournalEntry(
+        id=f"{STEP}/{name}", step=STEP, kind=kind, state=state, intended_at=NOW, saved=saved_from(saved or {})
+    )
+
+
+def journal(*entries):
+    return {e.id: e for e in entries}
+
+
+def assess(snapshot, *entries, of=None):
+    return reassign_step.assess(STEP, of or plan(), journal(*entries), snapshot)
+
+
+def undo(snapshot, *entries):
+    return reassign_step.undo(STEP, plan(), journal(*entries), snapshot)
+
+
+def throttled(was=None):
+    """What the throttle step wants, and the journal entry that it leaves."""
+    report = assess(seen(BEFORE, BEFORE, BEFORE, settings=was or {}))
+    assert isinstance(report.intent, ChangeSettings)
+    return dict(report.intent.settings), entry("throttle", saved=report.saved, kind="ChangeSettings")
+
+
+def test_first_the_throttle_on_who_sends_and_who_receives_and_what_was_there_is_saved():
+    report = assess(seen(BEFORE, BEFORE, BEFORE))
+    assert report.state is StepState.ACT
+    assert isinstance(report.intent, ChangeSettings)
+    wanted = dict(report.intent.settings)
+    assert {k: v for k, v in wanted.items() if k[0] == "BROKER"} == {
+        ("BROKER", b, rate): "1000" for b in "123" for rate in RATES
+    }
+    assert wanted["TOPIC", "orders", LEADER_LIST] == "0:1,1:2,1:1"
+    assert wanted["TOPIC", "orders", FOLLOWER_LIST] == "0:2,0:3,1:3"
+    assert wanted["TOPIC", "logs", FOLLOWER_LIST] == "0:1,0:2"
+    assert report.saved == dict.fromkeys(map(setting_text, wanted))
+
+
+def test_what_somebody_else_throttled_is_kept_and_saved():
+    theirs = {
+        ("TOPIC", "orders", LEADER_LIST): "7:1",
+        ("TOPIC", "logs", LEADER_LIST): "*",
+        ("BROKER", "1", RATES[0]): "777",
+    }
+    wanted, saved = throttled(theirs)
+    assert wanted["TOPIC", "orders", LEADER_LIST] == "7:1,0:1,1:2,1:1"
+    assert wanted["TOPIC", "logs", LEADER_LIST] == "*"
+    assert wanted["BROKER", "1", RATES[0]] == "1000"
+    assert {k: v for k, v in saved.saved_values().items() if v} == {setting_text(k): v for k, v in theirs.items()}
+
+
+def test_a_list_that_would_be_too_long_is_a_star():
+    many = tuple(
+        PartitionChange(topic="orders", partition=n, replicas_before=(1,), replicas=(1, 2, 3)) for n in range(480)
+    )
+    report = assess(seen(*[BEFORE] * 480, changes=many), of=plan(many))
+    assert isinstance(report.intent, ChangeSettings)
+    lists = {k[2]: v or "" for k, v in report.intent.settings.items() if k[0] == "TOPIC"}
+    assert lists[FOLLOWER_LIST] == "*"
+    assert max(map(len, lists.values())) <= MAX_LIST_CHARACTERS
+
+
+def test_an_effect_half_done_is_asked_for_again_with_what_was_there_at_first():
+    was = {("BROKER", "1", RATES[0]): "777"}
+    wanted, saved = throttled(was)
+    half = {**wanted, ("BROKER", "3", RATES[1]): None}
+    report = assess(seen(BEFORE, BEFORE, BEFORE, settings={k: v for k, v in half.items() if v}), saved)
+    assert report.state is StepState.ACT
+    assert isinstance(report.intent, ChangeSettings)
+    assert dict(report.intent.settings) == wanted
+    assert report.saved == saved.saved_values(), "and not what we set ourselves"
+
+
+def test_wave_after_wave():
+    wanted, saved = throttled()
+    first = assess(seen(BEFORE, BEFORE, BEFORE, settings=wanted), saved)
+    assert isinstance(first.intent, Reassign)
+    assert first.intent.id == "add/wave-0"
+    assert first.intent.targets == {TopicPartition("orders", 0): (1, 2, 3), TopicPartition("orders", 1): (2, 1, 3)}
+    sent = (saved, entry("wave-0"))
+    rest = assess(seen(MOVING, BEFORE, BEFORE, settings=wanted), *sent)
+    assert isinstance(rest.intent, Reassign)
+    assert set(rest.intent.targets) == {TopicPartition("orders", 1)}, "what a request did not reach is asked for again"
+    for states in ((MOVING, DONE, BEFORE), ("behind", DONE, BEFORE)):
+        wait = assess(seen(*states, settings=wanted), *sent)
+        assert wait.state is StepState.WAIT
+        assert "add/wave-0" in wait.observed
+    second = assess(seen(DONE, DONE, BEFORE, settings=wanted), *sent)
+    assert isinstance(second.intent, Reassign)
+    assert second.intent.id == "add/wave-1"
+    assert set(second.intent.targets) == {TopicPartition("logs", 0)}
+
+
+def test_without_a_throttle_the_waves_come_first():
+    report = assess(seen(BEFORE, BEFORE, BEFORE), of=plan(throttle=None))
+    assert isinstance(report.intent, Reassign)
+    done = assess(seen(DONE, DONE, DONE), of=plan(throttle=None))
+    assert done.state is StepState.REACHED
+
+
+def test_done_is_done_only_with_the_throttle_as_it_was():
+    was = {("BROKER", "1", RATES[0]): "777", ("TOPIC", "logs", LEADER_LIST): "*"}
+    wanted, saved = throttled(was)
+    report = assess(seen(DONE, DONE, DONE, settings=wanted), saved)
+    assert report.state is StepState.ACT
+    assert report.restores
+    assert isinstance(report.intent, ChangeSettings)
+    assert {k: v for k, v in report.intent.settings.items() if v is not None} == was
+    assert set(report.intent.settings) == set(wanted)
+    assert assess(seen(DONE, DONE, DONE, settings=was), saved).state is StepState.REACHED
+
+
+def test_a_setting_that_cannot_be_read_is_not_called_restored():
+    wanted, saved = throttled()
+    silent = worlds.brokers(b3={"reachable": False})
+    report = assess(seen(DONE, DONE, DONE, brokers=silent), saved)
+    assert report.state is StepState.UNKNOWN
+    assert report.restores
+    assert assess(seen(DONE, DONE, DONE, settings=wanted, brokers=silent), saved).state is StepState.UNKNOWN
+
+
+def test_one_cancelled_by_somebody_is_drift_and_one_not_sent_yet_is_not():
+    wanted, saved = throttled()
+    world = seen(BEFORE, MOVING, BEFORE, settings=wanted)
+    assert assess(world, saved, entry("wave-0")).state is StepState.ACT
+    cancelled = assess(world, saved, entry("wave-0", IntentState.DONE))
+    assert cancelled.state is StepState.DRIFTED
+    assert "orders-0 was cancelled by somebody else" in cancelled.message
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"replicas": [1, 9]},
+        {"replicas": [1, 2, 3, 9], "adding": [9]},
+        {"replicas": [1, 2, 3], "removing": [1]},
+        {"replicas": [2]},
+    ],
+)
+def test_any_other_replicas_are_drift(changes):
+    rows = [{**row(CHANGES[0], BEFORE), **changes}, row(CHANGES[1], BEFORE), row(CHANGES[2], BEFORE)]
+    assert assess(worlds.healthy(rows=rows)).state is StepState.DRIFTED
+
+
+@pytest.mark.parametrize("column", ["replicas", "isr", "adding", "removing"])
+def test_what_is_not_known_is_not_acted_on(column):
+    rows = [{**row(CHANGES[0], BEFORE), column: None}, row(CHANGES[1], BEFORE), row(CHANGES[2], BEFORE)]
+    assert assess(worlds.healthy(rows=rows)).state is StepState.UNKNOWN
+    assert assess(worlds.healthy(partitions=None)).state is StepState.UNKNOWN
+    assert assess(seen(BEFORE, BEFORE, BEFORE, configs=None)).state is StepState.UNKNOWN
+
+
+def test_undo_cancels_ours_then_restores_and_leaves_what_was_added():
+    wanted, saved = throttled()
+    sent = (saved, entry("wave-0"))
+    report = undo(seen(MOVING, DONE, BEFORE, settings=wanted), *sent)
+    assert isinstance(report.intent, Reassign)
+    assert report.intent.targets == {TopicPartition("orders", 0): None}
+    assert report.restores
+    then = undo(seen(BEFORE, DONE, BEFORE, settings=wanted), *sent)
+    assert isinstance(then.intent, ChangeSettings)
+    assert set(then.intent.settings.values()) == {None}
+    assert undo(seen(BEFORE, DONE, BEFORE), *sent).state is StepState.REACHED
+
+
+def test_undo_touches_nobody_elses_reassignment_and_nothing_where_nothing_was_sent():
+    assert undo(seen(MOVING, BEFORE, BEFORE)).state is StepState.REACHED
+    wanted, saved = throttled()
+    rows = [
+        {**row(CHANGES[0], BEFORE), "replicas": [1, 9], "adding": [9]},
+        row(CHANGES[1], DONE),
+        row(CHANGES[2], DONE),
+    ]
+    table = worlds.configs(*((*k, v, True) for k, v in wanted.items()))
+    report = undo(worlds.healthy(rows=rows, configs=table), saved, entry("wave-0"))
+    assert isinstance(report.intent, ChangeSettings), "theirs goes on, our throttle goes"
+
+
+def test_undo_waits_while_it_cannot_see():
+    _, saved = throttled()
+    assert undo(worlds.healthy(partitions=None), saved, entry("wave-0")).state is StepState.UNKNOWN
+    assert undo(seen(BEFORE, BEFORE, BEFORE, configs=None), saved).state is StepState.UNKNOWN
+
+
+# min.insync.replicas
+
+FLOOR = ("TOPIC", "orders", "min.insync.replicas")
+SETTING = ConfigChange(
+    resource_type=ConfigResourceType.TOPIC, resource_name="orders", name=FLOOR[2], before=None, after="2"
+)
+
+
+def floors(snapshot, *entries, configs=(SETTING,)):
+    return min_isr_step.assess(STEP, plan(configs=configs), journal(*entries), snapshot)
+
+
+def test_the_minimum_is_raised_once_every_partition_has_a_replica_to_spare():
+    report = floors(seen(DONE, DONE, DONE))
+    assert report.state is StepState.ACT
+    assert report.intent == ChangeSettings("add/set", {FLOOR: "2"})
+    assert report.saved == {setting_text(FLOOR): None}
+    assert floors(seen(DONE, "behind", BEFORE)).state is StepState.WAIT
+    assert floors(seen(DONE, DONE, BEFORE)).state is StepState.ACT, "another topic's replicas do not matter"
+
+
+def test_a_minimum_that_is_there_is_reached_and_one_that_somebody_set_is_drift():
+    assert floors(seen(DONE, DONE, DONE, settings={FLOOR: "2"}), entry("set")).observed == ("add/set",)
+    assert floors(seen(DONE, DONE, DONE, settings={FLOOR: "2"})).state is StepState.REACHED
+    assert floors(seen(DONE, DONE, DONE, settings={FLOOR: "3"})).state is StepState.DRIFTED
+    assert floors(seen(DONE, DONE, DONE), configs=()).state is StepState.REACHED
+
+
+def test_a_minimum_of_a_topic_that_is_gone_is_drift_and_is_not_asked_for_over_and_over():
+    report = floors(seen(DONE, changes=CHANGES[2:]))
+    assert report.state is StepState.DRIFTED
+    assert "orders is gone" in report.message
+
+
+def test_a_minimum_that_cannot_be_read_is_unknown():
+    assert floors(seen(DONE, DONE, DONE, configs=None)).state is StepState.UNKNOWN
+    assert floors(worlds.healthy(partitions=None)).state is StepState.UNKNOWN
