@@ -1,0 +1,184 @@
+"""Whatever the cluster and the people do meanwhile: a run keeps to the table of phases, writes nothing without a
+counted approval, takes no replica away, and leaves no throttle behind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kafka_medic.clients.ports import ConfigChange
+from kafka_medic.cluster.snapshot import TopicPartition
+from kafka_medic.resources.phases import TERMINAL_PHASES, Phase, may_transition
+from kafka_medic.resources.vocabulary import Decision
+from tests.simulation.kafka import SimKafka
+from tests.simulation.world import World
+
+BROKERS = (0, 1, 2, 3)
+SOURCES = ("views", "reassignments", "configs", "log-dirs", "kafka")
+RATE = "follower.replication.throttled.rate"
+
+
+@dataclass
+class Guarded(SimKafka):
+    """Holds every write to what must be so at that moment."""
+
+    world: Any = None
+    foreign: set[TopicPartition] = field(default_factory=set)
+
+    def approved(self) -> bool:
+        acting = [r for r in self.world.runs() if r.status.phase not in TERMINAL_PHASES]
+        return any(a.counted and a.decision is Decision.APPROVE for r in acting for a in r.status.approvals)
+
+    def alter_reassignments(self, targets: Mapping[TopicPartition, Sequence[int] | None]) -> Any:
+        cancels = all(t is None for t in targets.values())
+        assert cancels or self.approved(), f"sent without an approval: {targets}"
+        assert not set(targets) & self.foreign, "touched somebody else's reassignment"
+        before = {tp: set(self.partitions[tp].before or self.partitions[tp].replicas) for tp in targets}
+        answer = super().alter_reassignments(targets)
+        for tp in targets:
+            assert set(self.partitions[tp].replicas) >= before[tp], f"{tp} lost a replica"
+        return answer
+
+    def alter_configs(self, changes: Sequence[ConfigChange]) -> None:
+        # A restoring write needs no approval; then it only puts back what was there.
+        restores = all(c.value == self.original.get((c.resource_type, c.resource, c.name)) for c in changes)
+        assert restores or self.approved(), f"set without an approval: {changes}"
+        super().alter_configs(changes)
+
+    original: dict[tuple[str, str, str], str] = field(default_factory=dict)
+
+
+@st.composite
+def clusters(draw: Any) -> Guarded:
+    kafka = Guarded(racks=dict(zip(BROKERS, "aabc", strict=True)), copies_per_tick=draw(st.integers(1, 4)))
+    for number in range(draw(st.integers(1, 3))):
+        ids = st.lists(st.sampled_from(BROKERS), min_size=1, max_size=3, unique=True)
+        kafka.topic(f"t{number}", *draw(st.lists(ids, min_size=1, max_size=3)))
+    kafka.topic("low", [draw(st.sampled_from(BROKERS))])
+    if draw(st.booleans()):
+        kafka.dynamic["BROKER", "1", RATE] = "777"
+    if draw(st.booleans()):
+        kafka.dynamic["TOPIC", "low", "leader.replication.throttled.replicas"] = "*"
+    kafka.original = dict(kafka.dynamic)
+    return kafka
+
+
+EVENTS = st.one_of(
+    st.tuples(st.just("stop"), st.sampled_from(BROKERS)),
+    st.tuples(st.just("start"), st.sampled_from(BROKERS)),
+    st.tuples(st.just("blind"), st.sampled_from(SOURCES)),
+    st.tuples(st.just("see"), st.none()),
+    st.tuples(st.just("approve"), st.sampled_from(("alice", "alice", "mallory"))),
+    st.tuples(st.just("reject"), st.sampled_from(("alice", "mallory", "mallory"))),
+    st.tuples(st.just("foreign"), st.integers(0, 20)),
+    st.tuples(st.just("cancel"), st.integers(0, 20)),
+    st.tuples(st.just("revoke"), st.none()),
+    st.tuples(st.just("restart"), st.none()),
+    st.tuples(st.just("pass"), st.integers(1, 4)),
+    st.tuples(st.just("pass"), st.integers(1, 4)),
+)
+
+
+class Story:
+    """A world in which things happen between turns, and what every turn is held to."""
+
+    def __init__(self, kafka: Guarded) -> None:
+        self.kafka, self.world = kafka, World(kafka)
+        kafka.world = self.world
+        self.world.install(remediation={"limits": {"cooldown": "0s", "perDay": 1000}})
+        self.phases: dict[str, Phase | None] = {}
+        self.smallest = {tp: set(p.replicas) for tp, p in kafka.partitions.items()}
+
+    def turn(self) -> None:
+        self.world.step()
+        for run in self.world.runs():
+            uid, after = run.uid or "", run.status.phase
+            before = self.phases.get(uid)
+            # A turn writes each run at most once, so no phase is passed unseen.
+            assert after is None or may_transition(before, after), f"{before} -> {after}"
+            if after in TERMINAL_PHASES and before not in TERMINAL_PHASES:
+                self.ended(run)
+            self.phases[uid] = after
+        for tp, part in self.kafka.partitions.items():
+            assert set(part.replicas) >= self.smallest[tp], f"{tp} shrank to {part.replicas}"
+
+    def ended(self, run: Any) -> None:
+        left = {k: v for k, v in self.kafka.dynamic.items() if "throttled" in k[2]}
+        was = {k: v for k, v in self.kafka.original.items() if "throttled" in k[2]}
+        assert left == was, f"{run.status.phase}: a throttle is left: {left}"
+        assert not run.status.restore_owed
+        assert run.status.message
+
+    def happen(self, what: str, which: Any) -> None:
+        kafka, world = self.kafka, self.world
+        match what:
+            case "stop" if len(kafka.up) > 1:
+                kafka.stop(which)
+            case "start" if which not in kafka.up:
+                kafka.start(which)
+            case "blind":
+                kafka.unreadable.add(which)
+            case "see":
+                kafka.unreadable.clear()
+            case "approve" | "reject":
+                for run in world.runs():
+                    if run.status.plan is not None and run.status.phase not in TERMINAL_PHASES:
+                        world.approve(run, which, what.title())
+            case "revoke":
+                world.api.approvers ^= {"alice"}
+            case "restart":
+                world.operator()
+            case "foreign" | "cancel":
+                self.others(what, which)
+            case "pass":
+                for _ in range(which):
+                    self.turn()
+
+    def others(self, what: str, which: int) -> None:
+        """Somebody else with an admin client."""
+        tp = sorted(self.kafka.partitions)[which % len(self.kafka.partitions)]
+        part = self.kafka.partitions[tp]
+        spare = [b for b in BROKERS if b not in part.replicas]
+        if what == "cancel" and part.adding:
+            SimKafka.alter_reassignments(self.kafka, {tp: None})
+        elif what == "foreign" and not part.adding and spare:
+            SimKafka.alter_reassignments(self.kafka, {tp: [*part.replicas, spare[0]]})
+            self.smallest[tp] = set(part.before)
+
+    def calm(self) -> None:
+        """Everything is well again, and whoever may approves."""
+        self.kafka.unreadable.clear()
+        for broker in BROKERS:
+            if broker not in self.kafka.up:
+                self.kafka.start(broker)
+        self.world.api.approvers = {"alice"}
+        for _ in range(100):
+            if self.quiet():
+                return
+            for run in self.world.runs():
+                if run.status.phase is Phase.AWAITING_APPROVAL and not run.status.approvals:
+                    self.world.approve(run)
+            self.turn()
+        raise AssertionError([(r.status.phase, r.status.message) for r in self.world.runs()])
+
+    def quiet(self) -> bool:
+        return bool(self.world.runs()) and all(r.status.phase in TERMINAL_PHASES for r in self.world.runs())
+
+
+@settings(max_examples=25, deadline=None)
+@given(kafka=clusters(), events=st.lists(EVENTS, max_size=16))
+def test_a_run_is_safe_whatever_happens_and_ends_when_all_is_well(
+    kafka: Guarded, events: list[tuple[str, Any]]
+) -> None:
+    story = Story(kafka)
+    for _ in range(4):
+        story.turn()
+    story.happen("approve", "alice")
+    for what, which in events:
+        story.happen(what, which)
+        story.turn()
+    story.calm()

@@ -1,0 +1,160 @@
+"""KafkaCluster.status says no more than was seen: nothing found because nothing was seen is not health."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from kafka_medic.controller.status import CONDITION_OF, NEEDED, SOURCES_OF, cluster_status, unseen
+from kafka_medic.diagnose.finding import Finding
+from kafka_medic.resources.kafkacluster import KafkaCluster
+from kafka_medic.resources.kafkacluster_status import CONDITION_TYPES, MAX_AFFECTED, MAX_FINDINGS
+from kafka_medic.resources.vocabulary import FindingState, FindingType, Severity
+from tests.simulation.world import API_VERSION
+from tests.unit.cluster import worlds
+
+ALLOWED = (True, "Allowed", "yes")
+CLUSTER = KafkaCluster.parse(
+    {
+        "apiVersion": API_VERSION, "kind": "KafkaCluster",
+        "metadata": {"name": "c", "namespace": "ns", "uid": "u", "generation": 4},
+        "spec": {"bootstrapServers": "k:1"},
+    }
+)  # fmt: skip
+
+
+def finding(kind, state=FindingState.FIRING, ident=None, **more):
+    return Finding(
+        id=ident or f"{kind}/x", type=kind, severity=Severity.WARNING, message=f"{kind} is so", affected=("t",),
+        evidence=("seen",), since=worlds.NOW, state=state, **more,
+    )  # fmt: skip
+
+
+def status(snapshot=None, findings=(), treated=None, allowed=ALLOWED, of=CLUSTER):
+    return cluster_status(of, snapshot or worlds.healthy(), findings, treated or {}, allowed)
+
+
+def conditions(*args, **kwargs):
+    return {c.type: (str(c.status), c.reason) for c in status(*args, **kwargs).conditions}
+
+
+def known(found):
+    """A cluster whose status is `found`, as the next turn reads it."""
+    return CLUSTER.model_copy(update={"status": found})
+
+
+def test_a_healthy_cluster_is_ready_and_what_nobody_probes_is_not_called_healthy():
+    found = conditions()
+    assert set(found) == set(CONDITION_TYPES)
+    assert found["Ready"] == ("True", "Healthy")
+    assert found["Replicated"] == ("True", "AsExpected")
+    assert found["CanaryHealthy"] == ("Unknown", "NotProbed")
+
+
+@pytest.mark.parametrize(("kind", "condition"), CONDITION_OF.items())
+def test_each_kind_of_finding_makes_its_condition_false_and_ready_too(kind, condition):
+    found = conditions(findings=[finding(kind)])
+    assert found[condition] == ("False", kind)
+    assert found["Ready"][0] == "False"
+    assert conditions(findings=[finding(kind, FindingState.PENDING)])[condition][0] != "False"
+
+
+def test_every_kind_is_either_illness_or_news():
+    assert {t.value for t in FindingType} == set(CONDITION_OF) | set(SOURCES_OF)
+
+
+@pytest.mark.parametrize(("condition", "source"), [(c, s) for c, names in NEEDED.items() for s in names])
+def test_a_source_that_cannot_be_read_is_unknown_and_never_true(condition, source):
+    snapshot = worlds.healthy(sources=worlds.sources(**{source.replace("-", "_"): "Unreachable: timed out"}))
+    found = conditions(snapshot)
+    assert found[condition][0] != "True"
+    if source in worlds.SOURCES:
+        assert found["Ready"][0] in ("Unknown", "False")
+
+
+def test_unreachable_says_why_by_the_failures_own_word():
+    for error, reason in (
+        ("AuthenticationFailed: wrong password", "AuthenticationFailed"),
+        ("TlsFailed: expired", "TlsFailed"),
+        ("no colon at all", "Unreachable"),
+    ):
+        snapshot = worlds.healthy(sources=worlds.sources(kafka=error))
+        assert conditions(snapshot)["Reachable"] == ("False", reason)
+
+
+def test_what_was_known_of_the_cluster_outlives_a_turn_in_which_it_does_not_answer():
+    before = status()
+    dark = worlds.healthy(brokers=None, cluster=replace(worlds.healthy().cluster, id=None, version=None))
+    after = status(dark, of=known(before))
+    assert (after.cluster_id, after.version) == (before.cluster_id, before.version)
+    assert after.brokers is None
+
+
+def test_brokers_of_whom_nothing_is_known_are_not_counted_as_none():
+    unsure = worlds.brokers(**{f"b{n}": {"registered": None, "reachable": None} for n in worlds.IDS})
+    counted = status(worlds.healthy(brokers=unsure)).brokers
+    assert counted is not None
+    assert (counted.registered, counted.reachable, counted.expected) == (None, None, 3)
+
+
+def test_a_condition_keeps_its_time_while_it_stays_as_it_is():
+    first = status(findings=[finding("BrokerDown")])
+    later = status(worlds.healthy(at=worlds.later(60)), [finding("BrokerDown")], of=known(first))
+    times = {c.type: c.last_transition_time for c in later.conditions}
+    assert times["Reachable"] == worlds.NOW
+    gone = status(worlds.healthy(at=worlds.later(60)), of=known(first))
+    assert {c.type: c.last_transition_time for c in gone.conditions}["Reachable"] == worlds.later(60)
+
+
+def test_findings_are_bounded_and_counted_in_full():
+    many = [finding("BrokerDown", ident=f"BrokerDown/{n}") for n in range(MAX_FINDINGS + 5)]
+    wide = replace(many[0], affected=tuple(f"t{n}" for n in range(MAX_AFFECTED + 7)))
+    found = status(findings=[wide, *many[1:]], treated={"BrokerDown/0": "run-1"})
+    assert (len(found.findings), found.findings_total) == (MAX_FINDINGS, MAX_FINDINGS + 5)
+    assert (len(found.findings[0].affected), found.findings[0].affected_count) == (MAX_AFFECTED, MAX_AFFECTED + 7)
+    assert found.findings[0].remediation == "run-1"
+
+
+def test_what_the_operator_may_do_is_a_condition_of_its_own():
+    found = conditions(allowed=(False, "Paused", "freeze"))
+    assert found["RemediationAllowed"] == ("False", "Paused")
+    assert found["Ready"] == ("True", "Healthy")
+
+
+# unseen
+
+
+def before(*findings):
+    return status(findings=findings).findings
+
+
+def test_a_finding_whose_source_is_blind_has_not_gone():
+    low = before(finding("ReplicationFactorLow", playbook="raise-replication-factor"))
+    blind = worlds.healthy(sources=worlds.sources(configs="timed out"))
+    (kept,) = unseen(low, (), blind)
+    assert (kept.id, kept.since, kept.state) == (low[0].id, low[0].since, low[0].state)
+    assert kept.playbook is None, "no playbook is started for what is not seen"
+    assert "configs could not be read" in kept.evidence[-1]
+    again = unseen(status(blind, [kept]).findings, (), blind)
+    assert again[0].evidence == kept.evidence, "said once, not once a turn"
+
+
+def test_a_finding_that_is_not_there_any_more_has_gone_and_one_that_is_seen_is_not_kept_twice():
+    low = before(finding("ReplicationFactorLow"))
+    assert unseen(low, (), worlds.healthy()) == ()
+    assert unseen(low, (), worlds.healthy(sources=worlds.sources(groups="timed out"))) == ()
+    blind = worlds.healthy(sources=worlds.sources(configs="timed out"))
+    assert unseen(low, (finding("ReplicationFactorLow"),), blind) == ()
+
+
+@pytest.mark.parametrize(("kind", "sources"), SOURCES_OF.items())
+def test_news_is_kept_as_well_while_it_cannot_be_seen(kind, sources):
+    for source in sources:
+        blind = worlds.healthy(sources=worlds.sources(**{source.replace("-", "_"): "timed out"}))
+        assert [f.id for f in unseen(before(finding(kind)), (), blind)] == [f"{kind}/x"]
+
+
+def test_that_the_cluster_did_not_answer_is_judged_afresh_each_time():
+    blind = worlds.healthy(sources=worlds.sources(kafka="timed out"))
+    assert unseen(before(finding("ClusterUnreachable")), (), blind) == ()
