@@ -15,6 +15,7 @@ from tests.testbed import KafkaDeployment, kubectl
 
 @pytest.fixture(scope="session")
 def installed() -> Iterator[None]:
+    operator.uninstall()  # what a killed run left
     operator.install()
     # As anybody may tune it: proposed after two seconds instead of thirty, which is time that tests need not spend.
     sooner = '{"spec":{"trigger":{"for":"2s"}}}'
