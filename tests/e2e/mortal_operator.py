@@ -63,4 +63,4 @@ if __name__ == "__main__":
     MortalKafka.effects = Path(sys.argv[1])
     MortalKafka.moment = sys.argv[2] if len(sys.argv) > 2 else None
     controller.RealKafka = MortalKafka  # type: ignore[misc]
-    controller.main(["--liveness-port", "0", "--watch-namespaces", os.environ["WATCHED"], "--log-format", "plain"])
+    controller.main(["--liveness-port", "0", "--log-format", "plain"])

@@ -35,7 +35,6 @@ def start(case: Case, folder: Path, number: int, moment: str | None) -> subproce
     environment = os.environ | {
         "KUBECONFIG": str(operator.kubeconfig(folder / "kubeconfig")),
         "POD_NAME": "operator-under-test",
-        "WATCHED": case.namespace,
     }
     log = (folder / f"operator-{number}.log").open("wb")
     return subprocess.Popen([*command, *([moment] if moment else [])], env=environment, stdout=log, stderr=log)
