@@ -31,7 +31,8 @@ class Guarded(SimKafka):
 
     def approved(self) -> bool:
         acting = [r for r in self.world.runs() if r.status.phase not in TERMINAL_PHASES]
-        return any(a.counted and a.decision is Decision.APPROVE for r in acting for a in r.status.approvals)
+        words = [a for r in acting for a in r.status.approvals if a.counted and a.decision is Decision.APPROVE]
+        return "alice" in self.world.api.approvers and any(a.approver == "alice" for a in words)
 
     def alter_reassignments(self, targets: Mapping[TopicPartition, Sequence[int] | None]) -> Any:
         cancels = all(t is None for t in targets.values())
@@ -160,7 +161,7 @@ class Story:
             if self.quiet():
                 return
             for run in self.world.runs():
-                if run.status.phase is Phase.AWAITING_APPROVAL and not run.status.approvals:
+                if run.status.phase is Phase.AWAITING_APPROVAL and not any(a.counted for a in run.status.approvals):
                     self.world.approve(run)
             self.turn()
         raise AssertionError([(r.status.phase, r.status.message) for r in self.world.runs()])
