@@ -18,6 +18,7 @@ from kafka_medic.clients.ports import (
     ClusterDescription,
     GroupOffsets,
     KafkaReads,
+    PartitionState,
     ReadFailed,
     Reassignment,
 )
@@ -61,12 +62,18 @@ BROKER_CONFIGS = (
 """The settings that decisions rest on; everything else a broker is configured with is left out of the snapshot."""
 
 
+SOURCES_OF_KAFKA = ("views", "reassignments", "log-dirs", "configs", "groups", "log-ends")
+"""What is read from the brokers once the cluster has answered at all."""
+
+
 class ZooKeeperReads(Protocol):
     """What a ZooKeeper-backed cluster's ensemble answers; `clients.zookeeper.ZooKeeper` is the real one."""
 
     def registrations(self) -> Registrations: ...
 
     def ensemble(self) -> Quorum: ...
+
+    def close(self) -> None: ...
 
 
 @dataclass(slots=True)
@@ -87,6 +94,10 @@ class _Readings:
 
     def fail(self, name: str, error: str) -> None:
         self.sources.append(Source(name, self.now(), SourceState.UNKNOWN, error))
+
+    def skip(self, names: Sequence[str], why: str) -> None:
+        for name in names:
+            self.fail(name, f"not tried: {why}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +127,7 @@ def observe_cluster(name: str, readers: ClusterReaders, now: Callable[[], dateti
         quorum = seen.attempt("ensemble", readers.zookeeper.ensemble)
     described = seen.attempt("kafka", readers.kafka.describe_cluster)
     if described is None:
-        for other in ("views", "reassignments", "log-dirs", "configs", "groups", "log-ends"):
-            seen.fail(other, "not tried: the cluster did not answer")
+        seen.skip(SOURCES_OF_KAFKA, "the cluster did not answer")
         if mode is Mode.KRAFT:
             seen.fail("quorum", "not tried: the cluster did not answer")
         brokers = _brokers_without_kafka(registered, pods)
@@ -127,18 +137,18 @@ def observe_cluster(name: str, readers: ClusterReaders, now: Callable[[], dateti
         )  # fmt: skip
     kafka = readers.kafka
     ids = sorted({n.id for n in described.nodes} | set(registered.brokers if registered else ()))
-    answers = seen.attempt("views", lambda: kafka.views(ids))
+    answers = seen.attempt("views", lambda: _some_view(kafka.views(ids)))
     if mode is Mode.KRAFT:
         quorum = seen.attempt("quorum", kafka.quorum)
     controller = registered.controller if registered else None
     if mode is Mode.KRAFT and quorum is not None:
         controller = Controller(quorum.leader)
-    authority = _authority(answers, controller)
-    if answers is not None and authority is None:
-        seen.fail("metadata", "no broker answered a metadata request of its own")
+    authority = _authority(answers, controller, registered)
     moving = seen.attempt("reassignments", kafka.reassignments)
     answering = [b for b, view in (answers or {}).items() if isinstance(view, BrokerView)]
-    sizes = seen.attempt("log-dirs", lambda: kafka.log_sizes(answering)) if answering else None
+    if authority is None:
+        seen.skip(("log-dirs", "configs", "log-ends"), "no broker told its own view")
+    sizes = seen.attempt("log-dirs", lambda: kafka.log_sizes(answering)) if authority else None
     topics = sorted({p.topic for p in authority.partitions}) if authority else []
     topic_configs, broker_configs = None, None
     if authority:
@@ -163,15 +173,58 @@ def observe_cluster(name: str, readers: ClusterReaders, now: Callable[[], dateti
     )
 
 
+def unread_cluster(name: str, error: str, now: datetime) -> Snapshot:
+    """The snapshot of a cluster that could not even be asked: a Secret is missing, say."""
+    seen = _Readings(lambda: now)
+    seen.fail("kafka", error)
+    seen.skip(SOURCES_OF_KAFKA, "the cluster could not be asked")
+    return Snapshot(ClusterInfo(name), now, tuple(seen.sources))
+
+
+def _some_view(answers: Mapping[int, BrokerView | ReadFailed]) -> Mapping[int, BrokerView | ReadFailed]:
+    """The answers, if any broker gave one."""
+    failures = [answer for answer in answers.values() if isinstance(answer, ReadFailed)]
+    if failures and len(failures) == len(answers):
+        raise failures[0]
+    return answers
+
+
 def _authority(
-    answers: Mapping[int, BrokerView | ReadFailed] | None, controller: Controller | None
+    answers: Mapping[int, BrokerView | ReadFailed] | None,
+    controller: Controller | None,
+    registered: Registrations | None,
 ) -> BrokerView | None:
-    """The view that stands for the cluster: the active controller's own if it answered, else any that did. Where the
-    views differ is for the detectors to say, from `views`."""
-    known = {b: view for b, view in (answers or {}).items() if isinstance(view, BrokerView)}
-    if controller is not None and controller.id in known:
-        return known[controller.id]
-    return next(iter(known.values()), None)
+    """What stands for the cluster: of each partition the row with the newest leader epoch that any registered broker
+    told, since one broker may lag behind. Of rows of the same epoch the active controller's own counts, else the one
+    with the smallest ISR. Where the views differ is for the detectors to say, from `views`."""
+    members = None if registered is None else set(registered.brokers)
+    known = {
+        b: view
+        for b, view in (answers or {}).items()
+        if isinstance(view, BrokerView) and (members is None or b in members)
+    }
+    if not known:
+        return None
+    first = known.get(controller.id) if controller is not None and controller.id is not None else None
+    views = [first] if first is not None else []
+    views += sorted((v for v in known.values() if v is not first), key=lambda v: v.broker)
+    best = {TopicPartition(p.topic, p.partition): p for p in views[0].partitions}
+    for view in views[1:]:
+        for row in view.partitions:
+            tp = TopicPartition(row.topic, row.partition)
+            held = best.get(tp)
+            if held is None:
+                if first is None:  # the controller knows which topics there are; nobody else does for sure
+                    best[tp] = row
+            elif _rank(row) > _rank(held) or (
+                first is None and _rank(row) == _rank(held) and len(row.isr) < len(held.isr)
+            ):
+                best[tp] = row
+    return BrokerView(views[0].broker, views[0].members, views[0].controller, tuple(best[tp] for tp in sorted(best)))
+
+
+def _rank(row: PartitionState) -> int:
+    return -1 if row.leader_epoch is None else row.leader_epoch
 
 
 def _brokers_without_kafka(

@@ -96,7 +96,11 @@ def test_a_source_that_fails_alone(kafka, source, gone):
     kafka.unreadable = {source}
     snapshot = seen(kafka)
     assert nulls(snapshot) == gone
-    assert {s.name: s.error for s in snapshot.sources if not s.known} == {source: f"Unreachable: {source}: simulated"}
+    failed = {s.name: s.error or "" for s in snapshot.sources if not s.known}
+    assert failed.pop(source) == f"Unreachable: {source}: simulated"
+    hanging = {"log-dirs", "configs", "log-ends"} if source == "views" else set()
+    assert set(failed) == hanging
+    assert all("not tried" in error for error in failed.values())
     assert snapshot.brokers is not None
 
 
@@ -150,24 +154,32 @@ def moved(view: Any, **changes: Any) -> BrokerView:
     return replace(view, partitions=tuple(replace(p, **changes) for p in view.partitions))
 
 
-def test_the_controllers_view_is_the_authority_and_any_other_stands_in_for_it(kafka):
+def test_the_newest_leader_epoch_counts_whoever_told_it(kafka):
     whole = dict(kafka.views([0, 1, 2]))
     told = {0: moved(whole[0], leader_epoch=9), 1: moved(whole[1], leader_epoch=5), 2: moved(whole[2], leader_epoch=6)}
     watched = Watched(kafka, {"views": lambda _: told})
-    assert {r.leader_epoch for r in seen(watched).rows()} == {9}, "broker 0 leads the quorum"
-    zoo = seen(watched, Ensemble(controller=Controller(2, 7)))
-    assert {r.leader_epoch for r in zoo.rows()} == {6}
+    assert {r.leader_epoch for r in seen(watched).rows()} == {9}
+    assert {r.leader_epoch for r in seen(watched, Ensemble(controller=Controller(2, 7))).rows()} == {9}
     told[0] = ReadFailed(FailureKind.UNREACHABLE, "timed out")
-    assert {r.leader_epoch for r in seen(watched).rows()} == {5}
+    assert {r.leader_epoch for r in seen(watched).rows()} == {6}
+
+
+def test_of_equal_epochs_the_controllers_view_counts_and_else_the_smallest_isr(kafka):
+    whole = dict(kafka.views([0, 1, 2]))
+    told = {0: moved(whole[0], isr=(0, 1, 2)), 1: moved(whole[1], isr=(1,)), 2: moved(whole[2], isr=(2, 1))}
+    watched = Watched(kafka, {"views": lambda _: told})
+    assert {r.isr for r in seen(watched, Ensemble(controller=Controller(2, 7))).rows()} == {(2, 1)}
+    assert {r.isr for r in seen(watched, Ensemble(controller=Controller(None, None))).rows()} == {(1,)}
 
 
 def test_no_view_at_all_is_no_partition_and_not_an_empty_list_of_them(kafka):
     failed = {b: ReadFailed(FailureKind.UNREACHABLE, "timed out") for b in (0, 1, 2)}
     snapshot = seen(Watched(kafka, {"views": lambda _: failed}))
     assert snapshot.partitions is None
-    source = snapshot.source("metadata")
-    assert source is not None
-    assert not source.known
+    for name in ("views", "configs", "log-dirs", "log-ends"):
+        source = snapshot.source(name)
+        assert source is not None
+        assert not source.known
 
 
 def test_a_reassignment_in_flight_wins_over_a_stale_view(kafka):
