@@ -9,10 +9,10 @@ ENV PYTHONUNBUFFERED=1 \
     PATH=/opt/kafka-medic/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 
 # What the operator stands on changes seldom: a stage of its own, exactly the locked versions.
-COPY locks/runtime.txt /tmp/source/locks/runtime.txt
+COPY locks/runtime.txt locks/build.txt /tmp/source/locks/
 RUN python3 -m venv /opt/kafka-medic \
  && pip install --quiet --no-deps --require-hashes -r /tmp/source/locks/runtime.txt \
- && pip install --quiet hatchling
+ && pip install --quiet --no-deps --require-hashes -r /tmp/source/locks/build.txt
 
 FROM dependencies
 

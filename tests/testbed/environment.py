@@ -51,4 +51,6 @@ def lock() -> None:
     common += ["--python-version", "3.11", "--no-annotate", "--no-header", "--no-emit-index-url"]
     run_logged("lock of the image", [*common, "-o", "locks/runtime.txt"], log, cwd=REPOSITORY)
     everything = ["--all-extras", "--group", "dev", "-o", "locks/dev.txt"]
+    build = [_uv(), "pip", "compile", "locks/build.in", *common[4:], "-o", "locks/build.txt"]
+    run_logged("lock of the build backend", build, log, cwd=REPOSITORY)
     run_logged("lock of .venv", [*common, *everything], log, cwd=REPOSITORY)

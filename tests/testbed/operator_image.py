@@ -13,7 +13,7 @@ from tests.testbed.places import REPOSITORY, cache_root
 from tests.testbed.steps import StepFailedError, run_logged
 
 IMAGE_NAME = "kafka-medic.invalid/operator"
-_BASE_INPUTS = ("Dockerfile", "locks/runtime.txt")
+_BASE_INPUTS = ("Dockerfile", "locks/runtime.txt", "locks/build.txt")
 _INPUTS = (*_BASE_INPUTS, "operator", "pyproject.toml", "README.md", "LICENSE")
 _DEPENDENCIES = "localhost/kafka-medic-dependencies"
 
