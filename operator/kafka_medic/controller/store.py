@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 import logging
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from kafka_medic.clients.kubernetes_api import ApiFailure, KubernetesApi, custom_path
@@ -19,10 +20,11 @@ from kafka_medic.resources.errors import ResourceError
 from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.playbook import Playbook
 from kafka_medic.resources.remediation import Remediation
-from kafka_medic.resources.vocabulary import ADMISSION_POLICIES, APPROVE_VERB, GROUP
+from kafka_medic.resources.vocabulary import ADMISSION_POLICIES, APPROVE_VERB, GROUP, Decision
 
 R = TypeVar("R", bound=Resource)
 _LOG = logging.getLogger(__name__)
+MAX_APPROVALS = 50
 _ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 
 
@@ -35,9 +37,35 @@ class Store:
     def cluster(self, namespace: str, name: str) -> KafkaCluster:
         return KafkaCluster.parse(self.api.get(custom_path(KafkaCluster.PLURAL, namespace, name)))
 
+    def cluster_raw(self, namespace: str, name: str) -> dict[str, Any]:
+        """The KafkaCluster as it is, whether this version can read it or not."""
+        return self.api.get(custom_path(KafkaCluster.PLURAL, namespace, name))
+
+    def write_invalid(self, raw: dict[str, Any], message: str) -> None:
+        """Say on a KafkaCluster that cannot be read why nothing is done for it."""
+        status = raw.setdefault("status", {})
+        conditions = [c for c in status.get("conditions") or [] if c.get("type") != "Ready"]
+        before = [c for c in status.get("conditions") or [] if c.get("type") == "Ready"]
+        if before and (before[0].get("reason"), before[0].get("message")) == ("InvalidSpec", message[:8192]):
+            return
+        ready = {
+            "type": "Ready",
+            "status": "False",
+            "reason": "InvalidSpec",
+            "message": message[:8192],
+            "lastTransitionTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        }
+        status["conditions"] = [*conditions, ready]
+        metadata = raw["metadata"]
+        self.api.replace(custom_path(KafkaCluster.PLURAL, metadata["namespace"], metadata["name"], "status"), raw)
+
     def playbook(self, name: str) -> Playbook | None:
+        """None when it is gone, and when it cannot be read: neither can be run."""
         try:
             return Playbook.parse(self.api.get(custom_path(Playbook.PLURAL, None, name)))
+        except ResourceError as problem:
+            _LOG.error("%s", problem)
+            return None
         except ApiFailure as problem:
             if problem.not_found:
                 return None
@@ -46,10 +74,19 @@ class Store:
     def playbooks(self) -> list[Playbook]:
         return self._list(Playbook, None)
 
-    def remediations(self, namespace: str, cluster: str) -> list[Remediation]:
-        """All of one KafkaCluster, oldest first."""
-        found = [r for r in self._list(Remediation, namespace) if r.spec.cluster_ref.name == cluster]
-        return sorted(found, key=lambda r: (str(r.metadata.creation_timestamp), r.name))
+    def remediations(self, namespace: str, cluster: str) -> tuple[list[Remediation], list[str]]:
+        """All of one KafkaCluster, oldest first; and the names of those that this version cannot read. What those are
+        doing is not known, so nothing may be done beside them."""
+        found, unreadable = [], []
+        for raw in self.api.list(custom_path(Remediation.PLURAL, namespace)):
+            if (raw.get("spec", {}).get("clusterRef") or {}).get("name") != cluster:
+                continue
+            try:
+                found.append(_item(Remediation, raw))
+            except ResourceError as problem:
+                _LOG.error("unreadable: %s", problem)
+                unreadable.append(raw["metadata"]["name"])
+        return sorted(found, key=lambda r: (str(r.metadata.creation_timestamp), r.name)), unreadable
 
     def remediation(self, namespace: str, name: str) -> Remediation:
         return Remediation.parse(self.api.get(custom_path(Remediation.PLURAL, namespace, name)))
@@ -68,7 +105,12 @@ class Store:
         """Every RemediationApproval that names this Remediation, with whether its approver may approve it now."""
         found = self._list(RemediationApproval, run.namespace)
         mine = [a for a in found if a.spec.remediation_ref.name == run.name]
-        return [ApprovalFact(a, self._may_approve(a.spec.approver, run)) for a in mine[:50]]
+        plan = run.status.plan
+        # Status has room for so many: those about the present plan first, and a No before a Yes.
+        mine.sort(key=lambda a: (plan is None or a.spec.plan_digest != plan.digest, a.spec.decision != Decision.REJECT))
+        people = {a.spec.approver for a in mine[:MAX_APPROVALS]}
+        rights = {user: self._may_approve(user, run) for user in sorted(people)}
+        return [ApprovalFact(a, rights[a.spec.approver]) for a in mine[:MAX_APPROVALS]]
 
     def _may_approve(self, user: str, run: Remediation) -> bool | None:
         review = {
@@ -143,8 +185,12 @@ class Store:
         found = []
         for raw in self.api.list(custom_path(kind.PLURAL, namespace)):
             try:
-                # Items of a list carry neither kind nor apiVersion.
-                found.append(kind.parse({"apiVersion": f"{GROUP}/v1alpha1", "kind": kind.KIND, **raw}))
+                found.append(_item(kind, raw))
             except ResourceError as problem:
                 _LOG.error("left out: %s", problem)
         return found
+
+
+def _item(kind: type[R], raw: dict[str, Any]) -> R:
+    """One item of a list; items carry neither kind nor apiVersion."""
+    return kind.parse({"apiVersion": f"{GROUP}/v1alpha1", "kind": kind.KIND, **raw})

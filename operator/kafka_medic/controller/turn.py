@@ -9,11 +9,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from kafka_medic.actuate.carry_out import carry_out
+from kafka_medic.clients.kubernetes_api import ApiFailure
 from kafka_medic.clients.ports import Connection, Kafka, ReadFailed, WriteFailed
-from kafka_medic.cluster.snapshot import ClusterInfo, Snapshot, Source, SourceState, TopicPartition
+from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
 from kafka_medic.controller.events import Recorder, finding_notes
 from kafka_medic.controller.lease import ClusterLease
 from kafka_medic.controller.proposals import due
@@ -23,20 +24,22 @@ from kafka_medic.diagnose.diagnosis import diagnose
 from kafka_medic.diagnose.expectations import Expectations
 from kafka_medic.diagnose.finding import Finding
 from kafka_medic.guard.run import OtherRun
-from kafka_medic.guard.verdict import Verdict
 from kafka_medic.observe.connect import connection
 from kafka_medic.observe.pods import broker_pods
-from kafka_medic.observe.snapshot import ClusterReaders, ZooKeeperReads, observe_cluster
+from kafka_medic.observe.snapshot import ClusterReaders, ZooKeeperReads, observe_cluster, unread_cluster
 from kafka_medic.playbook.engine import decide
-from kafka_medic.playbook.run import Decision, World
-from kafka_medic.playbook.safety import forward_reasons, restoring_reasons
+from kafka_medic.playbook.run import SOON, Decision, World
 from kafka_medic.resources.durations import parse_duration
+from kafka_medic.resources.errors import ResourceError
 from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.phases import ACTING_PHASES, TERMINAL_PHASES, Phase
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.vocabulary import RemediationMode
 
 _LOG = logging.getLogger(__name__)
+
+INVALID_SECONDS = 60.0
+"""Until a KafkaCluster that this version cannot read is looked at again; a change of it wakes the worker sooner."""
 
 
 def utc_now() -> datetime:
@@ -67,31 +70,45 @@ class Turn:
     _held: ClusterLease | None = None
     _previous: Snapshot | None = None
     _failures: dict[str, int] = field(default_factory=dict)
+    _not_before: dict[str, datetime] = field(default_factory=dict)
 
     def run(self) -> float:
         """One turn. Raises ApiFailure when the API server does not play along; `not_found` when the KafkaCluster is
         gone."""
         store = self.clients.store
-        cluster = store.cluster(self.namespace, self.name)
+        raw = store.cluster_raw(self.namespace, self.name)
+        try:
+            cluster = KafkaCluster.parse(raw)
+        except ResourceError as problem:
+            store.write_invalid(raw, str(problem))
+            return INVALID_SECONDS
         interval = parse_duration(cluster.spec.probes.interval)
         if self._held is None:
             self._held = self.lease(cluster)
         if self._held.hold() is not True:
             _LOG.info("%s/%s: another operator holds the lease, or it cannot be told", self.namespace, self.name)
             return min(interval, 5.0)
-        runs = store.remediations(self.namespace, self.name)
+        runs, unreadable = store.remediations(self.namespace, self.name)
         snapshot = self._observe(cluster)
         seen = self._diagnose(cluster, snapshot, runs)
         findings = seen + unseen(cluster.status.findings, seen, snapshot)
         self._previous = snapshot
         for note in finding_notes(cluster.status.findings, findings):
             self.clients.record(cluster, note)
-        if cluster.metadata.deletion_timestamp is None:
+        if cluster.metadata.deletion_timestamp is None and not unreadable:
             runs += self._propose(cluster, seen, runs)
         requeue = interval
-        blocked: list[str] = []
+        blocked = [f"Remediation {name} cannot be read by this version, so nothing is done" for name in unreadable]
         for run in _in_order(runs):
-            wanted = self._advance(cluster, run, snapshot, findings)
+            try:
+                wanted = self._advance(cluster, run, snapshot, findings)
+            except ApiFailure:
+                raise
+            except Exception:  # noqa: BLE001
+                # A fault of ours with one run: no effect follows it, and the others and the status go on.
+                _LOG.exception("%s: internal fault", run.name)
+                blocked.append(f"internal fault with Remediation {run.name}; see the operator's log")
+                continue
             blocked += wanted.status.message.splitlines()[:1] if wanted.status.waiting_for else []
             if wanted.requeue is not None:
                 requeue = min(requeue, wanted.requeue)
@@ -104,6 +121,8 @@ class Turn:
             self._held.release()
         if self._connected is not None:
             self._connected[1].close()
+        if self._zookeeper is not None:
+            self._zookeeper[1].close()
 
     def _observe(self, cluster: KafkaCluster) -> Snapshot:
         def secret(name: str, key: str) -> str:
@@ -111,16 +130,17 @@ class Turn:
 
         try:
             wanted = connection(cluster, secret)
+            if self._connected is None or self._connected[0] != wanted:
+                if self._connected is not None:
+                    self._connected[1].close()
+                    self._connected = None
+                self._connected = (wanted, self.clients.kafka(wanted))
         except ReadFailed as problem:
-            now = self.clients.now()
-            unread = Source("kafka", now, SourceState.UNKNOWN, str(problem))
-            return Snapshot(ClusterInfo(cluster.name), now, (unread,))
-        if self._connected is None or self._connected[0] != wanted:
-            if self._connected is not None:
-                self._connected[1].close()
-            self._connected = (wanted, self.clients.kafka(wanted))
+            return unread_cluster(cluster.name, str(problem), self.clients.now())
         ensemble = cluster.spec.metadata.zookeeper
         if ensemble is not None and (self._zookeeper is None or self._zookeeper[0] != ensemble.connect):
+            if self._zookeeper is not None:
+                self._zookeeper[1].close()
             self._zookeeper = (
                 ensemble.connect,
                 self.clients.zookeeper(ensemble.connect, wanted.timeout_seconds),
@@ -169,16 +189,30 @@ class Turn:
             playbook=store.playbook(run.spec.playbook.name),
             approvals=store.approvals(run),
             policies_installed=store.policies_installed(),
-            others=_others(store.remediations(self.namespace, self.name), run),
+            others=self._others(run),
             lease_held=self._held.hold() if self._held else None,
             finding_ids=frozenset(f.id for f in findings),
             now=self.clients.now(),
         )
 
+    def _others(self, run: Remediation) -> list[OtherRun] | None:
+        """None when there is one that this version cannot read: what it is doing is not known then."""
+        runs, unreadable = self.clients.store.remediations(self.namespace, self.name)
+        if unreadable:
+            return None
+        return [
+            OtherRun(r.name, r.status.phase, r.status.started_at, r.status.finished_at)
+            for r in runs
+            if r.uid != run.uid
+        ]
+
     def _advance(
         self, cluster: KafkaCluster, run: Remediation, snapshot: Snapshot, findings: Sequence[Finding]
     ) -> Decision:
-        decision = decide(run, self._world(cluster, run, snapshot, findings))
+        world = self._world(cluster, run, snapshot, findings)
+        if world.lease_held is not True:
+            return Decision(run.status)  # not ours any more: not even the status
+        decision = decide(run, world)
         version = run.metadata.resource_version
         if decision.status != run.status:
             # The intent is in the journal before the effect: a crash from here on is found out by observation.
@@ -188,28 +222,38 @@ class Turn:
             return decision
         metadata = run.metadata.model_copy(update={"resource_version": version})
         written = run.model_copy(update={"status": decision.status, "metadata": metadata})
-        return self._act(written, decision, snapshot, findings)
+        return self._act(written, decision, findings)
 
-    def _act(self, run: Remediation, decision: Decision, snapshot: Snapshot, findings: Sequence[Finding]) -> Decision:
-        assert decision.intent is not None
-        fresh = self._world(self.clients.store.cluster(self.namespace, self.name), run, snapshot, findings)
-        reasons = restoring_reasons(fresh, giving_up=True) if decision.restores else forward_reasons(run, fresh)
-        refusals = [r for r in reasons if r.verdict is not Verdict.ALLOW]
-        if refusals:
-            _LOG.warning("%s: held back %s: %s", run.name, decision.intent.id, "; ".join(r.message for r in refusals))
-            return decision
+    def _act(self, run: Remediation, decision: Decision, findings: Sequence[Finding]) -> Decision:
+        intent = decision.intent
+        assert intent is not None
+        now = self.clients.now()
+        if intent.id in self._not_before and now < self._not_before[intent.id]:
+            return Decision(decision.status, requeue=(self._not_before[intent.id] - now).total_seconds())
+        # Once more from fresh reads of everything, Kafka too: only if the same effect is still what is due, and every
+        # guard still permits it, is it sent. Kafka has no compare-and-set for what we send.
+        cluster = self.clients.store.cluster(self.namespace, self.name)
+        latest = self._observe(cluster)
+        again = decide(run, self._world(cluster, run, latest, findings))
+        if again.intent != intent:
+            _LOG.warning("%s: held back %s: %s", run.name, intent.id, again.status.message)
+            return Decision(decision.status, requeue=SOON)
         assert self._connected is not None
         try:
-            carry_out(self._connected[1], decision.intent)
+            carry_out(self._connected[1], intent)
         except WriteFailed as problem:
-            count = self._failures.get(decision.intent.id, 0) + 1
-            self._failures[decision.intent.id] = count
+            count = self._failures.get(intent.id, 0) + 1
+            self._failures[intent.id] = count
             wait = min(2.0**count, 300.0)
-            note = f"{decision.intent.describe()}: {problem}; looking again in {wait:.0f} s"
-            self.clients.record(run, ("Warning", "EffectFailed", note))
+            self._not_before[intent.id] = now + timedelta(seconds=wait)
+            if count == 1:
+                note = f"{intent.describe()}: {problem}; tried again after a pause that grows to 5 minutes"
+                self.clients.record(run, ("Warning", "EffectFailed", note))
+            _LOG.warning("%s: %s failed %d times: %s", run.name, intent.id, count, problem)
             return Decision(decision.status, requeue=wait)
-        self._failures.pop(decision.intent.id, None)
-        self.clients.record(run, ("Normal", "Effect", decision.intent.describe()))
+        self._not_before.pop(intent.id, None)
+        self._failures.pop(intent.id, None)
+        self.clients.record(run, ("Normal", "Effect", intent.describe()))
         return decision
 
     def _note(self, run: Remediation, decision: Decision) -> None:
@@ -263,9 +307,3 @@ def _in_order(runs: Sequence[Remediation]) -> list[Remediation]:
     """Those that have begun first, then by age: a run under way never waits for a new one."""
     active = [r for r in runs if r.status.phase not in TERMINAL_PHASES]
     return sorted(active, key=lambda r: r.status.phase not in ACTING_PHASES)
-
-
-def _others(runs: Sequence[Remediation], run: Remediation) -> list[OtherRun]:
-    return [
-        OtherRun(r.name, r.status.phase, r.status.started_at, r.status.finished_at) for r in runs if r.uid != run.uid
-    ]
