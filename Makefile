@@ -38,11 +38,9 @@ unit:
 	@$(VENV)/python -m pytest tests/unit tests/property
 
 test: setup check ## check, then the integration and e2e tests in the testbed (KEEP=1 leaves it up)
-	@$(TESTBED) operator-image
 	@$(TESTBED) run $(VENV)/python -m pytest $(wildcard $(TESTS))
 
 demo: setup ## Show an incident and its cure (MODE=kraft or zookeeper, KEEP=1 leaves the testbed up)
-	@$(TESTBED) operator-image
 	@$(TESTBED) run $(VENV)/python -m tests.demo --mode $(MODE)
 
 up: ## Start the testbed: Kubernetes on this machine, in namespaces of its own

@@ -109,7 +109,11 @@ def _run_in_testbed(command: list[str]) -> int:
     # An interrupted run still takes its testbed down.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
-        return _up() or cluster.enter(command)
+        if _up():
+            return 1
+        if cluster.external_kubeconfig() is None:
+            _build()  # now, since nothing that runs inside has a way to fetch anything
+        return cluster.enter(command)
     finally:
         if os.environ.get("KEEP") == "1":
             say("KEEP=1: the testbed stays up; `make down` ends it")
