@@ -108,7 +108,7 @@ def _within_window(windows: Sequence[Window], now: datetime) -> Reason:
         try:
             if _inside(window, now):
                 return Reason(guard, Verdict.ALLOW, f"inside the window from {window.start} to {window.end}")
-        except ZoneInfoNotFoundError:
+        except (ZoneInfoNotFoundError, OSError, ValueError):
             return Reason(guard, Verdict.UNKNOWN, f"windows: no time zone is called {window.time_zone!r}")
     return Reason(guard, Verdict.WAIT, "outside every window of spec.remediation.windows", retry_after=60)
 

@@ -80,6 +80,11 @@ def test_a_zone_that_nobody_knows_is_unknown_and_never_now():
     assert "Europe/Nowhere" in found.message
 
 
+@pytest.mark.parametrize("zone", ["Europe", "America/Argentina"])
+def test_a_zone_that_cannot_be_one_is_unknown_and_not_a_fault(zone):
+    assert asked(window("00:00", "23:59", zone))["WithinWindow"].verdict is Verdict.UNKNOWN
+
+
 def test_a_pause_waits_and_says_why():
     found = asked({"paused": True, "pauseReason": "freeze until Monday"})["NotPaused"]
     assert found.verdict is Verdict.WAIT
