@@ -126,6 +126,18 @@ def test_who_could_not_be_asked_is_unknown_and_not_merely_missing():
     assert judged(run, [word(run, may=False)]).reason.verdict is Verdict.WAIT
 
 
+@pytest.mark.parametrize("mode", ["Approve", "Auto"])
+def test_a_no_of_somebody_whose_right_could_not_be_asked_permits_nothing(mode):
+    run, policy = sealed(), {"mode": mode}
+    no = word(run, "bob", may=None, decision="Reject")
+    answer = judged(run, [word(run), no], policy)
+    assert answer.reason.verdict is Verdict.UNKNOWN
+    assert "bob" in answer.reason.message
+    assert answer.rejected_by is None
+    elsewhere = word(run, "bob", may=None, decision="Reject", planDigest=ZERO)
+    assert judged(run, [word(run), elsewhere], policy).reason.verdict is Verdict.ALLOW
+
+
 def test_who_asked_for_it_does_not_count_unless_allowed():
     run = sealed(requested_by="alice")
     assert judged(run, [word(run)]).reason.verdict is Verdict.WAIT
