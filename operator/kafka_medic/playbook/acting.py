@@ -12,7 +12,7 @@ from kafka_medic.playbook.drift import drifted_long_enough
 from kafka_medic.playbook.intents import Reassign
 from kafka_medic.playbook.report import StepReport, StepState
 from kafka_medic.playbook.run import SOON, Decision, World, ended, waiting, waiting_for
-from kafka_medic.playbook.safety import forward_reasons, restoring_reasons
+from kafka_medic.playbook.safety import forward_reasons, restoring_reasons, same_cluster
 from kafka_medic.resources.durations import parse_duration
 from kafka_medic.resources.phases import Phase, StepPhase
 from kafka_medic.resources.playbook import Step
@@ -68,7 +68,11 @@ def advance(run: Remediation, world: World) -> Decision:
             world.now,
         )
     step = next(s for s in world.playbook.spec.steps if s.name == current.name)
-    report = _ASSESS[step.action](step.name, plan, journal, world.snapshot)
+    same = same_cluster(plan, world.snapshot)
+    if same.verdict is Verdict.ALLOW:
+        report = _ASSESS[step.action](step.name, plan, journal, world.snapshot)
+    else:  # Nothing that another cluster shows says how this run stands.
+        report = StepReport(StepState.UNKNOWN, same.message, progress=current.progress)
     status = _record(status, current, report, world.now)
     status, drift = drifted_long_enough(
         status, report.message if report.state is StepState.DRIFTED else None, world.now
@@ -88,13 +92,15 @@ def _step(run: Remediation, world: World, step: Step, report: StepReport) -> Dec
     status = status.model_copy(update={"consecutive_verified": None})
     match report.state:
         case StepState.UNKNOWN | StepState.DRIFTED:
-            reason = Reason(Guard.PRECONDITIONS_HOLD.value, Verdict.UNKNOWN, report.message)
+            same = same_cluster(status.plan, world.snapshot)
+            verdict = Verdict.DENY if same.verdict is Verdict.DENY else Verdict.UNKNOWN
+            reason = Reason(Guard.PRECONDITIONS_HOLD.value, verdict, report.message)
             return waiting(status, Phase.PAUSED if late else Phase.BLOCKED, late or report.message, (reason,))
         case StepState.WAIT:
             return _working(status, Phase.PAUSED if late else Phase.RUNNING, late or report.message)
     if late and not report.restores:
         return _working(status, Phase.PAUSED, late)
-    reasons = restoring_reasons(world, giving_up=False) if report.restores else forward_reasons(run, world)
+    reasons = restoring_reasons(run, world, giving_up=False) if report.restores else forward_reasons(run, world)
     refusals = tuple(r for r in reasons if r.verdict is not Verdict.ALLOW)
     if refusals:
         return waiting(status, Phase.BLOCKED, "; ".join(r.message for r in refusals[:3]), refusals)
@@ -128,6 +134,9 @@ def _wind_up(run: Remediation, world: World, plan: Plan, journal: Mapping[str, J
     """Cancel what is ours and in flight, restore what we set, then end."""
     status = run.status
     ending = journal[GIVE_UP]
+    same = same_cluster(plan, world.snapshot)
+    if len(journal) > 1 and same.verdict is not Verdict.ALLOW:
+        return waiting(status, Phase.BLOCKED, f"still to be cleaned up: {same.message}", (same,))
     for step in status.steps:
         if step.action is not Action.REASSIGN_PARTITIONS or step.phase is StepPhase.PENDING:
             continue
@@ -136,7 +145,8 @@ def _wind_up(run: Remediation, world: World, plan: Plan, journal: Mapping[str, J
         if report.state is StepState.REACHED:
             continue
         if report.state is StepState.ACT:
-            refusals = tuple(r for r in restoring_reasons(world, giving_up=True) if r.verdict is not Verdict.ALLOW)
+            restoring = restoring_reasons(run, world, giving_up=True)
+            refusals = tuple(r for r in restoring if r.verdict is not Verdict.ALLOW)
             if not refusals:
                 return _act(status, Phase.BLOCKED, step.name, report, world.now)
             return waiting(status, Phase.BLOCKED, "; ".join(r.message for r in refusals), refusals)

@@ -68,6 +68,16 @@ def topics_gone(snapshot: Snapshot, settings: Iterable[SettingKey]) -> frozenset
     return frozenset(asked.difference(*(pc.unique(table["topic"]).to_pylist() for table in seen)))
 
 
+def broker_gone(snapshot: Snapshot, broker: int) -> bool:
+    """Whether the cluster has this broker no more: known not to be registered, and no partition names it."""
+    if snapshot.partitions is None:
+        return False
+    known = snapshot.broker(broker)
+    if known is not None and known.registered is not False:
+        return False
+    return broker not in pc.unique(pc.list_flatten(snapshot.partitions["replicas"])).to_pylist()
+
+
 def settings_observed(snapshot: Snapshot, settings: Mapping[SettingKey, str | None]) -> bool | None:
     """Whether all of them are as asked; None when that cannot be told (a broker that did not answer, say)."""
     if snapshot.configs is None:

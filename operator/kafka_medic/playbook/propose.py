@@ -22,8 +22,9 @@ from kafka_medic.plan.problem import Broker as PlanBroker
 from kafka_medic.plan.problem import Problem, ProblemError
 from kafka_medic.plan.verify import verify
 from kafka_medic.plan.waves import WaveLimits
-from kafka_medic.playbook.approval import plan_digest
+from kafka_medic.playbook.approval import CLUSTER_ID, plan_digest
 from kafka_medic.playbook.parameters import ReassignParameters, check, check_values, reassign_parameters
+from kafka_medic.playbook.safety import CLUSTER_ID
 from kafka_medic.resources.durations import format_duration, parse_duration
 from kafka_medic.resources.errors import ResourceError
 from kafka_medic.resources.kafkacluster import KafkaCluster
@@ -40,7 +41,6 @@ from kafka_medic.resources.remediation_plan import (
 )
 from kafka_medic.resources.vocabulary import Action, Guard
 
-CLUSTER_ID = "Kafka cluster id"
 MIN_ISR = "min.insync.replicas"
 MAX_WAVES = 150
 """Of one run: the journal holds 200 entries, one for each wave and a few more."""
@@ -71,8 +71,11 @@ def propose(
         check_values(playbook, run.spec.parameters)
     except ResourceError as problem:
         return Refusal(str(problem), permanent=True)
-    if snapshot.partitions is None or snapshot.brokers is None or snapshot.configs is None:
+    if snapshot.partitions is None or snapshot.brokers is None or snapshot.configs is None or not snapshot.cluster.id:
         return _unread(snapshot)
+    if not snapshot.cluster.id:
+        message = "the cluster did not tell its id, without which a plan cannot say which cluster it is for"
+        return Refusal(message, (Reason(Guard.PRECONDITIONS_HOLD.value, Verdict.UNKNOWN, message),))
     expectations = Expectations.from_spec(cluster.spec.expectations)
     low = _low(snapshot, expectations)
     if isinstance(low, Refusal):
@@ -116,7 +119,8 @@ def _low(snapshot: Snapshot, expectations: Expectations) -> list[PartitionRow] |
             continue
         if row.replicas is None:
             return _unread(snapshot)
-        if len(row.replicas) < wanted:
+        # A replica that is still being added does not count yet: whoever adds it may give up.
+        if len(row.replicas) - len(row.adding or ()) < wanted:
             low.append(row)
     return low
 
@@ -204,7 +208,7 @@ def _document(
         steps=tuple(_step(s, changes, configs, settings) for s in playbook.spec.steps),
         changes=changes,
         config_changes=configs,
-        preconditions=(Precondition(name=CLUSTER_ID, value=snapshot.cluster.id or "unknown"),),
+        preconditions=(Precondition(name=CLUSTER_ID, value=snapshot.cluster.id or ""),),
     )
     plan = plan.model_copy(update={"summary": _summary(plan, placement, rest)})
     return plan.model_copy(update={"digest": plan_digest(run, plan)})

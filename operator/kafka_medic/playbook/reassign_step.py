@@ -52,12 +52,14 @@ def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot:
         return StepReport(StepState.UNKNOWN, unknown[0], progress=count)
     throttle_id, restore_id = f"{step}/throttle", f"{step}/restore-throttle"
     if done == len(where):
-        return _restore(restore_id, throttle_id, journal, snapshot, count)
+        return _restore(plan, restore_id, throttle_id, journal, snapshot, count)
     if plan.throttle_bytes_per_second is not None:
         entry = journal.get(throttle_id)
         saved = _saved(entry) if entry else _present(plan, snapshot)
         wanted = _throttle(plan, saved)
-        in_place = settings_observed(snapshot, wanted) if snapshot.configs is not None else None
+        # Once it was seen in place, a value that differs is a person's: it is not fought.
+        seen = entry is not None and entry.state is IntentState.DONE
+        in_place = True if seen else settings_observed(snapshot, wanted)
         if in_place is None:
             return StepReport(StepState.UNKNOWN, "the brokers' throttle settings could not be read", progress=count)
         if not in_place:
@@ -105,7 +107,7 @@ def undo(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: S
     if sent:
         if any(s.position is Position.UNKNOWN for s in where):
             return StepReport(StepState.UNKNOWN, "the reassignments in flight could not be read", restores=True)
-        moving = [s for s in where if s.position is Position.MOVING]
+        moving = [s for s in where if s.position is Position.MOVING and f"{step}/wave-{s.change.wave}" in journal]
         if moving:
             return StepReport(
                 StepState.ACT,
@@ -114,7 +116,7 @@ def undo(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: S
                 target=_names([s.tp for s in moving]),
                 restores=True,
             )
-    return _restore(f"{step}/restore-throttle", f"{step}/throttle", journal, snapshot, None)
+    return _restore(plan, f"{step}/restore-throttle", f"{step}/throttle", journal, snapshot, None)
 
 
 def _drift(step: str, where: tuple[Standing, ...], journal: Mapping[str, JournalEntry]) -> str | None:
@@ -123,12 +125,15 @@ def _drift(step: str, where: tuple[Standing, ...], journal: Mapping[str, Journal
             return s.reason
         # Once a wave's effect was seen, a partition of it that is back where it was has been cancelled by somebody.
         wave = journal.get(f"{step}/wave-{s.change.wave}")
+        if s.position is Position.MOVING and wave is None:
+            return f"{s.tp} is being reassigned by somebody else"
         if s.position is Position.BEFORE and wave is not None and wave.state is IntentState.DONE:
             return f"the reassignment of {s.tp} was cancelled by somebody else"
     return None
 
 
 def _restore(
+    plan: Plan,
     restore_id: str,
     throttle_id: str,
     journal: Mapping[str, JournalEntry],
@@ -138,26 +143,31 @@ def _restore(
     entry = journal.get(throttle_id)
     if entry is None:
         return StepReport(StepState.REACHED, "every target replica is in sync", progress=count)
-    saved = _saved(entry)
-    gone = topics_gone(snapshot, saved)
-    before = {key: value for key, value in saved.items() if key[0] != "TOPIC" or key[1] not in gone}
-    restored = settings_observed(snapshot, before)
     observed = tuple(i for i in _ids_of_step(throttle_id, journal) if i != restore_id)
-    if restored is None:
+    over = journal.get(restore_id)
+    if over is not None and over.state is IntentState.DONE:
+        # Restored once: a throttle that is there now is somebody else's.
+        return StepReport(StepState.REACHED, "every target replica is in sync", observed=observed, progress=count)
+    if snapshot.configs is None:
         return StepReport(
-            StepState.UNKNOWN,
-            "the throttle is still to be taken off, but a broker's settings cannot be read: "
-            "it is restored as soon as that broker answers",
+            StepState.UNKNOWN, "the throttle settings could not be read", restores=True, observed=observed, progress=count
+        )
+    owed, silent = _owed(plan, _saved(entry), snapshot)
+    if owed:
+        return StepReport(
+            StepState.ACT,
+            "putting the throttle settings back to what they were",
+            intent=ChangeSettings(restore_id, owed),
+            target=f"{len(owed)} settings",
             restores=True,
             observed=observed,
             progress=count,
         )
-    if not restored:
+    if silent:
+        names = ", ".join(str(b) for b in silent)
         return StepReport(
-            StepState.ACT,
-            "putting the throttle settings back to what they were",
-            intent=ChangeSettings(restore_id, before),
-            target=f"{len(before)} settings",
+            StepState.UNKNOWN,
+            f"the throttle is still to be taken off broker {names}, which does not answer; that is done once it does",
             restores=True,
             observed=observed,
             progress=count,
@@ -170,6 +180,25 @@ def _restore(
         observed=observed,
         progress=count,
     )
+
+
+def _owed(
+    plan: Plan, saved: Mapping[SettingKey, str | None], snapshot: Snapshot
+) -> tuple[dict[SettingKey, str | None], list[int]]:
+    """What is still to be put back, and the brokers that have to answer first. Only settings that still hold what we
+    set: a value that somebody gave them since is theirs."""
+    ours, gone = _throttle(plan, saved), topics_gone(snapshot, saved)
+    live = {b.id for b in snapshot.brokers or () if b.live}
+    owed: dict[SettingKey, str | None] = {}
+    silent: set[int] = set()
+    for key, before in saved.items():
+        kind, resource, _ = key
+        if kind == "BROKER" and int(resource) not in live:
+            if not broker_gone(snapshot, int(resource)):
+                silent.add(int(resource))
+        elif (kind == "BROKER" or resource not in gone) and before != dynamic_value(snapshot, key) == ours[key]:
+            owed[key] = before
+    return owed, sorted(silent)
 
 
 def _ids_of_step(throttle_id: str, journal: Mapping[str, JournalEntry]) -> tuple[str, ...]:

@@ -1,19 +1,40 @@
 """Every guard that stands before an effect, asked together.
 
-A forward effect needs all of them. An effect that only puts back what the run itself changed needs the Lease and
-nothing else: leaving a throttle or half a reassignment behind is never the safer choice.
+A forward effect needs all of them. An effect that only puts back what the run itself changed needs the Lease and the
+very cluster that it was changed on, and nothing else: leaving a throttle or half a reassignment behind is never the
+safer choice.
 """
 
 from __future__ import annotations
 
+from kafka_medic.cluster.snapshot import Snapshot
 from kafka_medic.guard.reassign import judge_reassign
 from kafka_medic.guard.run import judge_run
 from kafka_medic.guard.verdict import Reason, Verdict
-from kafka_medic.playbook.approval import judge_approvals
+from kafka_medic.playbook.approval import CLUSTER_ID, judge_approvals
 from kafka_medic.playbook.run import World
 from kafka_medic.resources.phases import ACTING_PHASES
 from kafka_medic.resources.remediation import Remediation
+from kafka_medic.resources.remediation_plan import Plan
+from kafka_medic.resources.remediation_plan import Plan
 from kafka_medic.resources.vocabulary import Guard
+
+CLUSTER_ID = "Kafka cluster id"
+"""Name of the precondition that holds which Kafka cluster a plan was made for."""
+
+
+def same_cluster(plan: Plan | None, snapshot: Snapshot) -> Reason:
+    """Whether what answers is the cluster that the plan was made for: bootstrap servers can come to name another."""
+    guard, present = Guard.PRECONDITIONS_HOLD.value, snapshot.cluster.id
+    planned = next((p.value for p in plan.preconditions if p.name == CLUSTER_ID), None) if plan else None
+    if planned is None:
+        return Reason(guard, Verdict.DENY, "there is no plan that names the Kafka cluster it was made for")
+    if present is None:
+        return Reason(guard, Verdict.UNKNOWN, f"the id of the Kafka cluster is not known; the plan is for {planned}")
+    if present != planned:
+        message = f"the plan was made for the Kafka cluster {planned}, and the one that answers now is {present}"
+        return Reason(guard, Verdict.DENY, message)
+    return Reason(guard, Verdict.ALLOW, f"the Kafka cluster is {planned}, as planned")
 
 
 def forward_reasons(run: Remediation, world: World) -> tuple[Reason, ...]:
@@ -21,20 +42,33 @@ def forward_reasons(run: Remediation, world: World) -> tuple[Reason, ...]:
     policy = world.cluster.spec.remediation
     started = run.status.phase in ACTING_PHASES
     judged = judge_approvals(run, policy, world.approvals, world.policies_installed, world.now, started=started)
-    reasons = (
-        judged.reason,
-        *judge_run(policy, world.others, world.lease_held, world.now, starting=not started),
-    )
+    reasons = (judged.reason, *judge_run(policy, world.others, world.lease_held, world.now, starting=not started))
     plan = run.status.plan
     if plan is None:
         return (*reasons, Reason(Guard.PRECONDITIONS_HOLD.value, Verdict.DENY, "there is no plan"))
     moves = [(c.topic, c.partition, c.replicas_before, c.replicas) for c in plan.changes]
     factor = plan.replication_factor or 1
-    return (*reasons, *judge_reassign(world.snapshot, moves, factor, world.now).reasons)
+    return (*reasons, same_cluster(plan, world), *judge_reassign(world.snapshot, moves, factor, world.now).reasons)
 
 
-def restoring_reasons(world: World, *, giving_up: bool) -> tuple[Reason, ...]:
+def restoring_reasons(run: Remediation, world: World, *, giving_up: bool) -> tuple[Reason, ...]:
     """A pause holds even the restoring of a run that could still go on, but not the clean-up of one that is ending."""
     policy = world.cluster.spec.remediation
     asked = {Guard.LEASE_HELD.value} if giving_up else {Guard.LEASE_HELD.value, Guard.NOT_PAUSED.value}
-    return tuple(r for r in judge_run(policy, (), world.lease_held, world.now, starting=False) if r.guard in asked)
+    rules = judge_run(policy, (), world.lease_held, world.now, starting=False)
+    plan = run.status.plan
+    same = (same_cluster(plan, world),) if plan is not None else ()
+    return (*(r for r in rules if r.guard in asked), *same)
+
+
+def same_cluster(plan: Plan, world: World) -> Reason:
+    """The address may lead to another Kafka by now, one with the same topics and broker ids: a clone, say."""
+    guard = Guard.PRECONDITIONS_HOLD.value
+    approved = next((p.value for p in plan.preconditions if p.name == CLUSTER_ID), None)
+    present = world.snapshot.cluster.id
+    if present is None or approved is None:
+        return Reason(guard, Verdict.UNKNOWN, "which Kafka cluster answers (its cluster id) is not known")
+    if present != approved:
+        message = f"the plan is for the Kafka cluster {approved}, but {present} answers at this address"
+        return Reason(guard, Verdict.DENY, message)
+    return Reason(guard, Verdict.ALLOW, f"it is the Kafka cluster {approved}")

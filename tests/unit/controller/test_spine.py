@@ -243,3 +243,55 @@ def test_a_pause_on_the_cluster_holds_the_run(world: World) -> None:
         world.step()
     assert world.kafka.writes == []
     assert any("freeze" in w.message for w in world.run().status.waiting_for)
+
+
+def test_another_cluster_behind_the_same_bootstrap_servers_is_not_touched(world: World) -> None:
+    run = world.until_phase("AwaitingApproval")
+    world.kafka.cluster_id = "other"
+    world.approve(run)
+    for _ in range(6):
+        world.step()
+    assert world.kafka.writes == []
+    told = [w.message for w in world.run().status.waiting_for if w.guard == "PreconditionsHold"]
+    assert any("sim" in m and "other" in m for m in told)
+    world.kafka.cluster_id = "sim"
+    world.until_phase("Succeeded")
+
+
+@pytest.mark.parametrize("stopped", [True, False])
+def test_another_cluster_in_the_middle_is_neither_gone_on_with_nor_cleaned_up(world: World, stopped: bool) -> None:
+    world.kafka.copies_per_tick = 0
+    run = world.until_phase("AwaitingApproval")
+    world.approve(run)
+    world.until(lambda: any(p.adding for p in world.kafka.partitions.values()))
+    ours, writes = world.kafka, list(world.kafka.writes)
+    other = factor_one_cluster()
+    other.cluster_id = "other"
+    other.delete("payments")
+    world.kafka = other
+    world.operator()
+    if stopped:
+        world.approve(run, decision="Reject")
+    for _ in range(6):
+        world.step()
+    assert (other.writes, ours.writes) == ([], writes)
+    state = world.run().status
+    assert state.phase is Phase.BLOCKED
+    assert state.restore_owed
+    assert any("other" in w.message and "sim" in w.message and w.verdict == "Deny" for w in state.waiting_for)
+    world.kafka = ours
+    ours.copies_per_tick = 2
+    world.operator()
+    world.until_phase("Aborted" if stopped else "Succeeded")
+    assert throttles(world) == []
+
+
+def test_a_cluster_that_does_not_tell_its_id_gets_no_plan(world: World) -> None:
+    world.kafka.cluster_id = None  # type: ignore[assignment]
+    for _ in range(5):
+        world.step()
+    assert world.run().status.phase is Phase.PLANNING
+    assert world.run().status.plan is None
+    assert "id" in world.run().status.message
+    world.kafka.cluster_id = "sim"
+    world.until_phase("AwaitingApproval")
