@@ -19,9 +19,6 @@ from kafka_medic.resources.remediation_plan import Plan
 from kafka_medic.resources.remediation_status import ApprovalRecord
 from kafka_medic.resources.vocabulary import Decision, Guard, RemediationMode
 
-CLUSTER_ID = "Kafka cluster id"
-"""Name of the precondition that tells which Kafka the plan is for, wherever its address may lead by then."""
-
 AUTOMATIC = "policy:Auto"
 """Recorded instead of a person where the KafkaCluster's mode is Auto."""
 
@@ -118,9 +115,6 @@ def judge_approvals(
     if unsure:
         message = f"{', '.join(unsure)} said no, and whether they may could not be asked"
         return answer(Verdict.UNKNOWN, message)
-    unsure = [f.approval.spec.approver for f in facts if f.may_approve is None and _says_no(f, remediation, plan)]
-    if unsure:
-        return answer(Verdict.UNKNOWN, f"{unsure[0]} says no, and whether {unsure[0]} may could not be asked")
     mode = policy.mode_for(remediation.spec.playbook.name)
     if mode is RemediationMode.OBSERVE:
         return answer(Verdict.DENY, "the KafkaCluster's mode is Observe: nothing is ever done")
@@ -146,12 +140,6 @@ def _may_be_a_no(fact: ApprovalFact, remediation: Remediation, plan: Plan) -> bo
     spec = fact.approval.spec
     exact = spec.remediation_ref.uid == remediation.uid and spec.plan_digest == plan.digest
     return exact and spec.decision is Decision.REJECT and fact.may_approve is None
-
-
-def _says_no(fact: ApprovalFact, remediation: Remediation, plan: Plan) -> bool:
-    spec = fact.approval.spec
-    about_this = spec.remediation_ref.uid == remediation.uid and spec.plan_digest == plan.digest
-    return about_this and spec.decision is Decision.REJECT
 
 
 def _record(fact: ApprovalFact, remediation: Remediation, plan: Plan, policy: RemediationPolicy) -> ApprovalRecord:

@@ -22,7 +22,7 @@ from kafka_medic.plan.problem import Broker as PlanBroker
 from kafka_medic.plan.problem import Problem, ProblemError
 from kafka_medic.plan.verify import verify
 from kafka_medic.plan.waves import WaveLimits
-from kafka_medic.playbook.approval import CLUSTER_ID, plan_digest
+from kafka_medic.playbook.approval import plan_digest
 from kafka_medic.playbook.parameters import ReassignParameters, check, check_values, reassign_parameters
 from kafka_medic.playbook.safety import CLUSTER_ID
 from kafka_medic.resources.durations import format_duration, parse_duration
@@ -71,7 +71,7 @@ def propose(
         check_values(playbook, run.spec.parameters)
     except ResourceError as problem:
         return Refusal(str(problem), permanent=True)
-    if snapshot.partitions is None or snapshot.brokers is None or snapshot.configs is None or not snapshot.cluster.id:
+    if snapshot.partitions is None or snapshot.brokers is None or snapshot.configs is None:
         return _unread(snapshot)
     if not snapshot.cluster.id:
         message = "the cluster did not tell its id, without which a plan cannot say which cluster it is for"

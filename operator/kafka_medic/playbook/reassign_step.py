@@ -20,6 +20,7 @@ from kafka_medic.playbook.intents import (
     ChangeSettings,
     Reassign,
     SettingKey,
+    broker_gone,
     dynamic_value,
     setting_key,
     setting_text,
@@ -150,7 +151,11 @@ def _restore(
         return StepReport(StepState.REACHED, "every target replica is in sync", observed=observed, progress=count)
     if snapshot.configs is None:
         return StepReport(
-            StepState.UNKNOWN, "the throttle settings could not be read", restores=True, observed=observed, progress=count
+            StepState.UNKNOWN,
+            "the throttle settings could not be read",
+            restores=True,
+            observed=observed,
+            progress=count,
         )
     owed, silent = _owed(plan, _saved(entry), snapshot)
     if owed:

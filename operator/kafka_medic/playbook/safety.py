@@ -11,11 +11,10 @@ from kafka_medic.cluster.snapshot import Snapshot
 from kafka_medic.guard.reassign import judge_reassign
 from kafka_medic.guard.run import judge_run
 from kafka_medic.guard.verdict import Reason, Verdict
-from kafka_medic.playbook.approval import CLUSTER_ID, judge_approvals
+from kafka_medic.playbook.approval import judge_approvals
 from kafka_medic.playbook.run import World
 from kafka_medic.resources.phases import ACTING_PHASES
 from kafka_medic.resources.remediation import Remediation
-from kafka_medic.resources.remediation_plan import Plan
 from kafka_medic.resources.remediation_plan import Plan
 from kafka_medic.resources.vocabulary import Guard
 
@@ -48,7 +47,11 @@ def forward_reasons(run: Remediation, world: World) -> tuple[Reason, ...]:
         return (*reasons, Reason(Guard.PRECONDITIONS_HOLD.value, Verdict.DENY, "there is no plan"))
     moves = [(c.topic, c.partition, c.replicas_before, c.replicas) for c in plan.changes]
     factor = plan.replication_factor or 1
-    return (*reasons, same_cluster(plan, world), *judge_reassign(world.snapshot, moves, factor, world.now).reasons)
+    return (
+        *reasons,
+        same_cluster(plan, world.snapshot),
+        *judge_reassign(world.snapshot, moves, factor, world.now).reasons,
+    )
 
 
 def restoring_reasons(run: Remediation, world: World, *, giving_up: bool) -> tuple[Reason, ...]:
@@ -57,18 +60,5 @@ def restoring_reasons(run: Remediation, world: World, *, giving_up: bool) -> tup
     asked = {Guard.LEASE_HELD.value} if giving_up else {Guard.LEASE_HELD.value, Guard.NOT_PAUSED.value}
     rules = judge_run(policy, (), world.lease_held, world.now, starting=False)
     plan = run.status.plan
-    same = (same_cluster(plan, world),) if plan is not None else ()
+    same = (same_cluster(plan, world.snapshot),) if plan is not None else ()
     return (*(r for r in rules if r.guard in asked), *same)
-
-
-def same_cluster(plan: Plan, world: World) -> Reason:
-    """The address may lead to another Kafka by now, one with the same topics and broker ids: a clone, say."""
-    guard = Guard.PRECONDITIONS_HOLD.value
-    approved = next((p.value for p in plan.preconditions if p.name == CLUSTER_ID), None)
-    present = world.snapshot.cluster.id
-    if present is None or approved is None:
-        return Reason(guard, Verdict.UNKNOWN, "which Kafka cluster answers (its cluster id) is not known")
-    if present != approved:
-        message = f"the plan is for the Kafka cluster {approved}, but {present} answers at this address"
-        return Reason(guard, Verdict.DENY, message)
-    return Reason(guard, Verdict.ALLOW, f"it is the Kafka cluster {approved}")

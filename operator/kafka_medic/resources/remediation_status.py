@@ -33,6 +33,10 @@ from .vocabulary import Action, Decision, Guard, Risk, Verdict
 JournalId = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/-]*$")]
 
 
+SettingText = Annotated[str, StringConstraints(max_length=320)]
+"""A setting with its resource: a topic name alone may have 249 characters."""
+
+
 def _phase_rule() -> dict[str, str]:
     table = ", ".join(
         f"{literal(before)}: [{', '.join(literal(after) for after in sorted(afters))}]"
@@ -79,7 +83,7 @@ class SavedValue(Model):
     patch.
     """
 
-    name: ShortText = Field(description="The setting, such as topic/orders/leader.replication.throttled.replicas.")
+    name: SettingText = Field(description="The setting, such as TOPIC/orders/leader.replication.throttled.replicas.")
     value: ConfigValue | None = Field(default=None, description="Its value. Absent: it was not set.")
 
 

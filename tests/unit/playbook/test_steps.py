@@ -163,8 +163,8 @@ def test_done_is_done_only_with_the_throttle_as_it_was():
     assert report.state is StepState.ACT
     assert report.restores
     assert isinstance(report.intent, ChangeSettings)
-    assert {k: v for k, v in report.intent.settings.items() if v is not None} == was
-    assert set(report.intent.settings) == set(wanted)
+    changed = {key: was.get(key) for key in wanted if wanted[key] != was.get(key)}
+    assert report.intent.settings == changed, "what we did not change is not touched"
     assert assess(seen(DONE, DONE, DONE, settings=was), saved).state is StepState.REACHED
 
 
@@ -174,7 +174,20 @@ def test_a_setting_that_cannot_be_read_is_not_called_restored():
     report = assess(seen(DONE, DONE, DONE, brokers=silent), saved)
     assert report.state is StepState.UNKNOWN
     assert report.restores
-    assert assess(seen(DONE, DONE, DONE, settings=wanted, brokers=silent), saved).state is StepState.UNKNOWN
+    others = assess(seen(DONE, DONE, DONE, settings=wanted, brokers=silent), saved)
+    assert others.state is StepState.ACT, "one silent broker does not leave the throttle on all the others"
+    assert isinstance(others.intent, ChangeSettings)
+    assert {key[1] for key in others.intent.settings if key[0] == "BROKER"} == {"1", "2"}
+
+
+def test_what_somebody_set_since_is_theirs():
+    wanted, saved = throttled()
+    rate = next(key for key in wanted if key[0] == "BROKER")
+    report = assess(seen(DONE, DONE, DONE, settings=wanted | {rate: "5"}), saved)
+    assert isinstance(report.intent, ChangeSettings)
+    assert rate not in report.intent.settings
+    done = entry("restore-throttle", IntentState.DONE)
+    assert assess(seen(DONE, DONE, DONE, settings=wanted), saved, done).state is StepState.REACHED
 
 
 def test_one_cancelled_by_somebody_is_drift_and_one_not_sent_yet_is_not():
