@@ -66,7 +66,15 @@ class LibrdkafkaAdmin:
     def __init__(self, connection: Connection) -> None:
         self._timeout = connection.timeout_seconds
         self._last_error: KafkaError | None = None
-        self._client = AdminClient(_settings(connection) | {"error_cb": self._note_error}, logger=_LOG)
+        try:
+            self._client = AdminClient(_settings(connection) | {"error_cb": self._note_error}, logger=_LOG)
+        except KafkaException as problem:
+            # A certificate that is not PEM, say. librdkafka's text names the setting, and may quote what is in it.
+            tls = "ssl" in str(problem).lower() or "pem" in str(problem).lower()
+            kind, what = (FailureKind.TLS, "certificate or key") if tls else (FailureKind.OTHER, "setting")
+            raise ReadFailed(
+                kind, f"the client refused a {what} of spec.security: check the Secrets it names"
+            ) from None
 
     def members(self) -> ClusterDescription:
         """Who is registered, by a full metadata request to whichever broker answers; racks are not in it.

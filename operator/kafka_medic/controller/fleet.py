@@ -31,6 +31,7 @@ class Worker:
     stopping: threading.Event = field(default_factory=threading.Event)
     generation: int | None = None
     last_good: float = field(default_factory=time.monotonic)
+    pause: float = 0.0
     thread: threading.Thread | None = None
 
     def start(self) -> None:
@@ -43,17 +44,23 @@ class Worker:
         if self.thread is not None:
             self.thread.join(timeout)
 
+    def deaf(self, now: float) -> bool:
+        ended = self.thread is not None and not self.thread.is_alive() and not self.stopping.is_set()
+        return ended or now - self.last_good > DEAF_SECONDS + self.pause
+
     def _loop(self) -> None:
         while not self.stopping.is_set():
             self.wake.clear()
-            pause = self._once()
-            self.wake.wait(pause)
+            self.pause = self._once()
+            self.wake.wait(self.pause)
         self.turn.close()
 
     def _once(self) -> float:
         try:
             pause = self.turn.run()
         except ApiFailure as problem:
+            # Heard and understood: starting the process again would cure nothing.
+            self.last_good = time.monotonic()
             if problem.not_found:
                 _LOG.info("%s: gone", "/".join(self.key))
                 return RETRY_SECONDS  # the watch will stop this worker; until then there is nothing to do
@@ -105,11 +112,12 @@ class Fleet:
                 worker.wake.set()
 
     def deaf(self) -> list[str]:
-        """Clusters whose last good turn is too long ago, with how long."""
+        """Clusters whose last good turn is longer ago than its pause and one slow turn explain, with how long; a worker
+        that has ended by itself is as deaf as one that hangs."""
         now = time.monotonic()
         with self._lock:
             workers = list(self._workers.values())
-        return [f"{'/'.join(w.key)}: {now - w.last_good:.0f} s" for w in workers if now - w.last_good > DEAF_SECONDS]
+        return [f"{'/'.join(w.key)}: {now - w.last_good:.0f} s" for w in workers if w.deaf(now)]
 
     def stop(self) -> None:
         with self._lock:

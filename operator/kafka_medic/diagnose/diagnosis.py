@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime
 
 from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
@@ -34,6 +37,8 @@ DETECTORS: tuple[Callable[[Scene], Iterator[Finding]], ...] = (
     moves.detect,
 )
 
+ID_LENGTH = 128
+_UNSAFE = re.compile(r"[^A-Za-z0-9._:/-]")
 _ORDER = {Severity.CRITICAL: 0, Severity.WARNING: 1, Severity.INFO: 2}
 
 
@@ -54,10 +59,20 @@ def diagnose(
     if previous is not None and previous.taken_at >= snapshot.taken_at:
         previous = None  # a clock that went back, or the same snapshot twice: nothing lasted in between
     scene = Scene(snapshot, expectations or Expectations(), previous, ours)
-    found = {f.id: f for detector in DETECTORS for f in detector(scene)}
+    found = {f.id: f for f in (_named(f) for detector in DETECTORS for f in detector(scene))}
     since = _since(scene, found, remembered or {})
     aged = (f.seen(since=since[f.id], now=snapshot.taken_at) for f in found.values())
     return tuple(sorted(aged, key=lambda f: (_ORDER[f.severity], f.type, f.id)))
+
+
+def _named(finding: Finding) -> Finding:
+    """With an id that fits into a resource's status. Group names may hold any character and have any length; what had
+    to be changed is told apart by a digest of the whole."""
+    safe = _UNSAFE.sub("_", finding.id)
+    if safe == finding.id and len(safe) <= ID_LENGTH:
+        return finding
+    digest = hashlib.sha256(finding.id.encode()).hexdigest()[:10]
+    return replace(finding, id=f"{safe[: ID_LENGTH - 11]}-{digest}")
 
 
 def _since(scene: Scene, found: Mapping[str, Finding], remembered: Mapping[str, datetime]) -> dict[str, datetime]:
@@ -67,7 +82,7 @@ def _since(scene: Scene, found: Mapping[str, Finding], remembered: Mapping[str, 
     ageing = any(f.for_seconds > 0 or f.id not in remembered for f in found.values())
     if previous is not None and ageing:
         before = Scene(previous, scene.expectations, None, scene.ours)
-        earlier = {f.id: previous.taken_at for detector in DETECTORS for f in detector(before)}
+        earlier = {_named(f).id: previous.taken_at for detector in DETECTORS for f in detector(before)}
         if any(id_.startswith("ViewDiverged/") for id_ in found):
             restarted = views.only_propagating(scene, before)
     times = {**earlier, **{k: v for k, v in remembered.items() if k in found}}

@@ -1,0 +1,15 @@
+"""What librdkafka refuses outright is a failed read with a reason, and no secret is in it."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka_medic.clients.librdkafka import LibrdkafkaAdmin
+from kafka_medic.clients.ports import Connection, FailureKind, ReadFailed
+
+
+def test_a_certificate_that_is_not_pem():
+    with pytest.raises(ReadFailed) as refused:
+        LibrdkafkaAdmin(Connection("127.0.0.1:1", protocol="SSL", ca_pem="hunter2 is no certificate"))
+    assert refused.value.kind is FailureKind.TLS
+    assert "hunter2" not in str(refused.value)
