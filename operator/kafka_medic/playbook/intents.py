@@ -69,8 +69,11 @@ def topics_gone(snapshot: Snapshot, settings: Iterable[SettingKey]) -> frozenset
 
 
 def broker_gone(snapshot: Snapshot, broker: int) -> bool:
-    """Whether the cluster has this broker no more: known not to be registered, and no partition names it."""
-    if snapshot.partitions is None:
+    """Whether the cluster has this broker no more: known not to be registered, and no partition names it. A snapshot
+    lists whoever is either; where no registration is known, or some replicas are not, nobody is called gone."""
+    if snapshot.partitions is None or snapshot.partitions["replicas"].null_count:
+        return False
+    if all(b.registered is None for b in snapshot.brokers or ()):
         return False
     known = snapshot.broker(broker)
     if known is not None and known.registered is not False:

@@ -24,6 +24,7 @@ from kafka_medic.plan.verify import verify
 from kafka_medic.plan.waves import WaveLimits
 from kafka_medic.playbook.approval import plan_digest
 from kafka_medic.playbook.parameters import ReassignParameters, check, check_values, reassign_parameters
+from kafka_medic.playbook.reassign_step import present_settings, unsavable
 from kafka_medic.playbook.safety import CLUSTER_ID
 from kafka_medic.resources.durations import format_duration, parse_duration
 from kafka_medic.resources.errors import ResourceError
@@ -101,7 +102,22 @@ def propose(
         return Refusal(
             f"the planner's own plan failed its verification, so it is not proposed: {first}", permanent=True
         )
-    return _document(run, cluster, playbook, snapshot, expectations, placement, settings, now)
+    plan = _document(run, cluster, playbook, snapshot, expectations, placement, settings, now)
+    why_not = _too_slow(plan, step)
+    if plan.throttle_bytes_per_second is not None:
+        why_not = why_not or unsavable(present_settings(plan, snapshot))
+    return Refusal(why_not) if why_not else plan
+
+
+def _too_slow(plan: Plan, step: Step) -> str | None:
+    within, lasts = parse_duration(step.verify.within), plan.estimated_seconds
+    if lasts is None or lasts <= within:
+        return None
+    rate = _bytes(plan.throttle_bytes_per_second or 0)
+    return (
+        f"at {rate}/s the copying takes about {format_duration(lasts)}, and step "
+        f"{step.name} has {step.verify.within}: raise throttleBytesPerSecond, or the step's verify.within"
+    )
 
 
 def _unread(snapshot: Snapshot) -> Refusal:
@@ -117,10 +133,10 @@ def _low(snapshot: Snapshot, expectations: Expectations) -> list[PartitionRow] |
         wanted = expectations.factor_of(row.topic)
         if wanted is None:
             continue
-        if row.replicas is None:
+        if row.replicas is None or row.adding is None:
             return _unread(snapshot)
         # A replica that is still being added does not count yet: whoever adds it may give up.
-        if len(row.replicas) - len(row.adding or ()) < wanted:
+        if len(row.replicas) - len(row.adding) < wanted:
             low.append(row)
     return low
 

@@ -40,6 +40,10 @@ MAX_LIST_CHARACTERS = 4000
 that are not in sync, which on a topic of ours are the new ones."""
 
 
+MAX_SAVED_CHARACTERS = 4096
+"""Of one setting's value in the journal (SavedValue)."""
+
+
 def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: Snapshot) -> StepReport:
     """Where the step stands. Pure; `journal` by id."""
     where = standings(plan.changes, snapshot)
@@ -56,13 +60,15 @@ def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot:
         return _restore(plan, restore_id, throttle_id, journal, snapshot, count)
     if plan.throttle_bytes_per_second is not None:
         entry = journal.get(throttle_id)
-        saved = _saved(entry) if entry else _present(plan, snapshot)
+        saved = _saved(entry) if entry else present_settings(plan, snapshot)
         wanted = _throttle(plan, saved)
         # Once it was seen in place, a value that differs is a person's: it is not fought.
         seen = entry is not None and entry.state is IntentState.DONE
-        in_place = True if seen else settings_observed(snapshot, wanted)
+        in_place = (seen and snapshot.configs is not None) or settings_observed(snapshot, wanted)
         if in_place is None:
             return StepReport(StepState.UNKNOWN, "the brokers' throttle settings could not be read", progress=count)
+        if not in_place and (long := unsavable(saved)):
+            return StepReport(StepState.UNKNOWN, long, progress=count)
         if not in_place:
             return StepReport(
                 StepState.ACT,
@@ -215,7 +221,18 @@ def _saved(entry: JournalEntry) -> dict[SettingKey, str | None]:
     return {setting_key(text): value for text, value in entry.saved_values().items()}
 
 
-def _present(plan: Plan, snapshot: Snapshot) -> dict[SettingKey, str | None]:
+def unsavable(settings: Mapping[SettingKey, str | None]) -> str | None:
+    """Why what is there now cannot be kept, to be restored later; None when it can."""
+    for key, value in settings.items():
+        if value is not None and len(value) > MAX_SAVED_CHARACTERS:
+            return (
+                f"{setting_text(key)} is set to {len(value)} characters, and at most {MAX_SAVED_CHARACTERS} can be "
+                "saved to be restored afterwards; remove that throttle or write * instead"
+            )
+    return None
+
+
+def present_settings(plan: Plan, snapshot: Snapshot) -> dict[SettingKey, str | None]:
     return {key: dynamic_value(snapshot, key) for key in _keys(plan)}
 
 

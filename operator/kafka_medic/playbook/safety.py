@@ -59,6 +59,4 @@ def restoring_reasons(run: Remediation, world: World, *, giving_up: bool) -> tup
     policy = world.cluster.spec.remediation
     asked = {Guard.LEASE_HELD.value} if giving_up else {Guard.LEASE_HELD.value, Guard.NOT_PAUSED.value}
     rules = judge_run(policy, (), world.lease_held, world.now, starting=False)
-    plan = run.status.plan
-    same = (same_cluster(plan, world.snapshot),) if plan is not None else ()
-    return (*(r for r in rules if r.guard in asked), *same)
+    return (same_cluster(run.status.plan, world.snapshot), *(r for r in rules if r.guard in asked))

@@ -56,7 +56,8 @@ def test_more_waves_than_a_journal_holds_are_treated_in_several_runs():
     kafka = SimKafka(copies_per_tick=1000)
     kafka.topic("big", *([number % 3] for number in range(MAX_WAVES + 20)), size=60_000_000_000)
     world = World(kafka)
-    world.install()
+    faster = {"name": "raise-replication-factor", "parameters": {"throttleBytesPerSecond": 1_000_000_000}}
+    world.install(remediation={"playbooks": [faster]})
     plan = world.until_phase("AwaitingApproval").status.plan
     assert plan is not None
     assert plan.waves == MAX_WAVES
