@@ -314,13 +314,12 @@ def _summary(plan: Plan, placement: Placement, rest: int) -> str:
     size = "an unknown amount of data" if plan.bytes_to_move is None else _bytes(plan.bytes_to_move)
     lasts = "" if plan.estimated_seconds is None else f", about {format_duration(max(1, plan.estimated_seconds))}"
     figures = placement.summary
-    load, led = figures.replicas_per_broker, figures.leaders_per_broker
+    load = figures.replicas_per_broker
     lines = [
         f"raise {plan.partitions} partitions of {len(topics)} topics to {plan.replication_factor} replicas: {named}",
         f"{plan.moves} replicas are copied (no plan needs fewer than {plan.lower_bound_moves}), {size}{lasts}, "
         f"waves: {plan.waves}",
         f"replicas per broker afterwards {load.min}..{load.max} (best possible maximum {load.bound}), "
-        f"preferred leaders {led.min}..{led.max} once reordered (bound {led.bound}), "
         f"partitions on fewer racks than they could be: {figures.rack_violations} "
         f"(unavoidable: {figures.rack_violations_bound})",
     ]
