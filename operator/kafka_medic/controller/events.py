@@ -8,9 +8,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from kafka_medic.clients.kubernetes_api import ApiFailure, KubernetesApi
+from kafka_medic.controller.status import held
 from kafka_medic.diagnose.finding import Finding
 from kafka_medic.resources.base import Resource
-from kafka_medic.resources.kafkacluster_status import MAX_FINDINGS, FindingStatus
+from kafka_medic.resources.kafkacluster_status import FindingStatus
 from kafka_medic.resources.vocabulary import API_VERSION, FindingState
 
 _LOG = logging.getLogger(__name__)
@@ -23,9 +24,10 @@ Recorder = Callable[[Resource, Note], None]
 def finding_notes(before: Sequence[FindingStatus], now: Sequence[Finding]) -> list[Note]:
     """What changed: findings that began to fire, and firing ones that are gone."""
     fired = {f.id for f in before if f.state is FindingState.FIRING}
-    # Only what status has room for can be told from what was announced already.
-    firing = {f.id: f for f in now[:MAX_FINDINGS] if f.firing()}
-    notes = [("Warning", f.type, f.message) for i, f in firing.items() if i not in fired]
+    # Only what status has room for can be told from what was announced already; what merely lost its place there to
+    # something worse has not gone.
+    firing = {f.id for f in now if f.firing()}
+    notes = [("Warning", f.type, f.message) for f in held(now) if f.firing() and f.id not in fired]
     notes += [
         ("Normal", f"{f.type}Gone", f"no longer: {f.message}") for f in before if f.id in fired and f.id not in firing
     ]

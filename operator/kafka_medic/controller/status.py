@@ -18,7 +18,7 @@ from kafka_medic.resources.kafkacluster_status import (
     FindingStatus,
     KafkaClusterStatus,
 )
-from kafka_medic.resources.vocabulary import ClusterMode
+from kafka_medic.resources.vocabulary import ClusterMode, Severity
 
 CONDITION_OF: Mapping[str, str] = {
     "ClusterUnreachable": "Reachable",
@@ -56,7 +56,11 @@ NEEDED: Mapping[str, tuple[str, ...]] = {
 }
 """Without these sources a condition is Unknown: nothing found because nothing was seen is not health."""
 
+UNREAD = frozenset({"canary", "advisories"})
+"""Sources that this version does not read at all: what they would tell says nothing about readiness."""
 
+OPTIONAL = UNREAD | {"kubernetes"}
+"""Sources that a snapshot may be without because nobody asked for them; any other that is absent was not reached."""
 SOURCES_OF: Mapping[str, tuple[str, ...]] = {
     "NodeMaintenance": ("kubernetes",),
     "ForeignReassignment": ("reassignments",),
@@ -64,16 +68,18 @@ SOURCES_OF: Mapping[str, tuple[str, ...]] = {
 }
 """What a type of finding that makes no condition False is seen from."""
 
+_ORDER = {Severity.CRITICAL: 0, Severity.WARNING: 1, Severity.INFO: 2}
+
 
 def unseen(before: Sequence[FindingStatus], now: Sequence[Finding], snapshot: Snapshot) -> tuple[Finding, ...]:
     """Earlier findings that are not among today's only because what they are seen from could not be read: they have
     not gone. No playbook is started for them."""
     seen = {f.id for f in now}
-    blind = {s.name for s in snapshot.sources if not s.known}
+    states = {s.name: s.known for s in snapshot.sources}
     kept = []
     for old in before:
         needed = SOURCES_OF.get(old.type) or NEEDED.get(CONDITION_OF.get(old.type, ""), ())
-        unread = sorted(blind & set(needed))
+        unread = sorted(name for name in needed if not states.get(name, name in OPTIONAL))
         if old.id in seen or not unread or old.type in ("ClusterUnreachable", "OperatorIsolated"):
             continue
         note = f"last seen before {', '.join(unread)} could not be read any more"
@@ -91,6 +97,11 @@ def unseen(before: Sequence[FindingStatus], now: Sequence[Finding], snapshot: Sn
             )
         )
     return tuple(kept)
+
+
+def held(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Those that status has room for, the worst first."""
+    return tuple(sorted(findings, key=lambda f: _ORDER[f.severity])[:MAX_FINDINGS])
 
 
 def cluster_status(
@@ -120,7 +131,7 @@ def cluster_status(
     return KafkaClusterStatus(
         observed_generation=generation,
         conditions=conditions,
-        findings=tuple(_finding(f, treated_by.get(f.id)) for f in findings[:MAX_FINDINGS]),
+        findings=tuple(_finding(f, treated_by.get(f.id)) for f in held(findings)),
         findings_total=len(findings),
         brokers=BrokerCounts(
             expected=sum(b.pod is not None for b in brokers) or None,
@@ -174,7 +185,7 @@ def _condition(kind: str, snapshot: Snapshot, findings: Sequence[Finding]) -> tu
 
 
 def _ready(findings: Sequence[Finding], conditions: Sequence[Condition]) -> tuple[ConditionStatus, str, str]:
-    """Ready when nothing fires and everything that is probed is known."""
+    """Ready when nothing fires and everything that this version can see is known."""
     parts = {c.type: c for c in conditions}
     failing = [
         t
@@ -189,7 +200,7 @@ def _ready(findings: Sequence[Finding], conditions: Sequence[Condition]) -> tupl
         if t in parts
         and t in CONDITION_OF.values()
         and parts[t].status is ConditionStatus.UNKNOWN
-        and parts[t].reason != "NotProbed"
+        and not UNREAD.issuperset(NEEDED[t])
     ]
     if unknown:
         return ConditionStatus.UNKNOWN, parts[unknown[0]].reason, f"{', '.join(unknown)}: see there"

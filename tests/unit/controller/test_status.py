@@ -158,3 +158,18 @@ def test_news_is_kept_as_well_while_it_cannot_be_seen(kind, sources):
 def test_that_the_cluster_did_not_answer_is_judged_afresh_each_time():
     blind = worlds.healthy(sources=worlds.sources(kafka="timed out"))
     assert unseen(before(finding("ClusterUnreachable")), (), blind) == ()
+
+
+@pytest.mark.parametrize("source", ["views", "configs", "groups", "log-ends"])
+def test_a_source_that_is_absent_is_as_blind_as_one_that_failed(source):
+    kind = {"views": "ViewDiverged", "configs": "ReplicationFactorLow"}.get(source, "OffsetBeyondLogEnd")
+    sources = tuple(s for s in worlds.healthy().sources if s.name != source)
+    blind = worlds.healthy(sources=sources)
+    (kept,) = unseen(before(finding(kind)), (), blind)
+    assert source in kept.evidence[-1]
+    assert conditions(blind)["Ready"] == ("Unknown", "NotProbed")
+
+
+def test_what_nobody_asked_for_any_more_keeps_no_finding_alive():
+    sources = tuple(s for s in worlds.healthy().sources if s.name != "kubernetes")
+    assert unseen(before(finding("NodeMaintenance")), (), worlds.healthy(sources=sources)) == ()

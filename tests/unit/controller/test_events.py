@@ -1,0 +1,41 @@
+"""One event for each change, also when there is more than status can hold."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kafka_medic.controller.events import finding_notes
+from kafka_medic.resources.kafkacluster_status import MAX_FINDINGS
+from kafka_medic.resources.vocabulary import FindingState, Severity
+from tests.unit.controller.test_status import finding, status
+
+
+def many(count):
+    return [finding("BrokerDown", ident=f"BrokerDown/{n:03}") for n in range(count)]
+
+
+def kinds(notes):
+    return [n[1] for n in notes]
+
+
+def test_said_once_when_it_fires_and_once_when_it_has_gone():
+    (one,) = many(1)
+    assert finding_notes((), [replace(one, state=FindingState.PENDING)]) == []
+    assert kinds(finding_notes((), [one])) == ["BrokerDown"]
+    before = status(findings=[one]).findings
+    assert finding_notes(before, [one]) == []
+    assert kinds(finding_notes(before, [])) == ["BrokerDownGone"]
+
+
+def test_more_than_status_holds_is_announced_once():
+    found = many(MAX_FINDINGS + 10)
+    assert len(finding_notes((), found)) == MAX_FINDINGS
+    assert finding_notes(status(findings=found).findings, found) == []
+
+
+def test_what_lost_its_place_to_something_worse_has_not_gone():
+    found = many(MAX_FINDINGS)
+    worse = replace(finding("ViewDiverged"), severity=Severity.CRITICAL)
+    notes = finding_notes(status(findings=found).findings, [*found, worse])
+    assert kinds(notes) == ["ViewDiverged"]
+    assert status(findings=[*found, worse]).findings[0].type == "ViewDiverged"
