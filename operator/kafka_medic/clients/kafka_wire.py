@@ -248,7 +248,9 @@ def _settings(connection: Connection) -> dict[str, Any]:
 
 
 def _tls(connection: Connection) -> ssl.SSLContext:
-    context = ssl.create_default_context(cadata=connection.ca_pem)
+    # The standard library takes ASCII only; what is not may stand in a comment between certificates.
+    ca = connection.ca_pem
+    context = ssl.create_default_context(cadata=ca and ca.encode("ascii", "replace").decode())
     if connection.certificate_pem and connection.key_pem:
         # The standard library loads client certificates from files only; the file lives for this call alone.
         with tempfile.TemporaryDirectory() as folder:

@@ -30,8 +30,11 @@ class Worker:
     wake: threading.Event = field(default_factory=threading.Event)
     stopping: threading.Event = field(default_factory=threading.Event)
     generation: int | None = None
-    last_good: float = field(default_factory=time.monotonic)
+    heard: float = field(default_factory=time.monotonic)
+    """When a turn last began or ended."""
+    running: bool = False
     pause: float = 0.0
+    faulty_since: float | None = None
     thread: threading.Thread | None = None
 
     def start(self) -> None:
@@ -44,37 +47,54 @@ class Worker:
         if self.thread is not None:
             self.thread.join(timeout)
 
-    def deaf(self, now: float) -> bool:
-        ended = self.thread is not None and not self.thread.is_alive() and not self.stopping.is_set()
-        return ended or now - self.last_good > DEAF_SECONDS + self.pause
+    def deaf(self, now: float) -> str | None:
+        """Why this worker does not watch its cluster any more: it has ended by itself, hangs in a turn, did not begin
+        one that was due, or has failed by a fault of ours for too long. A long interval is none of these, nor is an API
+        server that refuses: starting the process again would cure nothing."""
+        if self.stopping.is_set():
+            return None
+        if self.thread is not None and not self.thread.is_alive():
+            return "its thread has ended"
+        if self.running and now - self.heard > DEAF_SECONDS:
+            return f"in one turn for {now - self.heard:.0f} s"
+        if not self.running and now - self.heard > DEAF_SECONDS + self.pause:
+            return f"no turn for {now - self.heard:.0f} s"
+        if self.faulty_since is not None and now - self.faulty_since > DEAF_SECONDS:
+            return f"faults of the operator's own for {now - self.faulty_since:.0f} s"
+        return None
 
     def _loop(self) -> None:
         while not self.stopping.is_set():
             self.wake.clear()
-            self.pause = self._once()
+            self._once()
             self.wake.wait(self.pause)
         self.turn.close()
 
-    def _once(self) -> float:
+    def _once(self) -> None:
+        """One turn; `pause` is how long to wait for the next one. Only `deaf` reads these from another thread, and each
+        order of the writes errs on the patient side."""
+        self.heard, self.running = time.monotonic(), True
+        self.pause, fault = self._take()
+        self.heard, self.running = time.monotonic(), False
+        self.faulty_since = (self.faulty_since or self.heard) if fault else None
+
+    def _take(self) -> tuple[float, bool]:
+        """The pause after this turn, and whether it failed by a fault of ours."""
         try:
-            pause = self.turn.run()
+            return self.turn.run(), False
         except ApiFailure as problem:
-            # Heard and understood: starting the process again would cure nothing.
-            self.last_good = time.monotonic()
             if problem.not_found:
                 _LOG.info("%s: gone", "/".join(self.key))
-                return RETRY_SECONDS  # the watch will stop this worker; until then there is nothing to do
+                return RETRY_SECONDS, False  # the watch will stop this worker; until then there is nothing to do
             if problem.conflict:
-                return 0.2  # somebody wrote in between: again, from fresh reads
+                return 0.2, False  # somebody wrote in between: again, from fresh reads
             _LOG.warning("%s: the API server: %s", "/".join(self.key), problem)
-            return RETRY_SECONDS
+            return RETRY_SECONDS, False
         except Exception:  # noqa: BLE001
             # A fault of ours must not end the worker: the cluster would be unwatched with nobody the wiser. It is
             # loud in the log, and the liveness probe fails if it lasts.
             _LOG.exception("%s: the turn failed", "/".join(self.key))
-            return RETRY_SECONDS
-        self.last_good = time.monotonic()
-        return pause
+            return RETRY_SECONDS, True
 
 
 class Fleet:
@@ -111,13 +131,17 @@ class Fleet:
             if namespace in (None, worker.key[0]) and name in (None, worker.key[1]):
                 worker.wake.set()
 
+    def knows(self, namespace: str, name: str) -> bool:
+        """Whether a KafkaCluster of that name is watched."""
+        with self._lock:
+            return (namespace, name) in self._workers
+
     def deaf(self) -> list[str]:
-        """Clusters whose last good turn is longer ago than its pause and one slow turn explain, with how long; a worker
-        that has ended by itself is as deaf as one that hangs."""
+        """Clusters that are not watched any more though they should be, each with why."""
         now = time.monotonic()
         with self._lock:
             workers = list(self._workers.values())
-        return [f"{'/'.join(w.key)}: {now - w.last_good:.0f} s" for w in workers if w.deaf(now)]
+        return [f"{'/'.join(w.key)}: {why}" for w in workers if (why := w.deaf(now))]
 
     def stop(self) -> None:
         with self._lock:

@@ -65,7 +65,7 @@ def register(registry: kopf.OperatorRegistry, fleet: Fleet, store: Store) -> Non
     async def alive(**_: Any) -> str:
         deaf = fleet.deaf()
         if deaf:
-            raise kopf.PermanentError(f"no good turn for too long: {'; '.join(deaf)}")
+            raise kopf.PermanentError(f"not watched any more: {'; '.join(deaf)}")
         return "ok"
 
     @kopf.on.cleanup(registry=registry)

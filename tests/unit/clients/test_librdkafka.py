@@ -13,3 +13,17 @@ def test_a_certificate_that_is_not_pem():
         LibrdkafkaAdmin(Connection("127.0.0.1:1", protocol="SSL", ca_pem="hunter2 is no certificate"))
     assert refused.value.kind is FailureKind.TLS
     assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "security",
+    [
+        {"sasl_mechanism": "NOPE", "sasl_username": "hunter2", "sasl_password": "hunter2"},
+        {"sasl_mechanism": "PLAIN", "sasl_username": "u", "sasl_password": "hunter2\ud800"},
+    ],
+)
+def test_any_other_setting_that_is_refused(security):
+    with pytest.raises(ReadFailed) as refused:
+        LibrdkafkaAdmin(Connection("127.0.0.1:1", protocol="SASL_PLAINTEXT", **security))
+    assert refused.value.kind is FailureKind.OTHER
+    assert "hunter2" not in str(refused.value)

@@ -30,26 +30,78 @@ def worker(*answers) -> Worker:
     return Worker(("ns", "c"), Turns(*answers))  # type: ignore[arg-type]
 
 
-def test_a_long_interval_is_patience():
-    patient = worker()
-    patient.pause = 3600.0
-    assert not patient.deaf(patient.last_good + 3600)
-    assert patient.deaf(patient.last_good + 3600 + DEAF_SECONDS + 1)
+class Clock:
+    def __init__(self, monkeypatch):
+        self.now = 1000.0
+        monkeypatch.setattr(fleet.time, "monotonic", lambda: self.now)
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    return Clock(monkeypatch)
+
+
+def test_a_long_interval_is_patience(clock):
+    patient = worker(3600.0)
+    patient._once()
+    assert patient.deaf(clock.now + 3600) is None
+    assert patient.deaf(clock.now + 3600 + DEAF_SECONDS + 1) is not None
+
+
+def test_a_turn_that_hangs_is_deafness_however_long_the_interval(clock):
+    found = []
+
+    class Hanging(Turns):
+        def run(self):
+            found.append((one.deaf(clock.now + DEAF_SECONDS), one.deaf(clock.now + DEAF_SECONDS + 1)))
+            return 3600.0
+
+    one = Worker(("ns", "c"), Hanging())  # type: ignore[arg-type]
+    one._once()
+    clock.now += 3600
+    one._once()
+    assert [(a is None, b is None) for a, b in found] == [(True, False), (True, False)]
 
 
 @pytest.mark.parametrize("status", [0, 403, 404, 409, 500])
-def test_a_refusing_api_server_is_heard(status, monkeypatch):
-    one = worker(ApiFailure(status, "no"))
-    one.last_good -= 10 * DEAF_SECONDS
-    one._once()
-    assert not one.deaf(fleet.time.monotonic())
+def test_a_refusing_api_server_is_heard(status, clock):
+    one = worker(*[ApiFailure(status, "no")] * 3)
+    for _ in range(3):
+        one._once()
+        assert one.deaf(clock.now) is None
+        clock.now += DEAF_SECONDS
 
 
-def test_a_fault_of_ours_that_lasts_is_deafness():
-    one = worker(ValueError("a bug"))
-    one.last_good -= 10 * DEAF_SECONDS
+def test_a_fault_of_ours_that_lasts_is_deafness_and_a_passing_one_is_not(clock):
+    one = worker(3600.0, ValueError("a bug"), ValueError("a bug"), 1.0, ValueError("a bug"))
     one._once()
-    assert one.deaf(fleet.time.monotonic())
+    clock.now += 3600
+    one._once()
+    assert one.deaf(clock.now) is None, "one fault after a long pause"
+    clock.now += DEAF_SECONDS + 1
+    one._once()
+    assert "fault" in (one.deaf(clock.now) or "")
+    one._once()
+    assert one.deaf(clock.now) is None
+    one._once()
+    assert one.deaf(clock.now) is None
+
+
+def test_a_refusal_ends_a_row_of_faults(clock):
+    one = worker(ValueError("a bug"), ApiFailure(403, "no"), ValueError("a bug"))
+    for _ in range(3):
+        one._once()
+        clock.now += DEAF_SECONDS - 1
+    assert one.deaf(clock.now) is None
+
+
+def test_the_fleet_knows_what_it_watches_and_says_why_one_is_deaf():
+    crew = fleet.Fleet(lambda key: Turns(*[60.0] * 9))  # type: ignore[arg-type, return-value]
+    crew.present(("ns", "c"), 1)
+    assert (crew.knows("ns", "c"), crew.knows("ns", "d"), crew.knows("other", "c")) == (True, False, False)
+    assert crew.deaf() == []
+    crew.gone(("ns", "c"))
+    assert not crew.knows("ns", "c")
 
 
 def test_a_worker_that_ended_by_itself_is_deaf_and_a_stopped_one_is_not():
@@ -64,9 +116,9 @@ def test_a_worker_that_ended_by_itself_is_deaf_and_a_stopped_one_is_not():
     one.start()
     assert one.thread is not None
     one.thread.join(10)
-    assert one.deaf(one.last_good)
+    assert one.deaf(one.heard) == "its thread has ended"
     other = worker(0.01)
     other.start()
     other.stop()
-    assert not other.deaf(other.last_good)
+    assert other.deaf(other.heard) is None
     assert other.turn.done.is_set()  # type: ignore[attr-defined]
