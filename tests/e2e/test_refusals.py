@@ -109,8 +109,21 @@ def test_a_wrong_address(kraft_case: Case) -> None:
     assert restarts() == before
 
 
+def may_read_secrets(namespace: str) -> None:
+    """What the chart's value secretNamespaces grants, for a namespace that is there only now."""
+    rbac = "rbac.authorization.k8s.io"
+    meta = {"name": "operator-secrets", "namespace": namespace}
+    rule = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}
+    role = {"apiVersion": f"{rbac}/v1", "kind": "Role", "metadata": meta, "rules": [rule]}
+    account = {"kind": "ServiceAccount", "name": operator.RELEASE, "namespace": operator.NAMESPACE}
+    reference = {"apiGroup": rbac, "kind": "Role", "name": "operator-secrets"}
+    binding = {"apiVersion": f"{rbac}/v1", "kind": "RoleBinding", "metadata": meta}
+    operator.apply([role, binding | {"roleRef": reference, "subjects": [account]}])
+
+
 def test_wrong_credentials(kraft_case: Case) -> None:
     case = kraft_case
+    may_read_secrets(case.namespace)
     before = restarts()
     secret = {
         "apiVersion": "v1",
