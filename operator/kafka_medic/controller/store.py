@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 import logging
+from collections import Counter
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -105,12 +106,24 @@ class Store:
         """Every RemediationApproval that names this Remediation, with whether its approver may approve it now."""
         found = self._list(RemediationApproval, run.namespace)
         mine = [a for a in found if a.spec.remediation_ref.name == run.name]
-        plan = run.status.plan
-        # Status has room for so many: those about the present plan first, and a No before a Yes.
-        mine.sort(key=lambda a: (plan is None or a.spec.plan_digest != plan.digest, a.spec.decision != Decision.REJECT))
-        people = {a.spec.approver for a in mine[:MAX_APPROVALS]}
-        rights = {user: self._may_approve(user, run) for user in sorted(people)}
-        return [ApprovalFact(a, rights[a.spec.approver]) for a in mine[:MAX_APPROVALS]]
+        digest = run.status.plan.digest if run.status.plan else None
+        present, others = [], []
+        for approval in mine:
+            exact = (approval.spec.remediation_ref.uid, approval.spec.plan_digest) == (run.uid, digest)
+            (present if exact else others).append(approval)
+        rights = {user: self._may_approve(user, run) for user in sorted({a.spec.approver for a in present})}
+        said = Counter[tuple[str, Decision]]()
+        ranked = []
+        for approval in present:
+            word = approval.spec.approver, approval.spec.decision
+            said[word] += 1
+            # Status has room for so many: a word that can count comes before one that cannot, a No before a Yes, and
+            # nobody is crowded out by another's saying it again.
+            ranked.append((rights[word[0]] is False, word[1] is not Decision.REJECT, said[word], approval))
+        ranked.sort(key=lambda r: r[:3])
+        # About another plan or an earlier run of the same name: listed with why, and whoever said it needs no right.
+        kept = [*(r[3] for r in ranked), *others][:MAX_APPROVALS]
+        return [ApprovalFact(a, rights.get(a.spec.approver, False)) for a in kept]
 
     def _may_approve(self, user: str, run: Remediation) -> bool | None:
         review = {

@@ -1,0 +1,93 @@
+"""What the store makes of what others wrote: every word on the present plan is heard, the unreadable is not hidden."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka_medic.controller.store import MAX_APPROVALS, Store
+from kafka_medic.resources.remediation import Remediation
+from kafka_medic.resources.vocabulary import Decision
+from tests.simulation.api import SimApi
+from tests.simulation.world import API_VERSION, BASE, World, factor_one_cluster
+
+
+class Asked(SimApi):
+    def __init__(self):
+        super().__init__()
+        self.asked = []
+
+    def create(self, path, body):
+        if path.endswith("/subjectaccessreviews"):
+            self.asked.append(body["spec"]["user"])
+        return super().create(path, body)
+
+
+@pytest.fixture
+def world() -> World:
+    world = World(factor_one_cluster(), api=Asked())
+    world.install()
+    return world
+
+
+def say(world: World, run: Remediation, name, decision="Approve", who="alice", uid=None, digest=None):
+    assert run.status.plan is not None
+    spec = {
+        "remediationRef": {"name": run.name, "uid": uid or run.uid}, "planDigest": digest or run.status.plan.digest,
+        "decision": decision, "approver": who,
+    }  # fmt: skip
+    world.put(
+        "remediationapprovals",
+        {"apiVersion": API_VERSION, "kind": "RemediationApproval", "metadata": {"name": name}, "spec": spec},
+    )
+
+
+def test_words_that_count_come_first_and_a_no_before_a_yes(world):
+    run = world.until_phase("AwaitingApproval")
+    world.api.approvers = {"alice", "bob", "carol"}
+    for n in range(MAX_APPROVALS):
+        say(world, run, f"a-flood-{n:02}")
+        say(world, run, f"a-nobody-{n:02}", "Reject", who=f"mallory-{n % 5}")
+        say(world, run, f"a-other-plan-{n:02}", "Reject", digest="sha256:" + "0" * 64)
+        say(world, run, f"a-other-run-{n:02}", "Reject", uid="another")
+    say(world, run, "z-second", who="bob")
+    say(world, run, "z-no", "Reject", who="carol")
+    world.api.asked.clear()
+    facts = Store(world.api).approvals(run)
+    assert len(facts) == MAX_APPROVALS
+    assert [f.approval.name for f in facts[:3]] == ["z-no", "a-flood-00", "z-second"]
+    assert all(f.may_approve for f in facts)
+    assert facts[0].approval.spec.decision is Decision.REJECT
+    assert sorted(world.api.asked) == sorted(set(world.api.asked)), "each is asked about once"
+
+
+def test_a_remediation_that_cannot_be_read_is_named_where_its_cluster_is(world):
+    run = world.until_phase("AwaitingApproval")
+    raw = world.api.get(f"{BASE}/namespaces/ns/remediations/{run.name}")
+    broken = {**raw, "metadata": {"name": "broken"}, "spec": {**raw["spec"], "playbook": 7}}
+    world.api.put(f"{BASE}/namespaces/ns/remediations", broken)
+    store = Store(world.api)
+    runs, unreadable = store.remediations("ns", "c")
+    assert ([r.name for r in runs], unreadable) == ([run.name], ["broken"])
+    assert store.remediations("ns", "other") == ([], [])
+
+
+def test_a_playbook_that_cannot_be_read_is_none(world):
+    world.api.put(f"{BASE}/playbooks", {"apiVersion": API_VERSION, "kind": "Playbook", "metadata": {"name": "odd"}})
+    assert Store(world.api).playbook("odd") is None
+    assert Store(world.api).playbook("nobody") is None
+
+
+def test_a_kafkacluster_that_cannot_be_read_says_so_once(world):
+    path = f"{BASE}/namespaces/ns/kafkaclusters/c"
+    world.api.objects[path]["spec"]["expectations"] = {"topics": [{"pattern": r"\pN(", "exempt": True}]}
+    assert world.turn is None
+    world.operator().run()
+    (ready,) = [c for c in world.api.get(path)["status"]["conditions"] if c["type"] == "Ready"]
+    assert (ready["status"], ready["reason"]) == ("False", "InvalidSpec")
+    assert "regular expression" in ready["message"]
+    writes = world.api.status_writes
+    world.turn.run()
+    assert world.api.status_writes == writes
+    world.api.objects[path]["spec"].pop("expectations")
+    world.turn.run()
+    assert world.condition("Ready")["reason"] != "InvalidSpec"
