@@ -6,17 +6,22 @@ import json
 import logging
 import re
 import socket
+import threading
+import time
 from dataclasses import dataclass
+from typing import Any
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.hosts import collect_hosts
 
 from kafka_medic.clients.ports import FailureKind, ReadFailed
 from kafka_medic.cluster.snapshot import Controller, Quorum, Voter
 
 logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # every failed attempt also reaches us as an exception
 
+_LOG = logging.getLogger(__name__)
 _MODE = re.compile(rb"^Mode: (\w+)$", re.MULTILINE)
 
 
@@ -40,17 +45,24 @@ class ZooKeeper:
     def close(self) -> None:
         if self._client is not None:
             client, self._client = self._client, None
-            client.stop()
-            client.close()
+            try:
+                client.stop()
+                client.close()
+            except Exception as problem:  # noqa: BLE001 - a connection that does not end well is not used again
+                _LOG.info("ZooKeeper: the connection did not close: %s", problem)
 
     def registrations(self) -> Registrations:
         """Raises ReadFailed when no majority answers within the timeout."""
+
+        def read(pending: Any) -> Any:
+            return pending.get(timeout=self._timeout)
+
         try:
             client = self._connected()
-            ids = tuple(sorted(int(i) for i in client.get_children(f"{self._chroot}/brokers/ids")))
+            ids = tuple(sorted(int(i) for i in read(client.get_children_async(f"{self._chroot}/brokers/ids"))))
             try:
-                holder = json.loads(client.get(f"{self._chroot}/controller")[0])["brokerid"]
-                epoch = int(client.get(f"{self._chroot}/controller_epoch")[0])
+                holder = json.loads(read(client.get_async(f"{self._chroot}/controller"))[0])["brokerid"]
+                epoch = int(read(client.get_async(f"{self._chroot}/controller_epoch"))[0])
             except NoNodeError:
                 return Registrations(ids, Controller(None, None))
             return Registrations(ids, Controller(int(holder), epoch))
@@ -65,20 +77,40 @@ class ZooKeeper:
             raise ReadFailed(FailureKind.UNREACHABLE, f"ZooKeeper: {type(problem).__name__}: {problem}") from None
 
     def ensemble(self) -> Quorum:
-        """Each server asked alone (`srvr`, the one four-letter word that is enabled by default). Servers are numbered
-        from 1 in the order of the connect string; one that does not serve has lag None."""
-        voters, leader = [], None
-        for number, server in enumerate(self._hosts.split(","), start=1):
-            mode = self._mode(server)
-            voters.append(Voter(number, 0 if mode else None, 0 if mode else None))
-            if mode in ("leader", "standalone"):
-                leader = number
-        return Quorum(leader, tuple(voters))
-
-    def _mode(self, server: str) -> str | None:
-        host, _, port = server.rpartition(":")
+        """Each server asked alone (`srvr`, the one four-letter word that is enabled by default), all at the same time
+        and for the timeout at most. Servers are numbered from 1 in the order of the connect string; one that does not
+        serve has lag None. Raises ReadFailed when none of them answers."""
         try:
-            with socket.create_connection((host, int(port)), timeout=min(2.0, self._timeout)) as link:
+            servers = collect_hosts(self._hosts)[0]
+        except ValueError as problem:
+            raise ReadFailed(FailureKind.OTHER, f"metadata.zookeeper.connect: {problem}") from None
+        answers: dict[int, str] = {}
+
+        def ask(number: int, host: str, port: int) -> None:
+            mode = self._mode(host, port)
+            if mode is not None:
+                answers[number] = mode
+
+        # Threads of our own: looking a name up has no timeout, and nobody waits for one that hangs in it.
+        asking = [
+            threading.Thread(target=ask, args=(number, *server), daemon=True)
+            for number, server in enumerate(servers, start=1)
+        ]
+        end = time.monotonic() + self._timeout
+        for thread in asking:
+            thread.start()
+        for thread in asking:
+            thread.join(max(0.0, end - time.monotonic()))
+        modes = {number: answers.get(number) for number in range(1, len(servers) + 1)}
+        if all(mode is None for mode in modes.values()):
+            raise ReadFailed(FailureKind.UNREACHABLE, f"none of {len(servers)} ZooKeeper servers answered `srvr`")
+        voters = tuple(Voter(number, 0 if mode else None, 0 if mode else None) for number, mode in modes.items())
+        return Quorum(next((n for n, mode in modes.items() if mode in ("leader", "standalone")), None), voters)
+
+    def _mode(self, host: str, port: int) -> str | None:
+        """What the server is; empty when it answers and does not serve; None when it does not answer that."""
+        try:
+            with socket.create_connection((host, port), timeout=min(2.0, self._timeout)) as link:
                 link.sendall(b"srvr")
                 answer = b""
                 while len(answer) < 65536 and (chunk := link.recv(4096)):
@@ -86,7 +118,9 @@ class ZooKeeper:
         except (OSError, ValueError):
             return None
         found = _MODE.search(answer)
-        return found.group(1).decode() if found else None
+        if found:
+            return found.group(1).decode()
+        return "" if b"not currently serving" in answer else None
 
     def _connected(self) -> KazooClient:
         if self._client is not None and self._client.connected:

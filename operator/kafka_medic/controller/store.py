@@ -107,7 +107,8 @@ class Store:
         found = self._list(RemediationApproval, run.namespace)
         mine = [a for a in found if a.spec.remediation_ref.name == run.name]
         digest = run.status.plan.digest if run.status.plan else None
-        present, others = [], []
+        present: list[RemediationApproval] = []
+        others: list[RemediationApproval] = []
         for approval in mine:
             exact = (approval.spec.remediation_ref.uid, approval.spec.plan_digest) == (run.uid, digest)
             (present if exact else others).append(approval)

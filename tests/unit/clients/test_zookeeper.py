@@ -1,0 +1,112 @@
+"""An ensemble that does not answer costs one timeout, whatever its size; one server that answers is an answer."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+
+import pytest
+from kazoo.handlers.threading import SequentialThreadingHandler
+
+from kafka_medic.clients.ports import FailureKind, ReadFailed
+from kafka_medic.clients.zookeeper import ZooKeeper
+
+LEADER = b"Zookeeper version: 3.8\nMode: leader\nNode count: 5\n"
+NOT_SERVING = b"This ZooKeeper instance is not currently serving requests\n"
+NOT_ENABLED = b"srvr is not executed because it is not in the whitelist.\n"
+
+
+@pytest.fixture
+def server():
+    """Starts servers that answer `srvr` with the given bytes, or accept and say nothing."""
+    links = []
+
+    def start(answer: bytes | None, host: str = "127.0.0.1") -> str:
+        listener = socket.create_server((host, 0), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+        links.append(listener)
+        port = listener.getsockname()[1]
+
+        def serve():
+            while True:
+                try:
+                    link, _ = listener.accept()
+                except OSError:
+                    return
+                links.append(link)
+                if answer is not None:
+                    link.recv(16)
+                    link.sendall(answer)
+                    link.close()
+
+        threading.Thread(target=serve, daemon=True).start()
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+    yield start
+    for link in links:
+        link.close()
+
+
+def test_servers_that_say_nothing_cost_one_timeout_and_are_a_failed_read(server):
+    dead = ZooKeeper(",".join(server(None) for _ in range(5)), timeout_seconds=0.6)
+    begun = time.monotonic()
+    with pytest.raises(ReadFailed) as failed:
+        dead.ensemble()
+    assert time.monotonic() - begun < 1.5
+    assert failed.value.kind is FailureKind.UNREACHABLE
+
+
+def test_one_that_answers_is_an_answer(server):
+    quorum = ZooKeeper(f"{server(None)},{server(LEADER)}/chroot", timeout_seconds=0.6).ensemble()
+    assert quorum.leader == 2
+    assert [(v.id, v.lag) for v in quorum.voters] == [(1, None), (2, 0)]
+
+
+def test_servers_that_answer_that_they_do_not_serve_are_a_lost_quorum(server):
+    quorum = ZooKeeper(f"{server(NOT_SERVING)},{server(NOT_SERVING)}", timeout_seconds=2).ensemble()
+    assert quorum.leader is None
+    assert [v.lag for v in quorum.voters] == [None, None]
+
+
+def test_servers_that_may_not_say_are_no_lost_quorum(server):
+    with pytest.raises(ReadFailed):
+        ZooKeeper(server(NOT_ENABLED), timeout_seconds=2).ensemble()
+
+
+def test_an_address_of_version_6(server):
+    try:
+        where = server(LEADER, "::1")
+    except OSError:
+        pytest.skip("no IPv6 here")
+    assert ZooKeeper(where, timeout_seconds=2).ensemble().leader == 1
+
+
+def test_a_connect_string_that_is_none():
+    for wrong in ("zk:port", "zk:1,,"):
+        with pytest.raises(ReadFailed):
+            ZooKeeper(wrong, timeout_seconds=0.2).ensemble()
+        with pytest.raises(ReadFailed):
+            ZooKeeper(wrong, timeout_seconds=0.2).registrations()
+
+
+def test_a_read_that_is_never_answered_ends_with_the_timeout_and_a_close_that_fails_is_no_fault():
+    class Silent:
+        connected = True
+
+        def get_children_async(self, path):
+            return SequentialThreadingHandler().async_result()
+
+        def stop(self):
+            raise RuntimeError("did not stop")
+
+        def close(self):
+            pass
+
+    reader = ZooKeeper("zk:2181", timeout_seconds=0.3)
+    reader._client = Silent()
+    begun = time.monotonic()
+    with pytest.raises(ReadFailed) as failed:
+        reader.registrations()
+    assert time.monotonic() - begun < 2
+    assert failed.value.kind is FailureKind.UNREACHABLE
+    assert reader._client is None
