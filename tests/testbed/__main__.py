@@ -16,7 +16,12 @@ from tests.testbed.programs import programs
 from tests.testbed.steps import StepFailedError, say
 
 _AS_ROOT = ("up", "down", "enter", "run", "build", "status", "operator-image", "clean-cache")
-_KEPT_VARIABLES = "HOME,JAVA_HOME,XDG_CACHE_HOME,XDG_STATE_HOME,KUBECONFIG,KEEP,MODE"
+_KEPT_VARIABLES = (
+    "HOME,JAVA_HOME,XDG_CACHE_HOME,XDG_STATE_HOME,KUBECONFIG,KEEP,MODE,"
+    # How this machine reaches what is fetched: a proxy, its certificates, mirrors.
+    "HTTP_PROXY,HTTPS_PROXY,NO_PROXY,http_proxy,https_proxy,no_proxy,SSL_CERT_FILE,SSL_CERT_DIR,"
+    "GOPROXY,GOSUMDB,GOFLAGS,MAVEN_OPTS,PIP_CERT,PIP_INDEX_URL,UV_INDEX_URL,UV_SYSTEM_CERTS"
+)
 
 
 def _become_root() -> None:
