@@ -1,28 +1,36 @@
 """The Snapshot as a JSON document and back: the format that `kafka-medic snapshot -o json` fixes.
 
-`partitions`, `groups` and `views` are lists of objects in the document and Arrow tables in memory. One key is an
-addition of ours that a foreign document may lack: `configs` (its absence means "not known").
+`partitions`, `groups` and `views` are lists of objects in the document and Arrow tables in memory. Some keys are
+additions of ours that a foreign document may lack, such as `configs` and `rollouts` (absence means "not known").
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from kafka_medic.cluster.broker_document import broker_in, broker_out, rollout_in, rollout_out
+from kafka_medic.cluster.fields import (
+    SnapshotDocumentError,
+    list_of,
+    mapping,
+    moment,
+    optional,
+    parse_timestamp,
+    required,
+    timestamp,
+    whole,
+)
 from kafka_medic.cluster.snapshot import (
     CONFIGS_SCHEMA,
     GROUPS_SCHEMA,
     LEADERS_SCHEMA,
     PARTITIONS_SCHEMA,
-    Broker,
     ClusterInfo,
     Controller,
     Mode,
-    Pod,
     Quorum,
     Snapshot,
     Source,
@@ -31,30 +39,10 @@ from kafka_medic.cluster.snapshot import (
     Voter,
 )
 
+__all__ = ["SnapshotDocumentError", "from_document", "parse_timestamp", "timestamp", "to_document"]
+
 API_VERSION = "kafkamedic.dev/v1alpha1"
 T = TypeVar("T")
-
-
-class SnapshotDocumentError(ValueError):
-    """The document is not a Snapshot; `path` names the first bad key."""
-
-    def __init__(self, path: str, reason: str) -> None:
-        super().__init__(f"{path}: {reason}")
-        self.path = path
-        self.reason = reason
-
-
-def timestamp(moment: datetime) -> str:
-    """RFC 3339 in UTC with milliseconds, as Kubernetes' MicroTime readers accept."""
-    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def parse_timestamp(text: str) -> datetime:
-    """Raises ValueError for anything but RFC 3339 with a zone."""
-    moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
-    if moment.tzinfo is None:
-        raise ValueError(f"{text!r} has no time zone; write it like 2026-01-31T12:00:00Z")
-    return moment.astimezone(UTC)
 
 
 def to_document(snapshot: Snapshot) -> dict[str, Any]:
@@ -78,7 +66,7 @@ def to_document(snapshot: Snapshot) -> dict[str, Any]:
             }
             for s in snapshot.sources
         ],
-        "brokers": None if snapshot.brokers is None else [_broker_out(b) for b in snapshot.brokers],
+        "brokers": None if snapshot.brokers is None else [broker_out(b) for b in snapshot.brokers],
         "controller": snapshot.controller and {"id": snapshot.controller.id, "epoch": snapshot.controller.epoch},
         "quorum": snapshot.quorum
         and {
@@ -91,64 +79,45 @@ def to_document(snapshot: Snapshot) -> dict[str, Any]:
         "partitions": None if snapshot.partitions is None else snapshot.partitions.to_pylist(),
         "groups": None if snapshot.groups is None else snapshot.groups.to_pylist(),
         "configs": None if snapshot.configs is None else snapshot.configs.to_pylist(),
+        "rollouts": None if snapshot.rollouts is None else [rollout_out(r) for r in snapshot.rollouts],
     }
 
 
 def from_document(document: Any) -> Snapshot:
     """Read a document back. Raises SnapshotDocumentError naming the bad key; unknown extra keys are ignored, since
     a newer writer may add some."""
-    root = _mapping(document, "$")
+    root = mapping(document, "$")
     if root.get("kind") != "Snapshot":
         raise SnapshotDocumentError("kind", f"must be 'Snapshot', not {root.get('kind')!r}")
     if root.get("apiVersion", API_VERSION) != API_VERSION:
         raise SnapshotDocumentError("apiVersion", f"must be {API_VERSION!r}, not {root.get('apiVersion')!r}")
-    cluster = _mapping(_required(root, "cluster", ""), "cluster")
-    mode = _optional(cluster, "mode", "cluster", str)
+    cluster = mapping(required(root, "cluster", ""), "cluster")
+    mode = optional(cluster, "mode", "cluster", str)
     if mode is not None and mode not in {m.value for m in Mode}:
         raise SnapshotDocumentError("cluster.mode", f"must be KRaft or ZooKeeper, not {mode!r}")
     snapshot = Snapshot(
         cluster=ClusterInfo(
-            name=_optional(cluster, "name", "cluster", str) or "",
-            id=_optional(cluster, "id", "cluster", str),
+            name=optional(cluster, "name", "cluster", str) or "",
+            id=optional(cluster, "id", "cluster", str),
             mode=Mode(mode) if mode else None,
-            version=_optional(cluster, "version", "cluster", str),
+            version=optional(cluster, "version", "cluster", str),
         ),
-        taken_at=_moment(_required(root, "takenAt", ""), "takenAt"),
-        sources=_list(root.get("sources") or [], "sources", _source_in),
-        brokers=_maybe_list(root, "brokers", _broker_in),
+        taken_at=moment(required(root, "takenAt", ""), "takenAt"),
+        sources=list_of(root.get("sources") or [], "sources", _source_in),
+        brokers=_maybe_list(root, "brokers", broker_in),
         controller=_maybe(root, "controller", _controller_in),
         quorum=_maybe(root, "quorum", _quorum_in),
         views=_maybe_list(root, "views", _view_in),
         partitions=_table(root, "partitions", PARTITIONS_SCHEMA, _check_partition),
         groups=_table(root, "groups", GROUPS_SCHEMA),
         configs=_table(root, "configs", CONFIGS_SCHEMA),
+        rollouts=_maybe_list(root, "rollouts", rollout_in),
     )
     # Of two answers to one question one would be lost, and it might be the true one.
     _once((s.name for s in snapshot.sources), "sources", "name")
     _once((b.id for b in snapshot.brokers or ()), "brokers", "id")
     _once((v.broker for v in snapshot.views or ()), "views", "broker")
     return snapshot
-
-
-def _broker_out(broker: Broker) -> dict[str, Any]:
-    return {
-        "id": broker.id,
-        "rack": broker.rack,
-        "host": broker.host,
-        "port": broker.port,
-        "registered": broker.registered,
-        "reachable": broker.reachable,
-        "recovering": broker.recovering,
-        "bytesInRate": broker.bytes_in_rate,
-        "pod": broker.pod
-        and {
-            "name": broker.pod.name,
-            "uid": broker.pod.uid,
-            "ready": broker.pod.ready,
-            "node": broker.pod.node,
-            "cordoned": broker.pod.cordoned,
-        },
-    }
 
 
 def _view_out(view: View) -> dict[str, Any]:
@@ -164,28 +133,6 @@ def _view_out(view: View) -> dict[str, Any]:
     }
 
 
-def _mapping(value: Any, path: str) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping):
-        raise SnapshotDocumentError(path, f"must be an object, not {type(value).__name__}")
-    return value
-
-
-def _required(holder: Mapping[str, Any], key: str, path: str) -> Any:
-    if key not in holder:
-        raise SnapshotDocumentError(f"{path}.{key}".lstrip("."), "is missing")
-    return holder[key]
-
-
-def _optional(holder: Mapping[str, Any], key: str, path: str, kind: type[T]) -> T | None:
-    value = holder.get(key)
-    if value is None:
-        return None
-    # bool is an int in Python; a document that says true where a number belongs is wrong, not 1.
-    if not isinstance(value, kind) or (kind is not bool and isinstance(value, bool)):
-        raise SnapshotDocumentError(f"{path}.{key}", f"must be {kind.__name__} or null, not {value!r}")
-    return value
-
-
 def _once(ids: Iterable[Hashable], path: str, key: str) -> None:
     seen: set[Hashable] = set()
     for i, value in enumerate(ids):
@@ -194,39 +141,9 @@ def _once(ids: Iterable[Hashable], path: str, key: str) -> None:
         seen.add(value)
 
 
-def _number(holder: Mapping[str, Any], key: str, path: str) -> float | None:
-    value = holder.get(key)
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
-        raise SnapshotDocumentError(f"{path}.{key}", f"must be a number >= 0 or null, not {value!r}")
-    try:
-        number = float(value)
-    except OverflowError:
-        number = math.inf
-    if not math.isfinite(number):
-        raise SnapshotDocumentError(f"{path}.{key}", "is not a finite number; write null for unknown")
-    return number
-
-
-def _moment(value: Any, path: str) -> datetime:
-    try:
-        return parse_timestamp(value)
-    except (AttributeError, OverflowError, TypeError, ValueError) as problem:
-        raise SnapshotDocumentError(
-            path, f"must be an RFC 3339 time such as 2026-01-31T12:00:00Z: {problem}"
-        ) from problem
-
-
-def _list(value: Any, path: str, read: Callable[[Any, str], T]) -> tuple[T, ...]:
-    if not isinstance(value, Sequence) or isinstance(value, str | bytes):
-        raise SnapshotDocumentError(path, f"must be a list, not {type(value).__name__}")
-    return tuple(read(item, f"{path}[{i}]") for i, item in enumerate(value))
-
-
 def _maybe_list(root: Mapping[str, Any], key: str, read: Callable[[Any, str], T]) -> tuple[T, ...] | None:
     value = root.get(key)
-    return None if value is None else _list(value, key, read)
+    return None if value is None else list_of(value, key, read)
 
 
 def _maybe(root: Mapping[str, Any], key: str, read: Callable[[Any, str], T]) -> T | None:
@@ -235,98 +152,65 @@ def _maybe(root: Mapping[str, Any], key: str, read: Callable[[Any, str], T]) -> 
 
 
 def _source_in(value: Any, path: str) -> Source:
-    item = _mapping(value, path)
-    state = _required(item, "state", path)
+    item = mapping(value, path)
+    state = required(item, "state", path)
     if state not in ("Known", "Unknown"):
         raise SnapshotDocumentError(f"{path}.state", f"must be Known or Unknown, not {state!r}")
     observed = item.get("observedAt")
-    name = _required(item, "name", path)
+    name = required(item, "name", path)
     if not isinstance(name, str):
         raise SnapshotDocumentError(f"{path}.name", f"must be str, not {name!r}")
     return Source(
         name=name,
-        observed_at=None if observed is None else _moment(observed, f"{path}.observedAt"),
+        observed_at=None if observed is None else moment(observed, f"{path}.observedAt"),
         state=SourceState(state),
-        error=_optional(item, "error", path, str),
-    )
-
-
-def _id(value: Any, path: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise SnapshotDocumentError(path, f"must be a whole number, not {value!r}")
-    return value
-
-
-def _broker_in(value: Any, path: str) -> Broker:
-    item = _mapping(value, path)
-    pod = item.get("pod")
-    return Broker(
-        id=_id(_required(item, "id", path), f"{path}.id"),
-        rack=_optional(item, "rack", path, str),
-        host=_optional(item, "host", path, str),
-        port=_optional(item, "port", path, int),
-        registered=_optional(item, "registered", path, bool),
-        reachable=_optional(item, "reachable", path, bool),
-        recovering=_optional(item, "recovering", path, bool),
-        bytes_in_rate=_number(item, "bytesInRate", path),
-        pod=None if pod is None else _pod_in(pod, f"{path}.pod"),
-    )
-
-
-def _pod_in(value: Any, path: str) -> Pod:
-    item = _mapping(value, path)
-    return Pod(
-        name=_optional(item, "name", path, str) or "",
-        uid=_optional(item, "uid", path, str),
-        ready=_optional(item, "ready", path, bool),
-        node=_optional(item, "node", path, str),
-        cordoned=_optional(item, "cordoned", path, bool),
+        error=optional(item, "error", path, str),
     )
 
 
 def _controller_in(value: Any, path: str) -> Controller:
-    item = _mapping(value, path)
-    return Controller(id=_optional(item, "id", path, int), epoch=_optional(item, "epoch", path, int))
+    item = mapping(value, path)
+    return Controller(id=optional(item, "id", path, int), epoch=optional(item, "epoch", path, int))
 
 
 def _quorum_in(value: Any, path: str) -> Quorum:
-    item = _mapping(value, path)
+    item = mapping(value, path)
 
     def voter(entry: Any, where: str) -> Voter:
-        row = _mapping(entry, where)
+        row = mapping(entry, where)
         return Voter(
-            id=_id(_required(row, "id", where), f"{where}.id"),
-            lag=_optional(row, "lag", where, int),
-            last_caught_up_ms=_optional(row, "lastCaughtUpMs", where, int),
+            id=whole(required(row, "id", where), f"{where}.id"),
+            lag=optional(row, "lag", where, int),
+            last_caught_up_ms=optional(row, "lastCaughtUpMs", where, int),
         )
 
     return Quorum(
-        leader=_optional(item, "leader", path, int),
-        voters=_list(item.get("voters") or [], f"{path}.voters", voter),
+        leader=optional(item, "leader", path, int),
+        voters=list_of(item.get("voters") or [], f"{path}.voters", voter),
     )
 
 
 def _view_in(value: Any, path: str) -> View:
-    item = _mapping(value, path)
+    item = mapping(value, path)
     members, leaders = item.get("members"), item.get("leaders")
     table = None
     if leaders is not None:
-        rows = _list(leaders, f"{path}.leaders", _leader_row)
+        rows = list_of(leaders, f"{path}.leaders", _leader_row)
         table = _arrow(
             [dict(zip(LEADERS_SCHEMA.names, row, strict=True)) for row in rows],
             LEADERS_SCHEMA,
             f"{path}.leaders",
         )
     return View(
-        broker=_id(_required(item, "broker", path), f"{path}.broker"),
-        members=None if members is None else _list(members, f"{path}.members", _id),
-        controller=_optional(item, "controller", path, int),
+        broker=whole(required(item, "broker", path), f"{path}.broker"),
+        members=None if members is None else list_of(members, f"{path}.members", whole),
+        controller=optional(item, "controller", path, int),
         leaders=table,
     )
 
 
 def _leader_row(value: Any, path: str) -> tuple[Any, ...]:
-    row = _list(value, path, lambda item, _: item)
+    row = list_of(value, path, lambda item, _: item)
     if len(row) != len(LEADERS_SCHEMA.names):
         raise SnapshotDocumentError(path, "must be [topic, partition, leader, epoch]")
     return row
@@ -348,7 +232,7 @@ def _table(
     value = root.get(key)
     if value is None:
         return None
-    rows = _list(value, key, _mapping)
+    rows = list_of(value, key, mapping)
     for i, row in enumerate(rows):
         for field in schema:
             if not field.nullable and row.get(field.name) is None:

@@ -121,18 +121,43 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """The Pod behind a broker, as Kubernetes tells it."""
+    """The Pod behind a broker, as Kubernetes tells it. `deleting`: it has been told to go. `maintenance` are the signs
+    that the Pod or its node is about to be taken away, a phrase each; empty when there is none."""
 
     name: str
     uid: str | None = None
     ready: bool | None = None
     node: str | None = None
     cordoned: bool | None = None
+    ip: str | None = None
+    deleting: bool | None = None
+    node_ready: bool | None = None
+    maintenance: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """A change that somebody else is rolling out over the brokers' Pods; `reason` says what shows it."""
+
+    kind: str
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSoftware:
+    """A client library that is connected to a broker, as it names itself (KIP-511)."""
+
+    name: str
+    version: str
+    connections: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """A broker that is registered, or that some partition still names as a replica."""
+    """A broker that is registered, or that some partition still names as a replica. `bytes_in_rate`: what clients send
+    it, in bytes per second. `remaining_logs`, `remaining_segments`: what is left to recover (KIP-831). `version`: its
+    software's own word for itself, a vendor's suffix included. `clients`: what is connected to it."""
 
     id: int
     rack: str | None = None
@@ -143,6 +168,10 @@ class Broker:
     recovering: bool | None = None
     bytes_in_rate: float | None = None
     pod: Pod | None = None
+    remaining_logs: int | None = None
+    remaining_segments: int | None = None
+    version: str | None = None
+    clients: tuple[ClientSoftware, ...] | None = None
 
     @property
     def live(self) -> bool:
@@ -249,6 +278,7 @@ class Snapshot:
     partitions: pa.Table | None = None
     groups: pa.Table | None = None
     configs: pa.Table | None = None
+    rollouts: tuple[Rollout, ...] | None = None
     _config_index: dict[ConfigKey, ConfigValue] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def source(self, name: str) -> Source | None:

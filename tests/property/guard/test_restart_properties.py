@@ -56,8 +56,11 @@ def test_never_below_min_isr(listed, broker, mode):
 
 NOT_NEEDED = {
     # Nothing about a restart turns on these, or (a voter that leads, the target's own state) they cannot be otherwise.
-    "cluster.name", "cluster.id", "cluster.version", "controller.epoch", "rack", "host", "port", "bytesInRate", "node",
-    "name", "logStart", "logEnd", "sizeBytes", "error", "groups", "configs", "apiVersion",
+    "cluster.name", "cluster.id", "controller.epoch", "rack", "host", "port", "bytesInRate", "node",
+    "name", "logStart", "logEnd", "sizeBytes", "error", "groups", "configs", "apiVersion", "version", "clients",
+    "connections", "remainingLogsToRecover", "remainingSegmentsToRecover", "ip", "rollouts",
+    # Read together with `cordoned`, which is asked for.
+    "deleting", "nodeReady", "maintenance",
 }  # fmt: skip
 
 

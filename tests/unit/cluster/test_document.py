@@ -32,14 +32,29 @@ def test_a_snapshot_survives_the_round_trip(mode):
     assert after.groups.equals(before.groups)
     assert after.brokers == before.brokers
     assert after.taken_at == before.taken_at
+    assert after.rollouts == before.rollouts
+
+
+def test_what_is_not_told_of_a_broker_and_its_pod_stays_null():
+    bare = from_document(_changed(brokers=[{"id": 1, "pod": {"name": "kafka-1"}}])).broker(1)
+    assert (bare.version, bare.clients, bare.remaining_logs, bare.remaining_segments) == (None,) * 4
+    assert (bare.pod.ip, bare.pod.deleting, bare.pod.node_ready, bare.pod.maintenance) == (None,) * 4
+    assert from_document({k: v for k, v in _changed().items() if k != "rollouts"}).rollouts is None
 
 
 def test_unknown_stays_null_and_never_becomes_empty():
     nothing = worlds.healthy(
-        brokers=None, controller=None, quorum=None, views=None, partitions=None, groups=None, configs=None
+        brokers=None,
+        controller=None,
+        quorum=None,
+        views=None,
+        partitions=None,
+        groups=None,
+        configs=None,
+        rollouts=None,
     )
     document = to_document(nothing)
-    for key in ("brokers", "controller", "quorum", "views", "partitions", "groups", "configs"):
+    for key in ("brokers", "controller", "quorum", "views", "partitions", "groups", "configs", "rollouts"):
         assert document[key] is None
         assert getattr(from_document(document), key) is None
 
@@ -87,6 +102,15 @@ def _setting(**changes: object) -> dict[str, object]:
         (_changed(brokers=[{"id": True}]), "brokers[0].id"),
         (_changed(brokers=[{"id": 1, "registered": "yes"}]), "brokers[0].registered"),
         (_changed(brokers=[{"id": 1, "bytesInRate": -1}]), "brokers[0].bytesInRate"),
+        (_changed(brokers=[{"id": 1, "version": 4.3}]), "brokers[0].version"),
+        (_changed(brokers=[{"id": 1, "clients": {}}]), "brokers[0].clients"),
+        (_changed(brokers=[{"id": 1, "clients": [{"name": "a", "version": 1}]}]), "brokers[0].clients[0].version"),
+        (_changed(brokers=[{"id": 1, "clients": [{"version": "1"}]}]), "brokers[0].clients[0].name"),
+        (_changed(brokers=[{"id": 1, "remainingLogsToRecover": -1}]), "brokers[0].remainingLogsToRecover"),
+        (_changed(brokers=[{"id": 1, "pod": {"maintenance": [1]}}]), "brokers[0].pod.maintenance[0]"),
+        (_changed(brokers=[{"id": 1, "pod": {"nodeReady": "yes"}}]), "brokers[0].pod.nodeReady"),
+        (_changed(rollouts=[{"name": "kafka"}]), "rollouts[0].kind"),
+        (_changed(rollouts=[{"kind": 1, "name": "kafka"}]), "rollouts[0].kind"),
         (_changed(quorum={"voters": [{"id": "one"}]}), "quorum.voters[0].id"),
         (_changed(views=[{"broker": 1, "leaders": [["t", 0, 1]]}]), "views[0].leaders[0]"),
         (_changed(partitions=[{"partition": 0}]), "partitions[0].topic"),

@@ -15,6 +15,7 @@ from kafka_medic.cluster.snapshot import (
     LEADERS_SCHEMA,
     PARTITIONS_SCHEMA,
     Broker,
+    ClientSoftware,
     ClusterInfo,
     Controller,
     Mode,
@@ -66,7 +67,17 @@ ROWS = (
 
 
 def broker(number: int, **changes: Any) -> Broker:
-    pod = Pod(f"kafka-{number}", f"uid-{number}", ready=True, node=f"node-{number}", cordoned=False)
+    pod = Pod(
+        f"kafka-{number}",
+        f"uid-{number}",
+        ready=True,
+        node=f"node-{number}",
+        cordoned=False,
+        ip=f"10.0.0.{number}",
+        deleting=False,
+        node_ready=True,
+        maintenance=(),
+    )
     healthy = Broker(
         number,
         rack=f"zone-{number}",
@@ -77,6 +88,8 @@ def broker(number: int, **changes: Any) -> Broker:
         recovering=False,
         bytes_in_rate=1000.0,
         pod=pod,
+        version="4.3.1",
+        clients=(ClientSoftware("apache-kafka-java", "4.3.1", 4),),
     )
     return replace(healthy, **changes)
 
@@ -153,6 +166,7 @@ def healthy(
         partitions=partitions(listed),
         groups=groups(("billing", "Stable", "orders", 0, 90)),
         configs=configs(*(("BROKER", str(n), name, "3", False) for n in IDS for name in DEFAULTS)),
+        rollouts=(),
     )
     return replace(snapshot, **changes)
 

@@ -1,0 +1,110 @@
+"""Brokers, their Pods and rollouts in the Snapshot document. Each `_in` raises SnapshotDocumentError."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafka_medic.cluster.fields import SnapshotDocumentError, list_of, mapping, number, optional, required, whole
+from kafka_medic.cluster.snapshot import Broker, ClientSoftware, Pod, Rollout
+
+
+def broker_out(broker: Broker) -> dict[str, Any]:
+    return {
+        "id": broker.id,
+        "rack": broker.rack,
+        "host": broker.host,
+        "port": broker.port,
+        "registered": broker.registered,
+        "reachable": broker.reachable,
+        "recovering": broker.recovering,
+        "remainingLogsToRecover": broker.remaining_logs,
+        "remainingSegmentsToRecover": broker.remaining_segments,
+        "bytesInRate": broker.bytes_in_rate,
+        "version": broker.version,
+        "clients": None
+        if broker.clients is None
+        else [{"name": c.name, "version": c.version, "connections": c.connections} for c in broker.clients],
+        "pod": broker.pod and _pod_out(broker.pod),
+    }
+
+
+def _pod_out(pod: Pod) -> dict[str, Any]:
+    return {
+        "name": pod.name,
+        "uid": pod.uid,
+        "ip": pod.ip,
+        "ready": pod.ready,
+        "deleting": pod.deleting,
+        "node": pod.node,
+        "cordoned": pod.cordoned,
+        "nodeReady": pod.node_ready,
+        "maintenance": None if pod.maintenance is None else list(pod.maintenance),
+    }
+
+
+def broker_in(value: Any, path: str) -> Broker:
+    item = mapping(value, path)
+    pod, clients = item.get("pod"), item.get("clients")
+    return Broker(
+        id=whole(required(item, "id", path), f"{path}.id"),
+        rack=optional(item, "rack", path, str),
+        host=optional(item, "host", path, str),
+        port=optional(item, "port", path, int),
+        registered=optional(item, "registered", path, bool),
+        reachable=optional(item, "reachable", path, bool),
+        recovering=optional(item, "recovering", path, bool),
+        remaining_logs=_count(item, "remainingLogsToRecover", path),
+        remaining_segments=_count(item, "remainingSegmentsToRecover", path),
+        bytes_in_rate=number(item, "bytesInRate", path),
+        version=optional(item, "version", path, str),
+        clients=None if clients is None else list_of(clients, f"{path}.clients", _client_in),
+        pod=None if pod is None else _pod_in(pod, f"{path}.pod"),
+    )
+
+
+def _client_in(value: Any, path: str) -> ClientSoftware:
+    item = mapping(value, path)
+    return ClientSoftware(
+        name=_text(required(item, "name", path), f"{path}.name"),
+        version=_text(required(item, "version", path), f"{path}.version"),
+        connections=_count(item, "connections", path),
+    )
+
+
+def _pod_in(value: Any, path: str) -> Pod:
+    item = mapping(value, path)
+    signs = item.get("maintenance")
+    return Pod(
+        name=optional(item, "name", path, str) or "",
+        uid=optional(item, "uid", path, str),
+        ip=optional(item, "ip", path, str),
+        ready=optional(item, "ready", path, bool),
+        deleting=optional(item, "deleting", path, bool),
+        node=optional(item, "node", path, str),
+        cordoned=optional(item, "cordoned", path, bool),
+        node_ready=optional(item, "nodeReady", path, bool),
+        maintenance=None if signs is None else list_of(signs, f"{path}.maintenance", _text),
+    )
+
+
+def rollout_out(rollout: Rollout) -> dict[str, Any]:
+    return {"kind": rollout.kind, "name": rollout.name, "reason": rollout.reason}
+
+
+def rollout_in(value: Any, path: str) -> Rollout:
+    item = mapping(value, path)
+    kind, name = (_text(required(item, key, path), f"{path}.{key}") for key in ("kind", "name"))
+    return Rollout(kind, name, optional(item, "reason", path, str) or "")
+
+
+def _count(item: Any, key: str, path: str) -> int | None:
+    value = optional(item, key, path, int)
+    if value is not None and value < 0:
+        raise SnapshotDocumentError(f"{path}.{key}", f"must be 0 or more, or null, not {value}")
+    return value
+
+
+def _text(value: Any, path: str) -> str:
+    if not isinstance(value, str):
+        raise SnapshotDocumentError(path, f"must be str, not {value!r}")
+    return value
