@@ -262,8 +262,23 @@ def test_the_operator_stays_out_of_peoples_specs(careless: str, operator: str) -
     change = {"spec": {"remediation": {"mode": "Auto"}}}
     refused(patch(cluster, change, f"--as={operator}"), "may not change what people asked of it")
     note = {"metadata": {"annotations": {"kafkamedic.dev/handled": "1"}}}
-    assert patch(cluster, note, f"--as={operator}").returncode == 0
+    refused(patch(cluster, note, f"--as={operator}"), "no metadata but its own finalizer")
     assert patch(cluster, change).returncode == 0
+
+
+def test_the_operator_holds_with_its_own_finalizer_and_with_no_other(namespace: str, operator: str) -> None:
+    for stored in (created(placed("KafkaCluster", namespace)), remediation(namespace)):
+        ours, theirs = "kafkamedic.dev/restore", "example.com/theirs"
+        assert patch(stored, {"metadata": {"finalizers": [theirs]}}).returncode == 0
+
+        def put(*finalizers: str, stored: Object = stored) -> Done:
+            return patch(stored, {"metadata": {"finalizers": finalizers}}, f"--as={operator}")
+
+        assert put(theirs, ours).returncode == 0
+        refused(put(ours), "no metadata but its own finalizer")
+        refused(put(theirs, ours, "example.com/more"), "no metadata but its own finalizer")
+        assert put(theirs).returncode == 0
+        assert patch(stored, {"metadata": {"finalizers": None}}).returncode == 0
 
 
 def test_only_who_may_approve_approves_and_only_by_their_own_name(namespace: str) -> None:
@@ -320,7 +335,8 @@ def test_a_remediation_is_asked_for_in_ones_own_name(namespace: str, operator: s
         ("create", "remediationapprovals.kafkamedic.dev", False),
         ("delete", "remediations.kafkamedic.dev", False),
         ("update", "kafkaclusters.kafkamedic.dev", False),
-        ("patch", "kafkaclusters.kafkamedic.dev", False),
+        ("patch", "kafkaclusters.kafkamedic.dev", True),
+        ("patch", "remediations.kafkamedic.dev", True),
         ("update", "remediations.kafkamedic.dev", False),
         ("create", "playbooks.kafkamedic.dev", False),
         ("patch", "playbooks.kafkamedic.dev", False),

@@ -58,6 +58,37 @@ class SimApi:
             raise ApiFailure(409, "already exists")
         return self.put(path, body)
 
+    def merge(self, path: str, body: Object) -> Object:
+        """Of metadata only; what is being deleted takes no new finalizer, and goes with its last one."""
+        stored, wanted = self.get(path), body["metadata"]
+        meta = stored["metadata"]
+        if wanted.get("resourceVersion", meta["resourceVersion"]) != meta["resourceVersion"]:
+            raise ApiFailure(409, "the object has been modified")
+        if "deletionTimestamp" in meta and set(wanted["finalizers"]) - set(meta.get("finalizers", ())):
+            raise ApiFailure(422, "metadata.finalizers: Forbidden: no new finalizers can be added")
+        meta |= {"finalizers": wanted["finalizers"], "resourceVersion": str(next(self._numbers))}
+        self.objects[path] = stored
+        if "deletionTimestamp" in meta and not meta["finalizers"]:
+            self._remove(path)
+        return _copy(stored)
+
+    def delete(self, path: str) -> None:
+        """As a person: at once, or, where a finalizer holds it, once that is gone."""
+        meta = self.objects[path]["metadata"]
+        if not meta.get("finalizers"):
+            return self._remove(path)
+        meta |= {"deletionTimestamp": self.created_at, "generation": meta["generation"] + 1}
+        meta["resourceVersion"] = str(next(self._numbers))
+        return None
+
+    def _remove(self, path: str) -> None:
+        """And, as the garbage collector does, what it owned is deleted too."""
+        uid = self.objects.pop(path)["metadata"]["uid"]
+        for other in [
+            p for p, o in self.objects.items() if any(r["uid"] == uid for r in o["metadata"].get("ownerReferences", ()))
+        ]:
+            self.delete(other)
+
     def replace(self, path: str, body: Object) -> Object:
         target = path.removesuffix("/status")
         stored = self.get(target)

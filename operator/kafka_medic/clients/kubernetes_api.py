@@ -53,6 +53,10 @@ class KubernetesApi:
         """PUT: with metadata.resourceVersion in the body this is a compare-and-set; a lost race is `conflict`."""
         return self._call("PUT", path, body=body)
 
+    def merge(self, path: str, body: Object) -> Object:
+        """PATCH (JSON merge patch, RFC 7386): a metadata.resourceVersion in it makes it a compare-and-set too."""
+        return self._call("PATCH", path, body=body, content="application/merge-patch+json")
+
     def list(self, path: str, query: Mapping[str, str] | None = None) -> list[Object]:
         """All items, page by page."""
         items: list[Object] = []
@@ -66,13 +70,19 @@ class KubernetesApi:
             wanted["continue"] = token
 
     def _call(
-        self, verb: str, path: str, *, query: Mapping[str, str] | None = None, body: Object | None = None
+        self,
+        verb: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Object | None = None,
+        content: str = "application/json",
     ) -> Object:
         request = self._client.param_serialize(
             verb,
             path,
             query_params=list((query or {}).items()),
-            header_params={"Accept": "application/json", "Content-Type": "application/json"},
+            header_params={"Accept": "application/json", "Content-Type": content},
             body=body,
             auth_settings=["BearerToken"],
         )

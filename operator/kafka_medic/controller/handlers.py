@@ -1,7 +1,7 @@
 """kopf: watches that wake the workers. Nothing is decided here.
 
 Only `on.event` handlers: they need no finalizer and leave no annotation, so that nothing of ours on an object can be
-forged, and uninstalling the operator leaves nothing that blocks a deletion.
+forged. The one finalizer there is (docs/design/0009-finalizer.md) is put and taken by the turns, through the store.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ def register(registry: kopf.OperatorRegistry, fleet: Fleet, store: Store) -> Non
             fleet.present((namespace or "", name), meta.get("generation"))
 
     @kopf.on.event(GROUP, VERSION, "remediations", registry=registry)
-    async def remediation_changed(type: str | None, namespace: str | None, spec: Any, **_: Any) -> None:
+    async def remediation_changed(type: str | None, namespace: str | None, spec: Any, meta: Any, **_: Any) -> None:
         # Our own status writes come back as MODIFIED: only what others do is worth a turn of its own.
-        if type != "MODIFIED":
+        if type != "MODIFIED" or meta.get("deletionTimestamp"):
             fleet.wake(namespace, (spec.get("clusterRef") or {}).get("name"))
 
     @kopf.on.event(GROUP, VERSION, "remediationapprovals", registry=registry)

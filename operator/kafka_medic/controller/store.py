@@ -21,7 +21,7 @@ from kafka_medic.resources.errors import ResourceError
 from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.playbook import Playbook
 from kafka_medic.resources.remediation import Remediation
-from kafka_medic.resources.vocabulary import ADMISSION_POLICIES, APPROVE_VERB, GROUP, Decision
+from kafka_medic.resources.vocabulary import ADMISSION_POLICIES, APPROVE_VERB, GROUP, RESTORE_FINALIZER, Decision
 
 R = TypeVar("R", bound=Resource)
 _LOG = logging.getLogger(__name__)
@@ -182,6 +182,26 @@ class Store:
         if current.namespace:
             body["metadata"]["namespace"] = current.namespace
         return str(self.api.replace(path, body)["metadata"]["resourceVersion"])
+
+    def hold(self, current: R) -> R:
+        """Put our finalizer on exactly the version that was read; one that is going already can take no more."""
+        return self._finalizers(current, (*current.metadata.finalizers, RESTORE_FINALIZER))
+
+    def let_go(self, current: R) -> R:
+        """Take our finalizer off exactly the version that was read."""
+        return self._finalizers(current, tuple(f for f in current.metadata.finalizers if f != RESTORE_FINALIZER))
+
+    def _finalizers(self, current: R, wanted: tuple[str, ...]) -> R:
+        """The object with its metadata as it is then. Raises ApiFailure (`conflict` when somebody wrote in between)."""
+        metadata = {
+            "uid": current.uid,
+            "resourceVersion": current.metadata.resource_version,
+            "finalizers": list(wanted),
+        }
+        path = custom_path(current.PLURAL, current.namespace, current.name)
+        version = str(self.api.merge(path, {"metadata": metadata})["metadata"]["resourceVersion"])
+        now = current.metadata.model_copy(update={"resource_version": version, "finalizers": wanted})
+        return current.model_copy(update={"metadata": now})
 
     def secret_text(self, namespace: str, name: str, key: str) -> str:
         """One key of a Secret. Raises ReadFailed, naming Secret and key and never what is in it."""

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from typing import TypeVar
 
 from kafka_medic.actuate.carry_out import carry_out
 from kafka_medic.clients.kubernetes_api import ApiFailure
@@ -29,6 +30,7 @@ from kafka_medic.observe.pods import broker_pods
 from kafka_medic.observe.snapshot import ClusterReaders, ZooKeeperReads, observe_cluster, unread_cluster
 from kafka_medic.playbook.engine import decide
 from kafka_medic.playbook.run import SOON, Decision, World
+from kafka_medic.resources.base import Resource
 from kafka_medic.resources.durations import parse_duration
 from kafka_medic.resources.errors import ResourceError
 from kafka_medic.resources.kafkacluster import KafkaCluster
@@ -37,6 +39,7 @@ from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.vocabulary import RemediationMode
 
 _LOG = logging.getLogger(__name__)
+R = TypeVar("R", bound=Resource)
 
 INVALID_SECONDS = 60.0
 """Until a KafkaCluster that this version cannot read is looked at again; a change of it wakes the worker sooner."""
@@ -89,6 +92,9 @@ class Turn:
             _LOG.info("%s/%s: another operator holds the lease, or it cannot be told", self.namespace, self.name)
             return min(interval, 5.0)
         runs, unreadable = store.remediations(self.namespace, self.name)
+        cluster, runs = self._keep(cluster, runs, unreadable)
+        if _gone(cluster):
+            return interval
         snapshot = self._observe(cluster)
         seen = self._diagnose(cluster, snapshot, runs)
         findings = seen + unseen(cluster.status.findings, seen, snapshot)
@@ -112,6 +118,8 @@ class Turn:
             blocked += wanted.status.message.splitlines()[:1] if wanted.status.waiting_for else []
             if wanted.requeue is not None:
                 requeue = min(requeue, wanted.requeue)
+            if _to_keep(run, wanted.status.restore_owed) is not None:
+                requeue = 0.0  # the next turn begins with holding it, or with letting it go
         self._write_status(cluster, snapshot, findings, runs, blocked)
         return max(requeue, 0.2)
 
@@ -167,6 +175,25 @@ class Turn:
             remembered={f.id: f.since for f in cluster.status.findings},
             ours=ours,
         )
+
+    def _keep(
+        self, cluster: KafkaCluster, runs: Sequence[Remediation], unreadable: Sequence[str]
+    ) -> tuple[KafkaCluster, list[Remediation]]:
+        """Hold what must not be deleted yet, and let go of what may: a run that owes a restore, and its KafkaCluster.
+        What a run that cannot be read owes is not known, so the KafkaCluster stays as it is."""
+        kept = [self._kept(run, run.status.restore_owed) for run in runs]
+        owed = any(run.status.restore_owed for run in runs)
+        cluster = cluster if unreadable and not owed else self._kept(cluster, owed)
+        return cluster, [run for run in kept if not _gone(run)]
+
+    def _kept(self, found: R, owed: bool) -> R:
+        match _to_keep(found, owed):
+            case None:
+                return found
+            case True:
+                return self.clients.store.hold(found)
+            case False:
+                return self.clients.store.let_go(found)
 
     def _propose(
         self, cluster: KafkaCluster, findings: Sequence[Finding], runs: Sequence[Remediation]
@@ -234,10 +261,15 @@ class Turn:
         # guard still permits it, is it sent. Kafka has no compare-and-set for what we send.
         cluster = self.clients.store.cluster(self.namespace, self.name)
         latest = self._observe(cluster)
+        present = self.clients.store.remediation(self.namespace, run.name)
+        if present.metadata.resource_version != run.metadata.resource_version:
+            return Decision(decision.status, requeue=0.0)  # somebody wrote it, or asked for its deletion
         again = decide(run, self._world(cluster, run, latest, findings))
         if again.intent != intent:
             _LOG.warning("%s: held back %s: %s", run.name, intent.id, again.status.message)
             return Decision(decision.status, requeue=SOON)
+        if decision.status.restore_owed and not decision.restores and not (run.held and cluster.held):
+            return Decision(decision.status, requeue=0.0)  # first neither can be deleted, then it is sent
         assert self._connected is not None
         try:
             carry_out(self._connected[1], intent)
@@ -284,6 +316,8 @@ class Turn:
 
 def _allowed(cluster: KafkaCluster, policies: bool | None, blocked: Sequence[str]) -> tuple[bool, str, str]:
     policy = cluster.spec.remediation
+    if cluster.metadata.deletion_timestamp is not None:
+        return False, "Deleting", blocked[0] if blocked else "the KafkaCluster is being deleted"
     if policy.paused:
         return False, "Paused", policy.pause_reason or "spec.remediation.paused is true"
     if policy.mode is RemediationMode.OBSERVE:
@@ -301,6 +335,19 @@ def _allowed(cluster: KafkaCluster, policies: bool | None, blocked: Sequence[str
     if blocked:
         return False, "Waiting", blocked[0]
     return True, "Allowed", "approved plans are carried out"
+
+
+def _to_keep(found: Resource, owed: bool) -> bool | None:
+    """True: to be held now; False: to be let go; None: as it should be, or too late to hold (the API server refuses a
+    new finalizer on an object that is being deleted)."""
+    if owed == found.held or (owed and found.metadata.deletion_timestamp is not None):
+        return None
+    return owed
+
+
+def _gone(found: Resource) -> bool:
+    """Deleted, and with its last finalizer off it."""
+    return found.metadata.deletion_timestamp is not None and not found.metadata.finalizers
 
 
 def _in_order(runs: Sequence[Remediation]) -> list[Remediation]:

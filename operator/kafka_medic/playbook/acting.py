@@ -11,7 +11,7 @@ from kafka_medic.playbook.approval import judge_approvals
 from kafka_medic.playbook.drift import drifted_long_enough
 from kafka_medic.playbook.intents import Reassign
 from kafka_medic.playbook.report import StepReport, StepState
-from kafka_medic.playbook.run import SOON, Decision, World, ended, waiting, waiting_for
+from kafka_medic.playbook.run import SOON, Decision, World, being_deleted, ended, waiting, waiting_for
 from kafka_medic.playbook.safety import forward_reasons, restoring_reasons, same_cluster
 from kafka_medic.resources.durations import parse_duration
 from kafka_medic.resources.phases import Phase, StepPhase
@@ -44,6 +44,9 @@ def advance(run: Remediation, world: World) -> Decision:
     journal = {entry.id: entry for entry in status.journal}
     if GIVE_UP in journal:
         return _wind_up(run, world, plan, journal)
+    going = being_deleted(run, world)
+    if going:
+        return _give_up(status, Phase.ABORTED, going, world.now)
     lost = _lost(run, world)
     if lost:
         return _give_up(status, Phase.SUPERSEDED, lost, world.now)
@@ -252,12 +255,14 @@ def _done(journal: tuple[JournalEntry, ...], ids: set[str], now: datetime) -> tu
 
 
 def _restore_owed(status: RemediationStatus) -> bool:
-    """Whether something temporary may be set that has not been seen restored."""
-    ids = {e.id: e.state for e in status.journal}
-    return any(
-        i.endswith("/throttle") and ids.get(i.removesuffix("throttle") + "restore-throttle") is not IntentState.DONE
-        for i in ids
-    )
+    """Whether a throttle may be set, or a reassignment in flight: from the first intent of a step that moves
+    partitions until that step has succeeded. Until then its goal can be lost again, whatever was restored before."""
+    open_steps = {
+        s.name
+        for s in status.steps
+        if s.action is Action.REASSIGN_PARTITIONS and s.phase not in (StepPhase.SUCCEEDED, StepPhase.SKIPPED)
+    }
+    return any(e.step in open_steps and e.id != GIVE_UP for e in status.journal)
 
 
 def _with_step(status: RemediationStatus, name: str, update: Mapping[str, object]) -> RemediationStatus:

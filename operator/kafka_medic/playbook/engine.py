@@ -13,7 +13,7 @@ from kafka_medic.playbook.approval import judge_approvals
 from kafka_medic.playbook.drift import drifted_long_enough
 from kafka_medic.playbook.positions import Position, standings
 from kafka_medic.playbook.propose import Refusal, propose
-from kafka_medic.playbook.run import Decision, World, ended, refuse, stay, waiting
+from kafka_medic.playbook.run import Decision, World, being_deleted, ended, refuse, stay, waiting
 from kafka_medic.playbook.safety import forward_reasons
 from kafka_medic.resources.phases import ACTING_PHASES, TERMINAL_PHASES, Phase
 from kafka_medic.resources.remediation import Remediation
@@ -29,6 +29,9 @@ def decide(run: Remediation, world: World) -> Decision:
         return stay(run.status, requeue=None)
     if phase in ACTING_PHASES:
         return advance(run, world)
+    going = being_deleted(run, world)
+    if going:
+        return ended(run.status, Phase.ABORTED, going, world.now)
     stale = _outlived(run, world)
     if stale:
         return ended(run.status, Phase.SUPERSEDED, stale, world.now)

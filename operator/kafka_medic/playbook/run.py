@@ -14,6 +14,7 @@ from kafka_medic.playbook.intents import Intent
 from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.phases import Phase
 from kafka_medic.resources.playbook import Playbook
+from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_status import RemediationStatus, Waiting
 from kafka_medic.resources.vocabulary import Guard
 
@@ -48,6 +49,12 @@ class Decision:
     intent: Intent | None = None
     restores: bool = False
     requeue: float | None = None
+
+
+def being_deleted(run: Remediation, world: World) -> str | None:
+    """What is on its way out: a run then starts nothing more, and takes back what it has set."""
+    going = next((r for r in (run, world.cluster) if r.metadata.deletion_timestamp is not None), None)
+    return f"the {going.KIND} {going.name} is being deleted" if going is not None else None
 
 
 def stay(status: RemediationStatus, requeue: float | None = None) -> Decision:

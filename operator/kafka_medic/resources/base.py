@@ -13,6 +13,7 @@ from pydantic_core import ErrorDetails
 from .durations import DURATION_PATTERN, NOT_A_DURATION
 from .errors import Problem, ResourceError
 from .scalars import BigCount, ObjectName, Timestamp, Uid
+from .vocabulary import RESTORE_FINALIZER
 
 
 class Model(BaseModel):
@@ -94,6 +95,11 @@ class Resource(Model):
     def uid(self) -> str | None:
         """`metadata.uid`; None for what was read from a file."""
         return self.metadata.uid
+
+    @property
+    def held(self) -> bool:
+        """Whether our finalizer keeps it from being deleted."""
+        return RESTORE_FINALIZER in self.metadata.finalizers
 
     @classmethod
     def parse(cls, raw: object) -> Self:

@@ -193,6 +193,8 @@ class RemediationStatus(Model):
         default=None, description="Observations in a row that said that the current step is done."
     )
     restore_owed: Flag = Field(
-        default=False, description="Whether temporary settings are in place that must be restored."
+        default=False,
+        description="Whether the run has set something in Kafka that has to be taken back if it ends now: a throttle, "
+        "or a reassignment in flight. While it is so, the finalizer kafkamedic.dev/restore holds the run.",
     )
     conditions: Conditions = Field(default=(), description="Planned, Approved, Executed and so on.")

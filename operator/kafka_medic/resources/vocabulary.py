@@ -22,6 +22,9 @@ OPERATOR_POLICY = f"operator.{GROUP}"
 ADMISSION_POLICIES = (APPROVAL_POLICY, REMEDIATION_POLICY, OPERATOR_POLICY)
 """All that must be installed before anything may be acted on. They are cluster-wide, as the resources'
 types are."""
+RESTORE_FINALIZER = f"{GROUP}/restore"
+"""On a Remediation while its `status.restoreOwed` is true, and on its KafkaCluster as long: neither goes before what
+the run has set in Kafka is taken back."""
 
 
 class FindingType(StrEnum):
