@@ -6,12 +6,15 @@ forged. The one finalizer there is (docs/design/0009-finalizer.md) is put and ta
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import Any
 
 import kopf
 
+from kafka_medic.controller.events import recorder
 from kafka_medic.controller.fleet import Fleet
+from kafka_medic.controller.orphans import Orphans
 from kafka_medic.controller.playbook_status import accept
 from kafka_medic.controller.store import Store
 from kafka_medic.resources.vocabulary import GROUP, VERSION
@@ -21,6 +24,7 @@ _LOG = logging.getLogger(__name__)
 
 def register(registry: kopf.OperatorRegistry, fleet: Fleet, store: Store) -> None:
     """All handlers of the operator."""
+    orphans = Orphans(store, recorder(store.api))
 
     @kopf.on.login(registry=registry)
     async def login(**known: Any) -> kopf.ConnectionInfo | None:
@@ -46,10 +50,15 @@ def register(registry: kopf.OperatorRegistry, fleet: Fleet, store: Store) -> Non
             fleet.present((namespace or "", name), meta.get("generation"))
 
     @kopf.on.event(GROUP, VERSION, "remediations", registry=registry)
-    async def remediation_changed(type: str | None, namespace: str | None, spec: Any, meta: Any, **_: Any) -> None:
+    async def remediation_changed(
+        type: str | None, namespace: str | None, spec: Any, meta: Any, body: Any, **_: Any
+    ) -> None:
+        cluster = (spec.get("clusterRef") or {}).get("name")
         # Our own status writes come back as MODIFIED: only what others do is worth a turn of its own.
         if type != "MODIFIED" or meta.get("deletionTimestamp"):
-            fleet.wake(namespace, (spec.get("clusterRef") or {}).get("name"))
+            fleet.wake(namespace, cluster)
+        if type not in ("MODIFIED", "DELETED") and not fleet.knows(namespace or "", cluster or ""):
+            await asyncio.to_thread(orphans.look, dict(body))
 
     @kopf.on.event(GROUP, VERSION, "remediationapprovals", registry=registry)
     async def approval_changed(namespace: str | None, **_: Any) -> None:

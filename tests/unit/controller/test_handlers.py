@@ -1,0 +1,79 @@
+"""What the watches hear reaches the workers, and a Remediation of nobody's is told so."""
+
+from __future__ import annotations
+
+import asyncio
+
+import kopf
+import pytest
+
+from kafka_medic.controller.fleet import Fleet
+from kafka_medic.controller.handlers import register
+from kafka_medic.controller.store import Store
+from tests.simulation.world import BASE, World, factor_one_cluster
+
+
+class Turns:
+    def run(self):
+        return 60.0
+
+    def close(self):
+        pass
+
+
+@pytest.fixture
+def world() -> World:
+    world = World(factor_one_cluster())
+    world.install()
+    return world
+
+
+@pytest.fixture
+def fleet():
+    fleet = Fleet(lambda key: Turns())  # type: ignore[arg-type, return-value]
+    yield fleet
+    fleet.stop()
+
+
+def handlers(fleet, world):
+    registry = kopf.OperatorRegistry()
+    register(registry, fleet, Store(world.api))
+    found = [*registry._watching.get_all_handlers(), *registry._activities.get_all_handlers()]
+    return {h.fn.__name__: h.fn for h in found}
+
+
+def test_a_remediation_of_no_watched_cluster_is_looked_at(world, fleet):
+    heard = handlers(fleet, world)["remediation_changed"]
+    raw = world.api.get(f"{BASE}/namespaces/ns/remediations/{world.until_phase('AwaitingApproval').name}")
+    world.api.events.clear()
+
+    def hear(kind, cluster):
+        raw["spec"]["clusterRef"]["name"] = cluster
+        asyncio.run(heard(type=kind, namespace="ns", spec=raw["spec"], meta=raw["metadata"], body=raw))
+        return [reason for reason, _ in world.api.events]
+
+    fleet.present(("ns", "c"), 1)
+    assert hear("ADDED", "c") == []
+    assert hear("MODIFIED", "nobody") == []
+    assert hear("DELETED", "nobody") == []
+    assert hear(None, "nobody") == ["NoKafkaCluster"]
+
+
+def test_a_remediation_that_is_being_deleted_wakes_its_cluster_and_our_own_writes_do_not(world, fleet, monkeypatch):
+    heard, woken = handlers(fleet, world)["remediation_changed"], []
+    monkeypatch.setattr(fleet, "wake", lambda *cluster: woken.append(cluster))
+    fleet.present(("ns", "c"), 1)
+    spec = {"clusterRef": {"name": "c"}}
+    asyncio.run(heard(type="MODIFIED", namespace="ns", spec=spec, meta={}, body={}))
+    assert woken == []
+    going = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+    asyncio.run(heard(type="MODIFIED", namespace="ns", spec=spec, meta=going, body={}))
+    assert woken == [("ns", "c")]
+
+
+def test_alive_until_somebody_is_deaf(world, fleet, monkeypatch):
+    alive = handlers(fleet, world)["alive"]
+    assert asyncio.run(alive()) == "ok"
+    monkeypatch.setattr(fleet, "deaf", lambda: ["ns/c: its thread has ended"])
+    with pytest.raises(kopf.PermanentError, match="its thread has ended"):
+        asyncio.run(alive())
