@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from kafka_medic.cluster.snapshot import Snapshot
+from kafka_medic.cluster.snapshot import Mode, Snapshot
 from kafka_medic.diagnose.finding import Finding
 from kafka_medic.resources.conditions import Condition, ConditionStatus, set_condition
 from kafka_medic.resources.kafkacluster import KafkaCluster
@@ -47,7 +47,7 @@ news, not illness."""
 
 NEEDED: Mapping[str, tuple[str, ...]] = {
     "Reachable": ("kafka",),
-    "MetadataConsistent": ("views",),
+    "MetadataConsistent": ("views", "quorum"),
     "Replicated": ("views", "configs"),
     "LeadersBalanced": ("views",),
     "OffsetsConsistent": ("groups", "log-ends"),
@@ -55,6 +55,9 @@ NEEDED: Mapping[str, tuple[str, ...]] = {
     "VersionsSupported": ("advisories",),
 }
 """Without these sources a condition is Unknown: nothing found because nothing was seen is not health."""
+
+IN_ITS_PLACE: Mapping[str, tuple[str, ...]] = {"quorum": ("zookeeper", "ensemble")}
+"""What a cluster on ZooKeeper is asked instead."""
 
 UNREAD = frozenset({"canary", "advisories"})
 """Sources that this version does not read at all: what they would tell says nothing about readiness."""
@@ -65,8 +68,10 @@ SOURCES_OF: Mapping[str, tuple[str, ...]] = {
     "NodeMaintenance": ("kubernetes",),
     "ForeignReassignment": ("reassignments",),
     "LeftoverThrottle": ("configs", "reassignments"),
+    "ControllerMissing": ("kafka", "quorum"),
+    "QuorumDegraded": ("quorum",),
 }
-"""What a type of finding that makes no condition False is seen from."""
+"""What a type of finding is seen from, where that is not what its condition needs."""
 
 _ORDER = {Severity.CRITICAL: 0, Severity.WARNING: 1, Severity.INFO: 2}
 
@@ -78,7 +83,7 @@ def unseen(before: Sequence[FindingStatus], now: Sequence[Finding], snapshot: Sn
     states = {s.name: s.known for s in snapshot.sources}
     kept = []
     for old in before:
-        needed = SOURCES_OF.get(old.type) or NEEDED.get(CONDITION_OF.get(old.type, ""), ())
+        needed = _asked(SOURCES_OF.get(old.type) or NEEDED.get(CONDITION_OF.get(old.type, ""), ()), snapshot)
         unread = sorted(name for name in needed if not states.get(name, name in OPTIONAL))
         if old.id in seen or not unread or old.type in ("ClusterUnreachable", "OperatorIsolated"):
             continue
@@ -97,6 +102,12 @@ def unseen(before: Sequence[FindingStatus], now: Sequence[Finding], snapshot: Sn
             )
         )
     return tuple(kept)
+
+
+def _asked(names: Sequence[str], snapshot: Snapshot) -> tuple[str, ...]:
+    if snapshot.cluster.mode is not Mode.ZOOKEEPER:
+        return tuple(names)
+    return tuple(asked for name in names for asked in IN_ITS_PLACE.get(name, (name,)))
 
 
 def held(findings: Sequence[Finding]) -> tuple[Finding, ...]:
@@ -175,7 +186,7 @@ def _condition(kind: str, snapshot: Snapshot, findings: Sequence[Finding]) -> tu
     mine = [f for f in findings if CONDITION_OF.get(f.type) == kind and f.firing()]
     if mine:
         return ConditionStatus.FALSE, mine[0].type, "; ".join(f.message for f in mine[:5])
-    for name in NEEDED[kind]:
+    for name in _asked(NEEDED[kind], snapshot):
         source = snapshot.source(name)
         if source is None:
             return ConditionStatus.UNKNOWN, "NotProbed", f"nothing reads {name} yet"

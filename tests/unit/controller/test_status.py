@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from kafka_medic.cluster.snapshot import Mode
 from kafka_medic.controller.status import CONDITION_OF, NEEDED, SOURCES_OF, cluster_status, unseen
 from kafka_medic.diagnose.finding import Finding
 from kafka_medic.resources.kafkacluster import KafkaCluster
@@ -168,6 +169,29 @@ def test_a_source_that_is_absent_is_as_blind_as_one_that_failed(source):
     (kept,) = unseen(before(finding(kind)), (), blind)
     assert source in kept.evidence[-1]
     assert conditions(blind)["Ready"] == ("Unknown", "NotProbed")
+
+
+@pytest.mark.parametrize(
+    ("mode", "source", "kind"),
+    [
+        (Mode.KRAFT, "quorum", "QuorumDegraded"),
+        (Mode.KRAFT, "quorum", "ControllerMissing"),
+        (Mode.ZOOKEEPER, "ensemble", "QuorumDegraded"),
+        (Mode.ZOOKEEPER, "zookeeper", "ControllerMissing"),
+        (Mode.ZOOKEEPER, "kafka", "ControllerMissing"),
+    ],
+)
+def test_who_keeps_the_metadata_is_unknown_while_it_cannot_be_asked(mode, source, kind):
+    ill = before(finding(kind))
+    assert unseen(ill, (), worlds.healthy(mode)) == ()
+    assert conditions(worlds.healthy(mode))["MetadataConsistent"] == ("True", "AsExpected")
+    blind = worlds.healthy(mode, sources=worlds.sources(mode, **{source: "timed out"}))
+    (kept,) = unseen(ill, (), blind)
+    assert source in kept.evidence[-1]
+    if source != "kafka":
+        assert conditions(blind)["MetadataConsistent"] == ("Unknown", "SourceUnknown")
+        assert conditions(blind)["Ready"] == ("Unknown", "SourceUnknown")
+    assert conditions(blind, [kept])["MetadataConsistent"] == ("False", kind)
 
 
 def test_what_nobody_asked_for_any_more_keeps_no_finding_alive():
