@@ -326,7 +326,7 @@ def test_a_remediation_is_asked_for_in_ones_own_name(namespace: str, operator: s
         ("create", "remediations.kafkamedic.dev", True),
         ("watch", "remediationapprovals.kafkamedic.dev", True),
         ("list", "pods", True),
-        ("list", "nodes", True),
+        ("get", "nodes", True),
         ("create", "events", True),
         ("create", "subjectaccessreviews.authorization.k8s.io", True),
         ("get", "validatingadmissionpolicies.admissionregistration.k8s.io/approvals.kafkamedic.dev", True),
@@ -345,6 +345,7 @@ def test_a_remediation_is_asked_for_in_ones_own_name(namespace: str, operator: s
         ("update", "leases.coordination.k8s.io", True),
         ("delete", "leases.coordination.k8s.io", False),
         ("patch", "nodes", False),
+        ("list", "nodes", False),
     ],
 )
 def test_the_operators_rights(namespace: str, operator: str, verb: str, resource: str, allowed: bool) -> None:

@@ -62,10 +62,11 @@ IN_ITS_PLACE: Mapping[str, tuple[str, ...]] = {"quorum": ("zookeeper", "ensemble
 UNREAD = frozenset({"canary", "advisories"})
 """Sources that this version does not read at all: what they would tell says nothing about readiness."""
 
-OPTIONAL = UNREAD | {"kubernetes"}
+OPTIONAL = UNREAD | {"kubernetes", "metrics", "rollouts"}
 """Sources that a snapshot may be without because nobody asked for them; any other that is absent was not reached."""
 SOURCES_OF: Mapping[str, tuple[str, ...]] = {
     "NodeMaintenance": ("kubernetes",),
+    "BrokerSilent": ("metrics",),
     "ForeignReassignment": ("reassignments",),
     "LeftoverThrottle": ("configs", "reassignments"),
     "ControllerMissing": ("kafka", "quorum"),

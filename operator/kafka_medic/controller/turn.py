@@ -26,8 +26,9 @@ from kafka_medic.diagnose.expectations import Expectations
 from kafka_medic.diagnose.finding import Finding
 from kafka_medic.guard.run import OtherRun
 from kafka_medic.observe.connect import connection
-from kafka_medic.observe.pods import broker_pods
-from kafka_medic.observe.snapshot import ClusterReaders, ZooKeeperReads, observe_cluster, unread_cluster
+from kafka_medic.observe.metrics import MetricsProbe
+from kafka_medic.observe.pods import BrokerPods
+from kafka_medic.observe.snapshot import ClusterReaders, MetricsReads, ZooKeeperReads, observe_cluster, unread_cluster
 from kafka_medic.playbook.engine import decide
 from kafka_medic.playbook.run import SOON, Decision, World
 from kafka_medic.resources.base import Resource
@@ -57,6 +58,7 @@ class Clients:
     record: Recorder
     kafka: Callable[[Connection], Kafka]
     zookeeper: Callable[[str, float], ZooKeeperReads]
+    metrics: Callable[[int, float], MetricsReads] = MetricsProbe
     now: Callable[[], datetime] = utc_now
 
 
@@ -70,6 +72,7 @@ class Turn:
     lease: Callable[[KafkaCluster], ClusterLease]
     _connected: tuple[object, Kafka] | None = None
     _zookeeper: tuple[object, ZooKeeperReads] | None = None
+    _metrics: tuple[object, MetricsReads] | None = None
     _held: ClusterLease | None = None
     _previous: Snapshot | None = None
     _failures: dict[str, int] = field(default_factory=dict)
@@ -154,12 +157,24 @@ class Turn:
                 self.clients.zookeeper(ensemble.connect, wanted.timeout_seconds),
             )
         brokers = cluster.spec.brokers
+        pods = BrokerPods(self.clients.store.api, self.namespace, brokers) if brokers else None
         readers = ClusterReaders(
             kafka=self._connected[1],
             zookeeper=self._zookeeper[1] if ensemble is not None and self._zookeeper else None,
-            pods=(lambda: broker_pods(self.clients.store.api, self.namespace, brokers)) if brokers else None,
+            pods=pods.pods if pods else None,
+            rollouts=pods.rollouts if pods else None,
+            metrics=self._metrics_of(cluster, wanted.timeout_seconds),
         )
         return observe_cluster(cluster.name, readers, self.clients.now)
+
+    def _metrics_of(self, cluster: KafkaCluster, seconds: float) -> MetricsReads | None:
+        """The probe of the exporters, the same one turn after turn: a rate needs the page before."""
+        port = cluster.spec.probes.metrics_port
+        if port is None:
+            self._metrics = None
+        elif self._metrics is None or self._metrics[0] != (port, seconds):
+            self._metrics = ((port, seconds), self.clients.metrics(port, seconds))
+        return self._metrics[1] if self._metrics else None
 
     def _diagnose(self, cluster: KafkaCluster, snapshot: Snapshot, runs: Sequence[Remediation]) -> tuple[Finding, ...]:
         ours = frozenset(

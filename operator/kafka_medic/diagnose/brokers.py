@@ -33,8 +33,9 @@ def detect(scene: Scene) -> Iterator[Finding]:
         yield from _unlisted(scene)
         yield from _silent(scene)
     for broker in scene.brokers:
-        if broker.pod is not None and broker.pod.cordoned is True:
-            yield _maintenance_finding(scene, broker)
+        signs = _maintenance_signs(broker)
+        if signs:
+            yield _maintenance_finding(scene, broker, signs)
 
 
 def _zombie(broker: Broker) -> bool:
@@ -76,7 +77,7 @@ def _down_finding(scene: Scene, broker: Broker) -> Finding:
         state = {True: "Ready", False: "not Ready", None: "in a state that is not known"}[broker.pod.ready]
         evidence.append(f"Pod {broker.pod.name} is {state}, {scene.read_from('kubernetes')}")
     if broker.recovering is True:
-        evidence.append("it is recovering its log; a restart would begin that again")
+        evidence.append(f"it is recovering its log{_left(broker)}; a restart would begin that again")
     return Finding(
         id=f"BrokerDown/{broker_name(broker.id)}",
         type="BrokerDown",
@@ -86,6 +87,12 @@ def _down_finding(scene: Scene, broker: Broker) -> Finding:
         evidence=tuple(evidence),
         for_seconds=_grace(broker, DOWN_FOR),
     )
+
+
+def _left(broker: Broker) -> str:
+    left = [(broker.remaining_logs, "logs"), (broker.remaining_segments, "segments")]
+    told = [f"{n} {what}" for n, what in left if n is not None]
+    return f" ({' and '.join(told)} left)" if told else ""
 
 
 def _unlisted(scene: Scene) -> Iterator[Finding]:
@@ -134,16 +141,26 @@ def _silent(scene: Scene) -> Iterator[Finding]:
         )
 
 
-def _maintenance_finding(scene: Scene, broker: Broker) -> Finding:
+def _maintenance_signs(broker: Broker) -> tuple[str, ...]:
+    """What says that the node under a broker, or its Pod, is about to go or already gone."""
     pod = broker.pod
-    assert pod is not None
+    if pod is None:
+        return ()
+    node = pod.node or "(name not known)"
+    signs = []
+    if pod.cordoned is True:
+        signs.append(f"node {node} of Pod {pod.name} is cordoned")
+    if pod.node_ready is False:
+        signs.append(f"node {node} of Pod {pod.name} is not Ready")
+    return (*signs, *(pod.maintenance or ()))
+
+
+def _maintenance_finding(scene: Scene, broker: Broker, signs: tuple[str, ...]) -> Finding:
     return Finding(
         id=f"NodeMaintenance/{broker_name(broker.id)}",
         type="NodeMaintenance",
         severity=Severity.WARNING,
-        message=f"the node of broker {broker.id} is cordoned; expect the broker to go",
+        message=f"the node or Pod of broker {broker.id} is being taken away ({signs[0]}); expect the broker to go",
         affected=(broker_name(broker.id),),
-        evidence=(
-            f"node {pod.node or '(name not known)'} of Pod {pod.name} is cordoned, " + scene.read_from("kubernetes"),
-        ),
+        evidence=tuple(f"{sign}, {scene.read_from('kubernetes')}" for sign in signs),
     )

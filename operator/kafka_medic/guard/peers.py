@@ -14,6 +14,7 @@ from kafka_medic.guard.verdict import Reason, Verdict
 TARGET_MAY_BE_TOUCHED = "TargetMayBeTouched"
 NO_OTHER_BROKER_DISTURBED = "NoOtherBrokerDisturbed"
 PODS_READY_NODE_SCHEDULABLE = "PodsReadyNodeSchedulable"
+NO_FOREIGN_ROLLOUT = "NoForeignRollout"
 
 
 def target_may_be_touched(snapshot: Snapshot, question: RestartQuestion) -> Reason:
@@ -138,3 +139,28 @@ def _pod(broker: Broker, question: RestartQuestion) -> Iterator[Reason]:
     elif pod.cordoned:
         message = f"the node {node} of broker {broker.id} is cordoned: a drain may take that broker at any time"
         yield Reason(guard, Verdict.WAIT, message, retry_after=60)
+    for sign in pod.maintenance or ():
+        if broker.id == question.broker:
+            message = f"{sign}: the Pod of broker {broker.id} may not come back there"
+            yield Reason(guard, Verdict.DENY, message)
+        else:
+            message = f"{sign}: broker {broker.id} may go at any time"
+            yield Reason(guard, Verdict.WAIT, message, retry_after=60)
+
+
+def no_foreign_rollout(snapshot: Snapshot, question: RestartQuestion) -> tuple[Reason, ...]:
+    """Nobody else is replacing the brokers' Pods: of two that each take one broker at a time, both take two."""
+    guard = NO_FOREIGN_ROLLOUT
+    if question.context.outside_kubernetes:
+        message = "the brokers are said to run outside Kubernetes: nothing rolls them out"
+        return (Reason(guard, Verdict.ALLOW, message),)
+    if snapshot.rollouts is None:
+        if snapshot.source("rollouts") is None:
+            # Observers of this project always name the source; the document's format does not ask others to.
+            message = "the snapshot does not speak of rollouts; whoever took it has to know of them"
+            return (Reason(guard, Verdict.ALLOW, message),)
+        return (Reason(guard, Verdict.UNKNOWN, "whether somebody else is rolling the brokers out is not known"),)
+    return tuple(
+        Reason(guard, Verdict.WAIT, f"{r.kind} {r.name} is being rolled out: {r.reason}", retry_after=30)
+        for r in snapshot.rollouts
+    ) or (Reason(guard, Verdict.ALLOW, "nothing is being rolled out over the brokers"),)

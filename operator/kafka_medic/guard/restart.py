@@ -10,9 +10,11 @@ from kafka_medic.guard.context import RestartContext, RestartQuestion
 from kafka_medic.guard.evaluate import Answer, evaluate
 from kafka_medic.guard.freshness import MAX_AGE, SOURCES_FRESH, metadata_sources, sources_fresh
 from kafka_medic.guard.peers import (
+    NO_FOREIGN_ROLLOUT,
     NO_OTHER_BROKER_DISTURBED,
     PODS_READY_NODE_SCHEDULABLE,
     TARGET_MAY_BE_TOUCHED,
+    no_foreign_rollout,
     no_other_broker_disturbed,
     pods_ready_node_schedulable,
     target_may_be_touched,
@@ -44,6 +46,7 @@ RESTART_GUARDS: tuple[tuple[str, RestartGuard], ...] = (
     (CONTROLLER_LAST, controller_last),
     (NO_OTHER_BROKER_DISTURBED, no_other_broker_disturbed),
     (PODS_READY_NODE_SCHEDULABLE, pods_ready_node_schedulable),
+    (NO_FOREIGN_ROLLOUT, no_foreign_rollout),
 )
 """Mandatory for every restart; SourcesFresh comes before them, since it alone looks at the time."""
 

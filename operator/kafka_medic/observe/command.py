@@ -9,6 +9,7 @@ from kafka_medic.clients.ports import FailureKind, ReadFailed
 from kafka_medic.clients.zookeeper import ZooKeeper
 from kafka_medic.cluster.snapshot import Snapshot
 from kafka_medic.observe.connect import connection
+from kafka_medic.observe.metrics import MetricsProbe
 from kafka_medic.observe.snapshot import ClusterReaders, observe_cluster
 from kafka_medic.resources.kafkacluster import KafkaCluster
 
@@ -29,8 +30,10 @@ def take_snapshot(cluster: KafkaCluster, secrets_dir: Path | None = None) -> Sna
     ensemble = cluster.spec.metadata.zookeeper
     kafka = RealKafka(wanted)
     zookeeper = ZooKeeper(ensemble.connect, wanted.timeout_seconds) if ensemble else None
+    port = cluster.spec.probes.metrics_port
+    metrics = MetricsProbe(port, wanted.timeout_seconds) if port else None
     try:
-        return observe_cluster(cluster.name, ClusterReaders(kafka, zookeeper))
+        return observe_cluster(cluster.name, ClusterReaders(kafka, zookeeper, metrics=metrics))
     finally:
         kafka.close()
         if zookeeper is not None:

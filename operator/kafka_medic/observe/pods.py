@@ -1,45 +1,87 @@
-"""Which Pod is which broker, and on what kind of node it stands."""
+"""Which Pod is which broker, what says that it or its node is about to go, and what is being rolled out over them."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kafka_medic.clients.kubernetes_api import ApiFailure, KubernetesApi
+from kafka_medic.clients.kubernetes_api import ApiFailure, KubernetesApi, Object
 from kafka_medic.clients.ports import FailureKind, ReadFailed
-from kafka_medic.cluster.snapshot import Pod
+from kafka_medic.cluster.snapshot import Pod, Rollout
+from kafka_medic.observe.maintenance import node_signs, pod_signs, unschedulable
+from kafka_medic.observe.rollouts import rollouts_of
 from kafka_medic.resources.kafkacluster import BrokerIdSource, Brokers
 
 _ORDINAL = re.compile(r"-(\d+)$")
 
 
-def broker_pods(api: KubernetesApi, namespace: str, brokers: Brokers) -> Mapping[int, Pod]:
-    """Broker id -> Pod, for the Pods that `brokers.podSelector` selects. Raises ReadFailed."""
-    try:
-        pods = api.list(f"/api/v1/namespaces/{namespace}/pods", {"labelSelector": brokers.pod_selector.to_query()})
-        nodes = {n["metadata"]["name"]: bool(n["spec"].get("unschedulable")) for n in api.list("/api/v1/nodes")}
-    except ApiFailure as problem:
-        raise ReadFailed(FailureKind.UNREACHABLE, f"Kubernetes: {problem}") from None
-    found: dict[int, Pod] = {}
-    for pod in pods:
-        broker_id = _broker_id(pod, brokers)
-        if broker_id is None:
-            name = pod["metadata"]["name"]
-            raise ReadFailed(FailureKind.OTHER, f"Pod {name} is selected by brokers.podSelector but has no broker id")
-        if broker_id in found:
-            raise ReadFailed(
-                FailureKind.OTHER, f"two Pods claim broker {broker_id}: check brokers.podSelector and idFrom"
-            )
-        node = pod["spec"].get("nodeName")
-        found[broker_id] = Pod(
-            name=pod["metadata"]["name"],
-            uid=pod["metadata"]["uid"],
-            ready=_ready(pod),
-            node=node,
-            cordoned=nodes.get(node) if node else None,
-        )
-    return found
+class BrokerPods:
+    """One look at the Pods that `brokers.podSelector` selects. Every method raises ReadFailed."""
+
+    def __init__(self, api: KubernetesApi, namespace: str, brokers: Brokers) -> None:
+        self._api = api
+        self._namespace = namespace
+        self._brokers = brokers
+        self._listed: Sequence[Object] | None = None
+
+    def pods(self) -> Mapping[int, Pod]:
+        """Broker id -> Pod. Of the nodes only those that the Pods stand on are read."""
+        try:
+            query = {"labelSelector": self._brokers.pod_selector.to_query()}
+            listed = self._api.list(f"/api/v1/namespaces/{self._namespace}/pods", query)
+            self._listed = listed
+            nodes = {n: self._node(n) for n in sorted({p["spec"].get("nodeName") or "" for p in listed} - {""})}
+        except ApiFailure as problem:
+            raise ReadFailed(FailureKind.UNREACHABLE, f"Kubernetes: {problem}") from None
+        found: dict[int, Pod] = {}
+        for pod in listed:
+            broker_id = _broker_id(pod, self._brokers)
+            if broker_id is None:
+                name = pod["metadata"]["name"]
+                told = f"Pod {name} is selected by brokers.podSelector but has no broker id"
+                raise ReadFailed(FailureKind.OTHER, told)
+            if broker_id in found:
+                told = f"two Pods claim broker {broker_id}: check brokers.podSelector and idFrom"
+                raise ReadFailed(FailureKind.OTHER, told)
+            found[broker_id] = _pod(pod, nodes)
+        return found
+
+    def rollouts(self) -> tuple[Rollout, ...]:
+        """What is being rolled out over these Pods; asked after `pods`."""
+        if self._listed is None:
+            raise ReadFailed(FailureKind.OTHER, "not tried: the Pods could not be listed")
+        try:
+            return rollouts_of(self._api, self._namespace, self._listed)
+        except ApiFailure as problem:
+            raise ReadFailed(FailureKind.UNREACHABLE, f"Kubernetes: {problem}") from None
+
+    def _node(self, name: str) -> Object | None:
+        """None when it does not exist any more."""
+        try:
+            return self._api.get(f"/api/v1/nodes/{name}")
+        except ApiFailure as problem:
+            if problem.not_found:
+                return None
+            raise
+
+
+def _pod(pod: Object, nodes: Mapping[str, Object | None]) -> Pod:
+    meta, name = pod["metadata"], pod["spec"].get("nodeName")
+    node = nodes.get(name) if name else None
+    gone = bool(name) and node is None
+    signs = [f"node {name} does not exist any more"] if gone else []
+    return Pod(
+        name=meta["name"],
+        uid=meta["uid"],
+        ready=_ready(pod),
+        node=name,
+        cordoned=unschedulable(node) if node else None,
+        ip=(pod.get("status") or {}).get("podIP"),
+        deleting=bool(meta.get("deletionTimestamp")),
+        node_ready=False if gone else _node_ready(node) if node else None,
+        maintenance=(*signs, *pod_signs(pod), *(node_signs(node) if node else ())),
+    )
 
 
 def _broker_id(pod: Mapping[str, Any], brokers: Brokers) -> int | None:
@@ -52,8 +94,16 @@ def _broker_id(pod: Mapping[str, Any], brokers: Brokers) -> int | None:
     return int(text) if text.isdigit() else None
 
 
-def _ready(pod: Mapping[str, Any]) -> bool:
-    if pod["metadata"].get("deletionTimestamp"):
-        return False
-    conditions = (pod.get("status") or {}).get("conditions") or []
-    return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
+def _ready(pod: Object) -> bool:
+    return not pod["metadata"].get("deletionTimestamp") and _condition(pod, "Ready") == "True"
+
+
+def _node_ready(node: Object) -> bool | None:
+    """A node whose kubelet is not heard any more has the condition with the status Unknown: it is not Ready."""
+    status = _condition(node, "Ready")
+    return None if status is None else status == "True"
+
+
+def _condition(holder: Object, kind: str) -> str | None:
+    conditions = (holder.get("status") or {}).get("conditions") or []
+    return next((c.get("status") for c in conditions if c.get("type") == kind), None)

@@ -7,7 +7,7 @@ the others are still read. Only when the cluster does not answer at all are its 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Protocol, TypeVar
 
@@ -28,19 +28,21 @@ from kafka_medic.cluster.snapshot import (
     GROUPS_SCHEMA,
     LEADERS_SCHEMA,
     PARTITIONS_SCHEMA,
-    Broker,
     ClusterInfo,
     ConfigValue,
     Controller,
     Mode,
     Pod,
     Quorum,
+    Rollout,
     Snapshot,
     Source,
     SourceState,
     TopicPartition,
     View,
 )
+from kafka_medic.observe.brokers import Sighting, brokers_of, software_version
+from kafka_medic.observe.metrics import BrokerSigns, named_failures
 
 T = TypeVar("T")
 
@@ -55,6 +57,7 @@ BROKER_CONFIGS = (
     "transaction.state.log.replication.factor",
     "min.insync.replicas",
     "unclean.leader.election.enable",
+    "inter.broker.protocol.version",
     "auto.leader.rebalance.enable",
     "leader.replication.throttled.rate",
     "follower.replication.throttled.rate",
@@ -92,6 +95,10 @@ class _Readings:
         self.sources.append(Source(name, self.now(), SourceState.KNOWN))
         return value
 
+    def partly(self, name: str, error: str | None) -> None:
+        """The source of that name is known as a whole, and this is what it could not tell."""
+        self.sources = [replace(s, error=error) if s.name == name else s for s in self.sources]
+
     def fail(self, name: str, error: str) -> None:
         self.sources.append(Source(name, self.now(), SourceState.UNKNOWN, error))
 
@@ -100,14 +107,26 @@ class _Readings:
             self.fail(name, f"not tried: {why}")
 
 
+MetricsAnswer = Mapping[int, BrokerSigns | ReadFailed]
+
+
+class MetricsReads(Protocol):
+    """The brokers' exporters; `observe.metrics.MetricsProbe` is the real one."""
+
+    def begin(self, hosts: Mapping[int, str]) -> Callable[[], MetricsAnswer]: ...
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterReaders:
-    """The places one cluster is read from. Without `zookeeper` the cluster is KRaft; without `pods` there is no
-    Kubernetes (the command line on a laptop), which is not the same as Kubernetes not answering."""
+    """The places one cluster is read from. Without `zookeeper` the cluster is KRaft; without `pods` and `rollouts`
+    there is no Kubernetes (the command line on a laptop), which is not the same as Kubernetes not answering; without
+    `metrics` no exporter has been named."""
 
     kafka: KafkaReads
     zookeeper: ZooKeeperReads | None = None
     pods: Callable[[], Mapping[int, Pod]] | None = None
+    rollouts: Callable[[], Sequence[Rollout]] | None = None
+    metrics: MetricsReads | None = None
 
 
 def utc_now() -> datetime:
@@ -120,20 +139,25 @@ def observe_cluster(name: str, readers: ClusterReaders, now: Callable[[], dateti
     taken_at = now()
     mode = Mode.ZOOKEEPER if readers.zookeeper else Mode.KRAFT
     pods = seen.attempt("kubernetes", readers.pods) if readers.pods else None
+    rollouts = seen.attempt("rollouts", readers.rollouts) if readers.rollouts else None
+    rollouts = None if rollouts is None else tuple(rollouts)
     registered: Registrations | None = None
     quorum: Quorum | None = None
     if readers.zookeeper:
         registered = seen.attempt("zookeeper", readers.zookeeper.registrations)
         quorum = seen.attempt("ensemble", readers.zookeeper.ensemble)
     described = seen.attempt("kafka", readers.kafka.describe_cluster)
+    # Begun here and waited for at the end, so that pages of many megabytes cost the turn no time of its own.
+    measured = readers.metrics.begin(_hosts(described, pods)) if readers.metrics else None
     if described is None:
         seen.skip(SOURCES_OF_KAFKA, "the cluster did not answer")
         if mode is Mode.KRAFT:
             seen.fail("quorum", "not tried: the cluster did not answer")
-        brokers = _brokers_without_kafka(registered, pods)
+        signs = _metrics(seen, measured)
+        brokers = brokers_of(Sighting(mode, None, registered, None, None, pods, signs))
         return Snapshot(
             ClusterInfo(name, mode=mode), taken_at, tuple(seen.sources), brokers=brokers, quorum=quorum,
-            controller=registered.controller if registered else None,
+            controller=registered.controller if registered else None, rollouts=rollouts,
         )  # fmt: skip
     kafka = readers.kafka
     ids = sorted({n.id for n in described.nodes} | set(registered.brokers if registered else ()))
@@ -159,18 +183,33 @@ def observe_cluster(name: str, readers: ClusterReaders, now: Callable[[], dateti
     led = [TopicPartition(p.topic, p.partition) for p in authority.partitions if p.leader >= 0] if authority else []
     bounds = seen.attempt("log-ends", lambda: kafka.log_bounds(led)) if authority else None
     version = seen.attempt("version", kafka.version)
+    signs = _metrics(seen, measured)
     return Snapshot(
-        cluster=ClusterInfo(name, described.cluster_id, mode, version),
+        cluster=ClusterInfo(name, described.cluster_id, mode, software_version(version, signs)),
         taken_at=taken_at,
         sources=tuple(seen.sources),
-        brokers=_brokers(described, registered, mode, answers, authority, pods),
+        brokers=brokers_of(Sighting(mode, described, registered, answers, authority, pods, signs)),
         controller=controller,
         quorum=quorum,
         views=None if answers is None else tuple(_view(b, a, mode) for b, a in sorted(answers.items())),
         partitions=_partitions(authority, moving, sizes, bounds, topic_configs),
         groups=None if groups is None else _groups(groups),
         configs=_configs(topic_configs, broker_configs),
+        rollouts=rollouts,
     )
+
+
+def _hosts(described: ClusterDescription | None, pods: Mapping[int, Pod] | None) -> dict[int, str]:
+    """Where each broker's exporter is: at its Pod, which is there before the broker registers, else at its host."""
+    hosts = {n.id: n.host for n in described.nodes} if described else {}
+    return hosts | {b: pod.ip for b, pod in (pods or {}).items() if pod.ip}
+
+
+def _metrics(seen: _Readings, measured: Callable[[], MetricsAnswer] | None) -> MetricsAnswer | None:
+    signs = seen.attempt("metrics", measured) if measured else None
+    if signs is not None:
+        seen.partly("metrics", named_failures(signs))
+    return signs
 
 
 def unread_cluster(name: str, error: str, now: datetime) -> Snapshot:
@@ -225,51 +264,6 @@ def _authority(
 
 def _rank(row: PartitionState) -> int:
     return -1 if row.leader_epoch is None else row.leader_epoch
-
-
-def _brokers_without_kafka(
-    registered: Registrations | None, pods: Mapping[int, Pod] | None
-) -> tuple[Broker, ...] | None:
-    if registered is None and pods is None:
-        return None
-    known = None if registered is None else set(registered.brokers)
-    ids = sorted((known or set()) | set(pods or ()))
-    return tuple(Broker(b, registered=None if known is None else b in known, pod=(pods or {}).get(b)) for b in ids)
-
-
-def _brokers(
-    described: ClusterDescription,
-    registered: Registrations | None,
-    mode: Mode,
-    answers: Mapping[int, BrokerView | ReadFailed] | None,
-    authority: BrokerView | None,
-    pods: Mapping[int, Pod] | None,
-) -> tuple[Broker, ...]:
-    nodes = {n.id: n for n in described.nodes}
-    # A fenced KRaft broker is left out of the metadata answer; with ZooKeeper only the ensemble's word counts.
-    members: set[int] | None = set(nodes)
-    if mode is Mode.ZOOKEEPER:
-        members = None if registered is None else set(registered.brokers)
-    named = {b for p in authority.partitions for b in p.replicas} if authority else set()
-    ids = sorted(set(nodes) | (members or set()) | named | set(pods or ()))
-
-    def one(broker_id: int) -> Broker:
-        node = nodes.get(broker_id)
-        is_member = None if members is None else broker_id in members
-        answer = (answers or {}).get(broker_id)
-        return Broker(
-            id=broker_id,
-            rack=node.rack if node else None,
-            host=node.host if node else None,
-            port=node.port if node else None,
-            registered=is_member,
-            reachable=None if answer is None else isinstance(answer, BrokerView),
-            # A broker registers (KRaft: is unfenced) only once its logs are loaded and recovered.
-            recovering=False if is_member else None,
-            pod=(pods or {}).get(broker_id),
-        )
-
-    return tuple(one(b) for b in ids)
 
 
 def _view(broker: int, answer: BrokerView | ReadFailed, mode: Mode) -> View:

@@ -30,7 +30,18 @@ from kafka_medic.cluster.snapshot import (
 
 NOW = datetime(2026, 1, 31, 12, 0, 0, tzinfo=UTC)
 IDS = (1, 2, 3)
-SOURCES = ("kafka", "views", "reassignments", "log-dirs", "configs", "groups", "log-ends", "kubernetes")
+SOURCES = (
+    "kafka",
+    "views",
+    "reassignments",
+    "log-dirs",
+    "configs",
+    "groups",
+    "log-ends",
+    "kubernetes",
+    "rollouts",
+    "metrics",
+)
 DEFAULTS = (
     "default.replication.factor",
     "offsets.topic.replication.factor",

@@ -128,6 +128,8 @@ def test_silence_that_is_none():
     assert found(with_broker(2, bytes_in_rate=None)) == {}
     only_one_busy = worlds.brokers(b1={"bytes_in_rate": 0.0}, b2={"bytes_in_rate": 0.0})
     assert found(worlds.healthy(brokers=only_one_busy)) == {}
+    starting = with_broker(2, bytes_in_rate=0.0, registered=False, reachable=False, pod=worlds.pod(2, ready=False))
+    assert "BrokerSilent/broker-2" not in found(starting)
 
 
 def test_a_cordoned_node():
@@ -135,6 +137,27 @@ def test_a_cordoned_node():
     assert finding.firing()
     assert "node-2" in finding.evidence[0]
     assert found(with_broker(2, pod=worlds.pod(2, cordoned=None))) == {}
+
+
+def test_a_node_that_is_about_to_go_or_is_not_heard_any_more():
+    sign = "node node-2 has the taint ToBeDeletedByClusterAutoscaler"
+    finding = found(with_broker(2, pod=worlds.pod(2, maintenance=(sign,))))["NodeMaintenance/broker-2"]
+    assert finding.firing()
+    assert sign in finding.message
+    assert sign in finding.evidence[0]
+    assert "read from kubernetes" in finding.evidence[0]
+    gone = found(with_broker(2, pod=worlds.pod(2, node_ready=False, maintenance=(sign,))))["NodeMaintenance/broker-2"]
+    assert len(gone.evidence) == 2
+    assert "not Ready" in gone.evidence[0]
+    assert found(with_broker(2, pod=worlds.pod(2, node_ready=None, maintenance=None))) == {}
+    assert found(with_broker(2, pod=worlds.pod(2, deleting=True))) == {}, "a Pod is deleted by every rolling restart"
+
+
+def test_a_broker_that_recovers_its_log_says_how_much_is_left():
+    down = with_broker(2, registered=False, reachable=False, recovering=True, remaining_logs=3, remaining_segments=40)
+    finding = found(down)["BrokerDown/broker-2"]
+    assert finding.for_seconds == 1800
+    assert "it is recovering its log (3 logs and 40 segments left); a restart" in " ".join(finding.evidence)
 
 
 # Whoever keeps the metadata

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_medic.cluster.snapshot import Broker, Controller, Mode, Quorum, Source, SourceState, View, Voter
+from kafka_medic.cluster.snapshot import Broker, Controller, Mode, Quorum, Rollout, Source, SourceState, View, Voter
 from kafka_medic.guard import restart
 from kafka_medic.guard.context import RestartContext
 from kafka_medic.guard.evaluate import GuardFaultError, evaluate
@@ -325,6 +325,9 @@ def test_a_zombie_that_answers_may_be_restarted_as_the_cure():
         (3, {"cordoned": None}, Verdict.UNKNOWN),
         (2, {"cordoned": True}, Verdict.DENY),
         (2, {"cordoned": None}, Verdict.UNKNOWN),
+        (3, {"maintenance": ("node n3 has the taint karpenter.sh/disrupted",)}, Verdict.WAIT),
+        (2, {"maintenance": ("node n2 has the taint karpenter.sh/disrupted",)}, Verdict.DENY),
+        (3, {"maintenance": None}, None),
         (2, {"uid": None}, Verdict.UNKNOWN),
         (2, {"ready": False}, None),
     ],
@@ -338,6 +341,32 @@ def test_pods_and_nodes(number, pod, verdict):
 def test_a_cordon_that_is_the_cause():
     cordoned = worlds.healthy(brokers=worlds.brokers(b2={"pod": worlds.pod(2, cordoned=True)}))
     assert judged(cordoned, cordon_is_cause=True).permits
+    going = worlds.pod(2, maintenance=("node n2 has the taint karpenter.sh/disrupted",))
+    assert judged(worlds.healthy(brokers=worlds.brokers(b2={"pod": going})), cordon_is_cause=True).permits
+
+
+# 9 NoForeignRollout
+
+
+def test_somebody_elses_rollout_is_waited_for():
+    rollout = Rollout("StatefulSet", "kafka", "1 of 3 Pods have the revision b")
+    only(worlds.healthy(rollouts=(rollout,)), "NoForeignRollout", Verdict.WAIT, "StatefulSet kafka is being rolled out")
+
+
+def test_rollouts_that_could_not_be_read_are_not_none():
+    only(worlds.healthy(rollouts=None), "NoForeignRollout", Verdict.UNKNOWN, "is not known")
+    failed = refusals(worlds.healthy(rollouts=None, sources=worlds.sources(rollouts="403")))
+    assert {g: v for g, (v, _) in failed.items()} == {
+        "NoForeignRollout": Verdict.UNKNOWN, "SourcesFresh": Verdict.UNKNOWN,
+    }  # fmt: skip
+
+
+def test_a_snapshot_of_another_writer_that_does_not_speak_of_rollouts():
+    silent = tuple(s for s in worlds.sources() if s.name != "rollouts")
+    reasons = judged(worlds.healthy(rollouts=None, sources=silent))
+    assert reasons.permits
+    told = next(r.message for r in reasons.reasons if r.guard == "NoForeignRollout")
+    assert "does not speak of rollouts" in told
 
 
 def test_a_pod_not_known():
@@ -404,6 +433,7 @@ def test_each_guard_is_the_only_one_to_refuse_something(monkeypatch, missing):
         (worlds.healthy(controller=None), {}),
         (worlds.healthy(brokers=worlds.brokers(b3={"recovering": True})), {}),
         (worlds.healthy(brokers=worlds.brokers(b3={"pod": worlds.pod(3, ready=False)})), {}),
+        (worlds.healthy(rollouts=(Rollout("StatefulSet", "kafka", "it updates"),)), {}),
     ]
     assert not any(judged(s, **c).permits for s, c in worlds_refused)
     monkeypatch.setattr(restart, "RESTART_GUARDS", tuple(g for i, g in enumerate(RESTART_GUARDS) if i != missing))

@@ -6,7 +6,7 @@ import pytest
 
 from kafka_medic.clients.kubernetes_api import ApiFailure
 from kafka_medic.clients.ports import ReadFailed
-from kafka_medic.observe.pods import broker_pods
+from kafka_medic.observe.pods import BrokerPods
 from kafka_medic.resources.kafkacluster import Brokers
 from tests.simulation.api import SimApi
 
@@ -17,13 +17,17 @@ def brokers(**more):
     return Brokers.model_validate({**SELECTOR, **more})
 
 
-def put(api, name, node="n1", ready="True", **meta):
+def broker_pods(api, namespace, wanted):
+    return BrokerPods(api, namespace, wanted).pods()
+
+
+def put(api, name, node="n1", ready="True", conditions=(), **meta):
     api.put(
         "/api/v1/namespaces/ns/pods",
         {
             "metadata": {"name": name, "uid": f"uid-{name}", **meta},
             "spec": {"nodeName": node} if node else {},
-            "status": {"conditions": [{"type": "Ready", "status": ready}]},
+            "status": {"podIP": "10.1.1.1", "conditions": [{"type": "Ready", "status": ready}, *conditions]},
         },
     )
 
@@ -73,6 +77,99 @@ def test_a_pod_that_is_going_is_not_ready_and_one_without_a_node_is_not_cordoned
     found = broker_pods(api, "ns", brokers())
     assert found[0].ready is False
     assert found[1].cordoned is None
+
+
+def test_where_a_pod_answers_and_whether_it_is_told_to_go(api):
+    put(api, "kafka-0", deletionTimestamp="2026-01-01T00:00:00Z")
+    put(api, "kafka-1")
+    found = broker_pods(api, "ns", brokers())
+    assert {b: (p.ip, p.deleting) for b, p in found.items()} == {0: ("10.1.1.1", True), 1: ("10.1.1.1", False)}
+
+
+def node(api, name, taints=(), conditions=(), **more):
+    api.put(
+        "/api/v1/nodes",
+        {
+            "metadata": {"name": name, **more},
+            "spec": {"taints": [{"key": k, "effect": "NoSchedule"} for k in taints]},
+            "status": {"conditions": [{"type": t, "status": s} for t, s in conditions]},
+        },
+    )
+
+
+@pytest.mark.parametrize(
+    ("setting", "sign"),
+    [
+        ({"taints": ["ToBeDeletedByClusterAutoscaler"]}, "taint ToBeDeletedByClusterAutoscaler"),
+        ({"taints": ["DeletionCandidateOfClusterAutoscaler"]}, "taint DeletionCandidateOfClusterAutoscaler"),
+        ({"taints": ["cloud.google.com/impending-node-termination"]}, "taint cloud.google.com/impending-node"),
+        ({"taints": ["aws-node-termination-handler/scheduled-maintenance"]}, "taint aws-node-termination-handler/"),
+        ({"taints": ["karpenter.sh/disrupted"]}, "taint karpenter.sh/disrupted"),
+        ({"conditions": [("VMEventScheduled", "True")]}, "condition VMEventScheduled"),
+        ({"labels": {"cloud.google.com/scheduled-maintenance-time": "1"}}, "label cloud.google.com/scheduled"),
+        ({"annotations": {"weave.works/kured-reboot-in-progress": "x"}}, "annotation weave.works/kured"),
+        ({"deletionTimestamp": "2026-01-01T00:00:00Z"}, "is being deleted"),
+    ],
+)
+def test_a_node_that_is_about_to_go(api, setting, sign):
+    node(api, "n3", **setting)
+    put(api, "kafka-0", node="n3")
+    (told,) = broker_pods(api, "ns", brokers())[0].maintenance
+    assert told.startswith("node n3 ")
+    assert sign in told
+
+
+def test_what_is_on_every_node_is_no_sign(api):
+    node(
+        api, "n3", taints=["dedicated", "node.kubernetes.io/not-ready"],
+        conditions=[("Ready", "True"), ("MemoryPressure", "True"), ("VMEventScheduled", "False")],
+        labels={"topology.kubernetes.io/zone": "a"}, annotations={"node.alpha.kubernetes.io/ttl": "0"},
+    )  # fmt: skip
+    put(api, "kafka-0", node="n3")
+    pod = broker_pods(api, "ns", brokers())[0]
+    assert (pod.maintenance, pod.cordoned, pod.node_ready) == ((), False, True)
+
+
+def test_the_taint_of_a_cordon_is_a_cordon(api):
+    node(api, "n3", taints=["node.kubernetes.io/unschedulable"])
+    put(api, "kafka-0", node="n3")
+    pod = broker_pods(api, "ns", brokers())[0]
+    assert (pod.cordoned, pod.maintenance) == (True, ())
+
+
+@pytest.mark.parametrize(("status", "ready"), [("True", True), ("False", False), ("Unknown", False)])
+def test_a_node_that_is_not_heard_any_more_is_not_ready(api, status, ready):
+    node(api, "n3", conditions=[("Ready", status)])
+    put(api, "kafka-0", node="n3")
+    assert broker_pods(api, "ns", brokers())[0].node_ready is ready
+
+
+def test_a_node_that_is_gone_and_one_that_tells_nothing(api):
+    put(api, "kafka-0", node="n9")
+    put(api, "kafka-1", node="n1")
+    found = broker_pods(api, "ns", brokers())
+    assert (found[0].cordoned, found[0].node_ready) == (None, False)
+    assert found[0].maintenance == ("node n9 does not exist any more",)
+    assert found[1].node_ready is None
+
+
+def test_an_eviction_shows_on_the_pod(api):
+    condition = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
+    put(api, "kafka-0", conditions=[condition])
+    put(api, "kafka-1", conditions=[{**condition, "status": "False"}])
+    found = broker_pods(api, "ns", brokers())
+    assert found[0].maintenance == ("Pod kafka-0 is to be disrupted (EvictionByEvictionAPI)",)
+    assert found[1].maintenance == ()
+
+
+def test_only_the_nodes_of_the_pods_are_read(api):
+    asked = []
+    get = api.get
+    api.get = lambda path, query=None: asked.append(path) or get(path, query)
+    put(api, "kafka-0")
+    put(api, "kafka-1")
+    broker_pods(api, "ns", brokers())
+    assert asked == ["/api/v1/nodes/n1"]
 
 
 def test_an_api_server_that_refuses_is_a_failed_read(api, monkeypatch):

@@ -10,7 +10,18 @@ import pytest
 
 from kafka_medic.clients.ports import BrokerView, FailureKind, ReadFailed, Reassignment
 from kafka_medic.clients.zookeeper import Registrations
-from kafka_medic.cluster.snapshot import Controller, Mode, Pod, Quorum, Snapshot, TopicPartition, Voter
+from kafka_medic.cluster.snapshot import (
+    ClientSoftware,
+    Controller,
+    Mode,
+    Pod,
+    Quorum,
+    Rollout,
+    Snapshot,
+    TopicPartition,
+    Voter,
+)
+from kafka_medic.observe.metrics import BrokerMetrics, BrokerSigns
 from kafka_medic.observe.snapshot import ClusterReaders, observe_cluster
 from tests.simulation.kafka import SimKafka
 
@@ -51,8 +62,29 @@ def kafka() -> SimKafka:
     return kafka
 
 
-def seen(kafka: Any, zookeeper: Any = None, pods: Any = lambda: PODS) -> Snapshot:
-    return observe_cluster("c", ClusterReaders(kafka, zookeeper, pods), lambda: NOW)
+def seen(kafka: Any, zookeeper: Any = None, pods: Any = lambda: PODS, **more: Any) -> Snapshot:
+    return observe_cluster("c", ClusterReaders(kafka, zookeeper, pods, **more), lambda: NOW)
+
+
+@dataclass
+class Exporters:
+    """What the brokers' exporters say; `asked` is where they were looked for."""
+
+    answer: Any
+    asked: dict[int, str] = field(default_factory=dict)
+
+    def begin(self, hosts: Any) -> Any:
+        self.asked = dict(hosts)
+        return self.give
+
+    def give(self) -> Any:
+        if isinstance(self.answer, ReadFailed):
+            raise self.answer
+        return self.answer
+
+
+def signs(rate: float | None = None, **page: Any) -> BrokerSigns:
+    return BrokerSigns(BrokerMetrics(**page), rate)
 
 
 def rows(snapshot: Snapshot) -> dict[TopicPartition, Any]:
@@ -225,3 +257,71 @@ def test_a_registered_broker_that_nobody_else_lists_is_asked_too(kafka):
     extra = snapshot.broker(9)
     assert extra is not None
     assert (extra.registered, extra.reachable) == (True, False)
+
+
+# What the exporters say
+
+
+def test_the_exporters_fill_in_what_nobody_else_tells(kafka):
+    client = ClientSoftware("librdkafka", "2.3.0", 4)
+    told = {n: signs(7.5, version="4.3.1", clients=(client,), state=3, remaining_logs=0) for n in (0, 1, 2)}
+    snapshot = seen(kafka, metrics=Exporters(told))
+    broker = snapshot.broker(1)
+    assert (broker.bytes_in_rate, broker.version, broker.clients) == (7.5, "4.3.1", (client,))
+    assert (broker.recovering, broker.remaining_logs) == (False, 0)
+    assert snapshot.cluster.version == "4.3.1"
+    assert snapshot.source("metrics").known
+
+
+def test_an_exporter_is_looked_for_at_the_pod_and_else_at_the_host(kafka):
+    exporters = Exporters({0: signs(state=3)})
+    seen(kafka, pods=lambda: {0: Pod("kafka-0", ip="10.0.0.7"), 5: Pod("kafka-5", ip="10.0.0.8")}, metrics=exporters)
+    hosts = {n.id: n.host for n in kafka.describe_cluster().nodes}
+    assert exporters.asked == {**hosts, 0: "10.0.0.7", 5: "10.0.0.8"}
+
+
+def test_one_exporter_that_fails_is_named_and_leaves_the_others(kafka):
+    told = {0: signs(1.0), 1: ReadFailed(FailureKind.UNREACHABLE, "refused"), 2: signs(2.0)}
+    snapshot = seen(kafka, metrics=Exporters(told))
+    source = snapshot.source("metrics")
+    assert (source.known, source.error) == (True, "broker 1: Unreachable: refused")
+    assert [b.bytes_in_rate for b in snapshot.brokers] == [1.0, None, 2.0]
+
+
+def test_exporters_that_all_fail_are_an_unknown_source_and_take_nothing_else_along(kafka):
+    snapshot = seen(kafka, metrics=Exporters(ReadFailed(FailureKind.UNREACHABLE, "all of them")))
+    assert snapshot.source("metrics").error == "Unreachable: all of them"
+    assert {s.name for s in snapshot.sources if not s.known} == {"metrics"}
+    assert nulls(snapshot) == set()
+    assert seen(kafka).source("metrics") is None, "no port was named, so nothing is missing"
+
+
+def test_a_broker_that_recovers_is_known_before_it_registers(kafka):
+    kafka.stop(1)
+    told = {1: signs(state=2, remaining_logs=12, remaining_segments=90)}
+    broker = seen(kafka, metrics=Exporters(told)).broker(1)
+    assert (broker.registered, broker.recovering, broker.remaining_logs, broker.remaining_segments) == (
+        False, True, 12, 90,
+    )  # fmt: skip
+    kafka.reachable = False
+    assert seen(kafka, metrics=Exporters(told)).broker(1).recovering is True
+
+
+def test_brokers_of_two_versions_have_no_common_one(kafka):
+    told = {0: signs(version="3.9.1"), 1: signs(version="4.0.0")}
+    assert seen(kafka, metrics=Exporters(told)).cluster.version == kafka.version()
+
+
+def test_rollouts_have_a_source_of_their_own(kafka):
+    def refused():
+        raise ReadFailed(FailureKind.UNREACHABLE, "Kubernetes: 403")
+
+    rollout = Rollout("StatefulSet", "kafka", "1 of 3 Pods have the revision b")
+    assert seen(kafka, rollouts=lambda: [rollout]).rollouts == (rollout,)
+    assert seen(kafka, rollouts=lambda: []).rollouts == ()
+    snapshot = seen(kafka, rollouts=refused)
+    assert snapshot.rollouts is None
+    assert snapshot.source("kubernetes").known
+    assert not snapshot.source("rollouts").known
+    kafka.reachable = False
+    assert seen(kafka, rollouts=lambda: []).rollouts == ()

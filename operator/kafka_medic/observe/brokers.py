@@ -1,0 +1,84 @@
+"""The brokers, put together from everybody who has a word on them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kafka_medic.clients.ports import BrokerView, ClusterDescription, ReadFailed
+from kafka_medic.clients.zookeeper import Registrations
+from kafka_medic.cluster.snapshot import Broker, Mode, Pod
+from kafka_medic.observe.metrics import BrokerSigns
+
+_NOTHING = BrokerSigns()
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """What each source said; None where it did not answer. `authority` names the replicas that partitions have."""
+
+    mode: Mode
+    described: ClusterDescription | None
+    registered: Registrations | None
+    answers: Mapping[int, BrokerView | ReadFailed] | None
+    authority: BrokerView | None
+    pods: Mapping[int, Pod] | None
+    signs: Mapping[int, BrokerSigns | ReadFailed] | None
+
+
+def brokers_of(seen: Sighting) -> tuple[Broker, ...] | None:
+    """None when nobody told of any broker."""
+    if seen.described is None and seen.registered is None and seen.pods is None:
+        return None
+    nodes = {n.id: n for n in seen.described.nodes} if seen.described else {}
+    members = _members(seen)
+    named = {b for p in seen.authority.partitions for b in p.replicas} if seen.authority else set()
+    ids = sorted(set(nodes) | (members or set()) | named | set(seen.pods or ()))
+
+    def one(broker_id: int) -> Broker:
+        node = nodes.get(broker_id)
+        is_member = None if members is None else broker_id in members
+        answer = (seen.answers or {}).get(broker_id)
+        told = (seen.signs or {}).get(broker_id)
+        signs = told if isinstance(told, BrokerSigns) else _NOTHING
+        return Broker(
+            id=broker_id,
+            rack=node.rack if node else None,
+            host=node.host if node else None,
+            port=node.port if node else None,
+            registered=is_member,
+            reachable=None if answer is None else isinstance(answer, BrokerView),
+            recovering=_recovering(seen, is_member, signs),
+            bytes_in_rate=signs.bytes_in_rate,
+            pod=(seen.pods or {}).get(broker_id),
+            remaining_logs=signs.page.remaining_logs,
+            remaining_segments=signs.page.remaining_segments,
+            version=signs.page.version,
+            clients=signs.page.clients,
+        )
+
+    return tuple(one(b) for b in ids)
+
+
+def _members(seen: Sighting) -> set[int] | None:
+    """Who is registered. A fenced KRaft broker is left out of the metadata answer; with ZooKeeper only the ensemble's
+    word counts."""
+    if seen.mode is Mode.ZOOKEEPER:
+        return None if seen.registered is None else set(seen.registered.brokers)
+    return None if seen.described is None else {n.id for n in seen.described.nodes}
+
+
+def _recovering(seen: Sighting, is_member: bool | None, signs: BrokerSigns) -> bool | None:
+    told = signs.page.recovering
+    if told is not None:
+        return told
+    # A broker registers (KRaft: is unfenced) only once its logs are loaded and recovered.
+    return False if is_member and seen.described is not None else None
+
+
+def software_version(derived: str | None, signs: Mapping[int, BrokerSigns | ReadFailed] | None) -> str | None:
+    """The cluster's version: what its brokers' software calls itself when all that tell agree, else `derived` from the
+    requests that a broker knows, which gives no patch release and is a lower bound for one newer than this program."""
+    told = {s.page.version for s in (signs or {}).values() if isinstance(s, BrokerSigns)} - {None}
+    agreed = next(iter(told)) if len(told) == 1 else None
+    return agreed or derived

@@ -1,0 +1,84 @@
+"""Whether whoever owns the brokers' Pods is replacing them: a StatefulSet that updates or scales, a Strimzi roll."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from kafka_medic.clients.kubernetes_api import ApiFailure, KubernetesApi, Object
+from kafka_medic.clients.ports import FailureKind, ReadFailed
+from kafka_medic.cluster.snapshot import Rollout
+
+STRIMZI_GROUP = "core.strimzi.io"
+ROLL_BY_HAND = ("strimzi.io/manual-rolling-update", "strimzi.io/delete-pod-and-pvc")
+"""Annotations that ask Strimzi to replace a Pod, or all Pods of a set."""
+
+
+def rollouts_of(api: KubernetesApi, namespace: str, pods: Sequence[Object]) -> tuple[Rollout, ...]:
+    """Raises ApiFailure, and ReadFailed for an owner of a kind whose rollouts cannot be told."""
+    owned: dict[tuple[str, str, str], list[Object]] = {}
+    for pod in pods:
+        for owner in pod["metadata"].get("ownerReferences") or []:
+            if owner.get("controller"):
+                owned.setdefault((owner["apiVersion"], owner["kind"], owner["name"]), []).append(pod)
+    found = []
+    for (version, kind, name), its_pods in sorted(owned.items(), key=lambda item: item[0]):
+        group = version.partition("/")[0]
+        if (group, kind) == ("apps", "StatefulSet"):
+            holder = _get(api, f"/apis/{version}/namespaces/{namespace}/statefulsets/{name}")
+            reasons = _stateful_set(holder, its_pods) if holder else iter(("it does not exist any more",))
+        elif (group, kind) == (STRIMZI_GROUP, "StrimziPodSet"):
+            holder = _get(api, f"/apis/{version}/namespaces/{namespace}/strimzipodsets/{name}")
+            reasons = _strimzi_pod_set(holder) if holder else iter(("it does not exist any more",))
+        else:
+            told = f"Pod {its_pods[0]['metadata']['name']} belongs to {kind} {name}, whose rollouts cannot be told"
+            raise ReadFailed(FailureKind.UNSUPPORTED, told)
+        told = "; ".join((*reasons, *_by_hand(its_pods)))
+        if told:
+            found.append(Rollout(kind, name, told))
+    return tuple(found)
+
+
+def _get(api: KubernetesApi, path: str) -> Object | None:
+    try:
+        return api.get(path)
+    except ApiFailure as problem:
+        if problem.not_found:
+            return None
+        raise
+
+
+def _stateful_set(holder: Object, pods: Sequence[Object]) -> Iterator[str]:
+    """By its Pods' own revisions, since the counts in status leave out a Pod that is going, rollout or not; and with
+    the strategy OnDelete `currentRevision` stays behind for ever."""
+    spec, status = holder["spec"], holder.get("status") or {}
+    yield from _not_seen(holder)
+    latest, current = status.get("updateRevision"), status.get("currentRevision")
+    labels = [(p["metadata"].get("labels") or {}).get("controller-revision-hash") for p in pods]
+    old = sum(label is not None and label != latest for label in labels)
+    if latest and old:
+        yield f"{len(pods) - old} of {len(pods)} Pods have the revision {latest}"
+    elif latest and current != latest and (spec.get("updateStrategy") or {}).get("type") != "OnDelete":
+        yield f"the revision {current} is being replaced by {latest}"
+    if spec.get("replicas", 1) != status.get("replicas", 0):
+        yield f"it is being scaled from {status.get('replicas', 0)} to {spec.get('replicas', 1)} Pods"
+
+
+def _strimzi_pod_set(holder: Object) -> Iterator[str]:
+    status = holder.get("status") or {}
+    yield from _not_seen(holder)
+    if (current := status.get("currentPods", 0)) < (every := status.get("pods", 0)):
+        yield f"{current} of {every} Pods have the latest revision"
+    yield from _by_hand([holder])
+
+
+def _not_seen(holder: Object) -> Iterator[str]:
+    if (holder.get("status") or {}).get("observedGeneration", 0) < holder["metadata"].get("generation", 0):
+        yield "its latest change has not been acted on yet"
+
+
+def _by_hand(holders: Sequence[Object]) -> Iterator[str]:
+    for holder in holders:
+        annotations = holder["metadata"].get("annotations") or {}
+        for key in ROLL_BY_HAND:
+            if str(annotations.get(key, "")).lower() == "true":
+                yield f"{holder['metadata']['name']} has the annotation {key}"

@@ -1,0 +1,148 @@
+"""What is being rolled out over the brokers' Pods by somebody else, and what only looks like it."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka_medic.clients.kubernetes_api import ApiFailure
+from kafka_medic.clients.ports import ReadFailed
+from kafka_medic.observe.pods import BrokerPods
+from kafka_medic.resources.kafkacluster import Brokers
+from tests.simulation.api import SimApi
+
+BROKERS = Brokers.model_validate({"podSelector": {"matchLabels": {"app": "kafka"}}})
+SETS = "/apis/apps/v1/namespaces/ns/statefulsets"
+STRIMZI = "/apis/core.strimzi.io/v1beta2/namespaces/ns/strimzipodsets"
+
+
+@pytest.fixture
+def api():
+    api = SimApi()
+    api.put("/api/v1/nodes", {"metadata": {"name": "n1"}, "spec": {}})
+    return api
+
+
+def pods(api, *revisions, owner=("apps/v1", "StatefulSet"), annotations=None):
+    for number, revision in enumerate(revisions):
+        references = [{"apiVersion": owner[0], "kind": owner[1], "name": "kafka", "controller": True}] if owner else []
+        meta = {
+            "name": f"kafka-{number}", "ownerReferences": references, "annotations": annotations or {},
+            "labels": {"controller-revision-hash": revision} if revision else {},
+        }  # fmt: skip
+        api.put("/api/v1/namespaces/ns/pods", {"metadata": meta, "spec": {"nodeName": "n1"}, "status": {}})
+
+
+def stateful_set(api, status, generation=3, replicas=3, strategy="RollingUpdate"):
+    body = {
+        "metadata": {"name": "kafka", "generation": generation},
+        "spec": {"replicas": replicas, "updateStrategy": {"type": strategy}},
+        "status": {"observedGeneration": 3, "replicas": 3, "currentRevision": "a", "updateRevision": "a"} | status,
+    }
+    api.put(SETS, body)
+
+
+def found(api):
+    seen = BrokerPods(api, "ns", BROKERS)
+    seen.pods()
+    return seen.rollouts()
+
+
+def reason(api):
+    (rollout,) = found(api)
+    assert rollout.name == "kafka"
+    return rollout.reason
+
+
+def test_at_rest_there_is_none(api):
+    pods(api, "a", "a", "a")
+    stateful_set(api, {"updatedReplicas": 3})
+    assert found(api) == ()
+
+
+def test_a_pod_that_is_only_going_or_missing_is_no_rollout(api):
+    # Kubernetes leaves a Pod that is going out of updatedReplicas.
+    pods(api, "a", "a")
+    stateful_set(api, {"updatedReplicas": 2, "readyReplicas": 1})
+    assert found(api) == ()
+
+
+def test_pods_of_two_revisions(api):
+    pods(api, "a", "b", "a")
+    stateful_set(api, {"updateRevision": "b"})
+    assert reason(api) == "1 of 3 Pods have the revision b"
+
+
+def test_a_revision_that_no_pod_shows_yet_or_any_more(api):
+    pods(api, "b", "b")
+    stateful_set(api, {"updateRevision": "b"})
+    assert reason(api) == "the revision a is being replaced by b"
+
+
+def test_with_on_delete_the_current_revision_stays_behind_for_ever(api):
+    pods(api, "b", "b", "b")
+    stateful_set(api, {"updateRevision": "b"}, strategy="OnDelete")
+    assert found(api) == ()
+    pods(api, "b", "b", "a")
+    assert reason(api) == "2 of 3 Pods have the revision b"
+
+
+def test_a_change_that_its_controller_has_not_seen(api):
+    pods(api, "a", "a", "a")
+    stateful_set(api, {}, generation=4)
+    assert reason(api) == "its latest change has not been acted on yet"
+
+
+def test_scaling(api):
+    pods(api, "a", "a", "a")
+    stateful_set(api, {}, replicas=5)
+    assert reason(api) == "it is being scaled from 3 to 5 Pods"
+
+
+def test_an_owner_that_is_gone(api):
+    pods(api, "a")
+    assert reason(api) == "it does not exist any more"
+
+
+def strimzi(api, status, **meta):
+    api.put(STRIMZI, {"metadata": {"name": "kafka", "generation": 1, **meta}, "status": status})
+
+
+def test_strimzi_rolls(api):
+    owner = ("core.strimzi.io/v1beta2", "StrimziPodSet")
+    pods(api, None, None, owner=owner)
+    strimzi(api, {"observedGeneration": 1, "pods": 2, "currentPods": 2})
+    assert found(api) == ()
+    strimzi(api, {"observedGeneration": 1, "pods": 2, "currentPods": 1})
+    assert reason(api) == "1 of 2 Pods have the latest revision"
+    asked = {"strimzi.io/manual-rolling-update": "true"}
+    strimzi(api, {"observedGeneration": 1, "pods": 2, "currentPods": 2}, annotations=asked)
+    assert reason(api) == "kafka has the annotation strimzi.io/manual-rolling-update"
+    strimzi(api, {"observedGeneration": 1, "pods": 2, "currentPods": 2})
+    pods(api, None, owner=owner, annotations=asked)
+    assert reason(api) == "kafka-0 has the annotation strimzi.io/manual-rolling-update"
+
+
+def test_pods_that_nobody_owns_are_rolled_by_nobody(api):
+    pods(api, None, None, owner=None)
+    assert found(api) == ()
+
+
+def test_an_owner_of_another_kind_is_not_taken_for_one_at_rest(api):
+    pods(api, None, owner=("kafka.example.com/v1", "KafkaNode"))
+    with pytest.raises(ReadFailed, match="belongs to KafkaNode kafka, whose rollouts cannot be told"):
+        found(api)
+
+
+def test_what_may_not_be_read_is_a_failed_read_and_not_a_rest(api):
+    seen = BrokerPods(api, "ns", BROKERS)
+    with pytest.raises(ReadFailed, match="not tried"):
+        seen.rollouts()
+    pods(api, "a")
+    seen.pods()
+
+    def refuse(path, query=None):
+        raise ApiFailure(403, "statefulsets is forbidden")
+
+    api.get = refuse
+    with pytest.raises(ReadFailed, match="403"):
+        seen.rollouts()
