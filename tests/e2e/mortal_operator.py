@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from kafka_medic.clients.kafka import RealKafka
+from kafka_medic.clients.ports import unasked
 from kafka_medic.controller import __main__ as controller
 
 MOMENTS = (
@@ -51,12 +52,12 @@ class MortalKafka(RealKafka):
         what = sorted(str(tp) for tp in targets)
         return self._effect("reassign", what, lambda: super(MortalKafka, self).alter_reassignments(targets))
 
-    def alter_configs(self, changes: Any) -> None:
+    def alter_configs(self, changes: Any, may_send: Any = unasked) -> None:
         if any(c.name == "min.insync.replicas" for c in changes):
             kind = "min-isr"
         else:
             kind = "throttle" if any(c.value for c in changes) else "restore"
-        self._effect(kind, len(changes), lambda: super(MortalKafka, self).alter_configs(changes))
+        self._effect(kind, len(changes), lambda: super(MortalKafka, self).alter_configs(changes, may_send))
 
 
 if __name__ == "__main__":

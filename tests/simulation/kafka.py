@@ -16,11 +16,13 @@ from kafka_medic.clients.ports import (
     ConfigChange,
     FailureKind,
     GroupOffsets,
+    MaySend,
     Node,
     PartitionState,
     ReadFailed,
     Reassignment,
     WriteFailed,
+    unasked,
 )
 from kafka_medic.cluster.snapshot import ConfigValue, Quorum, TopicPartition, Voter
 
@@ -173,10 +175,15 @@ class SimKafka:
                 part.replicas = list(replicas)
         return refused
 
-    def alter_configs(self, changes: Sequence[ConfigChange]) -> None:
+    def alter_configs(self, changes: Sequence[ConfigChange], may_send: MaySend = unasked) -> None:
         self._writable()
         self.writes.append(f"configs {sorted({c.name for c in changes})} {sorted({str(c.value) for c in changes})[:1]}")
-        for c in changes:
+        asked: set[str | None] = set()
+        for c in sorted(changes, key=lambda c: c.resource_type != "TOPIC"):
+            request = c.resource if c.resource_type == "BROKER" else None
+            if request not in asked and not may_send():
+                raise WriteFailed(FailureKind.REFUSED, f"stopped after {len(asked)} requests")
+            asked.add(request)
             if c.resource_type == "TOPIC" and c.resource not in {tp.topic for tp in self.partitions}:
                 raise WriteFailed(FailureKind.REFUSED, f"topic {c.resource}: UnknownTopicOrPartitionError")
             if c.resource_type == "BROKER" and int(c.resource) not in self.up:

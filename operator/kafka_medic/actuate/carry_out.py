@@ -6,16 +6,16 @@ from typing import assert_never
 
 from kafka_medic.actuate.reassign import reassign
 from kafka_medic.actuate.settings import change_settings
-from kafka_medic.clients.ports import KafkaWrites
+from kafka_medic.clients.ports import KafkaWrites, MaySend
 from kafka_medic.playbook.intents import ChangeSettings, Intent, Reassign
 
 
-def carry_out(kafka: KafkaWrites, intent: Intent) -> None:
-    """Raises WriteFailed when the cluster refused it or did not answer."""
+def carry_out(kafka: KafkaWrites, intent: Intent, may_send: MaySend) -> None:
+    """Sends only while `may_send` says so. Raises WriteFailed when the cluster refused it or did not answer."""
     match intent:
         case Reassign():
             reassign(kafka, intent)
         case ChangeSettings():
-            change_settings(kafka, intent)
+            change_settings(kafka, intent, may_send)
         case _:
             assert_never(intent)

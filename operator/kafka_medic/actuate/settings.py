@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from kafka_medic.clients.ports import ConfigChange, KafkaWrites
+from kafka_medic.clients.ports import ConfigChange, KafkaWrites, MaySend
 from kafka_medic.playbook.intents import ChangeSettings
 
 
-def change_settings(kafka: KafkaWrites, intent: ChangeSettings) -> None:
+def change_settings(kafka: KafkaWrites, intent: ChangeSettings, may_send: MaySend) -> None:
     """Raises WriteFailed when a resource refuses; others may have been changed by then, and sending again is safe."""
-    kafka.alter_configs([ConfigChange(*key, value) for key, value in sorted(intent.settings.items())])
+    kafka.alter_configs([ConfigChange(*key, value) for key, value in sorted(intent.settings.items())], may_send)

@@ -13,8 +13,10 @@ from kafka_medic.clients.ports import (
     ConfigChange,
     Connection,
     GroupOffsets,
+    MaySend,
     ReadFailed,
     Reassignment,
+    unasked,
 )
 from kafka_medic.cluster.snapshot import ConfigValue, Quorum, TopicPartition
 
@@ -63,8 +65,8 @@ class RealKafka:
     ) -> Mapping[TopicPartition, str]:
         return self._wire.alter_reassignments(targets)
 
-    def alter_configs(self, changes: Sequence[ConfigChange]) -> None:
-        self._rd.alter_configs(changes)
+    def alter_configs(self, changes: Sequence[ConfigChange], may_send: MaySend = unasked) -> None:
+        self._rd.alter_configs(changes, may_send)
 
     def close(self) -> None:
         self._wire.close()

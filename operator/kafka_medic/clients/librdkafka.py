@@ -26,6 +26,7 @@ from kafka_medic.clients.ports import (
     Connection,
     FailureKind,
     GroupOffsets,
+    MaySend,
     Node,
     ReadFailed,
     WriteFailed,
@@ -150,7 +151,7 @@ class LibrdkafkaAdmin:
             found.append(GroupOffsets(group.group_id, group.state.name if group.state else None, committed))
         return found
 
-    def alter_configs(self, changes: Sequence[ConfigChange]) -> None:
+    def alter_configs(self, changes: Sequence[ConfigChange], may_send: MaySend) -> None:
         by_resource: dict[tuple[str, str], list[ConfigEntry]] = {}
         for change in changes:
             by_resource.setdefault((change.resource_type, change.resource), []).append(
@@ -165,12 +166,14 @@ class LibrdkafkaAdmin:
             for (kind, name), entries in by_resource.items()
         ]
         topics = [r for r in resources if r.restype is ResourceType.TOPIC]
-        for batch in [topics, *([r] for r in resources if r.restype is ResourceType.BROKER)]:
-            self._alter(batch)
+        brokers = [[r] for r in resources if r.restype is ResourceType.BROKER]
+        requests = [topics, *brokers] if topics else brokers
+        for sent, request in enumerate(requests):
+            if not may_send():
+                raise WriteFailed(FailureKind.REFUSED, f"stopped after {sent} of {len(requests)} requests")
+            self._alter(request)
 
     def _alter(self, resources: list[ConfigResource]) -> None:
-        if not resources:
-            return
         for resource, future in self._client.incremental_alter_configs(
             resources, request_timeout=self._timeout
         ).items():

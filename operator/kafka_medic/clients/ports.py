@@ -5,7 +5,7 @@ Every read either answers in full or raises `ReadFailed`: an adapter never turns
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
@@ -126,6 +126,15 @@ class ConfigChange:
     value: str | None
 
 
+MaySend = Callable[[], bool]
+"""Asked right before each request of a write that needs several."""
+
+
+def unasked() -> bool:
+    """For who writes alone."""
+    return True
+
+
 class KafkaReads(Protocol):
     """Reading. Each method has the connection's timeout as its deadline and raises ReadFailed."""
 
@@ -161,7 +170,8 @@ class KafkaWrites(Protocol):
     ) -> Mapping[TopicPartition, str]:
         """Start (or, with None, cancel) reassignments. Answers the refused ones with the broker's reason."""
 
-    def alter_configs(self, changes: Sequence[ConfigChange]) -> None: ...
+    def alter_configs(self, changes: Sequence[ConfigChange], may_send: MaySend = unasked) -> None:
+        """One request for all topics and one for each broker; what is left when `may_send` says no is not sent."""
 
 
 class Kafka(KafkaReads, KafkaWrites, Protocol):

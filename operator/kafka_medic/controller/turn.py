@@ -287,7 +287,8 @@ class Turn:
             return Decision(decision.status, requeue=0.0)  # first neither can be deleted, then it is sent
         assert self._connected is not None
         try:
-            carry_out(self._connected[1], intent)
+            # Requests to many slow brokers can take longer than the Lease lasts.
+            carry_out(self._connected[1], intent, lambda: self._held is not None and self._held.hold() is True)
         except WriteFailed as problem:
             count = self._failures.get(intent.id, 0) + 1
             self._failures[intent.id] = count

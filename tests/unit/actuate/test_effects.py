@@ -6,7 +6,7 @@ import pytest
 
 from kafka_medic.actuate.carry_out import carry_out
 from kafka_medic.actuate.reassign import MAX_RECORDS
-from kafka_medic.clients.ports import WriteFailed
+from kafka_medic.clients.ports import WriteFailed, unasked
 from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.playbook.intents import ChangeSettings, Reassign
 from tests.simulation.kafka import SimKafka
@@ -23,44 +23,53 @@ def kafka():
 
 def test_a_reassignment_is_sent_and_sending_it_again_changes_nothing(kafka):
     for _ in range(2):
-        carry_out(kafka, Reassign("w", {ORDERS: (1, 0, 2)}))
+        carry_out(kafka, Reassign("w", {ORDERS: (1, 0, 2)}), unasked)
         assert kafka.partitions[ORDERS].replicas == [1, 0, 2]
         assert kafka.partitions[ORDERS].adding == [0, 2]
         assert kafka.partitions[ORDERS].before == [1]
 
 
 def test_a_cancel_goes_back_and_is_harmless_where_nothing_is_in_flight(kafka):
-    carry_out(kafka, Reassign("w", {ORDERS: (1, 0, 2)}))
+    carry_out(kafka, Reassign("w", {ORDERS: (1, 0, 2)}), unasked)
     for _ in range(2):
-        carry_out(kafka, Reassign("c", {ORDERS: None}))
+        carry_out(kafka, Reassign("c", {ORDERS: None}), unasked)
         assert kafka.partitions[ORDERS].replicas == [1]
 
 
 def test_what_is_refused_is_named_and_the_rest_stands(kafka):
     gone = TopicPartition("gone", 3)
     with pytest.raises(WriteFailed, match=r"1 of 2 partitions refused: gone-3: UnknownTopicOrPartition"):
-        carry_out(kafka, Reassign("w", {ORDERS: (1, 0), gone: (1, 0)}))
+        carry_out(kafka, Reassign("w", {ORDERS: (1, 0), gone: (1, 0)}), unasked)
     assert kafka.partitions[ORDERS].adding == [0]
 
 
 def test_more_than_a_controller_takes_in_is_not_sent_at_all(kafka):
     many = {TopicPartition("orders", n): (1, 0) for n in range(MAX_RECORDS + 1)}
     with pytest.raises(WriteFailed, match="at most 5000"):
-        carry_out(kafka, Reassign("w", many))
+        carry_out(kafka, Reassign("w", many), unasked)
     assert kafka.writes == []
 
 
 def test_settings_are_set_and_taken_away(kafka):
     rate, floor = ("BROKER", "1", "leader.replication.throttled.rate"), ("TOPIC", "orders", "min.insync.replicas")
     for _ in range(2):
-        carry_out(kafka, ChangeSettings("s", {rate: "5", floor: "2"}))
+        carry_out(kafka, ChangeSettings("s", {rate: "5", floor: "2"}), unasked)
         assert kafka.dynamic == {rate: "5", floor: "2"}
     for _ in range(2):
-        carry_out(kafka, ChangeSettings("r", {rate: None}))
+        carry_out(kafka, ChangeSettings("r", {rate: None}), unasked)
         assert kafka.dynamic == {floor: "2"}
 
 
 def test_a_broker_that_is_down_refuses(kafka):
     kafka.stop(1)
     with pytest.raises(WriteFailed):
-        carry_out(kafka, ChangeSettings("s", {("BROKER", "1", "leader.replication.throttled.rate"): "5"}))
+        carry_out(kafka, ChangeSettings("s", {("BROKER", "1", "leader.replication.throttled.rate"): "5"}), unasked)
+
+
+def test_what_takes_several_requests_stops_when_it_may_go_on_no_more(kafka):
+    floor = ("TOPIC", "orders", "min.insync.replicas")
+    rates = {("BROKER", str(b), "leader.replication.throttled.rate"): "5" for b in (0, 1, 2)}
+    answers = iter([True, True, False])
+    with pytest.raises(WriteFailed, match="stopped after 2"):
+        carry_out(kafka, ChangeSettings("s", {**rates, floor: "2"}), lambda: next(answers))
+    assert kafka.dynamic == {floor: "2", ("BROKER", "0", "leader.replication.throttled.rate"): "5"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafka_medic.clients.librdkafka import LibrdkafkaAdmin
-from kafka_medic.clients.ports import Connection, FailureKind, ReadFailed
+from kafka_medic.clients.ports import ConfigChange, Connection, FailureKind, ReadFailed, WriteFailed
 
 
 def test_a_certificate_that_is_not_pem():
@@ -27,3 +27,16 @@ def test_any_other_setting_that_is_refused(security):
         LibrdkafkaAdmin(Connection("127.0.0.1:1", protocol="SASL_PLAINTEXT", **security))
     assert refused.value.kind is FailureKind.OTHER
     assert "hunter2" not in str(refused.value)
+
+
+def test_each_request_of_a_change_is_asked_for(monkeypatch):
+    admin, sent = LibrdkafkaAdmin(Connection("127.0.0.1:1")), []
+    monkeypatch.setattr(admin, "_alter", lambda resources: sent.append([r.name for r in resources]))
+    changes = [
+        ConfigChange(*where, "n", "1") for where in (("BROKER", "0"), ("BROKER", "1"), ("TOPIC", "a"), ("TOPIC", "b"))
+    ]
+    answers = iter([True, True, False])
+    with pytest.raises(WriteFailed, match="stopped after 2 of 3 requests"):
+        admin.alter_configs(changes, lambda: next(answers))
+    assert sent == [["a", "b"], ["0"]]
+    admin.alter_configs([], lambda: False)

@@ -76,6 +76,27 @@ def test_a_mode_that_is_set_back_in_that_moment_holds_the_effect() -> None:
     assert world.kafka.writes == []
 
 
+def test_a_lease_that_is_taken_while_requests_are_sent_ends_them() -> None:
+    world = World(factor_one_cluster())
+    world.install()
+    lease = "/apis/coordination.k8s.io/v1/namespaces/ns/leases/kafka-medic-c"
+    send = world.kafka.alter_configs
+
+    def stolen(changes: Any, may_send: Any) -> None:
+        def and_then() -> bool:
+            answer = bool(may_send())
+            world.api.objects[lease]["spec"]["holderIdentity"] = "another"
+            return answer
+
+        send(changes, and_then)
+
+    world.kafka.alter_configs = stolen  # type: ignore[method-assign]
+    world.approve(world.until_phase("AwaitingApproval"))
+    world.until(lambda: bool(world.kafka.writes))
+    assert {key[0] for key in world.kafka.dynamic} == {"TOPIC"}, "the first request, and no other"
+    assert any(reason == "EffectFailed" and "stopped after 1" in why for reason, why in world.api.events)
+
+
 class Lagging(SimKafka):
     """Broker 0 has not heard of what brokers 1 and 2 know."""
 
