@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -18,7 +19,24 @@ _LOG = logging.getLogger(__name__)
 
 Note = tuple[str, str, str]
 """(Normal or Warning, reason word, sentence)."""
-Recorder = Callable[[Resource, Note], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Unparsed:
+    """An object that this version cannot read, as far as an event needs to know it."""
+
+    KIND: str
+    name: str
+    namespace: str | None
+    uid: str | None
+
+    @classmethod
+    def of(cls, kind: type[Resource], raw: Mapping[str, Any]) -> Unparsed:
+        metadata = raw.get("metadata") or {}
+        return cls(kind.KIND, str(metadata.get("name", "")), metadata.get("namespace"), metadata.get("uid"))
+
+
+Recorder = Callable[[Resource | Unparsed, Note], None]
 
 
 def finding_notes(before: Sequence[FindingStatus], now: Sequence[Finding]) -> list[Note]:
@@ -37,14 +55,16 @@ def finding_notes(before: Sequence[FindingStatus], now: Sequence[Finding]) -> li
 def recorder(api: KubernetesApi) -> Recorder:
     """Writes events and never fails a turn: an event that is lost is a line in the log all the same."""
 
-    def record(about: Resource, note: Note) -> None:
+    def record(about: Resource | Unparsed, note: Note) -> None:
         kind, reason, message = note
         _LOG.info("%s/%s %s: %s", about.KIND, about.name, reason, message)
         moment = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        # Of what has no namespace the API server takes events in this one.
+        where = about.namespace or "default"
         body: dict[str, Any] = {
             "apiVersion": "v1",
             "kind": "Event",
-            "metadata": {"generateName": f"{about.name[:200]}.", "namespace": about.namespace},
+            "metadata": {"generateName": f"{about.name[:200]}.", "namespace": where},
             "involvedObject": {
                 "apiVersion": API_VERSION,
                 "kind": about.KIND,
@@ -61,7 +81,7 @@ def recorder(api: KubernetesApi) -> Recorder:
             "count": 1,
         }
         try:
-            api.create(f"/api/v1/namespaces/{about.namespace}/events", body)
+            api.create(f"/api/v1/namespaces/{where}/events", body)
         except ApiFailure as problem:
             _LOG.warning("event was not recorded: %s", problem)
 

@@ -17,6 +17,11 @@ from kafka_medic.controller.fleet import Fleet
 from kafka_medic.controller.orphans import Orphans
 from kafka_medic.controller.playbook_status import accept
 from kafka_medic.controller.store import Store
+from kafka_medic.controller.unreadable import Unreadable
+from kafka_medic.resources.approval import RemediationApproval
+from kafka_medic.resources.base import Resource
+from kafka_medic.resources.playbook import Playbook
+from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.vocabulary import GROUP, VERSION
 
 _LOG = logging.getLogger(__name__)
@@ -24,7 +29,14 @@ _LOG = logging.getLogger(__name__)
 
 def register(registry: kopf.OperatorRegistry, fleet: Fleet, store: Store) -> None:
     """All handlers of the operator."""
-    orphans = Orphans(store, recorder(store.api))
+    record = recorder(store.api)
+    orphans, unreadable = Orphans(store, record), Unreadable(record)
+
+    async def read(kind: type[Resource], change: str | None, raw: dict[str, Any]) -> None:
+        if change == "DELETED":
+            unreadable.forget(raw)
+        else:
+            await asyncio.to_thread(unreadable.look, kind, raw)
 
     @kopf.on.login(registry=registry)
     async def login(**known: Any) -> kopf.ConnectionInfo | None:
@@ -53,6 +65,7 @@ def register(registry: kopf.OperatorRegistry, fleet: Fleet, store: Store) -> Non
     async def remediation_changed(
         type: str | None, namespace: str | None, spec: Any, meta: Any, body: Any, **_: Any
     ) -> None:
+        await read(Remediation, type, dict(body))
         cluster = (spec.get("clusterRef") or {}).get("name")
         # Our own status writes come back as MODIFIED: only what others do is worth a turn of its own.
         if type != "MODIFIED" or meta.get("deletionTimestamp"):
@@ -61,11 +74,13 @@ def register(registry: kopf.OperatorRegistry, fleet: Fleet, store: Store) -> Non
             await asyncio.to_thread(orphans.look, dict(body))
 
     @kopf.on.event(GROUP, VERSION, "remediationapprovals", registry=registry)
-    async def approval_changed(namespace: str | None, **_: Any) -> None:
+    async def approval_changed(type: str | None, namespace: str | None, body: Any, **_: Any) -> None:
+        await read(RemediationApproval, type, dict(body))
         fleet.wake(namespace)
 
     @kopf.on.event(GROUP, VERSION, "playbooks", registry=registry)
     async def playbook_changed(type: str | None, body: Any, **_: Any) -> None:
+        await read(Playbook, type, dict(body))
         if type != "DELETED":
             await accept(store, dict(body))
         fleet.wake()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -22,15 +23,20 @@ async def accept(store: Store, raw: dict[str, Any]) -> None:
     try:
         playbook = Playbook.parse(raw)
     except ResourceError as problem:
-        _LOG.error("refused: %s", problem)
+        message = str(problem)
+        await _write(lambda: store.write_invalid(Playbook, "Accepted", raw, message), raw)
         return
     status = judged(playbook, datetime.now(UTC))
     if status == playbook.status:
         return
+    await _write(lambda: store.write_status(playbook, status), raw)
+
+
+async def _write(write: Callable[[], object], raw: dict[str, Any]) -> None:
     try:
-        await asyncio.to_thread(store.write_status, playbook, status)
+        await asyncio.to_thread(write)
     except ApiFailure as problem:
-        _LOG.info("status of playbook %s was not written: %s", playbook.name, problem)
+        _LOG.info("status of playbook %s was not written: %s", (raw.get("metadata") or {}).get("name"), problem)
 
 
 def judged(playbook: Playbook, now: datetime) -> PlaybookStatus:

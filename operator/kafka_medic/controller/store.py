@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import copy
 import logging
 from collections import Counter
 from datetime import UTC, datetime
@@ -14,7 +15,7 @@ from typing import Any, TypeVar
 
 from kafka_medic.clients.kubernetes_api import ApiFailure, KubernetesApi, custom_path
 from kafka_medic.clients.ports import FailureKind, ReadFailed
-from kafka_medic.playbook.approval import ApprovalFact
+from kafka_medic.playbook.approval import ApprovalFact, UnreadApproval, Word
 from kafka_medic.resources.approval import RemediationApproval
 from kafka_medic.resources.base import Model, Resource
 from kafka_medic.resources.errors import ResourceError
@@ -42,23 +43,24 @@ class Store:
         """The KafkaCluster as it is, whether this version can read it or not."""
         return self.api.get(custom_path(KafkaCluster.PLURAL, namespace, name))
 
-    def write_invalid(self, raw: dict[str, Any], message: str) -> None:
-        """Say on a KafkaCluster that cannot be read why nothing is done for it."""
+    def write_invalid(self, kind: type[Resource], condition: str, raw: dict[str, Any], message: str) -> None:
+        """Say on an object that cannot be read, in that condition, why nothing is done with it."""
+        raw = copy.deepcopy(raw)
         status = raw.setdefault("status", {})
-        conditions = [c for c in status.get("conditions") or [] if c.get("type") != "Ready"]
-        before = [c for c in status.get("conditions") or [] if c.get("type") == "Ready"]
+        conditions = [c for c in status.get("conditions") or [] if c.get("type") != condition]
+        before = [c for c in status.get("conditions") or [] if c.get("type") == condition]
         if before and (before[0].get("reason"), before[0].get("message")) == ("InvalidSpec", message[:8192]):
             return
-        ready = {
-            "type": "Ready",
+        told = {
+            "type": condition,
             "status": "False",
             "reason": "InvalidSpec",
             "message": message[:8192],
             "lastTransitionTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         }
-        status["conditions"] = [*conditions, ready]
+        status["conditions"] = [*conditions, told]
         metadata = raw["metadata"]
-        self.api.replace(custom_path(KafkaCluster.PLURAL, metadata["namespace"], metadata["name"], "status"), raw)
+        self.api.replace(custom_path(kind.PLURAL, metadata.get("namespace"), metadata["name"], "status"), raw)
 
     def playbook(self, name: str) -> Playbook | None:
         """None when it is gone, and when it cannot be read: neither can be run."""
@@ -102,11 +104,21 @@ class Store:
                 return None
             raise
 
-    def approvals(self, run: Remediation) -> list[ApprovalFact]:
-        """Every RemediationApproval that names this Remediation, with whether its approver may approve it now."""
-        found = self._list(RemediationApproval, run.namespace)
-        mine = [a for a in found if a.spec.remediation_ref.name == run.name]
+    def approvals(self, run: Remediation) -> list[Word]:
+        """Every RemediationApproval that names this Remediation, with whether its approver may approve it now; and
+        those that cannot be read, unless they are clearly about something else."""
         digest = run.status.plan.digest if run.status.plan else None
+        mine: list[RemediationApproval] = []
+        unread: list[UnreadApproval] = []
+        for raw in self.api.list(custom_path(RemediationApproval.PLURAL, run.namespace)):
+            try:
+                approval = _item(RemediationApproval, raw)
+            except ResourceError as problem:
+                if not _about_another(raw, run, digest):
+                    unread.append(UnreadApproval(str(raw["metadata"]["name"]), str(problem)))
+                continue
+            if approval.spec.remediation_ref.name == run.name:
+                mine.append(approval)
         present: list[RemediationApproval] = []
         others: list[RemediationApproval] = []
         for approval in mine:
@@ -124,7 +136,7 @@ class Store:
         ranked.sort(key=lambda r: r[:3])
         # About another plan or an earlier run of the same name: listed with why, and whoever said it needs no right.
         kept = [*(r[3] for r in ranked), *others][:MAX_APPROVALS]
-        return [ApprovalFact(a, rights.get(a.spec.approver, False)) for a in kept]
+        return [*unread, *(ApprovalFact(a, rights.get(a.spec.approver, False)) for a in kept)]
 
     def _may_approve(self, user: str, run: Remediation) -> bool | None:
         review = {
@@ -223,6 +235,16 @@ class Store:
             except ResourceError as problem:
                 _LOG.error("left out: %s", problem)
         return found
+
+
+def _about_another(raw: dict[str, Any], run: Remediation, digest: str | None) -> bool:
+    """Whether an approval that cannot be read as a whole says all the same that it is about another run or plan."""
+    spec = raw.get("spec")
+    reference = spec.get("remediationRef") if isinstance(spec, dict) else None
+    said = [spec.get("planDigest")] if isinstance(spec, dict) else []
+    said += [reference.get("name"), reference.get("uid")] if isinstance(reference, dict) else []
+    present = (digest, run.name, run.uid)
+    return any(isinstance(word, str) and word not in present for word in said)
 
 
 def _item(kind: type[R], raw: dict[str, Any]) -> R:

@@ -86,7 +86,7 @@ class Turn:
         try:
             cluster = KafkaCluster.parse(raw)
         except ResourceError as problem:
-            store.write_invalid(raw, str(problem))
+            store.write_invalid(KafkaCluster, "Ready", raw, str(problem))
             return INVALID_SECONDS
         interval = parse_duration(cluster.spec.probes.interval)
         if self._held is None:

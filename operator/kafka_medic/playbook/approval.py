@@ -33,6 +33,17 @@ class ApprovalFact:
 
 
 @dataclass(frozen=True, slots=True)
+class UnreadApproval:
+    """A RemediationApproval that may be about this very plan and that this version cannot read: it may be a No."""
+
+    name: str
+    why: str
+
+
+Word = ApprovalFact | UnreadApproval
+
+
+@dataclass(frozen=True, slots=True)
 class ApprovalJudgement:
     """`reason` permits only when the plan is approved. `rejected_by` is set when somebody who may said no."""
 
@@ -84,13 +95,13 @@ def plan_digest(remediation: Remediation, plan: Plan) -> str:
 def judge_approvals(
     remediation: Remediation,
     policy: RemediationPolicy,
-    facts: Sequence[ApprovalFact] | None,
+    words: Sequence[Word] | None,
     policies_installed: bool | None,
     now: datetime,
     *,
     started: bool,
 ) -> ApprovalJudgement:
-    """The judgement over every approval of this Remediation. `facts` None: they could not be read."""
+    """The judgement over every approval of this Remediation. `words` None: they could not be read."""
     guard = Guard.APPROVAL_VALID.value
     plan = remediation.status.plan
     if plan is None:
@@ -98,8 +109,10 @@ def judge_approvals(
     if plan_digest(remediation, plan) != plan.digest:
         message = "the plan in status is not the one its digest was taken of: somebody else wrote it"
         return ApprovalJudgement(Reason(guard, Verdict.DENY, message), (), None, None)
-    if facts is None:
+    if words is None:
         return ApprovalJudgement(Reason(guard, Verdict.UNKNOWN, "the approvals could not be read"), (), None, None)
+    facts = [w for w in words if isinstance(w, ApprovalFact)]
+    unread = [w for w in words if isinstance(w, UnreadApproval)]
     records = tuple(_record(fact, remediation, plan, policy) for fact in facts)
     counted = [r for r in records if r.counted]
     rejecters = sorted({r.approver for r in counted if r.decision is Decision.REJECT})
@@ -114,6 +127,12 @@ def judge_approvals(
     unsure = sorted({f.approval.spec.approver for f in facts if _may_be_a_no(f, remediation, plan)})
     if unsure:
         message = f"{', '.join(unsure)} said no, and whether they may could not be asked"
+        return answer(Verdict.UNKNOWN, message)
+    if unread:
+        message = (
+            f"RemediationApproval {', '.join(w.name for w in unread[:5])} cannot be read by this version, and may be a "
+            f"No: {unread[0].why}; delete it, and create it again as this version's types have it"
+        )
         return answer(Verdict.UNKNOWN, message)
     mode = policy.mode_for(remediation.spec.playbook.name)
     if mode is RemediationMode.OBSERVE:

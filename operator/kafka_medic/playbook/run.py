@@ -9,7 +9,7 @@ from datetime import datetime
 from kafka_medic.cluster.snapshot import Snapshot
 from kafka_medic.guard.run import OtherRun
 from kafka_medic.guard.verdict import Reason, Verdict
-from kafka_medic.playbook.approval import ApprovalFact
+from kafka_medic.playbook.approval import Word
 from kafka_medic.playbook.intents import Intent
 from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.phases import Phase
@@ -29,7 +29,7 @@ class World:
     snapshot: Snapshot
     cluster: KafkaCluster
     playbook: Playbook | None
-    approvals: Sequence[ApprovalFact] | None
+    approvals: Sequence[Word] | None
     policies_installed: bool | None
     others: Sequence[OtherRun] | None
     lease_held: bool | None

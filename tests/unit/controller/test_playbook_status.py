@@ -58,12 +58,24 @@ def test_the_status_is_written_once_and_a_forged_digest_is_put_right():
     assert api.get(name)["status"]["digest"] == shipped_playbook().digest()
 
 
-def test_one_that_cannot_be_read_and_a_lost_race_end_quietly():
+def test_one_that_cannot_be_read_says_so_once_and_no_digest():
     api = SimApi()
     store = Store(api)
     bad = copy.deepcopy(refused_playbook())
     bad["spec"]["steps"][0]["action"] = "RunShell"
-    asyncio.run(accept(store, api.put(PATH, bad)))
+    for _ in range(2):
+        asyncio.run(accept(store, api.get(f"{PATH}/{api.put(PATH, bad)['metadata']['name']}")))
+        bad = api.get(f"{PATH}/raise-replication-factor")
+    (condition,) = bad["status"]["conditions"]
+    assert (condition["type"], condition["status"], condition["reason"]) == ("Accepted", "False", "InvalidSpec")
+    assert "spec.steps[0].action" in condition["message"]
+    assert "digest" not in bad["status"]
+    assert api.status_writes == 1
+
+
+def test_a_lost_race_ends_quietly():
+    api = SimApi()
+    store = Store(api)
     old = api.put(PATH, yaml.safe_load(PLAYBOOK_FILE.read_text()))
     api.put(PATH, yaml.safe_load(PLAYBOOK_FILE.read_text()))
     asyncio.run(accept(store, old))
