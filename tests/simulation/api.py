@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import pickle
+from collections.abc import Callable
 from typing import Any
 
 from kafka_medic.clients.kubernetes_api import ApiFailure
@@ -26,6 +27,7 @@ class SimApi:
         self.created_at = "2026-01-01T00:00:00Z"
         self.events: list[tuple[str, str]] = []
         self.status_writes = 0
+        self.evicted: Callable[[str], None] | None = None
         self._numbers = itertools.count(1)
 
     def put(self, collection: str, body: Object) -> Object:
@@ -53,6 +55,13 @@ class SimApi:
             return {"status": {"allowed": body["spec"]["user"] in self.approvers}}
         if path.endswith("/events"):
             self.events.append((body["reason"], body["message"]))
+            return body
+        if path.endswith("/eviction"):
+            pod = self.get(path.removesuffix("/eviction"))
+            if pod["metadata"]["uid"] != body["deleteOptions"]["preconditions"]["uid"]:
+                raise ApiFailure(409, "the UID in the precondition does not match")
+            assert self.evicted is not None, "nobody plays the Pods' part: World.with_pods"
+            self.evicted(pod["metadata"]["name"])
             return body
         if f"{path}/{body['metadata']['name']}" in self.objects:
             raise ApiFailure(409, "already exists")

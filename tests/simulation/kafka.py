@@ -41,7 +41,7 @@ class SimPartition:
 
 @dataclass
 class SimKafka:
-    """`copies_per_tick`: new replicas that finish copying in one `tick`."""
+    """`voted`: who is the controller while up. `copies_per_tick`: new replicas that finish copying in one `tick`."""
 
     racks: dict[int, str | None] = field(default_factory=lambda: {0: "a", 1: "b", 2: "c"})
     copies_per_tick: int = 2
@@ -53,6 +53,7 @@ class SimKafka:
     reachable: bool = True
     writes: list[str] = field(default_factory=list)
     cluster_id: str = "sim"
+    voted: int | None = None
 
     def __post_init__(self) -> None:
         self.up = self.up or set(self.racks)
@@ -94,12 +95,16 @@ class SimKafka:
             if part.adding and set(part.replicas) <= set(part.isr):
                 part.adding, part.before = [], []
 
+    def controller(self) -> int:
+        """Whoever was voted for, else the lowest that is up."""
+        return self.voted if self.voted in self.up and self.voted is not None else min(self.up)
+
     # -- the port ---------------------------------------------------------------------------------
 
     def describe_cluster(self) -> ClusterDescription:
         self._readable("kafka")
         nodes = tuple(Node(b, f"broker-{b}", 9092, self.racks[b]) for b in sorted(self.up))
-        return ClusterDescription(self.cluster_id, nodes, min(self.up))
+        return ClusterDescription(self.cluster_id, nodes, self.controller())
 
     def views(self, brokers: Sequence[int]) -> Mapping[int, BrokerView | ReadFailed]:
         self._readable("views")
@@ -147,7 +152,9 @@ class SimKafka:
 
     def quorum(self) -> Quorum:
         self._readable("quorum")
-        return Quorum(min(self.up), tuple(Voter(b, 0, 0) if b in self.up else Voter(b) for b in sorted(self.racks)))
+        return Quorum(
+            self.controller(), tuple(Voter(b, 0, 0) if b in self.up else Voter(b) for b in sorted(self.racks))
+        )
 
     def version(self) -> str | None:
         return "4.3"

@@ -20,11 +20,16 @@ from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.vocabulary import ADMISSION_POLICIES
 from tests.simulation.api import SimApi
 from tests.simulation.kafka import SimKafka
+from tests.simulation.pods import SimPods
 
 BASE = "/apis/kafkamedic.dev/v1alpha1"
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
-PLAYBOOK_FILE = Path(__file__).parents[2] / "playbooks" / "raise-replication-factor.yaml"
+PLAYBOOKS = Path(__file__).parents[2] / "playbooks"
+PLAYBOOK_FILE = PLAYBOOKS / "raise-replication-factor.yaml"
 API_VERSION = "kafkamedic.dev/v1alpha1"
+
+
+BROKERS = {"podSelector": {"matchLabels": {"app": "kafka"}}}
 
 
 class Killed(BaseException):
@@ -37,6 +42,7 @@ class World:
     api: SimApi = field(default_factory=SimApi)
     now: datetime = datetime(2026, 1, 1, 12, tzinfo=UTC)
     turn: Turn | None = None
+    pods: SimPods | None = None
     wrap_kafka: Callable[[SimKafka], Any] = lambda kafka: kafka
     wrap_api: Callable[[SimApi], Any] = lambda api: api
 
@@ -45,13 +51,32 @@ class World:
         body = {"bootstrapServers": "sim:9092", **spec}
         meta = {"name": "c", "namespace": "ns"}
         self.put("kafkaclusters", {"apiVersion": API_VERSION, "kind": "KafkaCluster", "metadata": meta, "spec": body})
-        self.api.put(f"{BASE}/playbooks", yaml.safe_load(PLAYBOOK_FILE.read_text()))
+        for file in sorted(PLAYBOOKS.glob("*.yaml")):
+            self.api.put(f"{BASE}/playbooks", yaml.safe_load(file.read_text()))
         for name in ADMISSION_POLICIES:
             policy = {"metadata": {"name": name}, "spec": {"failurePolicy": "Fail"}}
             self.api.put(f"{ADMISSION}/validatingadmissionpolicies", policy)
             binding = {"metadata": {"name": name}, "spec": {"validationActions": ["Deny"]}}
             self.api.put(f"{ADMISSION}/validatingadmissionpolicybindings", binding)
         self.api.approvers = {"alice"}
+
+    def with_pods(self, **how: Any) -> SimPods:
+        """The brokers run in Pods, which the KafkaCluster's spec has to select: `BROKERS`."""
+        self.pods = SimPods(self.api, self.kafka, **how)
+        self.pods.create()
+        return self.pods
+
+    def ask(self, playbook: str, user: str = "carol", **parameters: str) -> None:
+        """A person asks for a run of a playbook."""
+        digest = Playbook.parse(self.api.get(f"{BASE}/playbooks/{playbook}")).digest()
+        spec = {
+            "clusterRef": {"name": "c", "uid": self.cluster()["metadata"]["uid"]},
+            "playbook": {"name": playbook, "digest": digest},
+            "parameters": parameters,
+            "requestedBy": user,
+        }
+        meta = {"name": f"asked-{len(self.runs())}", "namespace": "ns"}
+        self.put("remediations", {"apiVersion": API_VERSION, "kind": "Remediation", "metadata": meta, "spec": spec})
 
     def put(self, plural: str, body: dict[str, Any]) -> dict[str, Any]:
         self.api.created_at = self.now.strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -77,6 +102,8 @@ class World:
         assert self.turn is not None
         self.turn.run()
         self.kafka.tick()
+        if self.pods is not None:
+            self.pods.tick()
         self.now += timedelta(seconds=seconds)
 
     def runs(self) -> list[Remediation]:

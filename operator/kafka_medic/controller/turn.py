@@ -13,6 +13,8 @@ from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
 from kafka_medic.actuate.carry_out import carry_out
+from kafka_medic.actuate.restart import PodWrites
+from kafka_medic.clients.broker_pods import EvictedPods, StrimziPods
 from kafka_medic.clients.kubernetes_api import ApiFailure
 from kafka_medic.clients.ports import Connection, Kafka, ReadFailed, WriteFailed
 from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
@@ -34,7 +36,7 @@ from kafka_medic.playbook.run import SOON, Decision, World
 from kafka_medic.resources.base import Resource
 from kafka_medic.resources.durations import parse_duration
 from kafka_medic.resources.errors import ResourceError
-from kafka_medic.resources.kafkacluster import KafkaCluster
+from kafka_medic.resources.kafkacluster import KafkaCluster, RestartMethod
 from kafka_medic.resources.phases import ACTING_PHASES, TERMINAL_PHASES, Phase
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.vocabulary import RemediationMode
@@ -288,7 +290,7 @@ class Turn:
         assert self._connected is not None
         try:
             # Requests to many slow brokers can take longer than the Lease lasts.
-            carry_out(self._connected[1], intent, lambda: self._held is not None and self._held.hold() is True)
+            carry_out(self._connected[1], self._pods(cluster), intent, self._still_ours)
         except WriteFailed as problem:
             count = self._failures.get(intent.id, 0) + 1
             self._failures[intent.id] = count
@@ -303,6 +305,14 @@ class Turn:
         self._failures.pop(intent.id, None)
         self.clients.record(run, ("Normal", "Effect", intent.describe()))
         return decision
+
+    def _still_ours(self) -> bool:
+        return self._held is not None and self._held.hold() is True
+
+    def _pods(self, cluster: KafkaCluster) -> PodWrites:
+        brokers, api = cluster.spec.brokers, self.clients.store.api
+        strimzi = brokers is not None and brokers.restart is RestartMethod.STRIMZI_ANNOTATION
+        return StrimziPods(api, self.namespace) if strimzi else EvictedPods(api, self.namespace)
 
     def _note(self, run: Remediation, decision: Decision) -> None:
         before, after = run.status, decision.status

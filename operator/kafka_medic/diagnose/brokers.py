@@ -62,6 +62,7 @@ def _zombie_finding(scene: Scene, broker: Broker) -> Finding:
             f"answered a request of its own, {scene.read_from('views', 'kafka')}",
             "clients that still know its address may write records that the cluster will never have",
         ),
+        playbook="restart-broker",
         for_seconds=_grace(broker, ZOMBIE_FOR),
     )
 

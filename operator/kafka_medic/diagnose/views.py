@@ -57,6 +57,7 @@ def detect(scene: Scene) -> Iterator[Finding]:
             message=f"broker {broker} has a different view of the cluster than its authority",
             affected=(broker_name(broker),),
             evidence=tuple(evidence),
+            playbook="rolling-restart",
             for_seconds=DIVERGED_FOR,
         )
 

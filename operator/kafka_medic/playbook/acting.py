@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from typing import assert_never
 
 from kafka_medic.guard.verdict import Reason, Verdict
-from kafka_medic.playbook import min_isr_step, reassign_step
+from kafka_medic.playbook import min_isr_step, reassign_step, restart_step
 from kafka_medic.playbook.approval import judge_approvals
 from kafka_medic.playbook.drift import drifted_long_enough
-from kafka_medic.playbook.intents import Reassign
+from kafka_medic.playbook.intents import RestartPod
+from kafka_medic.playbook.parameters import restart_parameters
 from kafka_medic.playbook.report import StepReport, StepState
+from kafka_medic.playbook.restart_step import Watch
 from kafka_medic.playbook.run import SOON, Decision, World, being_deleted, ended, waiting, waiting_for
 from kafka_medic.playbook.safety import forward_reasons, restoring_reasons, same_cluster
 from kafka_medic.resources.durations import parse_duration
@@ -29,11 +32,6 @@ from kafka_medic.resources.vocabulary import Action, Guard, OnFailure, VerifyPro
 
 GIVE_UP = "give-up"
 """Journal id of the decision to end a run early; its detail is the reason, its target the phase it will end in."""
-
-_ASSESS = {
-    Action.REASSIGN_PARTITIONS: reassign_step.assess,
-    Action.SET_MIN_INSYNC_REPLICAS: min_isr_step.assess,
-}
 
 
 def advance(run: Remediation, world: World) -> Decision:
@@ -73,7 +71,7 @@ def advance(run: Remediation, world: World) -> Decision:
     step = next(s for s in world.playbook.spec.steps if s.name == current.name)
     same = same_cluster(plan, world.snapshot)
     if same.verdict is Verdict.ALLOW:
-        report = _ASSESS[step.action](step.name, plan, journal, world.snapshot)
+        report = _assess(step, run, plan, journal, world)
     else:  # Nothing that another cluster shows says how this run stands.
         report = StepReport(StepState.UNKNOWN, same.message, progress=current.progress)
     status = _record(status, current, report, world.now)
@@ -85,6 +83,21 @@ def advance(run: Remediation, world: World) -> Decision:
     return _step(run.model_copy(update={"status": status}), world, step, report)
 
 
+def _assess(step: Step, run: Remediation, plan: Plan, journal: Mapping[str, JournalEntry], world: World) -> StepReport:
+    match step.action:
+        case Action.REASSIGN_PARTITIONS:
+            return reassign_step.assess(step.name, plan, journal, world.snapshot)
+        case Action.SET_MIN_INSYNC_REPLICAS:
+            return min_isr_step.assess(step.name, plan, journal, world.snapshot)
+        case Action.RESTART_BROKERS:
+            assert world.playbook is not None  # _lost saw to it
+            settings = restart_parameters(world.playbook, step, run.spec.parameters)
+            watch = Watch(run.status.consecutive_verified or 0, step.verify.consecutive, world.now)
+            return restart_step.assess(step.name, plan, journal, world.snapshot, settings, watch)
+        case _:
+            assert_never(step.action)
+
+
 def _step(run: Remediation, world: World, step: Step, report: StepReport) -> Decision:
     status = run.status
     if report.state is StepState.REACHED:
@@ -92,7 +105,8 @@ def _step(run: Remediation, world: World, step: Step, report: StepReport) -> Dec
     late = _late(status, step, world.now)
     if late and step.on_failure is OnFailure.ABORT:
         return _give_up(status, Phase.FAILED, late, world.now)
-    status = status.model_copy(update={"consecutive_verified": None})
+    status = status.model_copy(update={"consecutive_verified": report.streak or None})
+    late = late or report.stuck
     match report.state:
         case StepState.UNKNOWN | StepState.DRIFTED:
             same = same_cluster(status.plan, world.snapshot)
@@ -103,7 +117,11 @@ def _step(run: Remediation, world: World, step: Step, report: StepReport) -> Dec
             return _working(status, Phase.PAUSED if late else Phase.RUNNING, late or report.message)
     if late and not report.restores:
         return _working(status, Phase.PAUSED, late)
-    reasons = restoring_reasons(run, world, giving_up=False) if report.restores else forward_reasons(run, world)
+    reasons = (
+        restoring_reasons(run, world, giving_up=False)
+        if report.restores
+        else forward_reasons(run, world, report.intent)
+    )
     refusals = tuple(r for r in reasons if r.verdict is not Verdict.ALLOW)
     if refusals:
         return waiting(status, Phase.BLOCKED, "; ".join(r.message for r in refusals[:3]), refusals)
@@ -211,8 +229,9 @@ def _act(status: RemediationStatus, phase: Phase, step: str, report: StepReport,
         entry = JournalEntry(
             id=intent.id,
             step=step,
-            kind="Reassign" if isinstance(intent, Reassign) else "ChangeSettings",
+            kind=type(intent).__name__,
             target=report.target[:1024],
+            target_uid=intent.pod_uid if isinstance(intent, RestartPod) else None,
             state=IntentState.INTENDED,
             intended_at=now,
             saved=saved_from(report.saved),

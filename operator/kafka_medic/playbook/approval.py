@@ -86,6 +86,9 @@ def plan_digest(remediation: Remediation, plan: Plan) -> str:
                 }
                 for c in plan.config_changes
             ],
+            "restarts": [
+                {"broker": r.broker, "pod": r.pod, "podUid": r.pod_uid, "stale": r.stale} for r in plan.restarts
+            ],
             "artifact": plan.artifact.sha256 if plan.artifact else None,
             "preconditions": [{"name": p.name, "value": p.value} for p in plan.preconditions],
         }

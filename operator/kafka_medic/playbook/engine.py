@@ -12,7 +12,9 @@ from kafka_medic.playbook.acting import advance
 from kafka_medic.playbook.approval import judge_approvals
 from kafka_medic.playbook.drift import drifted_long_enough
 from kafka_medic.playbook.positions import Position, standings
-from kafka_medic.playbook.propose import Refusal, propose
+from kafka_medic.playbook.propose import propose, restarts
+from kafka_medic.playbook.refusal import Refusal
+from kafka_medic.playbook.restart_step import other_pods
 from kafka_medic.playbook.run import Decision, World, being_deleted, ended, refuse, stay, waiting
 from kafka_medic.playbook.safety import forward_reasons
 from kafka_medic.resources.phases import ACTING_PHASES, TERMINAL_PHASES, Phase
@@ -48,6 +50,10 @@ def _outlived(run: Remediation, world: World) -> str | None:
         return f"the playbook {run.spec.playbook.name} is gone"
     if world.playbook.digest() != run.spec.playbook.digest:
         return f"the playbook {run.spec.playbook.name} was changed since"
+    cause, found = run.spec.cause, world.finding_ids
+    if restarts(world.playbook) and cause is not None and found is not None and cause.finding_id not in found:
+        # Restarting is never right by itself: without what it was to cure there is no reason left.
+        return f"what it was to cure has gone: {cause.finding_id}"
     return None
 
 
@@ -90,6 +96,7 @@ def _await(run: Remediation, world: World) -> Decision:
     if world.now >= plan.expires_at:
         return ended(status, Phase.EXPIRED, "nobody approved the plan in time", world.now)
     drift = next((s.reason for s in standings(plan.changes, world.snapshot) if s.position is Position.DRIFTED), None)
+    drift = drift or next(iter(other_pods(plan.restarts, world.snapshot)), None)
     status, voided = drifted_long_enough(status, drift or _done_by_others(run, world), world.now)
     if voided:
         update = {

@@ -37,7 +37,20 @@ class Reassign:
         return f"{verb} {len(self.targets)} partitions"
 
 
-Intent = ChangeSettings | Reassign
+@dataclass(frozen=True, slots=True)
+class RestartPod:
+    """Have exactly this Pod of a broker replaced by its owner."""
+
+    id: str
+    broker: int
+    pod: str
+    pod_uid: str
+
+    def describe(self) -> str:
+        return f"restart broker {self.broker} (Pod {self.pod}, uid {self.pod_uid})"
+
+
+Intent = ChangeSettings | Reassign | RestartPod
 
 
 def setting_key(text: str) -> SettingKey:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from kafka_medic.guard.restart import RESTART_GUARDS
+from kafka_medic.resources.durations import parse_duration
 from kafka_medic.resources.errors import Problem, ResourceError
 from kafka_medic.resources.playbook import Playbook, Step
 from kafka_medic.resources.vocabulary import Action, Guard
@@ -15,9 +17,10 @@ from kafka_medic.resources.vocabulary import Action, Guard
 KNOWN: Mapping[Action, frozenset[str]] = {
     Action.REASSIGN_PARTITIONS: frozenset({"throttleBytesPerSecond", "waveBytesPerBroker", "wavePartitions"}),
     Action.SET_MIN_INSYNC_REPLICAS: frozenset(),
+    Action.RESTART_BROKERS: frozenset({"brokers", "brokerWithin"}),
 }
 
-EVERY_ACTION = (
+_EVERY_ACTION = (
     Guard.APPROVAL_VALID,
     Guard.LEASE_HELD,
     Guard.NOT_PAUSED,
@@ -25,14 +28,22 @@ EVERY_ACTION = (
     Guard.WITHIN_LIMITS,
     Guard.NO_OTHER_REMEDIATION,
     Guard.SOURCES_FRESH,
+    Guard.PRECONDITIONS_HOLD,
+)
+_REASSIGNING = (
+    *_EVERY_ACTION,
     Guard.CLUSTER_REACHABLE,
     Guard.ENOUGH_LIVE_BROKERS,
     Guard.TARGETS_ALIVE,
     Guard.NO_FOREIGN_REASSIGNMENT,
     Guard.BROKERS_STABLE,
-    Guard.PRECONDITIONS_HOLD,
 )
-"""The guards that both of today's actions demand, whatever a playbook names."""
+DEMANDED: Mapping[Action, tuple[Guard, ...]] = {
+    Action.REASSIGN_PARTITIONS: _REASSIGNING,
+    Action.SET_MIN_INSYNC_REPLICAS: _REASSIGNING,
+    Action.RESTART_BROKERS: (*_EVERY_ACTION, *(Guard(name) for name, _ in RESTART_GUARDS)),
+}
+"""The guards that an action demands, whatever a playbook names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +54,15 @@ class ReassignParameters:
     throttle_bytes_per_second: int | None = 50_000_000
     wave_bytes_per_broker: int | None = None
     wave_partitions: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RestartParameters:
+    """`brokers`: `all`, `controller`, `cause` (the broker that the finding names) or ids such as `1,3`.
+    `broker_within`: seconds that a broker may take to be back in everything before a person is told."""
+
+    brokers: str = "all"
+    broker_within: float = 1800.0
 
 
 def check(playbook: Playbook) -> None:
@@ -91,17 +111,33 @@ def reassign_parameters(playbook: Playbook, step: Step, given: Mapping[str, int 
     switches a bound off."""
 
     def number(name: str) -> int | None:
-        constant = step.with_.get(name)
-        if constant is not None:
-            return int(constant) or None
-        parameter = playbook.spec.parameter(name)
-        if parameter is None:
-            return None
-        value = given.get(name, parameter.default)
-        return None if value is None else int(parameter.read(value)) or None
+        value = _value(playbook, step, given, name)
+        return None if value is None else int(value) or None
 
     return ReassignParameters(
         throttle_bytes_per_second=number("throttleBytesPerSecond"),
         wave_bytes_per_broker=number("waveBytesPerBroker"),
         wave_partitions=number("wavePartitions"),
     )
+
+
+def restart_parameters(playbook: Playbook, step: Step, given: Mapping[str, int | str]) -> RestartParameters:
+    """What counts for this run, as in `reassign_parameters`."""
+    plain = RestartParameters()
+    within = _value(playbook, step, given, "brokerWithin")
+    brokers = _value(playbook, step, given, "brokers")
+    return RestartParameters(
+        brokers=plain.brokers if brokers is None else str(brokers).strip(),
+        broker_within=plain.broker_within if within is None else parse_duration(str(within)),
+    )
+
+
+def _value(playbook: Playbook, step: Step, given: Mapping[str, int | str], name: str) -> int | str | None:
+    constant = step.with_.get(name)
+    if constant is not None:
+        return constant
+    parameter = playbook.spec.parameter(name)
+    if parameter is None:
+        return None
+    value = given.get(name, parameter.default)
+    return None if value is None else parameter.read(value)

@@ -23,7 +23,9 @@ class StepState(Enum):
 @dataclass(frozen=True, slots=True)
 class StepReport:
     """A step's state. `observed` are journal ids whose effect is visible; `saved` is what an intent will overwrite, as
-    `setting_text` -> value; `restores` marks an intent that only puts back what we changed."""
+    `setting_text` -> value; `restores` marks an intent that only puts back what we changed. `streak` counts the
+    observations in a row that a part of the step is well; `stuck` says what has taken longer than it may, so that a
+    person is told."""
 
     state: StepState
     message: str
@@ -33,3 +35,5 @@ class StepReport:
     observed: tuple[str, ...] = ()
     restores: bool = False
     progress: Progress | None = None
+    streak: int | None = None
+    stuck: str | None = None

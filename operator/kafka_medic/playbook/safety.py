@@ -9,14 +9,18 @@ from __future__ import annotations
 
 from kafka_medic.cluster.snapshot import Snapshot
 from kafka_medic.guard.reassign import judge_reassign
+from kafka_medic.guard.restart import judge_restart
 from kafka_medic.guard.run import judge_run
 from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.playbook.approval import judge_approvals
+from kafka_medic.playbook.intents import Intent, RestartPod
+from kafka_medic.playbook.restart_order import next_broker
+from kafka_medic.playbook.restart_step import context
 from kafka_medic.playbook.run import World
 from kafka_medic.resources.phases import ACTING_PHASES
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_plan import Plan
-from kafka_medic.resources.vocabulary import Guard
+from kafka_medic.resources.vocabulary import Action, Guard
 
 CLUSTER_ID = "Kafka cluster id"
 """Name of the precondition that holds which Kafka cluster a plan was made for."""
@@ -36,8 +40,9 @@ def same_cluster(plan: Plan | None, snapshot: Snapshot) -> Reason:
     return Reason(guard, Verdict.ALLOW, f"the Kafka cluster is {planned}, as planned")
 
 
-def forward_reasons(run: Remediation, world: World) -> tuple[Reason, ...]:
-    """The answer of every guard, permitting or not."""
+def forward_reasons(run: Remediation, world: World, intent: Intent | None = None) -> tuple[Reason, ...]:
+    """The answer of every guard, permitting or not. `intent` is what would be done; before a run has begun there is
+    none yet, and the guards are asked about what would be its first effect."""
     policy = world.cluster.spec.remediation
     started = run.status.phase in ACTING_PHASES
     judged = judge_approvals(run, policy, world.approvals, world.policies_installed, world.now, started=started)
@@ -45,13 +50,26 @@ def forward_reasons(run: Remediation, world: World) -> tuple[Reason, ...]:
     plan = run.status.plan
     if plan is None:
         return (*reasons, Reason(Guard.PRECONDITIONS_HOLD.value, Verdict.DENY, "there is no plan"))
+    reasons = (*reasons, same_cluster(plan, world.snapshot))
+    if plan.restarts:
+        return (*reasons, *_restart_reasons(run, plan, world, intent))
     moves = [(c.topic, c.partition, c.replicas_before, c.replicas) for c in plan.changes]
     factor = plan.replication_factor or 1
     return (
         *reasons,
-        same_cluster(plan, world.snapshot),
         *judge_reassign(world.snapshot, moves, factor, world.now).reasons,
     )
+
+
+def _restart_reasons(run: Remediation, plan: Plan, world: World, intent: Intent | None) -> tuple[Reason, ...]:
+    journal = {entry.id: entry for entry in run.status.journal}
+    if isinstance(intent, RestartPod):
+        broker = intent.broker
+    else:
+        broker = next_broker(world.snapshot, [r.broker for r in plan.restarts]) or plan.restarts[0].broker
+    step = next((s.name for s in plan.steps if s.action is Action.RESTART_BROKERS), "")
+    asked = context(step, plan, journal, broker)
+    return judge_restart(world.snapshot, broker, world.now, context=asked).reasons
 
 
 def restoring_reasons(run: Remediation, world: World, *, giving_up: bool) -> tuple[Reason, ...]:

@@ -15,18 +15,23 @@ from .scalars import (
     ConfigValue,
     Count,
     Digest,
+    Flag,
     LineText,
+    ObjectName,
     ShortText,
     StepName,
     SummaryText,
     Timestamp,
     TopicName,
+    Uid,
     Uri,
 )
 from .vocabulary import Action
 
 MAX_INLINE_CHANGES = 500
 """Past this many changes a plan carries an artifact instead."""
+MAX_RESTARTS = 180
+"""Of one run: its journal holds 200 entries, one for each restart."""
 Replicas = Annotated[tuple[BrokerId, ...], Field(max_length=32)]
 
 
@@ -66,6 +71,19 @@ class ConfigChange(Model):
     name: ConfigName = Field(description="The configuration's name.")
     before: ConfigValue | None = Field(default=None, description="The value set now. Absent: none is set.")
     after: ConfigValue = Field(description="The value that would be set.")
+
+
+class BrokerRestart(Model):
+    """One broker to be restarted: the very Pod that it runs in now, and no other."""
+
+    broker: BrokerId = Field(description="The broker's id.")
+    pod: ObjectName = Field(description="The Pod that it runs in.")
+    pod_uid: Uid = Field(description="That Pod's uid. Another Pod of the same name is not restarted.")
+    node: ObjectName | None = Field(default=None, description="The node under the Pod.")
+    stale: Flag = Field(
+        default=False, description="Whether its view of the cluster is the one that the restart is to cure."
+    )
+    reason: LineText = Field(default="", description="Why it stands at this place in the order, and what to expect.")
 
 
 class Artifact(Model):
@@ -111,6 +129,9 @@ class Plan(Model):
     )
     config_changes: Annotated[tuple[ConfigChange, ...], Field(max_length=MAX_INLINE_CHANGES)] = Field(
         default=(), description="Configuration values that would change."
+    )
+    restarts: Annotated[tuple[BrokerRestart, ...], Field(max_length=MAX_RESTARTS)] = Field(
+        default=(), description="Brokers that would be restarted, in this order, the active controller last."
     )
     artifact: Artifact | None = Field(default=None, description="Where the changes lie when they are too many.")
     preconditions: Annotated[tuple[Precondition, ...], Field(max_length=20)] = Field(

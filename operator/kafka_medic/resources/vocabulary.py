@@ -98,6 +98,7 @@ class Action(StrEnum):
 
     REASSIGN_PARTITIONS = "ReassignPartitions"
     SET_MIN_INSYNC_REPLICAS = "SetMinInsyncReplicas"
+    RESTART_BROKERS = "RestartBrokers"
 
 
 class Guard(StrEnum):
@@ -116,6 +117,14 @@ class Guard(StrEnum):
     APPROVAL_VALID = "ApprovalValid"
     PRECONDITIONS_HOLD = "PreconditionsHold"
     LEASE_HELD = "LeaseHeld"
+    TARGET_MAY_BE_TOUCHED = "TargetMayBeTouched"
+    VIEWS_AGREE = "ViewsAgree"
+    ISR_STAYS_ABOVE_MIN = "IsrStaysAboveMin"
+    NO_REASSIGNMENT = "NoReassignment"
+    QUORUM_KEEPS_MAJORITY = "QuorumKeepsMajority"
+    CONTROLLER_LAST = "ControllerLast"
+    NO_OTHER_BROKER_DISTURBED = "NoOtherBrokerDisturbed"
+    PODS_READY_NODE_SCHEDULABLE = "PodsReadyNodeSchedulable"
 
 
 class Verdict(StrEnum):
@@ -132,6 +141,7 @@ class VerifyProbe(StrEnum):
 
     TARGET_REPLICAS_IN_SYNC = "TargetReplicasInSync"
     MIN_INSYNC_REPLICAS_SET = "MinInsyncReplicasSet"
+    BROKERS_RECOVERED = "BrokersRecovered"
     FINDING_GONE = "FindingGone"
 
 

@@ -14,6 +14,14 @@ from tests.simulation.kafka import SimKafka
 ORDERS = TopicPartition("orders", 0)
 
 
+class NoPods:
+    def replace_pod(self, name, uid):
+        raise AssertionError("no Pod was to be touched")
+
+
+NO_PODS = NoPods()
+
+
 @pytest.fixture
 def kafka():
     kafka = SimKafka()
@@ -23,47 +31,49 @@ def kafka():
 
 def test_a_reassignment_is_sent_and_sending_it_again_changes_nothing(kafka):
     for _ in range(2):
-        carry_out(kafka, Reassign("w", {ORDERS: (1, 0, 2)}), unasked)
+        carry_out(kafka, NO_PODS, Reassign("w", {ORDERS: (1, 0, 2)}), unasked)
         assert kafka.partitions[ORDERS].replicas == [1, 0, 2]
         assert kafka.partitions[ORDERS].adding == [0, 2]
         assert kafka.partitions[ORDERS].before == [1]
 
 
 def test_a_cancel_goes_back_and_is_harmless_where_nothing_is_in_flight(kafka):
-    carry_out(kafka, Reassign("w", {ORDERS: (1, 0, 2)}), unasked)
+    carry_out(kafka, NO_PODS, Reassign("w", {ORDERS: (1, 0, 2)}), unasked)
     for _ in range(2):
-        carry_out(kafka, Reassign("c", {ORDERS: None}), unasked)
+        carry_out(kafka, NO_PODS, Reassign("c", {ORDERS: None}), unasked)
         assert kafka.partitions[ORDERS].replicas == [1]
 
 
 def test_what_is_refused_is_named_and_the_rest_stands(kafka):
     gone = TopicPartition("gone", 3)
     with pytest.raises(WriteFailed, match=r"1 of 2 partitions refused: gone-3: UnknownTopicOrPartition"):
-        carry_out(kafka, Reassign("w", {ORDERS: (1, 0), gone: (1, 0)}), unasked)
+        carry_out(kafka, NO_PODS, Reassign("w", {ORDERS: (1, 0), gone: (1, 0)}), unasked)
     assert kafka.partitions[ORDERS].adding == [0]
 
 
 def test_more_than_a_controller_takes_in_is_not_sent_at_all(kafka):
     many = {TopicPartition("orders", n): (1, 0) for n in range(MAX_RECORDS + 1)}
     with pytest.raises(WriteFailed, match="at most 5000"):
-        carry_out(kafka, Reassign("w", many), unasked)
+        carry_out(kafka, NO_PODS, Reassign("w", many), unasked)
     assert kafka.writes == []
 
 
 def test_settings_are_set_and_taken_away(kafka):
     rate, floor = ("BROKER", "1", "leader.replication.throttled.rate"), ("TOPIC", "orders", "min.insync.replicas")
     for _ in range(2):
-        carry_out(kafka, ChangeSettings("s", {rate: "5", floor: "2"}), unasked)
+        carry_out(kafka, NO_PODS, ChangeSettings("s", {rate: "5", floor: "2"}), unasked)
         assert kafka.dynamic == {rate: "5", floor: "2"}
     for _ in range(2):
-        carry_out(kafka, ChangeSettings("r", {rate: None}), unasked)
+        carry_out(kafka, NO_PODS, ChangeSettings("r", {rate: None}), unasked)
         assert kafka.dynamic == {floor: "2"}
 
 
 def test_a_broker_that_is_down_refuses(kafka):
     kafka.stop(1)
     with pytest.raises(WriteFailed):
-        carry_out(kafka, ChangeSettings("s", {("BROKER", "1", "leader.replication.throttled.rate"): "5"}), unasked)
+        carry_out(
+            kafka, NO_PODS, ChangeSettings("s", {("BROKER", "1", "leader.replication.throttled.rate"): "5"}), unasked
+        )
 
 
 def test_what_takes_several_requests_stops_when_it_may_go_on_no_more(kafka):
@@ -71,5 +81,5 @@ def test_what_takes_several_requests_stops_when_it_may_go_on_no_more(kafka):
     rates = {("BROKER", str(b), "leader.replication.throttled.rate"): "5" for b in (0, 1, 2)}
     answers = iter([True, True, False])
     with pytest.raises(WriteFailed, match="stopped after 2"):
-        carry_out(kafka, ChangeSettings("s", {**rates, floor: "2"}), lambda: next(answers))
+        carry_out(kafka, NO_PODS, ChangeSettings("s", {**rates, floor: "2"}), lambda: next(answers))
     assert kafka.dynamic == {floor: "2", ("BROKER", "0", "leader.replication.throttled.rate"): "5"}

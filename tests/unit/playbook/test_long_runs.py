@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafka_medic.playbook.propose import MAX_SAVED, MAX_WAVES
+from kafka_medic.playbook.raise_plan import MAX_SAVED, MAX_WAVES
 from kafka_medic.resources.phases import Phase
 from kafka_medic.resources.remediation_status import JournalEntry, RemediationStatus
 from tests.simulation.kafka import SimKafka

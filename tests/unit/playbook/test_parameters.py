@@ -7,12 +7,12 @@ import copy
 import pytest
 import yaml
 
-from kafka_medic.playbook.parameters import EVERY_ACTION, KNOWN, ReassignParameters, check, check_values
+from kafka_medic.playbook.parameters import DEMANDED, KNOWN, ReassignParameters, check, check_values
 from kafka_medic.playbook.parameters import reassign_parameters as parameters
 from kafka_medic.resources.errors import ResourceError
 from kafka_medic.resources.playbook import Playbook
 from kafka_medic.resources.vocabulary import Action, Guard
-from tests.simulation.world import PLAYBOOK_FILE, shipped_playbook
+from tests.simulation.world import PLAYBOOK_FILE, PLAYBOOKS, shipped_playbook
 
 RAW = yaml.safe_load(PLAYBOOK_FILE.read_text())
 
@@ -24,15 +24,17 @@ def playbook(**with_):
     return Playbook.parse(raw)
 
 
-def test_the_shipped_playbook_is_accepted_and_names_the_guards_that_its_action_demands():
-    shipped = shipped_playbook()
-    check(shipped)
-    assert set(shipped.spec.steps[0].guards) >= set(EVERY_ACTION)
+def test_the_shipped_playbooks_are_accepted_and_name_the_guards_that_their_actions_demand():
+    for file in PLAYBOOKS.glob("*.yaml"):
+        shipped = Playbook.parse(yaml.safe_load(file.read_text()))
+        check(shipped)
+        assert set(shipped.spec.steps[0].guards) >= set(DEMANDED[shipped.spec.steps[0].action])
 
 
 def test_every_action_and_every_guard_has_its_place():
     assert set(KNOWN) == set(Action)
-    assert set(EVERY_ACTION) == set(Guard)
+    assert set().union(*DEMANDED.values()) == set(Guard)
+    assert set(DEMANDED) == set(Action)
 
 
 def test_an_unknown_key_and_an_unused_parameter_are_named_by_path():

@@ -1,0 +1,20 @@
+"""Restart a broker by having its Pod replaced."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from kafka_medic.playbook.intents import RestartPod
+
+
+class PodWrites(Protocol):
+    """What a restart needs of Kubernetes. Raises WriteFailed."""
+
+    def replace_pod(self, name: str, uid: str) -> None:
+        """Have the Pod of that name go, gracefully, if it still has that uid; its owner makes the next one. A Pod that
+        is gone, or is another one by now, is left alone: what was asked for has happened."""
+
+
+def restart(pods: PodWrites, intent: RestartPod) -> None:
+    """Idempotent: the Pod's uid is a precondition, so that the successor of a restarted Pod is never touched."""
+    pods.replace_pod(intent.pod, intent.pod_uid)

@@ -1,0 +1,54 @@
+"""Having a broker's Pod replaced, through the API server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kafka_medic.clients.kubernetes_api import ApiFailure, KubernetesApi, Object
+from kafka_medic.clients.ports import FailureKind, WriteFailed
+
+STRIMZI_ROLL = "strimzi.io/manual-rolling-update"
+"""Strimzi restarts a Pod that carries this annotation when it next reconciles, and then takes it off."""
+
+
+class EvictedPods:
+    """Pods that their own controller (a StatefulSet, a chart) makes anew. Always by eviction: where a
+    PodDisruptionBudget covers the Pod it is asked, where none does an eviction is a deletion."""
+
+    def __init__(self, api: KubernetesApi, namespace: str) -> None:
+        self._api, self._namespace = api, namespace
+
+    def replace_pod(self, name: str, uid: str) -> None:
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": name, "namespace": self._namespace},
+            "deleteOptions": {"preconditions": {"uid": uid}},
+        }
+        path = f"/api/v1/namespaces/{self._namespace}/pods/{name}/eviction"
+        _unless_gone(lambda: self._api.create(path, body), name)
+
+
+class StrimziPods:
+    """Pods that Strimzi owns: it is told, and does it by its own rules."""
+
+    def __init__(self, api: KubernetesApi, namespace: str) -> None:
+        self._api, self._namespace = api, namespace
+
+    def replace_pod(self, name: str, uid: str) -> None:
+        # The uid in a patch is a precondition: another Pod of that name answers with a conflict.
+        body = {"metadata": {"uid": uid, "annotations": {STRIMZI_ROLL: "true"}}}
+        _unless_gone(lambda: self._api.merge(f"/api/v1/namespaces/{self._namespace}/pods/{name}", body), name)
+
+
+def _unless_gone(send: Callable[[], Object], name: str) -> None:
+    try:
+        send()
+    except ApiFailure as problem:
+        if problem.not_found or problem.conflict:
+            return  # gone, or another Pod by now: the next look at the cluster tells
+        if problem.status == 429:
+            message = f"a PodDisruptionBudget does not permit the eviction of Pod {name} now: {problem.message}"
+            raise WriteFailed(FailureKind.REFUSED, message) from None
+        kind = FailureKind.AUTHORIZATION if problem.status in (401, 403) else FailureKind.UNREACHABLE
+        raise WriteFailed(kind, f"Kubernetes: Pod {name}: {problem}") from None

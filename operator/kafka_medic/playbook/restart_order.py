@@ -1,0 +1,62 @@
+"""In which order brokers are restarted, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from kafka_medic.cluster.snapshot import Broker, Snapshot
+from kafka_medic.diagnose.columns import read_partitions
+from kafka_medic.diagnose.views import divergences
+
+
+def stale_brokers(snapshot: Snapshot) -> frozenset[int]:
+    """Brokers on the wrong side: their view differs from the authority's, or they answer without being registered. The
+    authority is whoever keeps the registrations, never whoever serves the traffic."""
+    partitions = None if snapshot.partitions is None else read_partitions(snapshot.partitions)
+    differing = {d.broker for d in divergences(snapshot, partitions)}
+    zombies = {b.id for b in snapshot.brokers or () if b.reachable is True and b.registered is False}
+    return frozenset(differing | zombies)
+
+
+def restart_order(snapshot: Snapshot, wanted: Collection[int]) -> tuple[int, ...]:
+    """The stale side first, then who is not ready, then by id; the active controller last of all, so that it changes
+    hands once. A run looks the controller up again before each restart (`next_broker`)."""
+    stale, controller = stale_brokers(snapshot), active_controller(snapshot)
+
+    def place(broker_id: int) -> tuple[bool, bool, bool, int]:
+        return (broker_id == controller, broker_id not in stale, _ready(snapshot.broker(broker_id)), broker_id)
+
+    return tuple(sorted(wanted, key=place))
+
+
+def next_broker(snapshot: Snapshot, order: Collection[int]) -> int | None:
+    """The first of those that are left which is not the active controller at this moment; it, when nobody else is."""
+    controller = active_controller(snapshot)
+    return next((b for b in order if b != controller), next(iter(order), None))
+
+
+def active_controller(snapshot: Snapshot) -> int | None:
+    """None when nobody is known to be it."""
+    found = snapshot.controller.id if snapshot.controller else None
+    return found if found is not None and found >= 0 else None
+
+
+def why(snapshot: Snapshot, broker_id: int) -> str:
+    """A sentence for the person who approves: the place in the order, and what to expect of the stop."""
+    broker = snapshot.broker(broker_id)
+    if broker is not None and broker.reachable is True and broker.registered is False:
+        return (
+            "answers but is not registered: the controller refuses its controlled shutdown, so it stops only after its "
+            "retries (controlled.shutdown.max.retries, each after controlled.shutdown.retry.backoff.ms)"
+        )
+    if broker_id == active_controller(snapshot):
+        return "the active controller, last"
+    if broker_id in stale_brokers(snapshot):
+        return "its view of the cluster is the stale one, so it goes first"
+    if not _ready(broker):
+        return "not ready, so before those that are"
+    return ""
+
+
+def _ready(broker: Broker | None) -> bool:
+    return broker is not None and broker.live and broker.pod is not None and broker.pod.ready is True

@@ -1,0 +1,139 @@
+"""The plan of a playbook that restarts brokers: which Pods, in which order, and what stands against it."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from kafka_medic.cluster.snapshot import Snapshot
+from kafka_medic.guard.context import RestartContext
+from kafka_medic.guard.restart import judge_restart
+from kafka_medic.guard.verdict import Reason, Verdict
+from kafka_medic.playbook.approval import plan_digest
+from kafka_medic.playbook.parameters import RestartParameters, restart_parameters
+from kafka_medic.playbook.refusal import NO_DIGEST, Refusal, unread
+from kafka_medic.playbook.restart_order import active_controller, restart_order, stale_brokers, why
+from kafka_medic.playbook.safety import CLUSTER_ID
+from kafka_medic.resources.durations import parse_duration
+from kafka_medic.resources.kafkacluster import KafkaCluster
+from kafka_medic.resources.playbook import Playbook
+from kafka_medic.resources.remediation import Remediation
+from kafka_medic.resources.remediation_plan import MAX_RESTARTS, BrokerRestart, Plan, PlanStep, Precondition
+from kafka_medic.resources.vocabulary import Action
+
+
+def restart_plan(
+    run: Remediation, cluster: KafkaCluster, playbook: Playbook, snapshot: Snapshot, now: datetime
+) -> Plan | Refusal:
+    """The whole plan, its digest included, or why not. What no wait can cure (a topic with no replica to spare, a
+    quorum of one) is said now; what only has to be waited for is asked again before each restart."""
+    if snapshot.partitions is None or snapshot.brokers is None:
+        return unread(snapshot)
+    if cluster.spec.brokers is None:
+        return Refusal(
+            "the KafkaCluster does not say which Pods its brokers are: set spec.brokers.podSelector", permanent=True
+        )
+    step = next(s for s in playbook.spec.steps if s.action is Action.RESTART_BROKERS)
+    wanted = _wanted(run, restart_parameters(playbook, step, run.spec.parameters), snapshot)
+    if isinstance(wanted, Refusal):
+        return wanted
+    stale = stale_brokers(snapshot)
+    restarts = []
+    for broker_id in restart_order(snapshot, wanted):
+        broker = snapshot.broker(broker_id)
+        pod = broker.pod if broker else None
+        if pod is None or pod.uid is None:
+            message = f"the Pod of broker {broker_id} is not known, so there is nothing that could be restarted"
+            return Refusal(message, unread(snapshot).reasons)
+        restarts.append(
+            BrokerRestart(
+                broker=broker_id,
+                pod=pod.name,
+                pod_uid=pod.uid,
+                node=pod.node,
+                stale=broker_id in stale,
+                reason=why(snapshot, broker_id),
+            )
+        )
+    against = _against(restarts, snapshot, now)
+    if against:
+        return Refusal("; ".join(r.message for r in against[:3]), against)
+    plan = Plan(
+        digest=NO_DIGEST,
+        proposed_at=now,
+        expires_at=now + timedelta(seconds=parse_duration(cluster.spec.remediation.approvals.expire_after)),
+        steps=tuple(
+            PlanStep(name=s.name, action=s.action, description=_sentence(restarts)) for s in playbook.spec.steps
+        ),
+        restarts=tuple(restarts),
+        preconditions=(Precondition(name=CLUSTER_ID, value=snapshot.cluster.id or ""),),
+    )
+    plan = plan.model_copy(update={"summary": _summary(restarts)})
+    return plan.model_copy(update={"digest": plan_digest(run, plan)})
+
+
+def _wanted(run: Remediation, settings: RestartParameters, snapshot: Snapshot) -> frozenset[int] | Refusal:
+    """The brokers that the parameter `brokers` stands for."""
+    present = frozenset(b.id for b in snapshot.brokers or ())
+    match settings.brokers:
+        case "all":
+            wanted = present
+        case "controller":
+            controller = active_controller(snapshot)
+            if controller is None:
+                return Refusal("nobody is known to be the active controller")
+            wanted = frozenset({controller})
+        case "cause":
+            named = run.spec.cause.finding_id.rpartition("/broker-")[2] if run.spec.cause else ""
+            if not named.isdigit():
+                message = "the run names no finding about one broker; set the parameter brokers to a broker's id"
+                return Refusal(message, permanent=True)
+            wanted = frozenset({int(named)})
+        case ids:
+            parts = [part.strip() for part in ids.split(",")]
+            if not all(part.isdigit() for part in parts):
+                message = f"parameter brokers is {ids!r}; write all, controller, cause, or broker ids such as 1,3"
+                return Refusal(message, permanent=True)
+            wanted = frozenset(map(int, parts))
+    if strangers := sorted(wanted - present):
+        known = ", ".join(map(str, sorted(present)))
+        message = f"there is no broker {', '.join(map(str, strangers))}; the brokers are {known}"
+        return Refusal(message, permanent=settings.brokers not in ("cause", "controller"))
+    if not wanted:
+        return Refusal("the cluster has no brokers to restart", nothing_to_do=True)
+    if len(wanted) > MAX_RESTARTS:
+        message = f"{len(wanted)} brokers are too many for one run (at most {MAX_RESTARTS}); name some in brokers"
+        return Refusal(message, permanent=True)
+    return wanted
+
+
+def _against(restarts: list[BrokerRestart], snapshot: Snapshot, now: datetime) -> tuple[Reason, ...]:
+    """What denies any of the restarts, as things stand: asked as if it were its turn."""
+    stale = frozenset(r.broker for r in restarts if r.stale)
+    found: dict[str, Reason] = {}
+    for restart in restarts:
+        judged = judge_restart(snapshot, restart.broker, now, context=RestartContext(cures=stale))
+        for reason in judged.refusals:
+            # A divergence that one restart is there to cure stands against the others only until it is cured.
+            if reason.verdict is Verdict.DENY and not (stale and reason.guard == "ViewsAgree"):
+                found.setdefault(reason.message, reason)
+    return tuple(found.values())
+
+
+def _sentence(restarts: list[BrokerRestart]) -> str:
+    ids = ", ".join(str(r.broker) for r in restarts)
+    return f"restart broker {ids}, one at a time, each only when the one before is back in every ISR"[:1024]
+
+
+def _summary(restarts: list[BrokerRestart]) -> str:
+    lines = [
+        f"restart {len(restarts)} brokers, one at a time: {', '.join(str(r.broker) for r in restarts)}",
+        "every guard is asked again from fresh observations right before each restart; the active controller at that "
+        "moment goes last",
+    ]
+    lines += [
+        f"  broker {r.broker}: Pod {r.pod}"
+        + (f" on {r.node}" if r.node else "")
+        + (f"; {r.reason}" if r.reason else "")
+        for r in restarts
+    ]
+    return "\n".join(lines)[:8000]

@@ -1,0 +1,63 @@
+"""Only the very Pod that was named is replaced, and a refusal says whose it is."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka_medic.clients.broker_pods import STRIMZI_ROLL, EvictedPods, StrimziPods
+from kafka_medic.clients.kubernetes_api import ApiFailure
+from kafka_medic.clients.ports import FailureKind, WriteFailed
+
+
+class Api:
+    def __init__(self, status: int | None = None) -> None:
+        self.status, self.sent = status, []
+
+    def create(self, path, body):
+        return self._take(path, body)
+
+    def merge(self, path, body):
+        return self._take(path, body)
+
+    def _take(self, path, body):
+        self.sent.append((path, body))
+        if self.status is not None:
+            raise ApiFailure(self.status, "said the API server")
+        return {}
+
+
+def test_an_eviction_names_the_pods_uid_as_its_precondition():
+    api = Api()
+    EvictedPods(api, "ns").replace_pod("kafka-1", "u1")
+    ((path, body),) = api.sent
+    assert path == "/api/v1/namespaces/ns/pods/kafka-1/eviction"
+    assert body["deleteOptions"] == {"preconditions": {"uid": "u1"}}
+
+
+def test_strimzi_is_told_by_its_annotation_on_exactly_that_pod():
+    api = Api()
+    StrimziPods(api, "ns").replace_pod("kafka-1", "u1")
+    ((path, body),) = api.sent
+    assert path == "/api/v1/namespaces/ns/pods/kafka-1"
+    assert body == {"metadata": {"uid": "u1", "annotations": {STRIMZI_ROLL: "true"}}}
+
+
+@pytest.mark.parametrize("pods", [EvictedPods, StrimziPods])
+@pytest.mark.parametrize("status", [404, 409])
+def test_a_pod_that_is_gone_or_another_one_by_now_is_left_alone(pods, status):
+    pods(Api(status), "ns").replace_pod("kafka-1", "u1")
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "words"),
+    [
+        (429, FailureKind.REFUSED, "PodDisruptionBudget"),
+        (403, FailureKind.AUTHORIZATION, "kafka-1"),
+        (500, FailureKind.UNREACHABLE, "kafka-1"),
+        (0, FailureKind.UNREACHABLE, "no answer"),
+    ],
+)
+def test_a_refusal_says_whose_it_is(status, kind, words):
+    with pytest.raises(WriteFailed, match=words) as refusal:
+        EvictedPods(Api(status), "ns").replace_pod("kafka-1", "u1")
+    assert refusal.value.kind is kind

@@ -1,0 +1,179 @@
+"""A roll through the operator's own turns: one broker at a time, each back in everything before the next."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.kafka import SimKafka
+from tests.simulation.world import BROKERS, Killed, World
+
+
+def rolling(**how) -> World:
+    kafka = SimKafka()
+    kafka.topic("orders", [0, 1, 2], [1, 2, 0], [2, 0, 1])
+    kafka.topic("__consumer_offsets", [1, 0, 2])
+    world = World(kafka)
+    world.install(brokers=BROKERS, remediation={"limits": {"cooldown": "0s"}})
+    world.with_pods(**how)
+    world.ask("rolling-restart")
+    return world
+
+
+def approved(world: World) -> World:
+    world.approve(world.until_phase("AwaitingApproval"))
+    return world
+
+
+def watched(world: World, turns: int = 120) -> None:
+    """To the end; at no moment more than one broker is down, and no partition below two in sync by us."""
+    for _ in range(turns):
+        if world.finished():
+            return
+        world.step()
+        assert len(world.pods.down()) <= 1
+        assert all(len(p.isr) >= 2 for p in world.kafka.partitions.values())
+    raise AssertionError(world.run().status.message)
+
+
+def test_the_whole_cluster_is_rolled_the_controller_last():
+    world = approved(rolling())
+    plan = world.run().status.plan
+    assert [r.broker for r in plan.restarts] == [1, 2, 0]
+    assert "active controller" in plan.restarts[-1].reason
+    watched(world)
+    assert world.run().status.phase == "Succeeded", world.run().status.message
+    assert world.pods.restarts == [1, 2, 0]
+    assert [(e.id, e.state) for e in world.run().status.journal] == [
+        (f"restart-brokers/restart-{b}", "Done") for b in (1, 2, 0)
+    ]
+
+
+def test_the_controller_is_looked_up_again_before_each_restart():
+    world = approved(rolling())
+    world.kafka.voted = 2  # another broker takes over after the plan was made
+    watched(world)
+    assert world.pods.restarts == [1, 0, 2]
+
+
+def test_a_broker_that_does_not_come_back_holds_the_run_and_nothing_else_is_touched():
+    world = approved(rolling(never_back={1}))
+    run = world.until_phase("Paused", turns=300)
+    assert world.pods.restarts == [1]
+    assert "broker 1 is not back" in run.status.message
+    assert "not registered yet" in run.status.message
+    world.pods.never_back.clear()
+    watched(world, turns=200)
+    assert world.run().status.phase == "Succeeded"
+    assert world.pods.restarts == [1, 2, 0]
+
+
+def test_a_replica_that_stays_out_of_the_isr_holds_the_next_restart():
+    world = approved(rolling())
+    world.kafka.copies_per_tick = 0
+    for _ in range(40):
+        world.step()
+    assert world.pods.restarts == [1]
+    assert "not in the ISR of" in world.run().status.message
+    world.kafka.copies_per_tick = 2
+    watched(world)
+    assert world.pods.restarts == [1, 2, 0]
+
+
+def test_a_pod_that_somebody_else_replaced_voids_the_plan():
+    world = rolling()
+    before = world.until_phase("AwaitingApproval").status.plan.digest
+    world.pods.replace(2)
+    world.until(lambda: (p := world.run().status.plan) is not None and p.digest != before)
+    assert world.run().status.phase == "AwaitingApproval"
+    assert world.pods.restarts == []
+
+
+def test_a_pod_that_somebody_else_replaces_in_mid_run_ends_it():
+    world = approved(rolling())
+    world.until(lambda: world.pods.restarts == [1])
+    world.pods.replace(2)
+    watched(world)
+    assert world.run().status.phase == "Superseded"
+    assert "another Pod now" in world.run().status.message
+    assert world.pods.restarts == [1]
+
+
+def test_topics_without_a_replica_to_spare_are_named_and_nothing_is_proposed():
+    world = rolling()
+    world.kafka.topic("thin", [2])
+    world.until(lambda: "thin" in world.run().status.message, turns=5)
+    run = world.run()
+    assert run.status.phase == "Planning"
+    assert run.status.plan is None
+    assert "raise-replication-factor" in run.status.message
+
+
+def test_a_rejection_in_mid_roll_ends_it_between_two_brokers():
+    world = approved(rolling())
+    world.until(lambda: world.pods.restarts == [1])
+    world.approve(world.run(), decision="Reject")
+    watched(world)
+    assert world.run().status.phase == "Aborted"
+    assert world.pods.restarts == [1]
+
+
+def test_a_plan_whose_cause_has_gone_is_superseded():
+    world = rolling()
+    run = world.until_phase("AwaitingApproval")
+    path = f"/apis/kafkamedic.dev/v1alpha1/namespaces/ns/remediations/{run.name}"
+    del world.api.objects[path]["spec"]["requestedBy"]
+    world.api.objects[path]["spec"]["cause"] = {"findingId": "ViewDiverged/broker-1", "findingType": "ViewDiverged"}
+    ended = world.until_phase("Superseded", turns=5)
+    assert "ViewDiverged/broker-1" in ended.status.message
+
+
+@pytest.mark.parametrize(("brokers", "words"), [("7", "no broker 7"), ("one", "write all"), ("cause", "no finding")])
+def test_brokers_that_are_none_are_refused_by_name(brokers, words):
+    world = rolling()
+    world.api.objects = {p: o for p, o in world.api.objects.items() if "/remediations/" not in p}
+    world.ask("restart-broker", brokers=brokers)
+    run = world.until_phase("Failed", turns=5)
+    assert words in run.status.message
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("nth", range(3))
+def test_killed_at_an_eviction(nth: int, when: str):
+    world = approved(rolling())
+    evictions = Evictions(world.api, nth, when)
+    world.wrap_api = lambda api: evictions
+    world.operator()
+    deaths = 0
+    for _ in range(120):
+        if world.finished():
+            break
+        try:
+            world.step()
+        except Killed:
+            deaths += 1
+            world.wrap_api = lambda api: api
+            world.operator()
+    assert deaths == 1
+    assert world.run().status.phase == "Succeeded"
+    assert world.pods.restarts == [1, 2, 0]
+
+
+class Evictions:
+    """Dies at the nth eviction, before it reaches the API server or right after."""
+
+    def __init__(self, inner, nth: int, when: str) -> None:
+        self.inner, self.nth, self.when, self.count = inner, nth, when, 0
+
+    def __getattr__(self, name: str):
+        return getattr(self.inner, name)
+
+    def create(self, path, body):
+        if not path.endswith("/eviction"):
+            return self.inner.create(path, body)
+        mine, self.count = self.count, self.count + 1
+        if mine == self.nth and self.when == "before":
+            raise Killed
+        answer = self.inner.create(path, body)
+        if mine == self.nth and self.when == "after":
+            raise Killed
+        return answer
