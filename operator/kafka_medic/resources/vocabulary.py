@@ -125,6 +125,7 @@ class Guard(StrEnum):
     CONTROLLER_LAST = "ControllerLast"
     NO_OTHER_BROKER_DISTURBED = "NoOtherBrokerDisturbed"
     PODS_READY_NODE_SCHEDULABLE = "PodsReadyNodeSchedulable"
+    NO_FOREIGN_ROLLOUT = "NoForeignRollout"
 
 
 class Verdict(StrEnum):
