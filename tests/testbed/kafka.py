@@ -42,6 +42,7 @@ class KafkaDeployment:
     shape: Shape
     broker_addresses: dict[int, str]
     zookeeper_addresses: dict[int, str] = field(default_factory=dict)
+    _last_nodes: dict[int, str] = field(default_factory=dict)
 
     @property
     def bootstrap(self) -> str:
@@ -60,11 +61,12 @@ class KafkaDeployment:
         return _kafka(self.namespace).pod(broker)
 
     def node_of(self, broker: int) -> str:
-        """The node that a broker's disk pins it to."""
+        """The node that a broker's disk pins it to; of a Pod that waits for a node, the one it last ran on."""
         if cluster.external_kubeconfig() is None:
             return NODES[broker].name
-        found: str = self.pod(broker)["spec"]["nodeName"]
-        return found
+        if (found := self.pod(broker)["spec"].get("nodeName")) is not None:
+            self._last_nodes[broker] = found
+        return self._last_nodes[broker]
 
     def pod(self, broker: int) -> Object:
         return get("pod", self.pod_name(broker), "-n", self.namespace)
