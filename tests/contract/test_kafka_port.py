@@ -15,7 +15,7 @@ import pytest
 from kafka_medic.clients.kafka import RealKafka
 from kafka_medic.clients.ports import BrokerView, ConfigChange, Connection, Kafka, PartitionState, ReadFailed
 from kafka_medic.cluster.snapshot import TopicPartition
-from tests.incident.records import create_topic, delete_topic
+from tests.incident.records import create_topic, delete_topic, write
 from tests.simulation.kafka import SimKafka
 from tests.testbed import KafkaDeployment, Shape
 
@@ -31,6 +31,7 @@ class Subject:
     make: Callable[[str, list[list[int]]], None]
     unmake: Callable[[str], None]
     pass_time: Callable[[], None]
+    write: Callable[[str], int]
     topics: list[str] = field(default_factory=list)
 
     def topic(self, *assignment: list[int]) -> str:
@@ -56,12 +57,16 @@ class Subject:
 def subject(request: pytest.FixtureRequest, kafka_of: Callable[[Shape], KafkaDeployment]) -> Iterator[Subject]:
     if request.param == "simulated":
         sim = SimKafka(racks={0: "zone-1", 1: "zone-2", 2: "zone-3"})
-        yield Subject(sim, lambda n, a: sim.topic(n, *a), lambda _: None, sim.tick)
+        yield Subject(sim, lambda n, a: sim.topic(n, *a), lambda _: None, sim.tick, lambda _: 21)
         return
     boot = kafka_of(request.param).bootstrap
     real = RealKafka(Connection(boot))
     subject = Subject(
-        real, lambda n, a: create_topic(boot, n, a), lambda n: delete_topic(boot, n), lambda: time.sleep(0.1)
+        real,
+        lambda n, a: create_topic(boot, n, a),
+        lambda n: delete_topic(boot, n),
+        lambda: time.sleep(0.1),
+        lambda n: write(boot, n, [str(i) for i in range(21)]),
     )
     yield subject
     for topic in subject.topics:
@@ -89,6 +94,20 @@ def test_a_broker_that_is_not_there_fails_alone(subject: Subject) -> None:
     answers = subject.kafka.views([0, 77])
     assert isinstance(answers[0], BrokerView)
     assert isinstance(answers[77], ReadFailed)
+
+
+def test_a_replica_tells_its_own_log_end_and_a_leader_where_an_epoch_ends(subject: Subject) -> None:
+    topic = subject.topic([1, 0])
+    tp = TopicPartition(topic, 0)
+    written = subject.write(topic)
+    for replica in (0, 1):
+        subject.until(lambda b=replica: subject.kafka.own_log_ends(b, [tp]) == {tp: written})  # type: ignore[misc]
+    assert subject.kafka.own_log_ends(2, [tp]) == {}
+    state = subject.state(topic)
+    assert state is not None
+    assert state.leader_epoch is not None
+    assert subject.kafka.epoch_ends(1, {tp: state.leader_epoch}) == {tp: written}
+    assert subject.kafka.epoch_ends(0, {tp: state.leader_epoch}) == {}, "it does not lead"
 
 
 def test_a_raise_completes_with_every_target_in_sync(subject: Subject) -> None:

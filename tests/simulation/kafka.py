@@ -146,6 +146,19 @@ class SimKafka:
         self._readable("log-ends")
         return {tp: (0, self.partitions[tp].end) for tp in partitions}
 
+    def own_log_ends(self, broker: int, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        self._readable("log-ends")
+        if broker not in self.up:
+            raise ReadFailed(FailureKind.UNREACHABLE, f"broker {broker}")
+        return {tp: p.end for tp in partitions if (p := self.partitions.get(tp)) and broker in p.replicas}
+
+    def epoch_ends(self, broker: int, epochs: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        self._readable("log-ends")
+        if broker not in self.up:
+            raise ReadFailed(FailureKind.UNREACHABLE, f"broker {broker}")
+        led = {tp: p for tp in epochs if (p := self.partitions.get(tp)) and p.leader == broker}
+        return {tp: p.end for tp, p in led.items() if epochs[tp] <= p.epoch}
+
     def groups(self) -> Sequence[GroupOffsets]:
         self._readable("groups")
         return [GroupOffsets(g, "EMPTY", offsets) for g, offsets in self.committed.items()]

@@ -51,6 +51,12 @@ class RealKafka:
     def log_bounds(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, tuple[int, int]]:
         return self._rd.log_bounds(partitions)
 
+    def own_log_ends(self, broker: int, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        return self._wire.own_log_ends(broker, partitions)
+
+    def epoch_ends(self, broker: int, epochs: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        return self._wire.epoch_ends(broker, epochs)
+
     def groups(self) -> Sequence[GroupOffsets]:
         return self._rd.groups()
 

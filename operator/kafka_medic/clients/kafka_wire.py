@@ -20,6 +20,7 @@ from kafka.admin import KafkaAdminClient
 from kafka.protocol.metadata import MetadataRequest
 from kafka.structs import TopicPartition as WireTopicPartition
 
+from kafka_medic.clients.kafka_log_ends import epoch_ends, epoch_ends_request, log_ends, log_ends_request
 from kafka_medic.clients.ports import (
     BrokerView,
     ClientFailure,
@@ -88,6 +89,22 @@ class WireAdmin:
             else:
                 views[broker] = _view(broker, answer)
         return views
+
+    def own_log_ends(self, broker: int, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        request = log_ends_request(partitions)
+        return log_ends(self._ask(broker, request, f"log ends of broker {broker}"))
+
+    def epoch_ends(self, broker: int, epochs: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        request = epoch_ends_request(epochs)
+        return epoch_ends(self._ask(broker, request, f"epoch ends of broker {broker}"))
+
+    def _ask(self, broker: int, request: Any, what: str) -> Any:
+        """One request to one named broker."""
+
+        async def ask(client: Any) -> Any:
+            return await client._manager.send(request, broker, self._timeout_ms)
+
+        return self._call(lambda c: c._manager.run(ask, c), ReadFailed, what)
 
     def reassignments(self) -> Mapping[TopicPartition, Reassignment]:
         listed = self._call(

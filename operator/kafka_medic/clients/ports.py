@@ -155,6 +155,14 @@ class KafkaReads(Protocol):
     def log_bounds(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, tuple[int, int]]:
         """Log start and log end offset of partitions that have a leader."""
 
+    def own_log_ends(self, broker: int, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Log end offset of that very broker's own replicas, past the high watermark, whoever leads. A partition that
+        it does not hold is left out."""
+
+    def epoch_ends(self, broker: int, epochs: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        """Where that leader epoch ends in the log of `broker`, which has to lead the partition (KIP-101). One that it
+        cannot tell is left out."""
+
     def groups(self) -> Sequence[GroupOffsets]: ...
 
     def quorum(self) -> Quorum: ...

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from kafka_medic.cluster.broker_document import broker_in, broker_out, rollout_in, rollout_out
+from kafka_medic.cluster.diverged_document import diverged_in, diverged_out
 from kafka_medic.cluster.fields import (
     SnapshotDocumentError,
     list_of,
@@ -130,6 +131,7 @@ def _view_out(view: View) -> dict[str, Any]:
         "members": None if view.members is None else list(view.members),
         "controller": view.controller,
         "leaders": leaders,
+        "diverged": None if view.diverged is None else [diverged_out(log) for log in view.diverged],
     }
 
 
@@ -206,6 +208,7 @@ def _view_in(value: Any, path: str) -> View:
         members=None if members is None else list_of(members, f"{path}.members", whole),
         controller=optional(item, "controller", path, int),
         leaders=table,
+        diverged=None if item.get("diverged") is None else list_of(item["diverged"], f"{path}.diverged", diverged_in),
     )
 
 

@@ -205,13 +205,38 @@ class Quorum:
 
 
 @dataclass(frozen=True, slots=True)
+class DivergedLog:
+    """A partition that a stale broker still takes itself for the leader of, under `epoch`: where its own log ends, and
+    up to where the cluster's log is the same. None where that was not told."""
+
+    topic: str
+    partition: int
+    epoch: int
+    log_end: int | None
+    shared_end: int | None
+
+    @property
+    def tp(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def records(self) -> int | None:
+        """Offsets that only the stale broker's log has; None when it cannot be told."""
+        if self.log_end is None or self.shared_end is None:
+            return None
+        return max(0, self.log_end - self.shared_end)
+
+
+@dataclass(frozen=True, slots=True)
 class View:
-    """What one broker, asked alone, believes. Any part it did not answer is None."""
+    """What one broker, asked alone, believes. Any part it did not answer is None. `diverged`: the partitions that it
+    leads by a stale belief; empty when there are none."""
 
     broker: int
     members: tuple[int, ...] | None = None
     controller: int | None = None
     leaders: pa.Table | None = None
+    diverged: tuple[DivergedLog, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,9 +46,10 @@ def detect(scene: Scene) -> Iterator[Finding]:
             evidence.append(divergence.controller)
         if divergence.leaders:
             evidence.append(f"{len(divergence.leaders)} leaders differ: {some(divergence.examples, 5)}")
+        evidence += _only_here(scene.snapshot, broker)
         evidence.append(
             f"the authority is {_authority(scene.snapshot)}, so it is broker {broker} whose view is stale; "
-            "count the records that only it accepted, from its own log, before anything restarts it"
+            "it is the one to restart, and no other first"
         )
         yield Finding(
             id=f"ViewDiverged/{broker_name(broker)}",
@@ -60,6 +61,24 @@ def detect(scene: Scene) -> Iterator[Finding]:
             playbook="rolling-restart",
             for_seconds=DIVERGED_FOR,
         )
+
+
+def _only_here(snapshot: Snapshot, broker: int) -> Iterator[str]:
+    """How many records the stale broker holds that the cluster does not, per partition."""
+    view = next((v for v in snapshot.views or () if v.broker == broker), None)
+    if view is None or view.diverged is None:
+        yield "which records only it holds could not be measured: its own log must be read before anything restarts it"
+        return
+    counted = [(log.tp, log.records) for log in view.diverged if log.records]
+    unsure = [str(log.tp) for log in view.diverged if log.records is None]
+    if counted:
+        total = sum(records for _, records in counted if records)
+        each = some([f"{tp}: {records}" for tp, records in counted], 10)
+        yield f"{total} records are only in its own log and are lost when it restarts, unless they are saved: {each}"
+    if unsure:
+        yield f"how many records only it holds is not known for {some(unsure, 10)}: nobody leads them to compare with"
+    if not counted and not unsure:
+        yield "no record is in its log alone"
 
 
 def only_propagating(scene: Scene, before: Scene) -> frozenset[str]:

@@ -47,15 +47,28 @@ def why(snapshot: Snapshot, broker_id: int) -> str:
     if broker is not None and broker.reachable is True and broker.registered is False:
         return (
             "answers but is not registered: the controller refuses its controlled shutdown, so it stops only after its "
-            "retries (controlled.shutdown.max.retries, each after controlled.shutdown.retry.backoff.ms)"
+            "retries (controlled.shutdown.max.retries, each after controlled.shutdown.retry.backoff.ms); "
+            + only_there(snapshot, broker_id)
         )
     if broker_id == active_controller(snapshot):
         return "the active controller, last"
     if broker_id in stale_brokers(snapshot):
-        return "its view of the cluster is the stale one, so it goes first"
+        return f"its view of the cluster is the stale one, so it goes first; {only_there(snapshot, broker_id)}"
     if not _ready(broker):
         return "not ready, so before those that are"
     return ""
+
+
+def only_there(snapshot: Snapshot, broker_id: int) -> str:
+    """What a restart of a stale broker would lose."""
+    view = next((v for v in snapshot.views or () if v.broker == broker_id), None)
+    if view is None or view.diverged is None or any(log.records is None for log in view.diverged):
+        return "how many records only it holds is not known"
+    lost = [(log.tp, log.records) for log in view.diverged if log.records]
+    if not lost:
+        return "it holds no record that the others lack"
+    each = ", ".join(f"{tp}: {records}" for tp, records in lost[:5]) + (", ..." if len(lost) > 5 else "")
+    return f"{sum(records or 0 for _, records in lost)} records that only it holds are lost by it ({each})"
 
 
 def _ready(broker: Broker | None) -> bool:
