@@ -84,6 +84,7 @@ def _build() -> None:
     programs()
     build.kafka("kraft")
     build.kafka("zookeeper")
+    build.kafka("exporter")
     operator_image()
 
 

@@ -77,7 +77,7 @@ def tools() -> Path:
 
 
 def kafka(shape: str) -> Path:
-    """The jars of Kafka in one shape (`kraft` or `zookeeper`)."""
+    """The jars of Kafka in one shape (`kraft` or `zookeeper`), or of its `exporter`."""
     project = SOURCES / "kafka" / shape / "pom.xml"
 
     def build(folder: Path, log: Path) -> None:

@@ -135,12 +135,14 @@ def deploy_kafka(
     broker_overrides: Mapping[int, Settings] | None = None,
     zookeeper_overrides: Settings | None = None,
     disruption_budget: bool = True,
+    exporter: bool = False,
     wait: bool = True,
 ) -> KafkaDeployment:
     """Deploy three brokers (and, in the shape `zookeeper`, three ZooKeeper servers) into a namespace.
 
     Deployments in different slots can be up at the same time. `overrides` are broker settings for all brokers,
-    `broker_overrides` for single ones; a value of None takes a default away.
+    `broker_overrides` for single ones; a value of None takes a default away. With `exporter`, each broker has a
+    Prometheus exporter on EXPORTER_PORT.
     """
     own = cluster.external_kubeconfig() is None
     image = kafka_image("KAFKA_MEDIC_KAFKA_IMAGE")
@@ -168,10 +170,13 @@ def deploy_kafka(
         extra = {**(overrides or {}), **(broker_overrides or {}).get(number, {})}
         text = kafka_settings.broker(shape, number, list(brokers.values()), list(ensemble.values()), extra)
         files[f"{number}.properties"] = text
-    command = kafka_settings.start_broker(shape, program, classpath, _cluster_id())
+    if exporter:
+        files["exporter.yaml"] = kafka_settings.EXPORTER
+    agent = build.kafka("exporter") if exporter and own else None
+    command = kafka_settings.start_broker(shape, program, classpath, _cluster_id(), exporter=exporter)
     objects = [
         kafka_manifests.settings(kafka, files),
-        kafka_manifests.stateful_set(kafka, image, command, jars, java, BROKERS),
+        kafka_manifests.stateful_set(kafka, image, command, jars, java, BROKERS, agent),
     ]
     if disruption_budget:
         objects.append(kafka_manifests.disruption_budget(kafka))

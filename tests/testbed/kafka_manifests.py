@@ -110,10 +110,21 @@ def disruption_budget(member: Member) -> Object:
     }
 
 
-def stateful_set(member: Member, image: str, command: str, jars: Path | None, java: Path | None, count: int) -> Object:
-    """`jars` and `java` are the host's, mounted into an empty image; without them the image brings its own."""
+def stateful_set(
+    member: Member,
+    image: str,
+    command: str,
+    jars: Path | None,
+    java: Path | None,
+    count: int,
+    exporter: Path | None = None,
+) -> Object:
+    """`jars`, `java` and `exporter` are the host's, mounted into an empty image; without them the image brings its
+    own."""
     claim: Object = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     places = {"/opt/kafka": jars, **{place: Path(place) for place in _HOST_PROGRAMS}} if jars else {}
+    if exporter is not None:
+        places["/opt/exporter"] = exporter
     if java is not None and not java.is_relative_to("/usr"):
         places[str(java)] = java
     mounted = {place: source for place, source in places.items() if source is not None and source.exists()}

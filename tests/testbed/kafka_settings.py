@@ -11,6 +11,7 @@ Settings = Mapping[str, object]
 CLIENT_PORT = 9092
 CONTROLLER_PORT = 9093
 ZOOKEEPER_PORT = 2181
+EXPORTER_PORT = 9404
 BROKERS = 3
 JVM = "-Xms128m -Xmx256m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData"
 
@@ -108,18 +109,28 @@ appender.stdout.layout.type=PatternLayout
 appender.stdout.layout.pattern=[%d] %p %m (%c)%n
 """
 
+EXPORTER = """rules:
+- pattern: kafka.server<type=app-info, id=(.+)><>Version: (.+)
+  name: kafka_server_app_info
+  value: 1
+  labels: {version: "$2"}
+- pattern: ".*"
+"""
+"""docs/metrics.md's rule, and all else under the names that the exporter makes by itself."""
+
 _NUMBER = "n=${HOSTNAME##*-}"
 
 
-def start_broker(shape: Shape, java: str, classpath: str, cluster_id: str) -> str:
+def start_broker(shape: Shape, java: str, classpath: str, cluster_id: str, *, exporter: bool = False) -> str:
     """The shell line that becomes the broker; `exec`, so that the signal to stop reaches Kafka itself."""
+    agent = f" -javaagent:$(echo /opt/exporter/*.jar)={EXPORTER_PORT}:/config/exporter.yaml" if exporter else ""
     if shape == "zookeeper":
         logging = "-Dlog4j.configuration=file:/config/log4j.properties"
-        return f"{_NUMBER}; exec {java} {JVM} {logging} -cp '{classpath}' kafka.Kafka /config/$n.properties"
-    run = f"{java} {JVM} -Dlog4j2.configurationFile=/config/log4j2.properties -cp '{classpath}'"
-    first = f"{run} kafka.tools.StorageTool format -t {cluster_id} -c /config/$n.properties"
+        return f"{_NUMBER}; exec {java}{agent} {JVM} {logging} -cp '{classpath}' kafka.Kafka /config/$n.properties"
+    run = f"{JVM} -Dlog4j2.configurationFile=/config/log4j2.properties -cp '{classpath}'"
+    first = f"{java} {run} kafka.tools.StorageTool format -t {cluster_id} -c /config/$n.properties"
     formatted = "[ -e /data/kafka/meta.properties ]"
-    return f"{_NUMBER}; {formatted} || {first} || exit; exec {run} kafka.Kafka /config/$n.properties"
+    return f"{_NUMBER}; {formatted} || {first} || exit; exec {java}{agent} {run} kafka.Kafka /config/$n.properties"
 
 
 def start_zookeeper(java: str, classpath: str) -> str:

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from kafka_medic.cluster.snapshot import Mode, Snapshot
 from kafka_medic.diagnose.finding import Finding
+from kafka_medic.diagnose.versions import unjudged
 from kafka_medic.resources.conditions import Condition, ConditionStatus, set_condition
 from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.kafkacluster_status import (
@@ -52,21 +53,25 @@ NEEDED: Mapping[str, tuple[str, ...]] = {
     "LeadersBalanced": ("views",),
     "OffsetsConsistent": ("groups", "log-ends"),
     "CanaryHealthy": ("canary",),
-    "VersionsSupported": ("advisories",),
+    "VersionsSupported": ("version",),
 }
 """Without these sources a condition is Unknown: nothing found because nothing was seen is not health."""
 
 IN_ITS_PLACE: Mapping[str, tuple[str, ...]] = {"quorum": ("zookeeper", "ensemble")}
 """What a cluster on ZooKeeper is asked instead."""
 
-UNREAD = frozenset({"canary", "advisories"})
+UNREAD = frozenset({"canary"})
 """Sources that this version does not read at all: what they would tell says nothing about readiness."""
+
+ADVICE = frozenset({"VersionsSupported"})
+"""Conditions that do not count for Ready: an old version is a plan to be made, not something wrong now."""
 
 OPTIONAL = UNREAD | {"kubernetes", "metrics", "rollouts"}
 """Sources that a snapshot may be without because nobody asked for them; any other that is absent was not reached."""
 SOURCES_OF: Mapping[str, tuple[str, ...]] = {
     "NodeMaintenance": ("kubernetes",),
     "BrokerSilent": ("metrics",),
+    "VersionAdvisory": ("version", "metrics"),
     "ForeignReassignment": ("reassignments",),
     "LeftoverThrottle": ("configs", "reassignments"),
     "ControllerMissing": ("kafka", "quorum"),
@@ -193,6 +198,8 @@ def _condition(kind: str, snapshot: Snapshot, findings: Sequence[Finding]) -> tu
             return ConditionStatus.UNKNOWN, "NotProbed", f"nothing reads {name} yet"
         if not source.known:
             return ConditionStatus.UNKNOWN, "SourceUnknown", f"{name}: {source.error}"
+    if kind == "VersionsSupported" and (why := unjudged(snapshot)):
+        return ConditionStatus.UNKNOWN, "VersionUnknown", why
     return ConditionStatus.TRUE, "AsExpected", ""
 
 
@@ -202,7 +209,7 @@ def _ready(findings: Sequence[Finding], conditions: Sequence[Condition]) -> tupl
     failing = [
         t
         for t in CONDITION_TYPES
-        if t in parts and t in CONDITION_OF.values() and parts[t].status is ConditionStatus.FALSE
+        if t in parts and t in CONDITION_OF.values() and t not in ADVICE and parts[t].status is ConditionStatus.FALSE
     ]
     if failing:
         return ConditionStatus.FALSE, parts[failing[0]].reason, f"{', '.join(failing)}: see there"
@@ -212,6 +219,7 @@ def _ready(findings: Sequence[Finding], conditions: Sequence[Condition]) -> tupl
         if t in parts
         and t in CONDITION_OF.values()
         and parts[t].status is ConditionStatus.UNKNOWN
+        and t not in ADVICE
         and not UNREAD.issuperset(NEEDED[t])
     ]
     if unknown:

@@ -18,6 +18,7 @@ from kafka_medic.diagnose import (
     partitions,
     reach,
     replication,
+    versions,
     views,
 )
 from kafka_medic.diagnose.expectations import Expectations
@@ -35,6 +36,7 @@ DETECTORS: tuple[Callable[[Scene], Iterator[Finding]], ...] = (
     leaders.detect,
     offsets.detect,
     moves.detect,
+    versions.detect,
 )
 
 ID_LENGTH = 128

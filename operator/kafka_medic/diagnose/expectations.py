@@ -27,6 +27,7 @@ class Expectations:
     min_in_sync_replicas: int = 2
     rack_aware: bool = True
     exceptions: tuple[TopicException, ...] = ()
+    minimum_version: str | None = None
 
     @classmethod
     def from_spec(cls, spec: ExpectationsSpec) -> Expectations:
@@ -35,6 +36,7 @@ class Expectations:
             replication_factor=spec.replication_factor,
             min_in_sync_replicas=spec.min_in_sync_replicas,
             rack_aware=spec.rack_aware,
+            minimum_version=spec.minimum_version,
             exceptions=tuple(
                 TopicException(
                     pattern=re.compile(topic.pattern),

@@ -41,6 +41,7 @@ SOURCES = (
     "kubernetes",
     "rollouts",
     "metrics",
+    "version",
 )
 DEFAULTS = (
     "default.replication.factor",
@@ -167,10 +168,11 @@ def healthy(
     listed = tuple(rows)
     voters = tuple(Voter(n, 0, 0) for n in IDS)
     snapshot = Snapshot(
-        cluster=ClusterInfo("demo", "cluster-id", mode, "4.3.1" if mode is Mode.KRAFT else "3.9.1"),
+        # No release that runs on ZooKeeper is maintained any more, so a healthy one is of a version that is not known.
+        cluster=ClusterInfo("demo", "cluster-id", mode, "4.3.1" if mode is Mode.KRAFT else None),
         taken_at=at,
         sources=sources(mode, at),
-        brokers=brokers(),
+        brokers=brokers() if mode is Mode.KRAFT else tuple(replace(b, version=None) for b in brokers()),
         controller=Controller(1, 7),
         quorum=Quorum(1, voters),
         views=tuple(view(n, listed) for n in IDS),

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from kafka_medic.cluster.snapshot import Mode
-from kafka_medic.controller.status import CONDITION_OF, NEEDED, SOURCES_OF, cluster_status, unseen
+from kafka_medic.controller.status import ADVICE, CONDITION_OF, NEEDED, SOURCES_OF, cluster_status, unseen
+from kafka_medic.diagnose.diagnosis import diagnose
 from kafka_medic.diagnose.finding import Finding
 from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.kafkacluster_status import CONDITION_TYPES, MAX_AFFECTED, MAX_FINDINGS
@@ -57,7 +58,7 @@ def test_a_healthy_cluster_is_ready_and_what_nobody_probes_is_not_called_healthy
 def test_each_kind_of_finding_makes_its_condition_false_and_ready_too(kind, condition):
     found = conditions(findings=[finding(kind)])
     assert found[condition] == ("False", kind)
-    assert found["Ready"][0] == "False"
+    assert found["Ready"][0] == ("True" if condition in ADVICE else "False")
     assert conditions(findings=[finding(kind, FindingState.PENDING)])[condition][0] != "False"
 
 
@@ -70,7 +71,7 @@ def test_a_source_that_cannot_be_read_is_unknown_and_never_true(condition, sourc
     snapshot = worlds.healthy(sources=worlds.sources(**{source.replace("-", "_"): "Unreachable: timed out"}))
     found = conditions(snapshot)
     assert found[condition][0] != "True"
-    if source in worlds.SOURCES:
+    if source in worlds.SOURCES and condition not in ADVICE:
         assert found["Ready"][0] in ("Unknown", "False")
 
 
@@ -197,3 +198,21 @@ def test_who_keeps_the_metadata_is_unknown_while_it_cannot_be_asked(mode, source
 def test_what_nobody_asked_for_any_more_keeps_no_finding_alive():
     sources = tuple(s for s in worlds.healthy().sources if s.name != "kubernetes")
     assert unseen(before(finding("NodeMaintenance")), (), worlds.healthy(sources=sources)) == ()
+
+
+def versions_supported(**changes):
+    return conditions(worlds.healthy(**changes))["VersionsSupported"]
+
+
+def test_versions_supported_is_unknown_for_a_version_that_cannot_be_judged():
+    assert versions_supported() == ("True", "AsExpected")
+    vendors = tuple(replace(b, version="7.5.0-ccs") for b in worlds.brokers())
+    assert versions_supported(brokers=vendors) == ("Unknown", "VersionUnknown")
+    assert versions_supported(sources=worlds.sources(version="timed out")) == ("Unknown", "SourceUnknown")
+
+
+def test_an_old_version_is_advice_and_no_illness():
+    old = worlds.healthy(brokers=tuple(replace(b, version="3.9.1") for b in worlds.brokers()))
+    seen = conditions(old, diagnose(old))
+    assert seen["VersionsSupported"] == ("False", "VersionAdvisory")
+    assert seen["Ready"] == ("True", "Healthy")
