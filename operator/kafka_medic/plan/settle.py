@@ -40,7 +40,9 @@ def settle(held: Ints, added: Ints, sites: Sites, bound: int, *, even: bool = Tr
     load = sites.load.copy()
     np.add.at(load, table[:, fixed:][table[:, fixed:] >= 0], 1)
     for row, slot in left:
-        _move_to_free(table[row], fixed + slot, sites, load)
+        at = fixed + slot
+        if (table[row, :at] == table[row, at]).any():  # else a swap or move after it has mended this one too
+            _move_to_free(table[row], at, sites, load)
     proven = _even_out(table, fixed, sites, load)
     return table[:, fixed:], bound if proven is None else max(bound, proven)
 

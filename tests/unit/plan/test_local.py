@@ -100,3 +100,12 @@ def test_broker_ids_need_not_be_dense(ids):
     plan = plan_local(asked)
     assert verify(asked, plan) == []
     assert {tuple(sorted(move.replicas)) for move in plan.moves()} == {ids}
+
+
+def test_a_clash_that_a_later_swap_mended_is_not_mended_again():
+    held = [[1]] * 60
+    held[39] = held[48] = [4]
+    asked = problem({"t": held}, "aaaaa", 5)
+    plan = plan_local(asked)
+    assert verify(asked, plan) == []
+    assert {tuple(sorted(ids)) for ids in plan.table.column("replicas").to_pylist()} == {(0, 1, 2, 3, 4)}
