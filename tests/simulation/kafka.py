@@ -17,6 +17,7 @@ from kafka_medic.clients.ports import (
     FailureKind,
     GroupOffsets,
     MaySend,
+    NewTopic,
     Node,
     PartitionState,
     ReadFailed,
@@ -58,9 +59,11 @@ class SimKafka:
     def __post_init__(self) -> None:
         self.up = self.up or set(self.racks)
 
-    def topic(self, name: str, *replicas: Sequence[int], size: int = 1000) -> None:
+    def topic(self, name: str, *replicas: Sequence[int], size: int = 1000, end: int = 21) -> None:
         for number, ids in enumerate(replicas):
-            self.partitions[TopicPartition(name, number)] = SimPartition(list(ids), list(ids), ids[0], size=size)
+            self.partitions[TopicPartition(name, number)] = SimPartition(
+                list(ids), list(ids), ids[0], size=size, end=end
+            )
 
     def delete(self, name: str) -> None:
         """A topic goes, and its settings with it."""
@@ -212,6 +215,41 @@ class SimKafka:
                 self.dynamic.pop((c.resource_type, c.resource, c.name), None)
             else:
                 self.dynamic[c.resource_type, c.resource, c.name] = c.value
+
+    def create_topic(self, topic: NewTopic) -> None:
+        self._writable()
+        self.writes.append(f"create {topic.name}")
+        if any(tp.topic == topic.name for tp in self.partitions):
+            return
+        if {b for ids in topic.assignment for b in ids} - self.up:
+            raise WriteFailed(FailureKind.REFUSED, f"topic {topic.name}: InvalidReplicaAssignmentError")
+        self.topic(topic.name, *topic.assignment, size=0, end=0)
+        self.dynamic |= {("TOPIC", topic.name, name): value for name, value in topic.configs.items()}
+
+    def add_partitions(self, topic: str, total: int, assignment: Sequence[Sequence[int]]) -> None:
+        self._writable()
+        self.writes.append(f"partitions {topic} {total}")
+        there = sum(tp.topic == topic for tp in self.partitions)
+        if there == 0:
+            raise WriteFailed(FailureKind.REFUSED, f"topic {topic}: UnknownTopicOrPartitionError")
+        if total <= there:
+            return
+        for number, ids in enumerate(assignment, there):
+            self.partitions[TopicPartition(topic, number)] = SimPartition(list(ids), list(ids), ids[0], size=0, end=0)
+
+    def elect_preferred(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, str]:
+        self._writable()
+        self.writes.append(f"elect {sorted(map(str, partitions))}")
+        refused = {}
+        for tp in partitions:
+            part = self.partitions.get(tp)
+            if part is None:
+                refused[tp] = "UnknownTopicOrPartition"
+            elif part.replicas[0] not in part.isr or part.replicas[0] not in self.up:
+                refused[tp] = "PreferredLeaderNotAvailable"
+            elif part.leader != part.replicas[0]:
+                part.leader, part.epoch = part.replicas[0], part.epoch + 1
+        return refused
 
     def close(self) -> None:
         pass

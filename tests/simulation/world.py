@@ -12,6 +12,7 @@ import yaml
 
 from kafka_medic.controller.events import recorder
 from kafka_medic.controller.lease import ClusterLease
+from kafka_medic.controller.metrics import Metrics
 from kafka_medic.controller.store import Store
 from kafka_medic.controller.turn import Clients, Turn
 from kafka_medic.resources.phases import TERMINAL_PHASES
@@ -19,6 +20,7 @@ from kafka_medic.resources.playbook import Playbook
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.vocabulary import ADMISSION_POLICIES
 from tests.simulation.api import SimApi
+from tests.simulation.canary import SimCanary
 from tests.simulation.kafka import SimKafka
 from tests.simulation.pods import SimPods
 
@@ -43,6 +45,7 @@ class World:
     now: datetime = datetime(2026, 1, 1, 12, tzinfo=UTC)
     turn: Turn | None = None
     pods: SimPods | None = None
+    series: Metrics = field(default_factory=Metrics)
     wrap_kafka: Callable[[SimKafka], Any] = lambda kafka: kafka
     wrap_api: Callable[[SimApi], Any] = lambda api: api
 
@@ -90,6 +93,8 @@ class World:
             record=recorder(api),
             kafka=lambda _: self.wrap_kafka(self.kafka),
             zookeeper=None,  # type: ignore[arg-type]
+            canary=lambda connection, topic, seconds: SimCanary(self.kafka, topic),
+            series=self.series,
             now=lambda: self.now,
         )
         self.turn = Turn("ns", "c", clients, lambda c: ClusterLease(api, "ns", "c", c.uid or "", identity))

@@ -14,6 +14,7 @@ from kafka_medic.clients.ports import (
     Connection,
     GroupOffsets,
     MaySend,
+    NewTopic,
     ReadFailed,
     Reassignment,
     unasked,
@@ -73,6 +74,15 @@ class RealKafka:
 
     def alter_configs(self, changes: Sequence[ConfigChange], may_send: MaySend = unasked) -> None:
         self._rd.alter_configs(changes, may_send)
+
+    def create_topic(self, topic: NewTopic) -> None:
+        self._rd.create_topic(topic)
+
+    def add_partitions(self, topic: str, total: int, assignment: Sequence[Sequence[int]]) -> None:
+        self._rd.add_partitions(topic, total, assignment)
+
+    def elect_preferred(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, str]:
+        return self._rd.elect_preferred(partitions)
 
     def close(self) -> None:
         self._wire.close()

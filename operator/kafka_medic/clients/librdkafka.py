@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, KafkaError, KafkaException
+from confluent_kafka import ConsumerGroupTopicPartitions, ElectionType, IsolationLevel, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as RdTopicPartition
 from confluent_kafka.admin import (
     AdminClient,
@@ -15,9 +15,11 @@ from confluent_kafka.admin import (
     ConfigEntry,
     ConfigResource,
     ConfigSource,
+    NewPartitions,
     OffsetSpec,
     ResourceType,
 )
+from confluent_kafka.admin import NewTopic as RdNewTopic
 
 from kafka_medic.clients.ports import (
     ClientFailure,
@@ -27,6 +29,7 @@ from kafka_medic.clients.ports import (
     FailureKind,
     GroupOffsets,
     MaySend,
+    NewTopic,
     Node,
     ReadFailed,
     WriteFailed,
@@ -68,7 +71,7 @@ class LibrdkafkaAdmin:
         self._timeout = connection.timeout_seconds
         self._last_error: KafkaError | None = None
         try:
-            self._client = AdminClient(_settings(connection) | {"error_cb": self._note_error}, logger=_LOG)
+            self._client = AdminClient(client_settings(connection) | {"error_cb": self._note_error}, logger=_LOG)
         except KafkaException as problem:
             # A certificate that is not PEM, say. librdkafka's text names the setting, and may quote what is in it.
             tls = "ssl" in str(problem).lower() or "pem" in str(problem).lower()
@@ -182,6 +185,40 @@ class LibrdkafkaAdmin:
             except (KafkaException, TimeoutError) as problem:
                 raise self._translate(WriteFailed, problem, f"alter configs of {resource.name}") from None
 
+    def create_topic(self, topic: NewTopic) -> None:
+        wanted = RdNewTopic(
+            topic.name, replica_assignment=[list(ids) for ids in topic.assignment], config=dict(topic.configs)
+        )
+        future = self._client.create_topics([wanted], request_timeout=self._timeout)[topic.name]
+        self._done(future, f"create topic {topic.name}", KafkaError.TOPIC_ALREADY_EXISTS)
+
+    def add_partitions(self, topic: str, total: int, assignment: Sequence[Sequence[int]]) -> None:
+        wanted = NewPartitions(topic, total, replica_assignment=[list(ids) for ids in assignment])
+        future = self._client.create_partitions([wanted], request_timeout=self._timeout)[topic]
+        self._done(future, f"add partitions to {topic}", KafkaError.INVALID_PARTITIONS)
+
+    def elect_preferred(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, str]:
+        wanted = [RdTopicPartition(tp.topic, tp.partition) for tp in partitions]
+        try:
+            answers = self._client.elect_leaders(ElectionType.PREFERRED, wanted, request_timeout=self._timeout).result(
+                timeout=self._timeout + 1
+            )
+        except (KafkaException, TimeoutError) as problem:
+            raise self._translate(WriteFailed, problem, "elect preferred leaders") from None
+        return {
+            TopicPartition(tp.topic, tp.partition): error.str()
+            for tp, error in answers.items()
+            if error is not None and error.code() not in (KafkaError.NO_ERROR, KafkaError.ELECTION_NOT_NEEDED)
+        }
+
+    def _done(self, future: Future[Any], what: str, done_already: int) -> None:
+        try:
+            future.result(timeout=self._timeout + 1)
+        except (KafkaException, TimeoutError) as problem:
+            if isinstance(problem, KafkaException) and problem.args[0].code() == done_already:
+                return
+            raise self._translate(WriteFailed, problem, what) from None
+
     def _start(self, call: Callable[[], T]) -> T:
         try:
             return call()
@@ -220,7 +257,8 @@ def _failure(as_type: type[ClientFailure], error: Any, what: str) -> ClientFailu
     return as_type(_KINDS.get(error.code(), FailureKind.OTHER), f"{what}: {error.str()}")
 
 
-def _settings(connection: Connection) -> dict[str, Any]:
+def client_settings(connection: Connection) -> dict[str, Any]:
+    """What every librdkafka client of a cluster has in common."""
     settings: dict[str, Any] = {
         "bootstrap.servers": connection.bootstrap_servers,
         "client.id": "kafka-medic",

@@ -135,6 +135,15 @@ def unasked() -> bool:
     return True
 
 
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """A topic to be made, with the replicas of each partition, the preferred leader first."""
+
+    name: str
+    assignment: tuple[tuple[int, ...], ...]
+    configs: Mapping[str, str]
+
+
 class KafkaReads(Protocol):
     """Reading. Each method has the connection's timeout as its deadline and raises ReadFailed."""
 
@@ -181,8 +190,84 @@ class KafkaWrites(Protocol):
     def alter_configs(self, changes: Sequence[ConfigChange], may_send: MaySend = unasked) -> None:
         """One request for all topics and one for each broker; what is left when `may_send` says no is not sent."""
 
+    def create_topic(self, topic: NewTopic) -> None:
+        """A topic of that name that is there already is left as it is, whatever it looks like."""
+
+    def add_partitions(self, topic: str, total: int, assignment: Sequence[Sequence[int]]) -> None:
+        """Raise the number of partitions to `total`; `assignment` are the replicas of the new ones. Nothing is done
+        when there are as many or more."""
+
+    def elect_preferred(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, str]:
+        """Make each partition's first replica its leader. Answers those not elected with the broker's reason."""
+
 
 class Kafka(KafkaReads, KafkaWrites, Protocol):
     """Both sides, as the real adapter and the tests' fake offer them."""
 
     def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """The delivery report of a record that every in-sync replica has."""
+
+    partition: int
+    value: bytes
+    offset: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Undelivered:
+    """The delivery report of a record that was given up on; whether it was written is not known."""
+
+    partition: int
+    value: bytes
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """A committed record, read back."""
+
+    partition: int
+    offset: int
+    value: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A partition is not read any more until it is followed anew."""
+
+    partition: int
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """The client will send nothing more (librdkafka: a fatal error). Close it and make another."""
+
+    error: str
+
+
+CanaryEvent = Delivered | Undelivered | Returned | Unread | Broken
+
+
+class CanaryClient(Protocol):
+    """A producer and a reader of one topic. Not shared between threads."""
+
+    def send(self, partition: int, value: bytes) -> bool:
+        """Queue one record; exactly one delivery report follows within the delivery timeout. False: the queue is full
+        and the record was not taken."""
+
+    def follow(self, partition: int, offset: int) -> None:
+        """Read the partition from that offset on."""
+
+    def forget(self, partition: int) -> None:
+        """Read the partition no more."""
+
+    def poll(self, seconds: float) -> Sequence[CanaryEvent]:
+        """What has happened; waits so long at most, and less once a record came back."""
+
+    def close(self) -> None:
+        """Give up what is queued, and every thread and connection."""

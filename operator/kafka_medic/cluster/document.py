@@ -25,6 +25,7 @@ from kafka_medic.cluster.fields import (
     whole,
 )
 from kafka_medic.cluster.snapshot import (
+    CANARY_SCHEMA,
     CONFIGS_SCHEMA,
     GROUPS_SCHEMA,
     LEADERS_SCHEMA,
@@ -64,6 +65,7 @@ def to_document(snapshot: Snapshot) -> dict[str, Any]:
                 "observedAt": timestamp(s.observed_at) if s.observed_at else None,
                 "state": s.state.value,
                 "error": s.error,
+                "durationMs": s.duration_ms,
             }
             for s in snapshot.sources
         ],
@@ -81,6 +83,7 @@ def to_document(snapshot: Snapshot) -> dict[str, Any]:
         "groups": None if snapshot.groups is None else snapshot.groups.to_pylist(),
         "configs": None if snapshot.configs is None else snapshot.configs.to_pylist(),
         "rollouts": None if snapshot.rollouts is None else [rollout_out(r) for r in snapshot.rollouts],
+        "canary": None if snapshot.canary is None else snapshot.canary.to_pylist(),
     }
 
 
@@ -113,10 +116,14 @@ def from_document(document: Any) -> Snapshot:
         groups=_table(root, "groups", GROUPS_SCHEMA),
         configs=_table(root, "configs", CONFIGS_SCHEMA),
         rollouts=_maybe_list(root, "rollouts", rollout_in),
+        canary=_table(root, "canary", CANARY_SCHEMA, _check_canary),
     )
     # Of two answers to one question one would be lost, and it might be the true one.
     _once((s.name for s in snapshot.sources), "sources", "name")
     _once((b.id for b in snapshot.brokers or ()), "brokers", "id")
+    if snapshot.canary is not None:
+        names = zip(snapshot.canary["topic"].to_pylist(), snapshot.canary["partition"].to_pylist(), strict=True)
+        _once(names, "canary", "partition")
     _once((v.broker for v in snapshot.views or ()), "views", "broker")
     return snapshot
 
@@ -167,6 +174,7 @@ def _source_in(value: Any, path: str) -> Source:
         observed_at=None if observed is None else moment(observed, f"{path}.observedAt"),
         state=SourceState(state),
         error=optional(item, "error", path, str),
+        duration_ms=optional(item, "durationMs", path, int),
     )
 
 
@@ -217,6 +225,11 @@ def _leader_row(value: Any, path: str) -> tuple[Any, ...]:
     if len(row) != len(LEADERS_SCHEMA.names):
         raise SnapshotDocumentError(path, "must be [topic, partition, leader, epoch]")
     return row
+
+
+def _check_canary(row: Mapping[str, Any], path: str) -> None:
+    if row.get("lastOkAt") is not None:
+        moment(row["lastOkAt"], f"{path}.lastOkAt")
 
 
 def _check_partition(row: Mapping[str, Any], path: str) -> None:

@@ -98,6 +98,22 @@ CONFIGS_SCHEMA: pa.Schema = pa.schema(
 or a default, since only the former is ours to restore."""
 
 
+CANARY_SCHEMA: pa.Schema = pa.schema(
+    [
+        _field("topic", pa.string(), nullable=False),
+        _field("partition", pa.int32(), nullable=False),
+        _field("leader", pa.int32()),
+        _field("lastOkAt", pa.string()),
+        _field("produceMs", pa.int32()),
+        _field("consumeMs", pa.int32()),
+        _field("consecutiveFailures", pa.int32()),
+        _field("lastError", pa.string()),
+    ]
+)
+"""How the canary's last record to each of its partitions fared. `leader` led when it was sent; `produceMs` is from
+send to acknowledgement, `consumeMs` from send to read; all are null until measured. `lastOkAt` is RFC 3339."""
+
+
 class SourceState(StrEnum):
     """Whether a source answered."""
 
@@ -113,6 +129,8 @@ class Source:
     observed_at: datetime | None
     state: SourceState
     error: str | None = None
+    duration_ms: int | None = None
+    """How long it took to read; None when it was not tried."""
 
     @property
     def known(self) -> bool:
@@ -304,6 +322,7 @@ class Snapshot:
     groups: pa.Table | None = None
     configs: pa.Table | None = None
     rollouts: tuple[Rollout, ...] | None = None
+    canary: pa.Table | None = None
     _config_index: dict[ConfigKey, ConfigValue] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def source(self, name: str) -> Source | None:

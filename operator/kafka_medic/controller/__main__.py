@@ -13,11 +13,14 @@ import kopf
 
 from kafka_medic.clients.kafka import RealKafka
 from kafka_medic.clients.kubernetes_api import KubernetesApi
+from kafka_medic.clients.librdkafka_canary import LibrdkafkaCanary
 from kafka_medic.clients.zookeeper import ZooKeeper
 from kafka_medic.controller.events import recorder
 from kafka_medic.controller.fleet import Fleet, Key
 from kafka_medic.controller.handlers import register
 from kafka_medic.controller.lease import ClusterLease
+from kafka_medic.controller.metrics import Metrics
+from kafka_medic.controller.roll_call import RollCall
 from kafka_medic.controller.store import Store
 from kafka_medic.controller.turn import Clients, Turn
 from kafka_medic.resources.kafkacluster import KafkaCluster
@@ -29,10 +32,17 @@ def identity() -> str:
     return pod if pod else f"{socket.gethostname()}-{uuid.uuid4().hex[:8]}"
 
 
-def build(api: KubernetesApi, me: str) -> tuple[Fleet, Store]:
+def build(api: KubernetesApi, me: str, metrics: Metrics) -> tuple[Fleet, Store]:
     """The operator's parts, wired to the real outside. `me` holds the leases."""
     store = Store(api)
-    clients = Clients(store=store, record=recorder(api), kafka=RealKafka, zookeeper=ZooKeeper)
+    clients = Clients(
+        store=store,
+        record=recorder(api),
+        kafka=RealKafka,
+        zookeeper=ZooKeeper,
+        canary=LibrdkafkaCanary,
+        series=metrics,
+    )
 
     def make_turn(key: Key) -> Turn:
         def lease(cluster: KafkaCluster) -> ClusterLease:
@@ -51,6 +61,9 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--liveness-port", type=int, default=8080, help="port of /healthz; 0 switches it off (default: 8080)"
     )
+    parser.add_argument(
+        "--metrics-port", type=int, default=8081, help="port of /metrics; 0 switches it off (default: 8081)"
+    )
     parser.add_argument("--log-format", choices=("full", "plain", "json"), default="full", help="default: full")
     return parser.parse_args(argv)
 
@@ -64,10 +77,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     for noisy in ("aiohttp.access", "kopf.activities.probe", "kopf.objects"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     me = identity()
-    fleet, store = build(KubernetesApi(), me)
-    registry = kopf.OperatorRegistry()
-    register(registry, fleet, store)
+    metrics = Metrics()
+    fleet, store = build(KubernetesApi(), me, metrics)
     namespaces = [n.strip() for n in options.watch_namespaces.split(",") if n.strip()]
+    roll_call = RollCall(lambda: store.cluster_names(namespaces), fleet)
+    registry = kopf.OperatorRegistry()
+    register(registry, fleet, store, roll_call)
+    if options.metrics_port:
+        metrics.serve(options.metrics_port)
     kopf.run(
         registry=registry,
         standalone=True,

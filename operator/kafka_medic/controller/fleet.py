@@ -136,6 +136,11 @@ class Fleet:
         with self._lock:
             return (namespace, name) in self._workers
 
+    def heard_of(self) -> dict[Key, int | None]:
+        """The clusters that the watch told of, each with the generation it told last."""
+        with self._lock:
+            return {key: worker.generation for key, worker in self._workers.items()}
+
     def deaf(self) -> list[str]:
         """Clusters that are not watched any more though they should be, each with why."""
         now = time.monotonic()

@@ -16,6 +16,7 @@ from kafka_medic.controller.events import recorder
 from kafka_medic.controller.fleet import Fleet
 from kafka_medic.controller.orphans import Orphans
 from kafka_medic.controller.playbook_status import accept
+from kafka_medic.controller.roll_call import RollCall
 from kafka_medic.controller.store import Store
 from kafka_medic.controller.unreadable import Unreadable
 from kafka_medic.resources.approval import RemediationApproval
@@ -27,7 +28,7 @@ from kafka_medic.resources.vocabulary import GROUP, VERSION
 _LOG = logging.getLogger(__name__)
 
 
-def register(registry: kopf.OperatorRegistry, fleet: Fleet, store: Store) -> None:
+def register(registry: kopf.OperatorRegistry, fleet: Fleet, store: Store, roll_call: RollCall) -> None:
     """All handlers of the operator."""
     record = recorder(store.api)
     orphans, unreadable = Orphans(store, record), Unreadable(record)
@@ -53,6 +54,7 @@ def register(registry: kopf.OperatorRegistry, fleet: Fleet, store: Store) -> Non
         settings.watching.server_timeout = 300
         settings.watching.client_timeout = 330
         settings.watching.connect_timeout = 10
+        roll_call.start()
 
     @kopf.on.event(GROUP, VERSION, "kafkaclusters", registry=registry)
     async def cluster_changed(type: str | None, namespace: str | None, name: str, meta: Any, **_: Any) -> None:
@@ -87,11 +89,12 @@ def register(registry: kopf.OperatorRegistry, fleet: Fleet, store: Store) -> Non
 
     @kopf.on.probe(id="clusters", registry=registry)
     async def alive(**_: Any) -> str:
-        deaf = fleet.deaf()
+        deaf = fleet.deaf() + roll_call.missed()
         if deaf:
             raise kopf.PermanentError(f"not watched any more: {'; '.join(deaf)}")
         return "ok"
 
     @kopf.on.cleanup(registry=registry)
     async def stop(**_: Any) -> None:
+        roll_call.stop()
         fleet.stop()

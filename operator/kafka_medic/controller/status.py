@@ -19,7 +19,7 @@ from kafka_medic.resources.kafkacluster_status import (
     FindingStatus,
     KafkaClusterStatus,
 )
-from kafka_medic.resources.vocabulary import ClusterMode, Severity
+from kafka_medic.resources.vocabulary import ClusterMode, RemediationMode, Severity
 
 CONDITION_OF: Mapping[str, str] = {
     "ClusterUnreachable": "Reachable",
@@ -60,14 +60,12 @@ NEEDED: Mapping[str, tuple[str, ...]] = {
 IN_ITS_PLACE: Mapping[str, tuple[str, ...]] = {"quorum": ("zookeeper", "ensemble")}
 """What a cluster on ZooKeeper is asked instead."""
 
-UNREAD = frozenset({"canary"})
-"""Sources that this version does not read at all: what they would tell says nothing about readiness."""
-
 ADVICE = frozenset({"VersionsSupported"})
 """Conditions that do not count for Ready: an old version is a plan to be made, not something wrong now."""
 
-OPTIONAL = UNREAD | {"kubernetes", "metrics", "rollouts"}
-"""Sources that a snapshot may be without because nobody asked for them; any other that is absent was not reached."""
+OPTIONAL = frozenset({"canary", "kubernetes", "metrics", "rollouts"})
+"""Sources that a snapshot may be without because nobody asked for them: what they would tell says nothing about
+readiness. Any other that is absent was not reached."""
 SOURCES_OF: Mapping[str, tuple[str, ...]] = {
     "NodeMaintenance": ("kubernetes",),
     "BrokerSilent": ("metrics",),
@@ -164,6 +162,30 @@ def cluster_status(
     )
 
 
+def remediation_allowed(cluster: KafkaCluster, policies: bool | None, blocked: Sequence[str]) -> tuple[bool, str, str]:
+    """Whether approved plans are carried out, a reason word, and a sentence."""
+    policy = cluster.spec.remediation
+    if cluster.metadata.deletion_timestamp is not None:
+        return False, "Deleting", blocked[0] if blocked else "the KafkaCluster is being deleted"
+    if policy.paused:
+        return False, "Paused", policy.pause_reason or "spec.remediation.paused is true"
+    if policy.mode is RemediationMode.OBSERVE:
+        return (
+            False,
+            "ObserveMode",
+            "spec.remediation.mode is Observe: findings are named and nothing is done",
+        )
+    if not policies:
+        return (
+            False,
+            "PoliciesMissing",
+            "the admission policies for approvals are not installed: plans are proposed only",
+        )
+    if blocked:
+        return False, "Waiting", blocked[0]
+    return True, "Allowed", "approved plans are carried out"
+
+
 def _count(answers: list[bool | None]) -> int | None:
     """How many are so; None when none of them is known either way."""
     return None if answers and all(a is None for a in answers) else sum(a is True for a in answers)
@@ -195,7 +217,7 @@ def _condition(kind: str, snapshot: Snapshot, findings: Sequence[Finding]) -> tu
     for name in _asked(NEEDED[kind], snapshot):
         source = snapshot.source(name)
         if source is None:
-            return ConditionStatus.UNKNOWN, "NotProbed", f"nothing reads {name} yet"
+            return ConditionStatus.UNKNOWN, "NotProbed", f"{name} is not read"
         if not source.known:
             return ConditionStatus.UNKNOWN, "SourceUnknown", f"{name}: {source.error}"
     if kind == "VersionsSupported" and (why := unjudged(snapshot)):
@@ -220,7 +242,7 @@ def _ready(findings: Sequence[Finding], conditions: Sequence[Condition]) -> tupl
         and t in CONDITION_OF.values()
         and parts[t].status is ConditionStatus.UNKNOWN
         and t not in ADVICE
-        and not UNREAD.issuperset(NEEDED[t])
+        and not (parts[t].reason == "NotProbed" and OPTIONAL.issuperset(NEEDED[t]))
     ]
     if unknown:
         return ConditionStatus.UNKNOWN, parts[unknown[0]].reason, f"{', '.join(unknown)}: see there"

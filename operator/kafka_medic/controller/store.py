@@ -10,6 +10,7 @@ import binascii
 import copy
 import logging
 from collections import Counter
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -38,6 +39,15 @@ class Store:
 
     def cluster(self, namespace: str, name: str) -> KafkaCluster:
         return KafkaCluster.parse(self.api.get(custom_path(KafkaCluster.PLURAL, namespace, name)))
+
+    def cluster_names(self, namespaces: Sequence[str]) -> dict[tuple[str, str], int | None]:
+        """Every KafkaCluster there is, as (namespace, name) with its generation; without namespaces, in all of them."""
+        found: dict[tuple[str, str], int | None] = {}
+        for namespace in namespaces or (None,):
+            for raw in self.api.list(custom_path(KafkaCluster.PLURAL, namespace)):
+                meta = raw["metadata"]
+                found[meta["namespace"], meta["name"]] = meta.get("generation")
+        return found
 
     def cluster_raw(self, namespace: str, name: str) -> dict[str, Any]:
         """The KafkaCluster as it is, whether this version can read it or not."""

@@ -18,10 +18,12 @@ from kafka_medic.clients.broker_pods import EvictedPods, StrimziPods
 from kafka_medic.clients.kubernetes_api import ApiFailure
 from kafka_medic.clients.ports import Connection, Kafka, ReadFailed, WriteFailed
 from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
+from kafka_medic.controller.canary import CanaryKeeper, ConnectCanary
 from kafka_medic.controller.events import Recorder, finding_notes
 from kafka_medic.controller.lease import ClusterLease
+from kafka_medic.controller.metrics import Metrics
 from kafka_medic.controller.proposals import due
-from kafka_medic.controller.status import cluster_status, unseen
+from kafka_medic.controller.status import cluster_status, remediation_allowed, unseen
 from kafka_medic.controller.store import Store
 from kafka_medic.diagnose.diagnosis import diagnose
 from kafka_medic.diagnose.expectations import Expectations
@@ -39,7 +41,6 @@ from kafka_medic.resources.errors import ResourceError
 from kafka_medic.resources.kafkacluster import KafkaCluster, RestartMethod
 from kafka_medic.resources.phases import ACTING_PHASES, TERMINAL_PHASES, Phase
 from kafka_medic.resources.remediation import Remediation
-from kafka_medic.resources.vocabulary import RemediationMode
 
 _LOG = logging.getLogger(__name__)
 R = TypeVar("R", bound=Resource)
@@ -60,8 +61,10 @@ class Clients:
     record: Recorder
     kafka: Callable[[Connection], Kafka]
     zookeeper: Callable[[str, float], ZooKeeperReads]
+    canary: ConnectCanary
     metrics: Callable[[int, float], MetricsReads] = MetricsProbe
     now: Callable[[], datetime] = utc_now
+    series: Metrics = field(default_factory=Metrics)
 
 
 @dataclass(slots=True)
@@ -72,13 +75,21 @@ class Turn:
     name: str
     clients: Clients
     lease: Callable[[KafkaCluster], ClusterLease]
-    _connected: tuple[object, Kafka] | None = None
+    _connected: tuple[Connection, Kafka] | None = None
     _zookeeper: tuple[object, ZooKeeperReads] | None = None
     _metrics: tuple[object, MetricsReads] | None = None
     _held: ClusterLease | None = None
     _previous: Snapshot | None = None
+    _canary: CanaryKeeper = field(init=False)
     _failures: dict[str, int] = field(default_factory=dict)
     _not_before: dict[str, datetime] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._canary = CanaryKeeper(self.clients.canary, self.clients.now, self.clients.series.canary(self.key))
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.namespace, self.name
 
     def run(self) -> float:
         """One turn. Raises ApiFailure when the API server does not play along; `not_found` when the KafkaCluster is
@@ -93,7 +104,10 @@ class Turn:
         interval = parse_duration(cluster.spec.probes.interval)
         if self._held is None:
             self._held = self.lease(cluster)
-        if self._held.hold() is not True:
+        held = self._held.hold()
+        self.clients.series.lease(self.key, held)
+        if held is not True:
+            self._canary.stop()
             _LOG.info("%s/%s: another operator holds the lease, or it cannot be told", self.namespace, self.name)
             return min(interval, 5.0)
         runs, unreadable = store.remediations(self.namespace, self.name)
@@ -108,6 +122,9 @@ class Turn:
             self.clients.record(cluster, note)
         if cluster.metadata.deletion_timestamp is None and not unreadable:
             runs += self._propose(cluster, seen, runs)
+        kept = self._canary.keep(cluster, snapshot, self._connected, runs, unreadable, self._held.hold)
+        if kept is not None:
+            self.clients.record(cluster, kept)
         requeue = interval
         blocked = [f"Remediation {name} cannot be read by this version, so nothing is done" for name in unreadable]
         for run in _in_order(runs):
@@ -126,10 +143,14 @@ class Turn:
             if _to_keep(run, wanted.status.restore_owed) is not None:
                 requeue = 0.0  # the next turn begins with holding it, or with letting it go
         self._write_status(cluster, snapshot, findings, runs, blocked)
+        longest = cluster.status.longest_leaderless_ms
+        self.clients.series.turned(self.key, self.clients.now(), snapshot, findings, runs, longest)
         return max(requeue, 0.2)
 
     def close(self) -> None:
         """Leave the cluster: the lease is free for the next operator, the connections are closed."""
+        self._canary.stop()
+        self.clients.series.gone(self.key)
         if self._held is not None:
             self._held.release()
         if self._connected is not None:
@@ -166,8 +187,11 @@ class Turn:
             pods=pods.pods if pods else None,
             rollouts=pods.rollouts if pods else None,
             metrics=self._metrics_of(cluster, wanted.timeout_seconds),
+            canary=self._canary.reader(cluster),
         )
-        return observe_cluster(cluster.name, readers, self.clients.now)
+        snapshot = observe_cluster(cluster.name, readers, self.clients.now)
+        self.clients.series.observed(self.key, snapshot)
+        return snapshot
 
     def _metrics_of(self, cluster: KafkaCluster, seconds: float) -> MetricsReads | None:
         """The probe of the exporters, the same one turn after turn: a rate needs the page before."""
@@ -185,6 +209,7 @@ class Turn:
             if run.status.phase in ACTING_PHASES and run.status.plan is not None
             for c in run.status.plan.changes
         )
+        ours |= self._canary.ours
         return diagnose(
             snapshot,
             previous=self._previous,
@@ -292,6 +317,7 @@ class Turn:
             # Requests to many slow brokers can take longer than the Lease lasts.
             carry_out(self._connected[1], self._pods(cluster), intent, self._still_ours)
         except WriteFailed as problem:
+            self.clients.series.effect(self.key, "failed")
             count = self._failures.get(intent.id, 0) + 1
             self._failures[intent.id] = count
             wait = min(2.0**count, 300.0)
@@ -301,6 +327,7 @@ class Turn:
                 self.clients.record(run, ("Warning", "EffectFailed", note))
             _LOG.warning("%s: %s failed %d times: %s", run.name, intent.id, count, problem)
             return Decision(decision.status, requeue=wait)
+        self.clients.series.effect(self.key, "sent")
         self._not_before.pop(intent.id, None)
         self._failures.pop(intent.id, None)
         self.clients.record(run, ("Normal", "Effect", intent.describe()))
@@ -334,33 +361,10 @@ class Turn:
         treated = {
             r.spec.cause.finding_id: r.name for r in runs if r.spec.cause and r.status.phase not in TERMINAL_PHASES
         }
-        allowed = _allowed(cluster, self.clients.store.policies_installed(), blocked)
+        allowed = remediation_allowed(cluster, self.clients.store.policies_installed(), blocked)
         status = cluster_status(cluster, snapshot, findings, treated, allowed)
         if status != cluster.status:
             self.clients.store.write_status(cluster, status)
-
-
-def _allowed(cluster: KafkaCluster, policies: bool | None, blocked: Sequence[str]) -> tuple[bool, str, str]:
-    policy = cluster.spec.remediation
-    if cluster.metadata.deletion_timestamp is not None:
-        return False, "Deleting", blocked[0] if blocked else "the KafkaCluster is being deleted"
-    if policy.paused:
-        return False, "Paused", policy.pause_reason or "spec.remediation.paused is true"
-    if policy.mode is RemediationMode.OBSERVE:
-        return (
-            False,
-            "ObserveMode",
-            "spec.remediation.mode is Observe: findings are named and nothing is done",
-        )
-    if not policies:
-        return (
-            False,
-            "PoliciesMissing",
-            "the admission policies for approvals are not installed: plans are proposed only",
-        )
-    if blocked:
-        return False, "Waiting", blocked[0]
-    return True, "Allowed", "approved plans are carried out"
 
 
 def _to_keep(found: Resource, owed: bool) -> bool | None:

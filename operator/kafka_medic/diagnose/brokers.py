@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from kafka_medic.cluster.snapshot import Broker
+from kafka_medic.diagnose.canary import probed
 from kafka_medic.diagnose.columns import some
 from kafka_medic.diagnose.finding import Finding
 from kafka_medic.diagnose.scene import Scene, blind, broker_name
@@ -122,6 +123,7 @@ def _silent(scene: Scene) -> Iterator[Finding]:
     leading = np.unique(leaders.values[leaders.known]).tolist()
     rates = {b.id: b.bytes_in_rate for b in scene.brokers if b.live and b.id in leading and b.bytes_in_rate is not None}
     busy = [b for b, rate in rates.items() if rate > 0]
+    failing, _ = probed(scene)
     for broker_id in sorted(b for b, rate in rates.items() if rate == 0):
         peers = len(rates) - 1
         if len(busy) * 2 <= peers:
@@ -137,6 +139,7 @@ def _silent(scene: Scene) -> Iterator[Finding]:
                 f"0 client bytes per second into broker {broker_id}, {scene.read_from('metrics', 'kafka')}",
                 "peers that are sent something: "
                 + some([f"broker {b} ({rates[b]:.0f} bytes/s)" for b in sorted(busy)]),
+                *(f"the canary fails for {p.name}, which it leads: {p.error}" for p in failing.get(broker_id, ())[:3]),
             ),
             for_seconds=SILENT_FOR,
         )

@@ -12,6 +12,7 @@ from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
 from kafka_medic.diagnose import (
     authority,
     brokers,
+    canary,
     leaders,
     moves,
     offsets,
@@ -30,6 +31,7 @@ DETECTORS: tuple[Callable[[Scene], Iterator[Finding]], ...] = (
     reach.detect,
     views.detect,
     brokers.detect,
+    canary.detect,
     authority.detect,
     partitions.detect,
     replication.detect,

@@ -87,20 +87,24 @@ class _Readings:
     sources: list[Source] = field(default_factory=list)
 
     def attempt(self, name: str, read: Callable[[], T]) -> T | None:
+        began = self.now()
         try:
             value = read()
         except ReadFailed as problem:
-            self.fail(name, str(problem))
+            self.fail(name, str(problem), began)
             return None
-        self.sources.append(Source(name, self.now(), SourceState.KNOWN))
+        ended = self.now()
+        self.sources.append(Source(name, ended, SourceState.KNOWN, None, _milliseconds(began, ended)))
         return value
 
     def partly(self, name: str, error: str | None) -> None:
         """The source of that name is known as a whole, and this is what it could not tell."""
         self.sources = [replace(s, error=error) if s.name == name else s for s in self.sources]
 
-    def fail(self, name: str, error: str) -> None:
-        self.sources.append(Source(name, self.now(), SourceState.UNKNOWN, error))
+    def fail(self, name: str, error: str, began: datetime | None = None) -> None:
+        ended = self.now()
+        took = None if began is None else _milliseconds(began, ended)
+        self.sources.append(Source(name, ended, SourceState.UNKNOWN, error, took))
 
     def skip(self, names: Sequence[str], why: str) -> None:
         for name in names:
@@ -116,17 +120,23 @@ class MetricsReads(Protocol):
     def begin(self, hosts: Mapping[int, str]) -> Callable[[], MetricsAnswer]: ...
 
 
+def _milliseconds(began: datetime, ended: datetime) -> int:
+    """Never negative, whatever the clock was set to in between."""
+    return max(0, round((ended - began).total_seconds() * 1000))
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterReaders:
     """The places one cluster is read from. Without `zookeeper` the cluster is KRaft; without `pods` and `rollouts`
     there is no Kubernetes (the command line on a laptop), which is not the same as Kubernetes not answering; without
-    `metrics` no exporter has been named."""
+    `metrics` no exporter has been named, without `canary` there is none."""
 
     kafka: KafkaReads
     zookeeper: ZooKeeperReads | None = None
     pods: Callable[[], Mapping[int, Pod]] | None = None
     rollouts: Callable[[], Sequence[Rollout]] | None = None
     metrics: MetricsReads | None = None
+    canary: Callable[[], pa.Table] | None = None
 
 
 def utc_now() -> datetime:
@@ -141,6 +151,7 @@ def observe_cluster(name: str, readers: ClusterReaders, now: Callable[[], dateti
     pods = seen.attempt("kubernetes", readers.pods) if readers.pods else None
     rollouts = seen.attempt("rollouts", readers.rollouts) if readers.rollouts else None
     rollouts = None if rollouts is None else tuple(rollouts)
+    canary = seen.attempt("canary", readers.canary) if readers.canary else None
     registered: Registrations | None = None
     quorum: Quorum | None = None
     if readers.zookeeper:
@@ -157,7 +168,7 @@ def observe_cluster(name: str, readers: ClusterReaders, now: Callable[[], dateti
         brokers = brokers_of(Sighting(mode, None, registered, None, None, pods, signs))
         return Snapshot(
             ClusterInfo(name, mode=mode), taken_at, tuple(seen.sources), brokers=brokers, quorum=quorum,
-            controller=registered.controller if registered else None, rollouts=rollouts,
+            controller=registered.controller if registered else None, rollouts=rollouts, canary=canary,
         )  # fmt: skip
     kafka = readers.kafka
     ids = sorted({n.id for n in described.nodes} | set(registered.brokers if registered else ()))
@@ -196,6 +207,7 @@ def observe_cluster(name: str, readers: ClusterReaders, now: Callable[[], dateti
         groups=None if groups is None else _groups(groups),
         configs=_configs(topic_configs, broker_configs),
         rollouts=rollouts,
+        canary=canary,
     )
 
 

@@ -52,9 +52,10 @@ def test_unknown_stays_null_and_never_becomes_empty():
         groups=None,
         configs=None,
         rollouts=None,
+        canary=None,
     )
     document = to_document(nothing)
-    for key in ("brokers", "controller", "quorum", "views", "partitions", "groups", "configs", "rollouts"):
+    for key in ("brokers", "controller", "quorum", "views", "partitions", "groups", "configs", "rollouts", "canary"):
         assert document[key] is None
         assert getattr(from_document(document), key) is None
 
@@ -132,6 +133,11 @@ def _setting(**changes: object) -> dict[str, object]:
         (_changed(configs=[_setting(dynamic="yes")]), "configs[0].dynamic"),
         (_changed(configs=[_setting(dynamic=1)]), "configs[0].dynamic"),
         (_changed(configs=[_setting(value=3)]), "configs[0].value"),
+        (_changed(canary=[{"topic": "c"}]), "canary[0].partition"),
+        (_changed(canary=[{"topic": "c", "partition": 0, "lastOkAt": "lately"}]), "canary[0].lastOkAt"),
+        (_changed(canary=[{"topic": "c", "partition": 0, "produceMs": 1.5}]), "canary[0].produceMs"),
+        (_changed(canary=[{"topic": "c", "partition": 0}] * 2), "canary[1].partition"),
+        (_changed(sources=[_source(durationMs="long")]), "sources[0].durationMs"),
         # Neither are these numbers.
         (_changed(brokers=[{"id": 1, "bytesInRate": math.nan}]), "brokers[0].bytesInRate"),
         (_changed(brokers=[{"id": 1, "bytesInRate": math.inf}]), "brokers[0].bytesInRate"),

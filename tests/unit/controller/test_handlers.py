@@ -9,6 +9,7 @@ import pytest
 
 from kafka_medic.controller.fleet import Fleet
 from kafka_medic.controller.handlers import register
+from kafka_medic.controller.roll_call import RollCall
 from kafka_medic.controller.store import Store
 from tests.simulation.world import BASE, World, factor_one_cluster
 
@@ -35,9 +36,9 @@ def fleet():
     fleet.stop()
 
 
-def handlers(fleet, world):
+def handlers(fleet, world, roll_call=None):
     registry = kopf.OperatorRegistry()
-    register(registry, fleet, Store(world.api))
+    register(registry, fleet, Store(world.api), roll_call or RollCall(dict, fleet))
     found = [*registry._watching.get_all_handlers(), *registry._activities.get_all_handlers()]
     return {h.fn.__name__: h.fn for h in found}
 
@@ -76,4 +77,12 @@ def test_alive_until_somebody_is_deaf(world, fleet, monkeypatch):
     assert asyncio.run(alive()) == "ok"
     monkeypatch.setattr(fleet, "deaf", lambda: ["ns/c: its thread has ended"])
     with pytest.raises(kopf.PermanentError, match="its thread has ended"):
+        asyncio.run(alive())
+
+
+def test_not_alive_once_the_watch_owes_a_cluster(world, fleet, monkeypatch):
+    roll_call = RollCall(dict, fleet)
+    alive = handlers(fleet, world, roll_call)["alive"]
+    monkeypatch.setattr(roll_call, "missed", lambda: ["KafkaCluster ns/new was not told of for 200 s"])
+    with pytest.raises(kopf.PermanentError, match="ns/new was not told of"):
         asyncio.run(alive())

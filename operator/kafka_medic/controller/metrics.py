@@ -1,0 +1,230 @@
+"""What Prometheus may ask of the operator.
+
+By its conventions: one prefix, base units, `_total` for what only grows, times as timestamps and not as ages. What a
+cluster is like now is told from its last turn, so that its series end with it; what is counted is removed by name.
+Labels hold names of KafkaClusters, sources, brokers, partitions of the canary and words of closed vocabularies, and
+nothing else: no topic, no group, no address, no message.
+"""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from importlib.metadata import version
+from platform import python_version
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, start_http_server
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from kafka_medic.cluster.snapshot import NO_LEADER, Snapshot
+from kafka_medic.diagnose.finding import Finding
+from kafka_medic.observe.canary import Outcome
+from kafka_medic.resources.phases import Phase
+from kafka_medic.resources.remediation import Remediation
+
+Key = tuple[str, str]
+"""(namespace, name) of a KafkaCluster."""
+
+CLUSTER = ["namespace", "cluster"]
+PROBE_BUCKETS = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+CANARY_BUCKETS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+
+
+@dataclass(frozen=True, slots=True)
+class _Now:
+    """One KafkaCluster as of its last good turn."""
+
+    at: datetime
+    snapshot: Snapshot
+    findings: tuple[Finding, ...]
+    phases: tuple[Phase | None, ...]
+    longest_leaderless_ms: int | None
+
+
+class Metrics(Collector):
+    """All series of one operator process. Safe to be called from every worker and from the server's threads."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._now: dict[Key, _Now] = {}
+        self._lease: dict[Key, bool | None] = {}
+        registry = self.registry
+        self._probe = Histogram(
+            "kafka_medic_probe_duration_seconds", "How long one source took to read.", [*CLUSTER, "source"],
+            buckets=PROBE_BUCKETS, registry=registry,
+        )  # fmt: skip
+        self._probe_failures = Counter(
+            "kafka_medic_probe_failures_total", "Reads of a source that did not answer in full.", [*CLUSTER, "source"],
+            registry=registry,
+        )  # fmt: skip
+        self._canary = Histogram(
+            "kafka_medic_canary_latency_seconds",
+            "From sending a record to its acknowledgement (stage produce) or to reading it back (stage consume).",
+            [*CLUSTER, "broker", "partition", "stage"], buckets=CANARY_BUCKETS, registry=registry,
+        )  # fmt: skip
+        self._canary_failures = Counter(
+            "kafka_medic_canary_failures_total", "Rounds in which a record did not get through.",
+            [*CLUSTER, "broker", "partition"], registry=registry,
+        )  # fmt: skip
+        self._canary_dropped = Counter(
+            "kafka_medic_canary_dropped_total",
+            "Records not sent because the last one was still under way or the queue was full.", CLUSTER,
+            registry=registry,
+        )  # fmt: skip
+        self._effects = Counter(
+            "kafka_medic_effects_total", "Effects of Remediations, by outcome: sent or failed.", [*CLUSTER, "outcome"],
+            registry=registry,
+        )  # fmt: skip
+        self._turns = Counter(
+            "kafka_medic_turns_total", "Turns of the loop that ended well.", CLUSTER, registry=registry
+        )
+        registry.register(self)
+
+    def serve(self, port: int) -> tuple[Callable[[], None], int]:
+        """Answer /metrics on every address of this Pod (port 0: any free one). What ends it, and the port. Raises
+        OSError when the port is taken."""
+        server, thread = start_http_server(port, registry=self.registry)
+
+        def stop() -> None:
+            server.shutdown()
+            server.server_close()
+            thread.join(5)
+
+        return stop, int(server.server_port)
+
+    # -- told by the workers ----------------------------------------------------------------------
+
+    def observed(self, key: Key, snapshot: Snapshot) -> None:
+        """A snapshot was taken."""
+        for source in snapshot.sources:
+            if source.duration_ms is not None:
+                self._probe.labels(*key, source.name).observe(source.duration_ms / 1000)
+            if not source.known:
+                self._probe_failures.labels(*key, source.name).inc()
+
+    def turned(
+        self,
+        key: Key,
+        at: datetime,
+        snapshot: Snapshot,
+        findings: Sequence[Finding],
+        runs: Sequence[Remediation],
+        longest_leaderless_ms: int | None,
+    ) -> None:
+        """A turn has ended well."""
+        before = self._now.get(key)
+        phases = tuple(r.status.phase for r in runs)
+        self._now[key] = _Now(at, snapshot, tuple(findings), phases, longest_leaderless_ms)
+        self._turns.labels(*key).inc()
+        if before is not None:
+            for broker, partition in _led(before.snapshot) - _led(snapshot):
+                gone = {"namespace": key[0], "cluster": key[1], "broker": broker, "partition": partition}
+                self._canary.remove_by_labels(gone)
+                self._canary_failures.remove_by_labels(gone)
+
+    def lease(self, key: Key, held: bool | None) -> None:
+        """Whether this process holds the cluster's Lease; None: could not be told."""
+        self._lease[key] = held
+
+    def effect(self, key: Key, outcome: str) -> None:
+        """An effect was `sent`, or `failed`."""
+        self._effects.labels(*key, outcome).inc()
+
+    def canary(self, key: Key) -> Callable[[Outcome], None]:
+        """Where the canary of one cluster tells its outcomes."""
+
+        def told(outcome: Outcome) -> None:
+            if outcome.dropped:
+                self._canary_dropped.labels(*key).inc()
+                return
+            where = (*key, _id(outcome.leader), str(outcome.partition))
+            if outcome.produce_seconds is not None:
+                self._canary.labels(*where, "produce").observe(outcome.produce_seconds)
+            if outcome.consume_seconds is not None:
+                self._canary.labels(*where, "consume").observe(outcome.consume_seconds)
+            if outcome.error is not None:
+                self._canary_failures.labels(*where).inc()
+
+        return told
+
+    def gone(self, key: Key) -> None:
+        """The KafkaCluster is not watched any more: so are its series."""
+        self._now.pop(key, None)
+        self._lease.pop(key, None)
+        mine = {"namespace": key[0], "cluster": key[1]}
+        for metric in (self._probe, self._probe_failures, self._canary, self._canary_failures, self._canary_dropped,
+                       self._effects, self._turns):  # fmt: skip
+            metric.remove_by_labels(mine)
+
+    # -- asked by Prometheus ----------------------------------------------------------------------
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """What each cluster is like as of its last good turn."""
+        build = GaugeMetricFamily(
+            "kafka_medic_build_info", "Always 1; the labels say what runs.", labels=["version", "python"]
+        )
+        build.add_metric([version("kafka-medic"), python_version()], 1)
+        lease = _family("kafka_medic_lease_held", "1 if this process holds the cluster's Lease.")
+        for key, held in sorted(self._lease.items()):
+            lease.add_metric(key, held is True)
+        yield from (build, lease)
+        states = sorted(self._now.items())
+        last = _family("kafka_medic_last_turn_timestamp_seconds", "When the last good turn of the loop ended.")
+        findings = _family("kafka_medic_findings", "Findings.", "type", "severity", "state")
+        known = _family("kafka_medic_source_known", "1 if the last read of the source answered.", "source")
+        phases = _family("kafka_medic_remediations", "Remediations that exist.", "phase")
+        diverged = _family("kafka_medic_diverged_brokers", "Brokers whose view differs from the authority's.")
+        leaderless = _family("kafka_medic_leaderless_partitions", "Partitions known to have no leader.")
+        current = _family(
+            "kafka_medic_leaderless_seconds", "How long some partition has had no leader, as of the last good turn."
+        )
+        longest = _family("kafka_medic_longest_leaderless_seconds", "The longest time that was ever seen.")
+        for key, now in states:
+            last.add_metric(key, now.at.timestamp())
+            kinds = Tally((f.type, str(f.severity.value), str(f.state.value)) for f in now.findings)
+            for labels, count in sorted(kinds.items()):
+                findings.add_metric([*key, *labels], count)
+            for source in now.snapshot.sources:
+                known.add_metric([*key, source.name], source.known)
+            for phase, count in sorted(Tally(str(p.value) if p else "New" for p in now.phases).items()):
+                phases.add_metric([*key, phase], count)
+            if now.snapshot.views is not None:
+                diverged.add_metric(key, len(_diverged(now.findings)))
+            number = _leaderless(now.snapshot)
+            if number is not None:
+                leaderless.add_metric(key, number)
+                since = [f.since for f in now.findings if f.type == "PartitionLeaderless" and f.since is not None]
+                lasted = max((now.at - moment).total_seconds() for moment in since) if since and number else 0.0
+                current.add_metric(key, max(0.0, lasted))
+            if now.longest_leaderless_ms is not None:
+                longest.add_metric(key, now.longest_leaderless_ms / 1000)
+        yield from (last, findings, known, phases, diverged, leaderless, current, longest)
+
+
+def _family(name: str, text: str, *labels: str) -> GaugeMetricFamily:
+    return GaugeMetricFamily(name, text, labels=[*CLUSTER, *labels])
+
+
+def _id(broker: int | None) -> str:
+    return "none" if broker is None or broker == NO_LEADER else str(broker)
+
+
+def _led(snapshot: Snapshot) -> set[tuple[str, str]]:
+    """The series of the canary that are of today: who leads which of its partitions."""
+    rows = [] if snapshot.canary is None else snapshot.canary.to_pylist()
+    return {(_id(row["leader"]), str(row["partition"])) for row in rows}
+
+
+def _diverged(findings: Sequence[Finding]) -> set[str]:
+    return {name for f in findings if f.type == "ViewDiverged" for name in f.affected if name.startswith("broker-")}
+
+
+def _leaderless(snapshot: Snapshot) -> int | None:
+    """None when partitions are not known."""
+    if snapshot.partitions is None:
+        return None
+    leaders = snapshot.partitions["leader"].to_numpy(zero_copy_only=False)
+    return int((leaders == NO_LEADER).sum())

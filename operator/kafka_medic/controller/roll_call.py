@@ -1,0 +1,79 @@
+"""Finds out that a watch has fallen silent, by asking for the list that it should have told of.
+
+A worker re-reads its own cluster, so a dead watch shows in none of them: a new KafkaCluster would just never be seen.
+The cure is a new process, since approvals and Playbooks come through the same kind of watch.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+from kafka_medic.clients.kubernetes_api import ApiFailure
+from kafka_medic.controller.fleet import DEAF_SECONDS, Fleet, Key
+
+_LOG = logging.getLogger(__name__)
+
+EVERY_SECONDS = 60.0
+MISSED_SECONDS = 180.0
+"""A watch that works tells within a second; kopf opens a broken one anew after a few tries."""
+
+
+class RollCall:
+    """Lists KafkaClusters now and then, and remembers since when the watch owes which of them."""
+
+    def __init__(self, listed: Callable[[], Mapping[Key, int | None]], fleet: Fleet) -> None:
+        self._listed, self._fleet = listed, fleet
+        self._owed: dict[tuple[Key, str], float] = {}
+        self._called = time.monotonic()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._loop, name="roll-call", daemon=True)
+
+    def start(self) -> None:
+        self._called = time.monotonic()
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    def call(self) -> None:
+        """Compare once. An API server that does not answer says nothing about the watch."""
+        try:
+            listed = self._listed()
+        except ApiFailure as problem:
+            _LOG.info("the list of KafkaClusters could not be read: %s", problem)
+            self._called = time.monotonic()
+            return
+        heard = self._fleet.heard_of()
+        owed = {(k, "was not told of") for k in listed.keys() - heard.keys()}
+        owed |= {(k, "is gone, which was not told") for k in heard.keys() - listed.keys()}
+        owed |= {
+            (k, f"has generation {listed[k]}, which was not told")
+            for k in listed.keys() & heard.keys()
+            if listed[k] != heard[k]
+        }
+        now = time.monotonic()
+        self._owed = {what: self._owed.get(what, now) for what in owed}
+        self._called = now
+
+    def missed(self) -> list[str]:
+        """What the watch has owed for too long; none while it tells everything."""
+        now = time.monotonic()
+        missed = [
+            f"KafkaCluster {'/'.join(key)} {what} for {now - since:.0f} s"
+            for (key, what), since in sorted(self._owed.items())
+            if now - since > MISSED_SECONDS
+        ]
+        if self._thread.is_alive() and now - self._called > DEAF_SECONDS:
+            missed.append(f"KafkaClusters were not listed for {now - self._called:.0f} s")
+        return missed
+
+    def _loop(self) -> None:
+        while not self._stopping.wait(EVERY_SECONDS):
+            try:
+                self.call()
+            except Exception:  # noqa: BLE001
+                # A fault of ours: the next call is the next try, and `missed` says that none ended.
+                _LOG.exception("the list of KafkaClusters was not compared")

@@ -1,0 +1,95 @@
+"""What the operator's own records say: each partition of the canary's topic stands for the broker that leads it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kafka_medic.cluster.snapshot import NO_LEADER, TopicPartition
+from kafka_medic.diagnose.columns import some
+from kafka_medic.diagnose.finding import Finding
+from kafka_medic.diagnose.scene import Scene, blind, broker_name
+from kafka_medic.resources.vocabulary import Severity
+
+FAILING_FOR = 30.0
+"""Seconds: two rounds at the default interval of 15 s."""
+FAILURES = 2
+"""Rounds in a row, however short they are: one lost record may be an election that is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Probed:
+    """One partition of the canary, as it was measured."""
+
+    name: str
+    leader: int
+    failures: int
+    error: str
+    last_ok: str | None
+
+
+def detect(scene: Scene) -> Iterator[Finding]:
+    """CanaryFailing, one finding for each broker through which it fails."""
+    if blind(scene):
+        return  # ClusterUnreachable or OperatorIsolated say all there is to say
+    failing, fine = probed(scene)
+    brokers = sorted(failing)
+    for broker_id in brokers:
+        mine = failing[broker_id]
+        others = [b for b in brokers if b != broker_id]
+        names = tuple(p.name for p in mine)
+        evidence = [
+            _side(broker_id, others, fine),
+            *(f"{p.name}: {p.failures} rounds in a row: {p.error}{_since(p)}" for p in mine[:5]),
+            scene.read_from("canary"),
+        ]
+        broker = scene.snapshot.broker(broker_id)
+        if broker is not None and broker.reachable is True:
+            evidence.append(f"broker {broker_id} answers requests for metadata, {scene.read_from('views', 'kafka')}")
+        yield Finding(
+            id=f"CanaryFailing/{broker_name(broker_id)}",
+            type="CanaryFailing",
+            severity=Severity.CRITICAL,
+            message=f"records through broker {broker_id} do not get through: {some(names, 5)}",
+            affected=(broker_name(broker_id), *names),
+            evidence=tuple(evidence),
+            for_seconds=FAILING_FOR,
+        )
+
+
+def probed(scene: Scene) -> tuple[dict[int, list[Probed]], frozenset[int]]:
+    """The partitions that fail by the broker that leads them, and the brokers through which all is well. A partition
+    that is led by another broker now than when it was measured tells nothing yet, nor does one without a leader."""
+    table = scene.snapshot.canary
+    if table is None or scene.unknown("canary"):
+        return {}, frozenset()
+    rows = table.to_pylist()
+    now = {r.tp: r.leader for r in scene.snapshot.rows({TopicPartition(r["topic"], r["partition"]) for r in rows})}
+    failing: dict[int, list[Probed]] = defaultdict(list)
+    fine: set[int] = set()
+    for row in rows:
+        tp, leader, failures = TopicPartition(row["topic"], row["partition"]), row["leader"], row["consecutiveFailures"]
+        if leader is None or leader == NO_LEADER or failures is None or now.get(tp, leader) != leader:
+            continue
+        if failures == 0:
+            fine.add(leader)
+        elif failures >= FAILURES:
+            told = row["lastError"] or "no reason given"
+            failing[leader].append(Probed(str(tp), leader, failures, told, row["lastOkAt"]))
+    return failing, frozenset(fine - set(failing))
+
+
+def _side(broker_id: int, others: list[int], fine: frozenset[int]) -> str:
+    well = f"; through {_named(sorted(fine))} all is well" if fine else ""
+    if others:
+        return f"the canary fails through {_named(others)} as well{well}"
+    return f"all failing partitions are led by broker {broker_id}{well}"
+
+
+def _since(probe: Probed) -> str:
+    return f", last through at {probe.last_ok}" if probe.last_ok else ", never through since this operator began"
+
+
+def _named(ids: list[int]) -> str:
+    return ("broker " if len(ids) == 1 else "brokers ") + some([str(i) for i in ids])

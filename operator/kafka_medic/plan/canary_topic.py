@@ -1,0 +1,195 @@
+"""The canary's own topic: what it looks like, and the next small change that makes each broker lead a part of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafka_medic.cluster.snapshot import Broker, ConfigValue, PartitionRow, Snapshot, TopicPartition
+
+MARKER: Mapping[str, str] = {
+    "cleanup.policy": "delete",
+    "retention.ms": "3600000",
+    "retention.bytes": "1048576",
+    "segment.bytes": "1048576",
+    "segment.ms": "3600000",
+    "max.message.bytes": "1613",
+}
+"""Set on the topic itself when it is made. Records are a hundred bytes, and nobody reads them later than an hour.
+Together they are also how the topic is known again as ours: Kafka keeps no labels on topics, and nobody has 1613 bytes
+as the largest record by chance."""
+
+SOURCES = ("kafka", "views", "reassignments")
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """Make the topic: the replicas of each partition, preferred leader first."""
+
+    assignment: tuple[tuple[int, ...], ...]
+    configs: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Add:
+    """Raise the number of partitions; `assignment` are the new ones' replicas."""
+
+    total: int
+    assignment: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Reassign partitions of the canary to these replicas."""
+
+    targets: tuple[tuple[TopicPartition, tuple[int, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Elect:
+    """Make the first replica of each the leader."""
+
+    partitions: tuple[TopicPartition, ...]
+
+
+Change = Create | Add | Place | Elect
+
+
+def recognised(configs: Mapping[str, ConfigValue]) -> bool:
+    """Whether a topic with these settings was made by us."""
+    return all((v := configs.get(name)) is not None and v.dynamic and v.value == want for name, want in MARKER.items())
+
+
+def rows_of(snapshot: Snapshot, topic: str) -> tuple[PartitionRow, ...]:
+    """The topic's partitions in order; none when it is not there, and when partitions are not known."""
+    if snapshot.partitions is None:
+        return ()
+    wanted = pa.array([topic], pa.string())
+    mine: Any = snapshot.partitions.filter(pc.is_in(snapshot.partitions["topic"], value_set=wanted))
+    rows = snapshot.rows({TopicPartition(topic, p) for p in mine["partition"].to_pylist()})
+    return tuple(sorted(rows, key=lambda r: r.partition))
+
+
+def hindrances(snapshot: Snapshot, topic: str) -> tuple[str, ...]:
+    """Why the topic must not be touched now, in sentences; none: it may. A cluster in which something moves or is
+    missing has other worries, and a broker that is away for a restart must not lose its partition over it."""
+    found = []
+    for name in SOURCES + (("zookeeper",) if snapshot.source("zookeeper") else ()):
+        source = snapshot.source(name)
+        if source is None or not source.known:
+            found.append(f"{name} is not known")
+    if snapshot.brokers is None or snapshot.partitions is None:
+        return (*found, "brokers or partitions are not known")
+    away = _removed(snapshot, topic)
+    here = [b for b in snapshot.brokers if b.id not in away]
+    down = [b.id for b in here if not b.live]
+    if down:
+        found.append(f"not registered and answering: brokers {_list(down)}")
+    starting = [b.id for b in here if b.pod is not None and b.pod.ready is not True]
+    if starting:
+        found.append(f"without a Ready Pod: brokers {_list(starting)}")
+    leaving = [b.id for b in here if b.pod and (b.pod.cordoned or b.pod.deleting or b.pod.maintenance)]
+    if leaving:
+        found.append(f"about to go: brokers {_list(leaving)}")
+    found += [f"{r.kind} {r.name} is being rolled out" for r in snapshot.rollouts or ()]
+    live = {b.id for b in here if b.live}
+    if any(v.members is None or set(v.members) != live for v in snapshot.views or () if v.broker in live):
+        found.append("the brokers do not agree on who is a member")
+    if _moving(snapshot.partitions):
+        found.append("a reassignment is in flight")
+    return tuple(found)
+
+
+def next_change(snapshot: Snapshot, topic: str, factor: int, min_isr: int) -> Change | None:
+    """What is to be done next so that each live broker leads at least one partition of `topic`; None: nothing. Asked
+    only without hindrances. One kind of change at a time, the cheapest that helps: an election before a move, a new
+    partition before a move."""
+    away = _removed(snapshot, topic)
+    live = {b.id: b for b in snapshot.brokers or () if b.live}
+    if not live:
+        return None
+    factor = min(factor, len(live))
+    rows = rows_of(snapshot, topic)
+    load = Counter(b for r in rows for b in r.replicas or ())
+    if not rows:
+        assignment = tuple(_replicas(b, live, factor, load) for b in sorted(live))
+        # With as many in sync as there are replicas, one broker down would stop every write.
+        return Create(assignment, {**MARKER, "min.insync.replicas": str(max(1, min(min_isr, factor - 1)))})
+    lacking = sorted(set(live) - {r.leader for r in rows if r.leader is not None})
+    stale = [r for r in rows if set(r.replicas or ()) & away]
+    if stale:
+        return Place(tuple((r.tp, _replicas(_first(r, live, load), live, factor, load)) for r in stale))
+    preferred = {r.replicas[0] for r in rows if r.replicas}
+    ready = [r for r in rows if r.replicas and r.replicas[0] in lacking and r.replicas[0] in (r.isr or ())]
+    if ready:
+        return Elect(tuple({r.replicas[0]: r.tp for r in ready if r.replicas}.values()))
+    unplaced = [b for b in lacking if b not in preferred]
+    if not unplaced:
+        return None  # its preferred replica is still catching up
+    if len(rows) < len(live):
+        new = tuple(_replicas(b, live, factor, load) for b in unplaced[: len(live) - len(rows)])
+        return Add(len(rows) + len(new), new)
+    spare = _spare(rows)
+    targets = [(r.tp, _replicas(b, live, factor, load)) for b, r in zip(unplaced, spare, strict=False)]
+    return Place(tuple(targets)) if targets else None
+
+
+def _spare(rows: Sequence[PartitionRow]) -> list[PartitionRow]:
+    """Partitions whose preferred leader is another partition's as well."""
+    seen: set[int] = set()
+    spare = []
+    for row in rows:
+        if row.replicas and row.replicas[0] not in seen:
+            seen.add(row.replicas[0])
+        else:
+            spare.append(row)
+    return spare
+
+
+def _first(row: PartitionRow, live: Mapping[int, Broker], load: Mapping[int, int]) -> int:
+    """The preferred leader to be: as it was, if it is still there."""
+    kept = [b for b in row.replicas or () if b in live]
+    return kept[0] if kept else min(live, key=lambda b: (load.get(b, 0), b))
+
+
+def _replicas(leader: int, live: Mapping[int, Broker], factor: int, load: Counter[int]) -> tuple[int, ...]:
+    """`leader` first, then whoever is on a rack not used yet and holds least. `load` is counted on."""
+    chosen = [leader]
+    while len(chosen) < factor:
+        racks = {live[b].rack for b in chosen if b in live}
+        rest = [b for b in live if b not in chosen]
+        chosen.append(min(rest, key=lambda b: (live[b].rack in racks, load[b], b)))
+    load.update(chosen)
+    return tuple(chosen)
+
+
+def _removed(snapshot: Snapshot, topic: str) -> set[int]:
+    """Brokers that have left for good: not registered, without a Pod, and named by no partition but the canary's own.
+    Only where Pods are known and there are other partitions to tell by: else a broker may merely be down."""
+    kubernetes = snapshot.source("kubernetes")
+    if kubernetes is None or not kubernetes.known or snapshot.partitions is None:
+        return set()
+    gone = {b.id for b in snapshot.brokers or () if b.registered is False and b.reachable is not True and b.pod is None}
+    if not gone:
+        return set()
+    others = [r for r in snapshot.rows() if r.topic != topic]
+    named = {b for r in others for b in r.replicas or ()}
+    return gone - named if others and all(r.replicas is not None for r in others) else set()
+
+
+def _moving(table: pa.Table) -> bool:
+    """Whether a reassignment is in flight, or for some partition may be."""
+    for name in ("adding", "removing"):
+        lengths: Any = pc.list_value_length(table[name])
+        if lengths.null_count or (pc.sum(lengths).as_py() or 0) > 0:
+            return True
+    return False
+
+
+def _list(ids: Sequence[int]) -> str:
+    return ", ".join(map(str, ids))

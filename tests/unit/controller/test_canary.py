@@ -1,0 +1,232 @@
+"""The canary runs while its KafkaCluster asks for it, on its own topic alone, and only for who holds the Lease."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from kafka_medic.clients.ports import FailureKind, WriteFailed
+from kafka_medic.cluster.snapshot import TopicPartition
+from kafka_medic.plan.canary_topic import MARKER
+from tests.simulation.kafka import SimKafka
+from tests.simulation.world import BASE, World
+
+TOPIC = "kafka-medic-canary"
+ENABLED = {"interval": "1s", "canary": {"enabled": True}}
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    kafka = SimKafka()
+    kafka.topic("orders", [0, 1, 2], [1, 2, 0])
+    kafka.dynamic["TOPIC", "orders", "min.insync.replicas"] = "2"
+    world = World(kafka)
+    yield world
+    assert world.turn is not None
+    world.turn.close()
+
+
+def running(world: World) -> bool:
+    assert world.turn is not None
+    return world.turn._canary._running is not None
+
+
+def until(world: World, so: Callable[[], bool], seconds: float = 20) -> None:
+    end = time.monotonic() + seconds
+    while True:
+        world.step()
+        if so():
+            return
+        assert time.monotonic() < end, world.cluster()["status"]["conditions"]
+        time.sleep(0.02)
+
+
+def health(world: World) -> tuple[str, str]:
+    found = world.condition("CanaryHealthy")
+    return found["status"], found["message"]
+
+
+def canary_writes(world: World) -> list[str]:
+    return [w for w in world.kafka.writes if TOPIC in w]
+
+
+def patch(world: World, **spec: Any) -> None:
+    body = world.cluster()
+    body["spec"].update(spec)
+    world.api.put(f"{BASE}/namespaces/ns/kafkaclusters", body)
+
+
+def leaders(world: World) -> list[int]:
+    return [p.leader for tp, p in sorted(world.kafka.partitions.items()) if tp.topic == TOPIC]
+
+
+def test_nothing_is_made_or_sent_unless_the_kafkacluster_says_so(world: World) -> None:
+    world.install()
+    for _ in range(5):
+        world.step()
+    assert world.kafka.writes == []
+    assert health(world) == ("Unknown", "canary is not read")
+    assert world.condition("Ready")["status"] == "True"
+    assert not running(world)
+
+
+def test_the_topic_is_made_and_records_run_through_each_broker(world: World) -> None:
+    world.install(probes=ENABLED)
+    world.step()
+    assert canary_writes(world) == [f"create {TOPIC}"]
+    assert (
+        "CanaryTopic",
+        f"made topic {TOPIC} for the canary, one partition for each of 3 brokers",
+    ) in world.api.events
+    until(world, lambda: health(world)[0] == "True")
+    assert leaders(world) == [0, 1, 2]
+    assert {k[2]: v for k, v in world.kafka.dynamic.items() if k[1] == TOPIC} == {**MARKER, "min.insync.replicas": "2"}
+    for _ in range(10):
+        world.step()
+    assert len(canary_writes(world)) == 1
+    assert world.runs() == []
+
+
+def test_a_users_topic_of_that_name_is_never_touched_and_a_condition_says_so(world: World) -> None:
+    world.kafka.topic(TOPIC, [0, 1, 2])
+    world.kafka.dynamic["TOPIC", TOPIC, "min.insync.replicas"] = "2"
+    world.install(probes=ENABLED)
+    for _ in range(10):
+        world.step(60)
+    assert world.kafka.writes == []
+    assert not running(world)
+    status, message = health(world)
+    assert status == "Unknown"
+    assert f"topic {TOPIC} is there and was not made by kafka-medic" in message
+    assert "spec.probes.canary.topic" in message
+    assert world.condition("Ready")["status"] == "Unknown", "it was asked for and cannot be told"
+
+
+def test_it_follows_the_spec_and_ends_with_it(world: World) -> None:
+    world.install(probes=ENABLED)
+    until(world, lambda: running(world))
+    assert world.turn is not None
+    first = world.turn._canary._running
+    world.step()
+    assert world.turn._canary._running is first
+    patch(world, probes={"interval": "1s", "timeout": "3s", "canary": {"enabled": True}})
+    until(world, lambda: world.turn is not None and world.turn._canary._running is not first)
+    assert first is not None
+    assert first[1]._thread is not None
+    assert not first[1]._thread.is_alive(), "a changed connection ends the old clients"
+    patch(world, probes={"interval": "1s", "canary": {"enabled": False}})
+    world.step()
+    assert not running(world)
+    world.step()
+    assert health(world)[0] == "Unknown"
+
+
+def test_without_the_lease_nothing_is_sent(world: World) -> None:
+    world.install(probes=ENABLED)
+    until(world, lambda: running(world))
+    lease = next(o for path, o in world.api.objects.items() if "/leases/" in path)
+    lease["spec"]["holderIdentity"] = "another"
+    world.step()
+    assert not running(world)
+
+    before = len(world.kafka.writes)
+    world.kafka.delete(TOPIC)
+    world.step()
+    assert len(world.kafka.writes) == before
+
+
+def test_leaders_that_moved_for_a_restart_are_not_chased_and_those_that_stay_away_are_elected_back(
+    world: World,
+) -> None:
+    world.install(probes=ENABLED)
+    until(world, lambda: running(world))
+    world.kafka.stop(1)
+    world.step()
+    assert leaders(world) == [0, 0, 2]
+    for _ in range(10):
+        world.step(60)
+    assert canary_writes(world) == [f"create {TOPIC}"], "a broker is down"
+    world.kafka.start(1)
+    world.kafka.tick()
+    world.step(15)
+    world.step(15)
+    assert len(canary_writes(world)) == 1, "not at once"
+    for _ in range(6):
+        world.step(15)
+    assert canary_writes(world)[1:] == [f"elect ['{TOPIC}-1']"]
+    assert leaders(world) == [0, 1, 2]
+
+
+def test_a_new_broker_leads_a_partition_of_its_own(world: World) -> None:
+    world.install(probes=ENABLED)
+    until(world, lambda: running(world))
+    world.kafka.racks[3] = "d"
+    world.kafka.up.add(3)
+    for _ in range(8):
+        world.step(15)
+    assert canary_writes(world)[1:] == [f"partitions {TOPIC} 4"]
+    assert leaders(world) == [0, 1, 2, 3]
+    assert [f for f in world.cluster()["status"]["findings"] if f["type"] == "ForeignReassignment"] == []
+
+
+@pytest.mark.parametrize("why", ["paused", "reassignment", "run"])
+def test_the_topic_is_left_alone_while_something_else_goes_on(world: World, why: str) -> None:
+    world.install(probes=ENABLED, remediation={"paused": why == "paused"})
+    if why == "reassignment":
+        world.kafka.topic("theirs", [0])
+        world.kafka.copies_per_tick = 0
+        world.kafka.alter_reassignments({TopicPartition("theirs", 0): [0, 1]})
+        world.kafka.writes.clear()
+    if why == "run":
+        world.kafka.topic("payments", [0])
+        world.kafka.copies_per_tick = 0
+        world.kafka.dynamic = {k: v for k, v in world.kafka.dynamic.items() if k[1] != TOPIC}
+        patch(world, probes={})
+        run = world.until_phase("AwaitingApproval")
+        world.approve(run)
+        world.until_phase("Running")
+        patch(world, probes=ENABLED)
+    for _ in range(8):
+        world.step(15)
+    assert canary_writes(world) == []
+    assert "cannot be made yet" in health(world)[1]
+    assert health(world)[0] == "Unknown"
+
+
+def test_a_refused_topic_is_said_once_and_tried_after_growing_pauses(world: World) -> None:
+    tries: list[float] = []
+
+    def refuse(topic: Any) -> None:
+        tries.append(world.now.timestamp())
+        raise WriteFailed(FailureKind.AUTHORIZATION, "create topic: not allowed")
+
+    world.kafka.create_topic = refuse  # type: ignore[method-assign]
+    world.install(probes=ENABLED)
+    for _ in range(200):
+        world.step(5)
+    pauses = [b - a for a, b in itertools.pairwise(tries)]
+    assert pauses == sorted(pauses)
+    assert pauses[-1] >= 256
+    assert len([e for e in world.api.events if e[0] == "CanaryTopicFailed"]) == 1
+    assert "not allowed" in health(world)[1]
+
+
+def test_an_unreachable_cluster_leaves_the_canary_running_and_says_nothing_twice(world: World) -> None:
+    world.install(probes=ENABLED)
+    until(world, lambda: health(world)[0] == "True")
+    assert world.turn is not None
+    before = world.turn._canary._running
+    world.kafka.reachable = False
+    for _ in range(20):
+        world.step(15)
+    assert world.turn._canary._running is before
+    kinds = {f["type"] for f in world.cluster()["status"]["findings"]}
+    assert kinds & {"ClusterUnreachable", "OperatorIsolated"}
+    assert "CanaryFailing" not in kinds
+    world.kafka.reachable = True
+    until(world, lambda: health(world)[0] == "True")
+    assert len(canary_writes(world)) == 1

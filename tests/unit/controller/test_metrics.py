@@ -1,0 +1,161 @@
+"""What Prometheus reads: the right numbers, by its conventions, of clusters that are there, and no secret."""
+
+from __future__ import annotations
+
+import urllib.request
+from datetime import timedelta
+
+import pytest
+from prometheus_client import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from kafka_medic.cluster.snapshot import NO_LEADER, Source, SourceState
+from kafka_medic.controller.metrics import Metrics
+from kafka_medic.diagnose.diagnosis import diagnose
+from kafka_medic.observe.canary import Outcome
+from tests.simulation.world import World, factor_one_cluster
+from tests.unit.cluster import worlds
+from tests.unit.diagnose.test_canary import cluster, reading
+
+KEY = ("ns", "c")
+HERE = {"namespace": "ns", "cluster": "c"}
+
+
+def value(metrics: Metrics, name: str, **labels: str) -> float | None:
+    return metrics.registry.get_sample_value(f"kafka_medic_{name}", {**HERE, **labels})
+
+
+def text(metrics: Metrics) -> str:
+    return generate_latest(metrics.registry).decode()
+
+
+def turned(metrics: Metrics, snapshot, at=worlds.NOW, longest=None, runs=()):
+    metrics.observed(KEY, snapshot)
+    findings = diagnose(snapshot, remembered={"PartitionLeaderless": at - timedelta(seconds=42)})
+    metrics.turned(KEY, at, snapshot, findings, runs, longest)
+
+
+def test_what_a_cluster_is_like_is_told_as_of_its_last_good_turn():
+    metrics = Metrics()
+    rows = [worlds.partition("orders", 0, (1, 2, 3)), worlds.partition("orders", 1, (1, 2, 3), leader=NO_LEADER)]
+    sources = (Source("kafka", worlds.NOW, SourceState.KNOWN, None, 250),
+               Source("groups", worlds.NOW, SourceState.UNKNOWN, "refused: password hunter2", 5000),
+               Source("log-ends", worlds.NOW, SourceState.UNKNOWN, "not tried"))  # fmt: skip
+    turned(metrics, worlds.healthy(rows=rows, views=None, sources=sources), longest=61500)
+    assert value(metrics, "last_turn_timestamp_seconds") == worlds.NOW.timestamp()
+    assert value(metrics, "findings", type="PartitionLeaderless", severity="Critical", state="Firing") == 1
+    assert value(metrics, "leaderless_partitions") == 1
+    assert value(metrics, "leaderless_seconds") == 42
+    assert value(metrics, "longest_leaderless_seconds") == 61.5
+    assert value(metrics, "probe_duration_seconds_sum", source="kafka") == 0.25
+    assert value(metrics, "probe_duration_seconds_count", source="log-ends") is None
+    assert value(metrics, "probe_failures_total", source="groups") == 1
+    assert value(metrics, "probe_failures_total", source="kafka") is None
+    assert value(metrics, "source_known", source="groups") == 0
+    assert value(metrics, "source_known", source="kafka") == 1
+    assert value(metrics, "diverged_brokers") is None, "not known is not none"
+    assert "hunter2" not in text(metrics)
+
+
+def test_what_is_not_known_has_no_number():
+    metrics = Metrics()
+    turned(metrics, worlds.healthy(partitions=None, views=None))
+    for name in ("leaderless_partitions", "leaderless_seconds", "longest_leaderless_seconds", "diverged_brokers"):
+        assert value(metrics, name) is None
+    turned(metrics, worlds.healthy())
+    assert value(metrics, "leaderless_partitions") == 0
+    assert value(metrics, "leaderless_seconds") == 0
+    assert value(metrics, "diverged_brokers") == 0
+
+
+def test_brokers_with_another_view_are_counted():
+    metrics = Metrics()
+    views = (worlds.view(1), worlds.view(2), worlds.view(3, members=(3,)))
+    turned(metrics, worlds.healthy(views=views))
+    assert value(metrics, "diverged_brokers") == 1
+
+
+def test_the_canary_is_measured_by_broker_and_partition_and_what_is_gone_is_gone():
+    metrics = Metrics()
+    told = metrics.canary(KEY)
+    told(Outcome(0, 1, 0.004, 0.006))
+    told(Outcome(1, 2, 0.004, None, "not read back"))
+    told(Outcome(1, 2, dropped=True))
+    told(Outcome(2, None, error="not acknowledged"))
+    turned(metrics, cluster(reading(0, 1), reading(1, 2, 1), leaders=(1, 2)))
+    latency = "canary_latency_seconds_count"
+    assert value(metrics, latency, broker="1", partition="0", stage="produce") == 1
+    assert value(metrics, latency, broker="2", partition="1", stage="consume") is None
+    assert value(metrics, "canary_failures_total", broker="2", partition="1") == 1
+    assert value(metrics, "canary_failures_total", broker="none", partition="2") == 1
+    assert value(metrics, "canary_dropped_total") == 1
+    turned(metrics, cluster(reading(0, 1), reading(1, 3), leaders=(1, 3)))
+    assert value(metrics, latency, broker="2", partition="1", stage="produce") is None
+    assert value(metrics, "canary_failures_total", broker="2", partition="1") is None
+    assert value(metrics, latency, broker="1", partition="0", stage="produce") == 1
+
+
+def test_a_cluster_that_is_gone_leaves_no_series_and_takes_no_others():
+    metrics = Metrics()
+    for key in (KEY, ("ns", "other")):
+        metrics.observed(key, worlds.healthy())
+        metrics.turned(key, worlds.NOW, worlds.healthy(), (), (), None)
+        metrics.lease(key, True)
+        metrics.effect(key, "sent")
+        metrics.canary(key)(Outcome(0, 1, 0.1, 0.1, "x"))
+        metrics.canary(key)(Outcome(0, 1, dropped=True))
+    metrics.gone(KEY)
+    assert 'cluster="c"' not in text(metrics)
+    assert 'cluster="other"' in text(metrics)
+
+
+def test_a_run_shows_in_phases_and_effects():
+    world = World(factor_one_cluster())
+    world.install()
+    run = world.until_phase("AwaitingApproval")
+    world.step()
+    assert value(world.series, "remediations", phase="AwaitingApproval") == 1
+    assert value(world.series, "effects_total", outcome="sent") is None
+    assert value(world.series, "lease_held") == 1
+    world.approve(run)
+    world.until_phase("Succeeded")
+    world.step()
+    assert value(world.series, "remediations", phase="Succeeded") == 1
+    assert value(world.series, "remediations", phase="AwaitingApproval") is None
+    assert value(world.series, "effects_total", outcome="sent") == len(world.kafka.writes)
+    assert world.turn is not None
+    world.turn.close()
+    assert 'cluster="c"' not in text(world.series)
+
+
+def test_names_follow_the_conventions():
+    metrics = Metrics()
+    told = metrics.canary(KEY)
+    told(Outcome(0, 1, 0.1, 0.1, "x"))
+    metrics.effect(KEY, "failed")
+    turned(metrics, worlds.healthy(), longest=1)
+    allowed = {"namespace", "cluster", "broker", "partition", "stage", "source", "type", "severity", "state", "phase",
+               "outcome", "version", "python", "le"}  # fmt: skip
+    families = list(text_string_to_metric_families(text(metrics)))
+    assert len(families) > 12
+    for family in families:
+        assert family.name.startswith("kafka_medic_"), family.name
+        assert family.documentation.endswith("."), family.name
+        for sample in family.samples:
+            assert set(sample.labels) <= allowed
+    assert value(metrics, "turns_total") == 1
+    assert 'kafka_medic_build_info{python="' in text(metrics)
+
+
+def test_it_is_served_until_it_is_stopped():
+    metrics = Metrics()
+    metrics.lease(KEY, True)
+    stop, port = metrics.serve(0)
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+            body = answer.read().decode()
+    finally:
+        stop()
+    assert 'kafka_medic_lease_held{cluster="c",namespace="ns"} 1.0' in body
+    with pytest.raises(OSError):
+        urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=2)
