@@ -58,7 +58,7 @@ NOT_NEEDED = {
     # Nothing about a restart turns on these, or (a voter that leads, the target's own state) they cannot be otherwise.
     "cluster.name", "cluster.id", "controller.epoch", "rack", "host", "port", "bytesInRate", "node",
     "name", "logStart", "logEnd", "sizeBytes", "error", "groups", "configs", "apiVersion", "version", "clients",
-    "connections", "remainingLogsToRecover", "remainingSegmentsToRecover", "ip", "durationMs", "canary",
+    "connections", "remainingLogsToRecover", "remainingSegmentsToRecover", "ip", "durationMs", "canary", "diverged",
     # Read together with `cordoned`, which is asked for.
     "deleting", "nodeReady", "maintenance",
 }  # fmt: skip
