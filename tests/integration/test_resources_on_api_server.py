@@ -295,6 +295,67 @@ def test_only_who_may_approve_approves_and_only_by_their_own_name(namespace: str
     assert created(approval(run, approver="alice"), user="alice")["spec"]["approver"] == "alice"
 
 
+def test_groups_are_recorded_and_nobody_names_one_that_they_are_not_in(namespace: str, role: str) -> None:
+    kubectl("-n", namespace, "create", "rolebinding", "oncall", f"--clusterrole={role}-approver", "--group=oncall")
+    run = remediation(namespace)
+    dora = ("--as=dora", "--as-group=oncall", "--as-group=system:authenticated")
+
+    def may() -> bool:
+        return (
+            kubectl("auth", "can-i", "approve", "remediations.kafkamedic.dev", "-n", namespace, *dora).returncode == 0
+        )
+
+    wait_for("the group's right", may, seconds=30)
+    plain = created(approval(run, approver="dora"), *dora)
+    assert sorted(plain["spec"]["approverGroups"]) == ["oncall", "system:authenticated"], "filled in by the API server"
+    said = created(approval(run, approver="dora", approverGroups=["oncall"]), *dora)
+    assert said["spec"]["approverGroups"] == ["oncall"]
+    again = kubectl("apply", "-f", "-", *dora, input=json.dumps(approval(run, approver="dora") | {"metadata": {
+        "name": plain["metadata"]["name"], "namespace": namespace}}), check=False)  # fmt: skip
+    assert "cannot be changed" not in again.stderr
+    word = approval(run, approver="alice", approverGroups=["oncall", "system:authenticated"])
+    refused(create(word, user="alice"), "only groups that you are in", "system:authenticated")
+    refused(
+        create(approval(run, approver="dora", approverGroups=["system:masters"]), *dora), "only groups that you are in"
+    )
+    refused(patch(said, {"spec": {"approverGroups": ["system:masters"]}}), "spec", "create a new object instead")
+
+
+def can(verb: str, resource: str, *where: str) -> bool:
+    return kubectl("auth", "can-i", verb, f"{resource}.kafkamedic.dev", *where, check=False).stdout.strip() == "yes"
+
+
+def test_peoples_roles(namespace: str, role: str) -> None:
+    """Bound in one namespace: what each may do there, and that Playbooks, which are in none, can be read by all."""
+    for who in ("viewer", "editor"):
+        kubectl("-n", namespace, "create", "rolebinding", who, f"--clusterrole={role}-{who}", f"--user={who}")
+    kubectl("-n", namespace, "create", "rolebinding", "plain-view", "--clusterrole=view", "--user=plain-view")
+    rights = {
+        "viewer": set(),
+        "plain-view": set(),
+        "bob": {("create", "remediations")},
+        "alice": {("approve", "remediations"), ("create", "remediationapprovals")},
+        "editor": {
+            *((verb, "kafkaclusters") for verb in ("create", "update", "patch", "delete")),
+            ("create", "remediations"),
+            ("delete", "remediations"),
+        },
+    }
+    wait_for("the roles", lambda: can("delete", "remediations", "-n", namespace, "--as=editor"), seconds=30)
+    every = set.union(*rights.values())
+    for who, may in rights.items():
+        here = ("-n", namespace, f"--as={who}", "--as-group=system:authenticated")
+        assert {right for right in every if can(*right, *here)} == may, who
+        for kind in ("kafkaclusters", "remediations", "remediationapprovals"):
+            assert can("list", kind, *here), (who, kind)
+            assert not can("list", kind, "-n", "default", *here[2:]), (who, kind)
+        for verb in ("create", "update", "patch", "delete"):
+            assert not can(verb, "playbooks", *here[2:]), (who, verb)
+    for who in (*rights, "nobody-in-particular"):
+        assert can("get", "playbooks", f"--as={who}", "--as-group=system:authenticated"), who
+    assert not can("get", "playbooks", "--as=system:anonymous", "--as-group=system:unauthenticated")
+
+
 def test_the_operator_approves_nothing(namespace: str, careless: str, operator: str) -> None:
     word = approval(remediation(namespace), approver=operator)
     refused(create(word, f"--as={operator}"), "cannot create resource")
@@ -372,6 +433,7 @@ def test_the_chart_can_be_upgraded_types_included(chart: None) -> None:
         "watchNamespaces={Kafka}",
         "secretNamespaces[0].namespace=kafka",
         "liveness.port=80",
+        "liveness.path=/elsewhere",
         "replicas=2",
         "admission.operatorUsers={it's}",
     ],

@@ -18,8 +18,8 @@ def _copy(value: Any) -> Any:
 
 
 class SimApi:
-    """The part of `KubernetesApi` that the controller uses. `approvers`: users with the verb `approve`; `created_at`:
-    the creationTimestamp of what is created next."""
+    """The part of `KubernetesApi` that the controller uses. `approvers`: users, or `group:NAME`, with the verb
+    `approve`; `created_at`: the creationTimestamp of what is created next."""
 
     def __init__(self) -> None:
         self.objects: dict[str, Object] = {}
@@ -52,7 +52,8 @@ class SimApi:
 
     def create(self, path: str, body: Object) -> Object:
         if path.endswith("/subjectaccessreviews"):
-            return {"status": {"allowed": body["spec"]["user"] in self.approvers}}
+            asked = {body["spec"]["user"], *(f"group:{g}" for g in body["spec"].get("groups", ()))}
+            return {"status": {"allowed": bool(asked & self.approvers)}}
         if path.endswith("/events"):
             self.events.append((body["reason"], body["message"]))
             return body

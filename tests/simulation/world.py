@@ -18,7 +18,7 @@ from kafka_medic.controller.turn import Clients, Turn
 from kafka_medic.resources.phases import TERMINAL_PHASES
 from kafka_medic.resources.playbook import Playbook
 from kafka_medic.resources.remediation import Remediation
-from kafka_medic.resources.vocabulary import ADMISSION_POLICIES
+from kafka_medic.resources.vocabulary import ADMISSION_POLICIES, APPROVAL_POLICY
 from tests.simulation.api import SimApi
 from tests.simulation.canary import SimCanary
 from tests.simulation.kafka import SimKafka
@@ -57,7 +57,8 @@ class World:
         for file in sorted(PLAYBOOKS.glob("*.yaml")):
             self.api.put(f"{BASE}/playbooks", yaml.safe_load(file.read_text()))
         for name in ADMISSION_POLICIES:
-            policy = {"metadata": {"name": name}, "spec": {"failurePolicy": "Fail"}}
+            rules = [{"expression": "object.spec.approverGroups"}] if name == APPROVAL_POLICY else []
+            policy = {"metadata": {"name": name}, "spec": {"failurePolicy": "Fail", "validations": rules}}
             self.api.put(f"{ADMISSION}/validatingadmissionpolicies", policy)
             binding = {"metadata": {"name": name}, "spec": {"validationActions": ["Deny"]}}
             self.api.put(f"{ADMISSION}/validatingadmissionpolicybindings", binding)

@@ -32,6 +32,13 @@ def identity() -> str:
     return pod if pod else f"{socket.gethostname()}-{uuid.uuid4().hex[:8]}"
 
 
+def liveness_endpoint(port: int) -> str | None:
+    """Where kopf serves /healthz: on the Pod's own address, which is IPv6 in some clusters; on every IPv4 address
+    where none is told."""
+    address = os.environ.get("POD_IP") or "0.0.0.0"  # noqa: S104
+    return f"http://{f'[{address}]' if ':' in address else address}:{port}/healthz" if port else None
+
+
 def build(api: KubernetesApi, me: str, metrics: Metrics) -> tuple[Fleet, Store]:
     """The operator's parts, wired to the real outside. `me` holds the leases."""
     store = Store(api)
@@ -92,7 +99,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         identity=me,  # type: ignore[arg-type]
         clusterwide=not namespaces,
         namespaces=namespaces,
-        liveness_endpoint=f"http://0.0.0.0:{options.liveness_port}/healthz" if options.liveness_port else None,
+        liveness_endpoint=liveness_endpoint(options.liveness_port),
     )
 
 

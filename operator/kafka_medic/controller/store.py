@@ -23,7 +23,14 @@ from kafka_medic.resources.errors import ResourceError
 from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.playbook import Playbook
 from kafka_medic.resources.remediation import Remediation
-from kafka_medic.resources.vocabulary import ADMISSION_POLICIES, APPROVE_VERB, GROUP, RESTORE_FINALIZER, Decision
+from kafka_medic.resources.vocabulary import (
+    ADMISSION_POLICIES,
+    APPROVAL_POLICY,
+    APPROVE_VERB,
+    GROUP,
+    RESTORE_FINALIZER,
+    Decision,
+)
 
 R = TypeVar("R", bound=Resource)
 _LOG = logging.getLogger(__name__)
@@ -134,7 +141,8 @@ class Store:
         for approval in mine:
             exact = (approval.spec.remediation_ref.uid, approval.spec.plan_digest) == (run.uid, digest)
             (present if exact else others).append(approval)
-        rights = {user: self._may_approve(user, run) for user in sorted({a.spec.approver for a in present})}
+        people = sorted({_who(a) for a in present})
+        rights = {who: self._may_approve(*who, run) for who in people}
         said = Counter[tuple[str, Decision]]()
         ranked = []
         for approval in present:
@@ -142,19 +150,20 @@ class Store:
             said[word] += 1
             # Status has room for so many: a word that can count comes before one that cannot, a No before a Yes, and
             # nobody is crowded out by another's saying it again.
-            ranked.append((rights[word[0]] is False, word[1] is not Decision.REJECT, said[word], approval))
+            ranked.append((rights[_who(approval)] is False, word[1] is not Decision.REJECT, said[word], approval))
         ranked.sort(key=lambda r: r[:3])
         # About another plan or an earlier run of the same name: listed with why, and whoever said it needs no right.
         kept = [*(r[3] for r in ranked), *others][:MAX_APPROVALS]
-        return [*unread, *(ApprovalFact(a, rights.get(a.spec.approver, False)) for a in kept)]
+        return [*unread, *(ApprovalFact(a, rights.get(_who(a), False)) for a in kept)]
 
-    def _may_approve(self, user: str, run: Remediation) -> bool | None:
+    def _may_approve(self, user: str, groups: tuple[str, ...], run: Remediation) -> bool | None:
+        """Admission has held the groups to those that the user was in when the approval was created."""
         review = {
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SubjectAccessReview",
             "spec": {
                 "user": user,
-                "groups": ["system:authenticated"],
+                "groups": sorted({*groups, "system:authenticated"}),
                 "resourceAttributes": {
                     "group": GROUP,
                     "resource": Remediation.PLURAL,
@@ -178,6 +187,8 @@ class Store:
                 policy = self.api.get(f"{_ADMISSION}/validatingadmissionpolicies/{name}")
                 binding = self.api.get(f"{_ADMISSION}/validatingadmissionpolicybindings/{name}")
                 if policy["spec"].get("failurePolicy", "Fail") != "Fail":
+                    return False
+                if name == APPROVAL_POLICY and not _holds_groups(policy):
                     return False
                 if "Deny" not in binding["spec"].get("validationActions", []):
                     return False
@@ -245,6 +256,15 @@ class Store:
             except ResourceError as problem:
                 _LOG.error("left out: %s", problem)
         return found
+
+
+def _who(approval: RemediationApproval) -> tuple[str, tuple[str, ...]]:
+    return approval.spec.approver, tuple(sorted(approval.spec.approver_groups))
+
+
+def _holds_groups(policy: dict[str, Any]) -> bool:
+    """Whether it is one that looks at spec.approverGroups: under an older one anybody could write any group."""
+    return any("approverGroups" in v.get("expression", "") for v in policy["spec"].get("validations") or ())
 
 
 def _about_another(raw: dict[str, Any], run: Remediation, digest: str | None) -> bool:

@@ -175,7 +175,8 @@ def _record(fact: ApprovalFact, remediation: Remediation, plan: Plan, policy: Re
     elif spec.plan_digest != plan.digest:
         why = "it names another plan; read the present one and approve again"
     elif fact.may_approve is False:
-        why = f"{spec.approver} may not approve (verb approve on remediations)"
+        through = f" or through {', '.join(spec.approver_groups[:5])}" if spec.approver_groups else ""
+        why = f"{spec.approver} may not approve by name{through} (verb approve on remediations)"
     elif fact.may_approve is None:
         why = f"whether {spec.approver} may approve could not be asked"
     elif spec.decision is Decision.APPROVE and at >= plan.expires_at:

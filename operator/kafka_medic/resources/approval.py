@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field
 
 from .base import Model, Resource
 from .cel import rule, validations
-from .scalars import Digest, LineText, ObjectName, Uid, UserName
+from .scalars import Digest, GroupName, LineText, ObjectName, Uid, UserName
 from .vocabulary import API_VERSION, Decision
 
 IMMUTABLE = rule("self == oldSelf", "spec cannot be changed: create a new object instead")
@@ -33,6 +33,11 @@ class RemediationApprovalSpec(Model):
     decision: Decision = Field(description="Approve or Reject.")
     reason: LineText = Field(default="", description="Why, for the record.")
     approver: UserName = Field(description="Your own user name, as `kubectl auth whoami` shows it.")
+    approver_groups: Annotated[tuple[GroupName, ...], Field(max_length=256)] = Field(
+        default=(),
+        description="Groups of yours through which you may approve: none but those that `kubectl auth whoami` shows. "
+        "Needed where the right is bound to a group; filled in by the API server where it can (Kubernetes 1.36).",
+    )
 
 
 class RemediationApproval(Resource):

@@ -52,6 +52,8 @@ LongText = Annotated[str, StringConstraints(max_length=8192)]
 SummaryText = Annotated[str, StringConstraints(max_length=32768)]
 UserName = Annotated[str, StringConstraints(min_length=1, max_length=256)]
 """Name of a user as the API server knows it."""
+GroupName = Annotated[str, StringConstraints(min_length=1, max_length=256)]
+"""Name of a group that the API server found the user in."""
 Uri = Annotated[str, StringConstraints(min_length=1, max_length=2048)]
 TopicName = Annotated[str, StringConstraints(min_length=1, max_length=249, pattern=r"^[a-zA-Z0-9._-]+$")]
 """249 is Kafka's own bound (org.apache.kafka.common.internals.Topic)."""

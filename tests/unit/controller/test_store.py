@@ -6,9 +6,9 @@ import pytest
 
 from kafka_medic.controller.store import MAX_APPROVALS, Store
 from kafka_medic.resources.remediation import Remediation
-from kafka_medic.resources.vocabulary import Decision
+from kafka_medic.resources.vocabulary import APPROVAL_POLICY, Decision
 from tests.simulation.api import SimApi
-from tests.simulation.world import API_VERSION, BASE, World, factor_one_cluster
+from tests.simulation.world import ADMISSION, API_VERSION, BASE, World, factor_one_cluster
 
 
 class Asked(SimApi):
@@ -18,7 +18,7 @@ class Asked(SimApi):
 
     def create(self, path, body):
         if path.endswith("/subjectaccessreviews"):
-            self.asked.append(body["spec"]["user"])
+            self.asked.append((body["spec"]["user"], *body["spec"]["groups"]))
         return super().create(path, body)
 
 
@@ -58,6 +58,34 @@ def test_words_that_count_come_first_and_a_no_before_a_yes(world):
     assert all(f.may_approve for f in facts)
     assert facts[0].approval.spec.decision is Decision.REJECT
     assert sorted(world.api.asked) == sorted(set(world.api.asked)), "each is asked about once"
+
+
+def test_a_right_held_through_a_group_counts_if_the_approval_names_it(world):
+    run = world.until_phase("AwaitingApproval")
+    world.api.approvers = {"group:oncall"}
+    world.approve(run, "alice")
+    world.approve(run, "bob", approverGroups=["dev", "oncall"])
+    rights = {f.approval.spec.approver: f.may_approve for f in Store(world.api).approvals(run)}
+    assert rights == {"alice": False, "bob": True}
+    assert ("bob", "dev", "oncall", "system:authenticated") in world.api.asked
+    world.until_phase("Running")
+    counted = {a.approver: (a.counted, a.reason) for a in world.run().status.approvals}
+    assert counted["bob"][0]
+    assert counted["alice"] == (False, "alice may not approve by name (verb approve on remediations)")
+    world.api.approvers = set()
+    world.until_phase("Blocked")
+    assert world.run().status.waiting_for[0].guard == "ApprovalValid", "the group's right was taken away"
+
+
+def test_under_a_policy_that_does_not_look_at_groups_nothing_is_done(world):
+    run = world.until_phase("AwaitingApproval")
+    path = f"{ADMISSION}/validatingadmissionpolicies/{APPROVAL_POLICY}"
+    world.api.objects[path]["spec"]["validations"] = [{"expression": "true"}]
+    assert Store(world.api).policies_installed() is False
+    world.approve(run)
+    for _ in range(4):
+        world.step()
+    assert world.kafka.writes == []
 
 
 def test_a_remediation_that_cannot_be_read_is_named_where_its_cluster_is(world):
