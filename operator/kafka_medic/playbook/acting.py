@@ -9,6 +9,7 @@ from typing import assert_never
 from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.playbook import min_isr_step, reassign_step, restart_step
 from kafka_medic.playbook.approval import judge_approvals
+from kafka_medic.playbook.deadline import held_by_people, lateness, note_hold
 from kafka_medic.playbook.drift import drifted_long_enough
 from kafka_medic.playbook.intents import RestartPod
 from kafka_medic.playbook.parameters import restart_parameters
@@ -16,7 +17,6 @@ from kafka_medic.playbook.report import StepReport, StepState
 from kafka_medic.playbook.restart_step import Watch
 from kafka_medic.playbook.run import SOON, Decision, World, being_deleted, ended, waiting, waiting_for
 from kafka_medic.playbook.safety import forward_reasons, restoring_reasons, same_cluster
-from kafka_medic.resources.durations import parse_duration
 from kafka_medic.resources.phases import Phase, StepPhase
 from kafka_medic.resources.playbook import Step
 from kafka_medic.resources.remediation import Remediation
@@ -99,10 +99,17 @@ def _assess(step: Step, run: Remediation, plan: Plan, journal: Mapping[str, Jour
 
 
 def _step(run: Remediation, world: World, step: Step, report: StepReport) -> Decision:
-    status = run.status
+    reasons: tuple[Reason, ...] = ()
+    if report.state is StepState.ACT:
+        reasons = (
+            restoring_reasons(run, world, giving_up=False)
+            if report.restores
+            else forward_reasons(run, world, report.intent)
+        )
+    status = note_hold(run.status, step.name, held_by_people(reasons), world.now)
     if report.state is StepState.REACHED:
         return _verify(status, world, step, report)
-    late = _late(status, step, world.now)
+    status, late = lateness(status, step, world.cluster.spec.remediation.approvals.required, world.now)
     if late and step.on_failure is OnFailure.ABORT:
         return _give_up(status, Phase.FAILED, late, world.now)
     status = status.model_copy(update={"consecutive_verified": report.streak or None})
@@ -117,11 +124,6 @@ def _step(run: Remediation, world: World, step: Step, report: StepReport) -> Dec
             return _working(status, Phase.PAUSED if late else Phase.RUNNING, late or report.message)
     if late and not report.restores:
         return _working(status, Phase.PAUSED, late)
-    reasons = (
-        restoring_reasons(run, world, giving_up=False)
-        if report.restores
-        else forward_reasons(run, world, report.intent)
-    )
     refusals = tuple(r for r in reasons if r.verdict is not Verdict.ALLOW)
     if refusals:
         return waiting(status, Phase.BLOCKED, "; ".join(r.message for r in refusals[:3]), refusals)
@@ -207,16 +209,6 @@ def _lost(run: Remediation, world: World) -> str | None:
     if world.playbook is None or world.playbook.digest() != run.spec.playbook.digest:
         return f"the playbook {run.spec.playbook.name} was changed or removed while the run was under way"
     return None
-
-
-def _late(status: RemediationStatus, step: Step, now: datetime) -> str | None:
-    started = next((s.started_at for s in status.steps if s.name == step.name), None)
-    if started is None or (now - started).total_seconds() < parse_duration(step.verify.within):
-        return None
-    return (
-        f"step {step.name} has not reached its goal within {step.verify.within}; nothing more is started. "
-        "A RemediationApproval with decision Reject ends the run and restores what it set"
-    )
 
 
 def _act(status: RemediationStatus, phase: Phase, step: str, report: StepReport, now: datetime) -> Decision:

@@ -116,7 +116,7 @@ def judge_approvals(
         return ApprovalJudgement(Reason(guard, Verdict.UNKNOWN, "the approvals could not be read"), (), None, None)
     facts = [w for w in words if isinstance(w, ApprovalFact)]
     unread = [w for w in words if isinstance(w, UnreadApproval)]
-    records = tuple(_record(fact, remediation, plan, policy) for fact in facts)
+    records = tuple(_record(fact, remediation, plan, policy, started) for fact in facts)
     counted = [r for r in records if r.counted]
     rejecters = sorted({r.approver for r in counted if r.decision is Decision.REJECT})
     approvers = sorted({r.approver for r in counted if r.decision is Decision.APPROVE})
@@ -164,7 +164,9 @@ def _may_be_a_no(fact: ApprovalFact, remediation: Remediation, plan: Plan) -> bo
     return exact and spec.decision is Decision.REJECT and fact.may_approve is None
 
 
-def _record(fact: ApprovalFact, remediation: Remediation, plan: Plan, policy: RemediationPolicy) -> ApprovalRecord:
+def _record(
+    fact: ApprovalFact, remediation: Remediation, plan: Plan, policy: RemediationPolicy, started: bool
+) -> ApprovalRecord:
     approval = fact.approval
     spec, at = approval.spec, approval.metadata.creation_timestamp
     if at is None or approval.uid is None:
@@ -179,7 +181,7 @@ def _record(fact: ApprovalFact, remediation: Remediation, plan: Plan, policy: Re
         why = f"{spec.approver} may not approve by name{through} (verb approve on remediations)"
     elif fact.may_approve is None:
         why = f"whether {spec.approver} may approve could not be asked"
-    elif spec.decision is Decision.APPROVE and at >= plan.expires_at:
+    elif spec.decision is Decision.APPROVE and at >= plan.expires_at and not started:
         why = "it came after the plan had expired"
     elif (
         spec.decision is Decision.APPROVE

@@ -72,6 +72,13 @@ class StepStatus(Model):
     phase: StepPhase = Field(default=StepPhase.PENDING, description="How it stands.")
     started_at: Timestamp | None = Field(default=None, description="When it started.")
     finished_at: Timestamp | None = Field(default=None, description="When it ended.")
+    held_since: Timestamp | None = Field(default=None, description="Since when a pause or a window holds it.")
+    held_seconds: BigCount | None = Field(
+        default=None, description="How long pauses and windows have held it before; not counted in its within."
+    )
+    extended_at: Timestamp | None = Field(
+        default=None, description="When people gave it as much time as its within once more."
+    )
     message: LineText = Field(default="", description="What it is doing, or why it does not.")
     progress: Progress | None = Field(default=None, description="How far it has come.")
 

@@ -233,6 +233,77 @@ def test_a_step_that_takes_too_long_pauses_with_the_reason(world: World) -> None
     world.until_phase("Succeeded")
 
 
+def pause(world: World, paused: bool, **more: object) -> None:
+    body = world.cluster()
+    body["spec"]["remediation"] = {"paused": paused, **more}
+    world.put("kafkaclusters", body)
+
+
+def late(world: World) -> None:
+    """The step is past its time, with its wave still to be sent again."""
+    world.kafka.copies_per_tick = 0
+    world.approve(world.until_phase("AwaitingApproval"))
+    world.until(lambda: any(p.adding for p in world.kafka.partitions.values()))
+    for _ in range(5):
+        world.step(3600)
+    assert world.run().status.phase is Phase.PAUSED
+
+
+def test_a_step_past_its_time_goes_on_when_it_is_approved_once_more(world: World) -> None:
+    world.kafka.copies_per_tick = 0
+    run = world.until_phase("AwaitingApproval")
+    world.approve(run)
+    world.until(lambda: world.run().status.restore_owed)
+    world.kafka.unreadable = {"configs"}  # nothing is sent before its time has run out
+    for _ in range(30):
+        world.step(3600)  # past the plan's expiry, too
+    assert world.run().status.phase is Phase.PAUSED
+    world.kafka.unreadable = set()
+    for _ in range(3):
+        world.step()
+    assert world.kafka.writes == []
+    assert "once more" in world.run().status.message
+    world.api.approvers = {"alice"}
+    world.approve(run, "mallory")
+    for _ in range(3):
+        world.step()
+    assert world.kafka.writes == [], "not by anybody"
+    world.approve(run, "alice")
+    world.kafka.copies_per_tick = 2
+    world.until_phase("Succeeded")
+    assert throttles(world) == []
+    assert world.run().status.steps[0].extended_at is not None
+
+
+def test_more_time_is_no_licence_for_ever(world: World) -> None:
+    late(world)
+    world.approve(world.run())
+    world.step()
+    world.step()
+    assert world.run().status.phase is Phase.RUNNING
+    for _ in range(5):
+        world.step(3600)
+    assert world.run().status.phase is Phase.PAUSED
+
+
+@pytest.mark.parametrize(
+    "hold", [{"paused": True}, {"windows": [{"days": ["Sun"], "start": "02:00", "end": "03:00", "timeZone": "UTC"}]}]
+)
+def test_time_in_which_people_hold_a_step_does_not_count(world: World, hold: dict[str, object]) -> None:
+    world.approve(world.until_phase("AwaitingApproval"))
+    world.until(lambda: world.run().status.restore_owed)
+    pause(world, **({"paused": False} | hold))  # type: ignore[arg-type]
+    for _ in range(9):
+        world.step(3600)
+    held = world.run().status
+    assert (held.phase, world.kafka.writes) == (Phase.BLOCKED, [])
+    assert held.steps[0].held_since is not None
+    pause(world, paused=False)
+    world.until_phase("Succeeded")
+    assert world.run().status.steps[0].held_seconds >= 8 * 3600
+    assert throttles(world) == []
+
+
 def test_a_pause_on_the_cluster_holds_the_run(world: World) -> None:
     run = world.until_phase("AwaitingApproval")
     spec = world.cluster()
