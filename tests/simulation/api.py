@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import pickle
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -47,8 +48,9 @@ class SimApi:
         return _copy(self.objects[path])
 
     def list(self, path: str, query: Any = None) -> list[Object]:
-        prefix = f"{path}/"
-        return [_copy(o) for p, o in sorted(self.objects.items()) if p.startswith(prefix)]
+        group, _, plural = path.rpartition("/")
+        everywhere = re.compile(rf"{re.escape(group)}/(namespaces/[^/]+/)?{plural}/[^/]+")
+        return [_copy(o) for p, o in sorted(self.objects.items()) if everywhere.fullmatch(p)]
 
     def create(self, path: str, body: Object) -> Object:
         if path.endswith("/subjectaccessreviews"):

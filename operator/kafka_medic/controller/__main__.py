@@ -39,9 +39,9 @@ def liveness_endpoint(port: int) -> str | None:
     return f"http://{f'[{address}]' if ':' in address else address}:{port}/healthz" if port else None
 
 
-def build(api: KubernetesApi, me: str, metrics: Metrics) -> tuple[Fleet, Store]:
+def build(api: KubernetesApi, me: str, metrics: Metrics, namespaces: Sequence[str]) -> tuple[Fleet, Store]:
     """The operator's parts, wired to the real outside. `me` holds the leases."""
-    store = Store(api)
+    store = Store(api, namespaces)
     clients = Clients(
         store=store,
         record=recorder(api),
@@ -85,9 +85,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         logging.getLogger(noisy).setLevel(logging.WARNING)
     me = identity()
     metrics = Metrics()
-    fleet, store = build(KubernetesApi(), me, metrics)
     namespaces = [n.strip() for n in options.watch_namespaces.split(",") if n.strip()]
-    roll_call = RollCall(lambda: store.cluster_names(namespaces), fleet)
+    fleet, store = build(KubernetesApi(), me, metrics, namespaces)
+    roll_call = RollCall(store.cluster_names, fleet)
     registry = kopf.OperatorRegistry()
     register(registry, fleet, store, roll_call)
     if options.metrics_port:

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from kafka_medic.clients.kubernetes_api import ApiFailure, KubernetesApi, custom_path
 from kafka_medic.clients.ports import FailureKind, ReadFailed
+from kafka_medic.guard.run import Namesake
 from kafka_medic.playbook.approval import ApprovalFact, UnreadApproval, Word
 from kafka_medic.resources.approval import RemediationApproval
 from kafka_medic.resources.base import Model, Resource
@@ -30,6 +31,7 @@ from kafka_medic.resources.vocabulary import (
     GROUP,
     RESTORE_FINALIZER,
     Decision,
+    RemediationMode,
 )
 
 R = TypeVar("R", bound=Resource)
@@ -41,16 +43,18 @@ _ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 class Store:
     """Reads raise ApiFailure; an object that does not fit its type is logged and left out of lists."""
 
-    def __init__(self, api: KubernetesApi) -> None:
+    def __init__(self, api: KubernetesApi, namespaces: Sequence[str] = ()) -> None:
+        """`namespaces`: where KafkaClusters are looked for; none named: everywhere."""
         self.api = api
+        self.namespaces = tuple(namespaces)
 
     def cluster(self, namespace: str, name: str) -> KafkaCluster:
         return KafkaCluster.parse(self.api.get(custom_path(KafkaCluster.PLURAL, namespace, name)))
 
-    def cluster_names(self, namespaces: Sequence[str]) -> dict[tuple[str, str], int | None]:
-        """Every KafkaCluster there is, as (namespace, name) with its generation; without namespaces, in all of them."""
+    def cluster_names(self) -> dict[tuple[str, str], int | None]:
+        """Every KafkaCluster where this operator looks, as (namespace, name) with its generation."""
         found: dict[tuple[str, str], int | None] = {}
-        for namespace in namespaces or (None,):
+        for namespace in self.namespaces or (None,):
             for raw in self.api.list(custom_path(KafkaCluster.PLURAL, namespace)):
                 meta = raw["metadata"]
                 found[meta["namespace"], meta["name"]] = meta.get("generation")
@@ -59,6 +63,28 @@ class Store:
     def cluster_raw(self, namespace: str, name: str) -> dict[str, Any]:
         """The KafkaCluster as it is, whether this version can read it or not."""
         return self.api.get(custom_path(KafkaCluster.PLURAL, namespace, name))
+
+    def namesakes(self, cluster: KafkaCluster, cluster_id: str | None) -> list[Namesake] | None:
+        """The other KafkaClusters that may act, wherever this operator looks, whose status names the same Kafka
+        cluster. None: they cannot be read, or cannot know of this one, because its own status does not name it yet."""
+        if cluster_id is None or cluster.status.cluster_id != cluster_id or cluster.metadata.creation_timestamp is None:
+            return None
+        created = cluster.metadata.creation_timestamp.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        found = []
+        try:
+            for namespace in self.namespaces or (None,):
+                for raw in self.api.list(custom_path(KafkaCluster.PLURAL, namespace)):
+                    metadata = raw["metadata"]
+                    owes = RESTORE_FINALIZER in (metadata.get("finalizers") or ())
+                    same = (raw.get("status") or {}).get("clusterId") == cluster_id
+                    if metadata["uid"] == cluster.uid or not same or not (owes or _may_act(raw)):
+                        continue
+                    older = (metadata["creationTimestamp"], metadata["uid"]) < (created, cluster.uid)
+                    found.append(Namesake(f"{metadata['namespace']}/{metadata['name']}", older, owes))
+        except ApiFailure as problem:
+            _LOG.warning("the other KafkaClusters could not be read: %s", problem)
+            return None
+        return found
 
     def write_invalid(self, kind: type[Resource], condition: str, raw: dict[str, Any], message: str) -> None:
         """Say on an object that cannot be read, in that condition, why nothing is done with it."""
@@ -256,6 +282,13 @@ class Store:
             except ResourceError as problem:
                 _LOG.error("left out: %s", problem)
         return found
+
+
+def _may_act(raw: dict[str, Any]) -> bool:
+    """Whether that KafkaCluster's rules let anything be done."""
+    policy = (raw.get("spec") or {}).get("remediation") or {}
+    modes = [policy.get("mode"), *(p.get("mode", policy.get("mode")) for p in policy.get("playbooks") or ())]
+    return any(mode != RemediationMode.OBSERVE for mode in modes)
 
 
 def _who(approval: RemediationApproval) -> tuple[str, tuple[str, ...]]:

@@ -260,6 +260,7 @@ class Turn:
             policies_installed=store.policies_installed(),
             others=self._others(run),
             lease_held=self._held.hold() if self._held else None,
+            namesakes=store.namesakes(cluster, snapshot.cluster.id),
             finding_ids=frozenset(f.id for f in findings),
             now=self.clients.now(),
         )

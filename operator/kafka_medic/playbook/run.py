@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from kafka_medic.cluster.snapshot import Snapshot
-from kafka_medic.guard.run import OtherRun
+from kafka_medic.guard.run import Namesake, OtherRun
 from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.playbook.approval import Word
 from kafka_medic.playbook.intents import Intent
@@ -33,6 +33,7 @@ class World:
     policies_installed: bool | None
     others: Sequence[OtherRun] | None
     lease_held: bool | None
+    namesakes: Sequence[Namesake] | None
     finding_ids: frozenset[str] | None
     now: datetime
 

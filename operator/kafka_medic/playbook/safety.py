@@ -10,7 +10,7 @@ from __future__ import annotations
 from kafka_medic.cluster.snapshot import Snapshot
 from kafka_medic.guard.reassign import judge_reassign
 from kafka_medic.guard.restart import judge_restart
-from kafka_medic.guard.run import judge_run
+from kafka_medic.guard.run import alone_on_kafka, judge_run
 from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.playbook.approval import judge_approvals
 from kafka_medic.playbook.intents import Intent, RestartPod
@@ -47,6 +47,7 @@ def forward_reasons(run: Remediation, world: World, intent: Intent | None = None
     started = run.status.phase in ACTING_PHASES
     judged = judge_approvals(run, policy, world.approvals, world.policies_installed, world.now, started=started)
     reasons = (judged.reason, *judge_run(policy, world.others, world.lease_held, world.now, starting=not started))
+    reasons = (*reasons, alone_on_kafka(world.namesakes, world.cluster.held))
     plan = run.status.plan
     if plan is None:
         return (*reasons, Reason(Guard.PRECONDITIONS_HOLD.value, Verdict.DENY, "there is no plan"))

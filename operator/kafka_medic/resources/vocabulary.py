@@ -110,6 +110,7 @@ class Guard(StrEnum):
     NO_FOREIGN_REASSIGNMENT = "NoForeignReassignment"
     TARGETS_ALIVE = "TargetsAlive"
     NO_OTHER_REMEDIATION = "NoOtherRemediation"
+    NO_OTHER_KAFKA_CLUSTER = "NoOtherKafkaCluster"
     BROKERS_STABLE = "BrokersStable"
     WITHIN_WINDOW = "WithinWindow"
     WITHIN_LIMITS = "WithinLimits"
