@@ -110,8 +110,8 @@ appender.stdout.layout.pattern=[%d] %p %m (%c)%n
 """
 
 EXPORTER = """rules:
-- pattern: kafka.server<type=app-info, id=(.+)><>Version: (.+)
-  name: kafka_server_app_info
+- pattern: "kafka.server<type=app-info, id=(.+)><>Version: (.+)"
+  name: kafka_server_app_version
   value: 1
   labels: {version: "$2"}
 - pattern: ".*"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 _RELEASE = re.compile(r"\d{1,6}(?:\.\d{1,6}){1,3}", re.ASCII)
 _PROTOCOL = re.compile(r"(\d{1,6}\.\d{1,6}(?:\.\d{1,6}){0,2})(?:-IV\d{1,4})?", re.ASCII)
-_WITHIN = re.compile(r"(?:^|[^0-9A-Za-z])librdkafka-v?(\d{1,6}(?:\.\d{1,6}){1,3})(?:$|-)", re.ASCII)
+_WITHIN = re.compile(r"(?:^|[^0-9A-Za-z])(?:lib)?rdkafka-v?(\d{1,6}(?:\.\d{1,6}){1,3})(?:$|-)", re.ASCII)
 _LENGTH = 4
 _END = 2**31
 
@@ -44,7 +44,7 @@ def parse_protocol(text: str | None) -> Version | None:
 
 
 def librdkafka_version(name: str, version: str) -> Version | None:
-    """Of librdkafka itself or within the libraries around it, which call themselves e.g. `2.3.0-librdkafka-2.3.0`."""
+    """Of librdkafka itself or within the libraries around it, which call themselves e.g. `2.16.1-rdkafka-2.16.0`."""
     if name == "librdkafka":
         return parse_version(version.removeprefix("v"))
     found = _WITHIN.search(version)

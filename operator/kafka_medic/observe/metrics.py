@@ -32,7 +32,8 @@ _CLIENTS = (
     "kafka_server_socket_server_metrics_connections",
     "kafka_server_socket_server_metrics_connections_software",
 )
-_VERSION = "kafka_server_app_info"
+_VERSION = "kafka_server_app"
+"""Of a rule's name `kafka_server_app_info` the exporter leaves this much."""
 _BYTES_IN = ("bytesin_total", "bytesinpersec_total", "bytesin_count", "bytesinpersec_count")
 
 RECOVERY = 2
@@ -75,7 +76,7 @@ def wanted(line: bytes) -> bool:
         return b'topic="' not in line
     if line.startswith(b"kafka_server_socket_server_metrics_connections"):
         return b"clientsoftwarename=" in line
-    return line.startswith((b"kafka_server_kafkaserver_", b"kafka_log_logmanager_", b"kafka_server_app_info"))
+    return line.startswith((b"kafka_server_kafkaserver_", b"kafka_log_logmanager_", b"kafka_server_app"))
 
 
 def read_page(samples: Sequence[Sample]) -> BrokerMetrics:

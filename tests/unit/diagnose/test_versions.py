@@ -116,6 +116,7 @@ def test_versions_of_the_protocol_and_of_librdkafka():
     assert librdkafka_version("librdkafka", "2.3.0") == parse_version("2.3.0")
     assert librdkafka_version("confluent-kafka-python", "2.4.0-librdkafka-2.3.0") == parse_version("2.3.0")
     assert librdkafka_version("confluent-kafka-go", "v2.4.0-librdkafka-v2.3.0") == parse_version("2.3.0")
+    assert librdkafka_version("confluent-kafka-python", "2.16.1-rdkafka-2.16.0") == parse_version("2.16.0")
     assert librdkafka_version("sarama", "1.40.0") is None
     assert librdkafka_version("confluent-kafka-python", "2.3.0") is None
 

@@ -28,7 +28,8 @@ kafka_server_socket_server_metrics_connections{clientSoftwareName="apache-kafka-
 kafka_server_socket_server_metrics_connections{clientSoftwareName="apache-kafka-java",clientSoftwareVersion="3.9.1",listener="A",networkProcessor="1",} 1.0
 kafka_server_socket_server_metrics_connections{clientSoftwareName="librdkafka",clientSoftwareVersion="2.3.0",listener="A",networkProcessor="0",} 1.0
 kafka_server_socket_server_metrics_connections{clientSoftwareName="gone",clientSoftwareVersion="1",listener="A",networkProcessor="0",} 0.0
-kafka_server_app_info{version="3.9.1",} 1.0
+kafka_server_app{version="3.9.1",} 1.0
+kafka_server_app_info_StartTimeMs{id="0",} 1.79e12
 """  # noqa: E501
 STRIMZI = """
 kafka_server_brokertopicmetrics_bytesin_total 5000.0
