@@ -7,7 +7,7 @@ tests/contract holds it to the real Kafka.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kafka_medic.clients.ports import (
@@ -50,6 +50,7 @@ class SimKafka:
     partitions: dict[TopicPartition, SimPartition] = field(default_factory=dict)
     dynamic: dict[tuple[str, str, str], str] = field(default_factory=dict)
     committed: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
+    states: dict[str, str] = field(default_factory=dict)
     unreadable: set[str] = field(default_factory=set)
     reachable: bool = True
     writes: list[str] = field(default_factory=list)
@@ -112,14 +113,22 @@ class SimKafka:
     def views(self, brokers: Sequence[int]) -> Mapping[int, BrokerView | ReadFailed]:
         self._readable("views")
         rows = tuple(
-            PartitionState(tp.topic, tp.partition, p.leader, p.epoch, tuple(p.replicas), tuple(p.isr))
+            PartitionState(tp.topic, tp.partition, p.leader, p.epoch, tuple(p.replicas), tuple(p.isr), f"id-{tp.topic}")
             for tp, p in sorted(self.partitions.items())
         )
         members = tuple(sorted(self.up))
         return {
-            b: BrokerView(b, members, None, rows)
+            b: BrokerView.of(b, members, None, rows)
             if b in self.up
             else ReadFailed(FailureKind.UNREACHABLE, f"broker {b}")
+            for b in brokers
+        }
+
+    def memberships(self, brokers: Sequence[int]) -> Mapping[int, BrokerView | ReadFailed]:
+        self._readable("views")
+        members = tuple(sorted(self.up))
+        return {
+            b: BrokerView(b, members, None) if b in self.up else ReadFailed(FailureKind.UNREACHABLE, f"broker {b}")
             for b in brokers
         }
 
@@ -162,9 +171,11 @@ class SimKafka:
         led = {tp: p for tp in epochs if (p := self.partitions.get(tp)) and p.leader == broker}
         return {tp: p.end for tp, p in led.items() if epochs[tp] <= p.epoch}
 
-    def groups(self) -> Sequence[GroupOffsets]:
+    def groups(self, wanted: Callable[[str], bool]) -> Sequence[GroupOffsets]:
         self._readable("groups")
-        return [GroupOffsets(g, "EMPTY", offsets) for g, offsets in self.committed.items()]
+        return [
+            GroupOffsets(g, self.states.get(g, "Empty"), offsets) for g, offsets in self.committed.items() if wanted(g)
+        ]
 
     def quorum(self) -> Quorum:
         self._readable("quorum")

@@ -97,9 +97,13 @@ class World:
             canary=lambda connection, topic, seconds: SimCanary(self.kafka, topic),
             series=self.series,
             now=lambda: self.now,
+            monotonic=self._monotonic,
         )
         self.turn = Turn("ns", "c", clients, lambda c: ClusterLease(api, "ns", "c", c.uid or "", identity))
         return self.turn
+
+    def _monotonic(self) -> float:
+        return self.now.timestamp()
 
     def step(self, seconds: float = 15.0) -> None:
         """One turn, then time passes in Kafka and on the clock."""

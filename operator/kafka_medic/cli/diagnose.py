@@ -14,6 +14,7 @@ from kafka_medic.cluster.snapshot import Snapshot
 from kafka_medic.diagnose.diagnosis import diagnose
 from kafka_medic.diagnose.expectations import Expectations
 from kafka_medic.diagnose.finding import Finding
+from kafka_medic.diagnose.memory import Memory, remember
 
 _EXAMPLES = """\
 examples:
@@ -53,7 +54,8 @@ def run(args: argparse.Namespace) -> int:
         cluster = read_cluster(args.cluster)
         check_fits(cluster, snapshot, args.cluster)
         expectations = Expectations.from_spec(cluster.spec.expectations)
-    findings = diagnose(snapshot, previous=previous, expectations=expectations)
+    memory = remember(remember(Memory(), previous), snapshot) if previous else None
+    findings = diagnose(snapshot, previous=previous, expectations=expectations, memory=memory)
     output.note_unknown(snapshot)
     if args.output == "table":
         output.put(_readable(findings, snapshot))

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any, TextIO
 
 import yaml
 
+from kafka_medic.cluster.names import printable
 from kafka_medic.cluster.snapshot import Snapshot
 
+_OBEYED = re.compile("[\\x7f-\\x9f\\u2028-\\u202e\\u2066-\\u2069]")
 FORMATS = ("table", "json", "yaml")
 _COLOURS = {"red": "31", "green": "32", "yellow": "33", "grey": "90", "bold": "1"}
 _OF_WORD = {
@@ -26,6 +29,8 @@ def write(document: Any, form: str) -> None:
         text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=110)
     else:
         text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        # JSON lets DEL, the control characters above it and the like stand as they are; a terminal may obey them.
+        text = _OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
     put(text)
 
 
@@ -42,7 +47,7 @@ def put(text: str) -> None:
 
 def note(text: str) -> None:
     """A remark that is not part of the answer."""
-    print(f"kafka-medic: {text}", file=sys.stderr)
+    print(f"kafka-medic: {printable(text)}", file=sys.stderr)
 
 
 def note_unknown(snapshot: Snapshot) -> None:
@@ -67,7 +72,8 @@ def word(text: str, width: int = 0) -> str:
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns as wide as their widest cell; the last one is not padded."""
+    """Columns as wide as their widest cell; the last one is not padded. Cells are shown, not obeyed."""
+    rows = [[printable(cell) for cell in row] for row in rows]
     widths = [max(len(line[i]) for line in (header, *rows)) for i in range(len(header))]
     lines = [paint("  ".join(h.ljust(w) for h, w in zip(header, widths, strict=True)).rstrip(), "bold")]
     for row in rows:

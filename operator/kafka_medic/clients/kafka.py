@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from kafka_medic.clients.kafka_wire import WireAdmin
@@ -37,6 +37,9 @@ class RealKafka:
     def views(self, brokers: Sequence[int]) -> Mapping[int, BrokerView | ReadFailed]:
         return self._wire.views(brokers)
 
+    def memberships(self, brokers: Sequence[int]) -> Mapping[int, BrokerView | ReadFailed]:
+        return self._wire.memberships(brokers)
+
     def reassignments(self) -> Mapping[TopicPartition, Reassignment]:
         return self._wire.reassignments()
 
@@ -58,8 +61,8 @@ class RealKafka:
     def epoch_ends(self, broker: int, epochs: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         return self._wire.epoch_ends(broker, epochs)
 
-    def groups(self) -> Sequence[GroupOffsets]:
-        return self._rd.groups()
+    def groups(self, wanted: Callable[[str], bool]) -> Sequence[GroupOffsets]:
+        return self._rd.groups(wanted)
 
     def quorum(self) -> Quorum:
         return self._wire.quorum()

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+import pyarrow as pa
 from kafka import errors
 from kafka.admin import KafkaAdminClient
 from kafka.protocol.metadata import MetadataRequest
@@ -22,17 +23,18 @@ from kafka.structs import TopicPartition as WireTopicPartition
 
 from kafka_medic.clients.kafka_log_ends import epoch_ends, epoch_ends_request, log_ends, log_ends_request
 from kafka_medic.clients.ports import (
+    STATES_SCHEMA,
     BrokerView,
     ClientFailure,
     Connection,
     FailureKind,
-    PartitionState,
     ReadFailed,
     Reassignment,
     WriteFailed,
 )
 from kafka_medic.cluster.snapshot import Quorum, TopicPartition, Voter
 
+VIEWS_AT_ONCE = 4
 T = TypeVar("T")
 F = TypeVar("F", bound=ClientFailure)
 
@@ -64,31 +66,36 @@ class WireAdmin:
         return {node.node_id: node.rack or None for node in answer.brokers}
 
     def views(self, brokers: Sequence[int]) -> Mapping[int, BrokerView | ReadFailed]:
-        async def ask_all(client: Any) -> dict[int, Any]:
+        # An answer of a large cluster is large, and decoded it is larger: a few at a time.
+        found: dict[int, BrokerView | ReadFailed] = {}
+        for start in range(0, len(brokers), VIEWS_AT_ONCE):
+            found |= self._metadata(brokers[start : start + VIEWS_AT_ONCE], None)
+        return found
+
+    def memberships(self, brokers: Sequence[int]) -> Mapping[int, BrokerView | ReadFailed]:
+        return self._metadata(brokers, [])
+
+    def _metadata(self, brokers: Sequence[int], topics: list[str] | None) -> dict[int, BrokerView | ReadFailed]:
+        """Each broker's own answer about these topics: None is all of them."""
+
+        async def ask_all(client: Any) -> dict[int, BrokerView | ReadFailed]:
             # Request version and shape are negotiated per connection, so the answer can only be that broker's own.
-            request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
-            answers: dict[int, Any] = {}
+            request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
+            answers: dict[int, BrokerView | ReadFailed] = {}
             pending: dict[int, Any] = {}
             for broker in brokers:
                 try:
                     pending[broker] = client._manager.send(request, broker, self._timeout_ms)
                 except Exception as problem:  # noqa: BLE001 - as below: a broker whose address nobody knows
-                    answers[broker] = problem
-            for broker, future in pending.items():
+                    answers[broker] = _failure(ReadFailed, problem, f"metadata of broker {broker}")
+            for broker in list(pending):
                 try:
-                    answers[broker] = await future
+                    answers[broker] = _view(broker, await pending.pop(broker), with_partitions=topics is None)
                 except Exception as problem:  # noqa: BLE001 - any failure of one broker is that broker's Unknown
-                    answers[broker] = problem
+                    answers[broker] = _failure(ReadFailed, problem, f"metadata of broker {broker}")
             return answers
 
-        answers = self._call(lambda c: c._manager.run(ask_all, c), ReadFailed, "metadata of each broker")
-        views: dict[int, BrokerView | ReadFailed] = {}
-        for broker, answer in answers.items():
-            if isinstance(answer, BaseException):
-                views[broker] = _failure(ReadFailed, answer, f"metadata of broker {broker}")
-            else:
-                views[broker] = _view(broker, answer)
-        return views
+        return self._call(lambda c: c._manager.run(ask_all, c), ReadFailed, "metadata of each broker")
 
     def own_log_ends(self, broker: int, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         request = log_ends_request(partitions)
@@ -204,24 +211,30 @@ def _age(stamp_ms: int, now_ms: float) -> int | None:
     return max(0, int(now_ms - stamp_ms)) if stamp_ms > 0 else None
 
 
-def _view(broker: int, answer: Any) -> BrokerView:
-    return BrokerView(
-        broker=broker,
-        members=tuple(sorted(node.node_id for node in answer.brokers)),
-        controller=answer.controller_id if answer.controller_id >= 0 else None,
-        partitions=tuple(
-            PartitionState(
-                topic=topic.name,
-                partition=part.partition_index,
-                leader=part.leader_id,
-                leader_epoch=getattr(part, "leader_epoch", None),
-                replicas=tuple(part.replica_nodes),
-                isr=tuple(part.isr_nodes),
-            )
-            for topic in answer.topics
-            for part in topic.partitions
-        ),
-    )
+def _view(broker: int, answer: Any, *, with_partitions: bool) -> BrokerView:
+    """Columns straight from the decoded answer. Raises pyarrow's errors for numbers that are none of Kafka's."""
+    members = tuple(sorted(node.node_id for node in answer.brokers))
+    controller = answer.controller_id if answer.controller_id >= 0 else None
+    if not with_partitions:
+        return BrokerView(broker, members, controller)
+    rows = [(topic, part) for topic in answer.topics for part in topic.partitions]
+    ids = {id(topic): _topic_id(topic) for topic in answer.topics}
+    columns = [
+        pa.array([topic.name for topic, _ in rows], pa.string()),
+        pa.array([part.partition_index for _, part in rows], pa.int32()),
+        pa.array([part.leader_id for _, part in rows], pa.int32()),
+        pa.array([getattr(part, "leader_epoch", None) for _, part in rows], pa.int32()),
+        pa.array([part.replica_nodes for _, part in rows], pa.list_(pa.int32())),
+        pa.array([part.isr_nodes for _, part in rows], pa.list_(pa.int32())),
+        pa.array([ids[id(topic)] for topic, _ in rows], pa.string()),
+    ]
+    return BrokerView(broker, members, controller, pa.table(columns, schema=STATES_SCHEMA))
+
+
+def _topic_id(topic: Any) -> str | None:
+    """All zero from a broker that knows no topic ids (KIP-516)."""
+    found = getattr(topic, "topic_id", None)
+    return str(found) if found is not None and found.int else None
 
 
 def _failure(as_type: type[F], problem: BaseException, what: str) -> F:

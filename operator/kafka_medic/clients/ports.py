@@ -5,12 +5,14 @@ Every read either answers in full or raises `ReadFailed`: an adapter never turns
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
-from kafka_medic.cluster.snapshot import ConfigValue, Quorum, TopicPartition
+import pyarrow as pa
+
+from kafka_medic.cluster.snapshot import PARTITIONS_SCHEMA, ConfigValue, Quorum, TopicPartition
 
 
 class FailureKind(StrEnum):
@@ -86,16 +88,41 @@ class PartitionState:
     leader_epoch: int | None
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
+    topic_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+STATES_SCHEMA: pa.Schema = pa.schema(
+    [PARTITIONS_SCHEMA.field(n) for n in ("topic", "partition", "leader", "leaderEpoch", "replicas", "isr", "topicId")]
+)
+"""PartitionState as columns, as a cluster of hundreds of thousands of partitions needs them."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class BrokerView:
-    """One broker's own answer to a metadata request."""
+    """One broker's own answer to a metadata request. `states`, with STATES_SCHEMA, is None when it was not asked for
+    its partitions."""
 
     broker: int
     members: tuple[int, ...]
     controller: int | None
-    partitions: tuple[PartitionState, ...]
+    states: pa.Table | None = None
+
+    @classmethod
+    def of(
+        cls, broker: int, members: Iterable[int], controller: int | None, partitions: Iterable[PartitionState]
+    ) -> BrokerView:
+        """From single partitions."""
+        rows = tuple(partitions)
+        names = ("topic", "partition", "leader", "leader_epoch", "replicas", "isr", "topic_id")
+        columns = [[getattr(row, name) for row in rows] for name in names]
+        return cls(broker, tuple(members), controller, pa.table(columns, schema=STATES_SCHEMA))
+
+    @property
+    def partitions(self) -> Iterator[PartitionState]:
+        """Single partitions, for those who look at a handful."""
+        for row in self.states.to_pylist() if self.states is not None else ():
+            topic, number, leader, epoch, replicas, isr, topic_id = row.values()
+            yield PartitionState(topic, number, leader, epoch, tuple(replicas), tuple(isr), topic_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +179,9 @@ class KafkaReads(Protocol):
     def views(self, brokers: Sequence[int]) -> Mapping[int, BrokerView | ReadFailed]:
         """Ask each broker alone; the answer of one never stands for another."""
 
+    def memberships(self, brokers: Sequence[int]) -> Mapping[int, BrokerView | ReadFailed]:
+        """The same without partitions: small however many there are."""
+
     def reassignments(self) -> Mapping[TopicPartition, Reassignment]: ...
 
     def topic_configs(self, topics: Sequence[str]) -> Mapping[str, Mapping[str, ConfigValue]]: ...
@@ -172,7 +202,8 @@ class KafkaReads(Protocol):
         """Where that leader epoch ends in the log of `broker`, which has to lead the partition (KIP-101). One that it
         cannot tell is left out."""
 
-    def groups(self) -> Sequence[GroupOffsets]: ...
+    def groups(self, wanted: Callable[[str], bool]) -> Sequence[GroupOffsets]:
+        """State and committed offsets of the groups whose name is `wanted`."""
 
     def quorum(self) -> Quorum: ...
 

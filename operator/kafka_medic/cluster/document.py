@@ -139,6 +139,7 @@ def _view_out(view: View) -> dict[str, Any]:
         "controller": view.controller,
         "leaders": leaders,
         "diverged": None if view.diverged is None else [diverged_out(log) for log in view.diverged],
+        "observedAt": timestamp(view.observed_at) if view.observed_at else None,
     }
 
 
@@ -202,7 +203,7 @@ def _quorum_in(value: Any, path: str) -> Quorum:
 
 def _view_in(value: Any, path: str) -> View:
     item = mapping(value, path)
-    members, leaders = item.get("members"), item.get("leaders")
+    members, leaders, observed = item.get("members"), item.get("leaders"), item.get("observedAt")
     table = None
     if leaders is not None:
         rows = list_of(leaders, f"{path}.leaders", _leader_row)
@@ -217,6 +218,7 @@ def _view_in(value: Any, path: str) -> View:
         controller=optional(item, "controller", path, int),
         leaders=table,
         diverged=None if item.get("diverged") is None else list_of(item["diverged"], f"{path}.diverged", diverged_in),
+        observed_at=None if observed is None else moment(observed, f"{path}.observedAt"),
     )
 
 

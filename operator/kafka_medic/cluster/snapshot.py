@@ -58,10 +58,12 @@ PARTITIONS_SCHEMA: pa.Schema = pa.schema(
         _field("logEnd", pa.int64()),
         _field("sizeBytes", pa.int64()),
         _field("minIsr", pa.int32()),
+        _field("topicId", pa.string()),
     ]
 )
 """One row a partition. `leader` -1 is leaderless; `adding`/`removing` are empty when no reassignment is in flight
-and null when that is not known; `sizeBytes` is the leader replica's size on disk."""
+and null when that is not known; `sizeBytes` is the leader replica's size on disk. `topicId` (KIP-516) tells a topic
+from an earlier one of the same name."""
 
 GROUPS_SCHEMA: pa.Schema = pa.schema(
     [
@@ -247,14 +249,15 @@ class DivergedLog:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What one broker, asked alone, believes. Any part it did not answer is None. `diverged`: the partitions that it
-    leads by a stale belief; empty when there are none."""
+    """What one broker, asked alone, believes, and when it said so. Any part that it did not answer, or was not asked
+    for in this look, is None. `diverged`: the partitions that it leads by a stale belief; empty when there are none."""
 
     broker: int
     members: tuple[int, ...] | None = None
     controller: int | None = None
     leaders: pa.Table | None = None
     diverged: tuple[DivergedLog, ...] | None = None
+    observed_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
+from kafka_medic.cluster.names import printable
 from kafka_medic.cluster.snapshot import Mode, Snapshot
+from kafka_medic.controller.memory import status_fields
 from kafka_medic.diagnose.finding import Finding
+from kafka_medic.diagnose.memory import Memory
 from kafka_medic.diagnose.versions import unjudged
 from kafka_medic.resources.conditions import Condition, ConditionStatus, set_condition
 from kafka_medic.resources.kafkacluster import KafkaCluster
@@ -125,6 +128,7 @@ def cluster_status(
     findings: Sequence[Finding],
     treated_by: Mapping[str, str],
     allowed: tuple[bool, str, str],
+    memory: Memory | None = None,
 ) -> KafkaClusterStatus:
     """`treated_by`: finding id -> Remediation. `allowed`: whether the operator may remediate, reason word, sentence."""
     now, generation = snapshot.taken_at, cluster.metadata.generation
@@ -159,6 +163,7 @@ def cluster_status(
         version=snapshot.cluster.version or cluster.status.version,
         cluster_id=snapshot.cluster.id or cluster.status.cluster_id,
         last_observed_at=now,
+        **status_fields(memory or Memory(), now),
     )
 
 
@@ -198,7 +203,7 @@ def _make(
         type=kind,
         status=status,
         reason=reason,
-        message=message[:8192],
+        message=printable(message)[:8192],
         last_transition_time=now,
         observed_generation=generation,
     )

@@ -7,6 +7,7 @@ starts from fresh reads; nothing that matters is kept in memory.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -21,6 +22,7 @@ from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
 from kafka_medic.controller.canary import CanaryKeeper, ConnectCanary
 from kafka_medic.controller.events import Recorder, finding_notes
 from kafka_medic.controller.lease import ClusterLease
+from kafka_medic.controller.memory import Recollection
 from kafka_medic.controller.metrics import Metrics
 from kafka_medic.controller.proposals import due
 from kafka_medic.controller.status import cluster_status, remediation_allowed, unseen
@@ -65,6 +67,7 @@ class Clients:
     metrics: Callable[[int, float], MetricsReads] = MetricsProbe
     now: Callable[[], datetime] = utc_now
     series: Metrics = field(default_factory=Metrics)
+    monotonic: Callable[[], float] = time.monotonic
 
 
 @dataclass(slots=True)
@@ -81,6 +84,7 @@ class Turn:
     _held: ClusterLease | None = None
     _previous: Snapshot | None = None
     _canary: CanaryKeeper = field(init=False)
+    _recollection: Recollection = field(default_factory=Recollection)
     _failures: dict[str, int] = field(default_factory=dict)
     _not_before: dict[str, datetime] = field(default_factory=dict)
 
@@ -114,7 +118,10 @@ class Turn:
         cluster, runs = self._keep(cluster, runs, unreadable)
         if _gone(cluster):
             return interval
+        acting = bool(unreadable) or any(r.status.phase in ACTING_PHASES for r in runs)
+        self._recollection.before_look(cluster, acting=acting)
         snapshot = self._observe(cluster)
+        self._recollection.take_in(cluster, snapshot, self.clients.monotonic())
         seen = self._diagnose(cluster, snapshot, runs)
         findings = seen + unseen(cluster.status.findings, seen, snapshot)
         self._previous = snapshot
@@ -188,8 +195,9 @@ class Turn:
             rollouts=pods.rollouts if pods else None,
             metrics=self._metrics_of(cluster, wanted.timeout_seconds),
             canary=self._canary.reader(cluster),
+            groups=cluster.spec.probes.consumer_groups.wanted(),
         )
-        snapshot = observe_cluster(cluster.name, readers, self.clients.now)
+        snapshot = observe_cluster(cluster.name, readers, self.clients.now, self._recollection.rotation)
         self.clients.series.observed(self.key, snapshot)
         return snapshot
 
@@ -216,6 +224,7 @@ class Turn:
             expectations=Expectations.from_spec(cluster.spec.expectations),
             remembered={f.id: f.since for f in cluster.status.findings},
             ours=ours,
+            memory=self._recollection.memory,
         )
 
     def _keep(
@@ -303,6 +312,7 @@ class Turn:
         # Once more from fresh reads of everything, Kafka too: only if the same effect is still what is due, and every
         # guard still permits it, is it sent. Kafka has no compare-and-set for what we send.
         cluster = self.clients.store.cluster(self.namespace, self.name)
+        self._recollection.before_look(cluster, acting=True)
         latest = self._observe(cluster)
         present = self.clients.store.remediation(self.namespace, run.name)
         if present.metadata.resource_version != run.metadata.resource_version:
@@ -363,7 +373,7 @@ class Turn:
             r.spec.cause.finding_id: r.name for r in runs if r.spec.cause and r.status.phase not in TERMINAL_PHASES
         }
         allowed = remediation_allowed(cluster, self.clients.store.policies_installed(), blocked)
-        status = cluster_status(cluster, snapshot, findings, treated, allowed)
+        status = cluster_status(cluster, snapshot, findings, treated, allowed, self._recollection.memory)
         if status != cluster.status:
             self.clients.store.write_status(cluster, status)
 

@@ -76,6 +76,7 @@ class Partitions:
     isr: IdLists
     adding: IdLists
     removing: IdLists
+    log_start: Numbers
     log_end: Numbers
     min_isr: Numbers
 
@@ -129,9 +130,15 @@ def read_partitions(table: pa.Table) -> Partitions:
         isr=id_lists(table["isr"]),
         adding=id_lists(table["adding"]),
         removing=id_lists(table["removing"]),
+        log_start=numbers(table["logStart"]),
         log_end=numbers(table["logEnd"]),
         min_isr=numbers(table["minIsr"]),
     )
+
+
+def column(name: str, kind: pa.DataType, nullable: bool = True) -> pa.Field[pa.DataType]:
+    """A column of a table's schema."""
+    return pa.field(name, kind, nullable=nullable)
 
 
 def numbers(column: pa.ChunkedArray[Any]) -> Numbers:

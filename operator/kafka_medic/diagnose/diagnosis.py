@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 
+from kafka_medic.cluster.names import printable
 from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
 from kafka_medic.diagnose import (
     authority,
@@ -17,13 +18,17 @@ from kafka_medic.diagnose import (
     moves,
     offsets,
     partitions,
+    progress,
     reach,
+    regressions,
     replication,
+    unled,
     versions,
     views,
 )
 from kafka_medic.diagnose.expectations import Expectations
 from kafka_medic.diagnose.finding import Finding
+from kafka_medic.diagnose.memory import Memory
 from kafka_medic.diagnose.scene import Scene
 from kafka_medic.resources.vocabulary import Severity
 
@@ -37,6 +42,9 @@ DETECTORS: tuple[Callable[[Scene], Iterator[Finding]], ...] = (
     replication.detect,
     leaders.detect,
     offsets.detect,
+    regressions.detect,
+    progress.detect,
+    unled.detect,
     moves.detect,
     versions.detect,
 )
@@ -53,19 +61,20 @@ def diagnose(
     expectations: Expectations | None = None,
     remembered: Mapping[str, datetime] | None = None,
     ours: frozenset[TopicPartition] = frozenset(),
+    memory: Memory | None = None,
 ) -> tuple[Finding, ...]:
-    """What is wrong, worst first. A finding's `since` is the time remembered for its id; else, when it was
-    there in `previous` already, that snapshot's time; else this snapshot's. `remembered` wins, since it
-    reaches further back.
+    """What is wrong, worst first. A finding's `since` is what its detector knows from `memory` (which holds `snapshot`
+    already, see `memory.remember`); else the time remembered for its id; else, when it was there in `previous` already,
+    that snapshot's time; else this snapshot's. `remembered` wins over `previous`, since it reaches further back.
 
     `ours` are the partitions that a run of this project is reassigning: they are nobody else's reassignment.
     """
     if previous is not None and previous.taken_at >= snapshot.taken_at:
         previous = None  # a clock that went back, or the same snapshot twice: nothing lasted in between
-    scene = Scene(snapshot, expectations or Expectations(), previous, ours)
+    scene = Scene(snapshot, expectations or Expectations(), previous, ours, memory)
     found = {f.id: f for f in (_named(f) for detector in DETECTORS for f in detector(scene))}
     since = _since(scene, found, remembered or {})
-    aged = (f.seen(since=since[f.id], now=snapshot.taken_at) for f in found.values())
+    aged = (_shown(f).seen(since=since[f.id], now=snapshot.taken_at) for f in found.values())
     return tuple(sorted(aged, key=lambda f: (_ORDER[f.severity], f.type, f.id)))
 
 
@@ -77,6 +86,16 @@ def _named(finding: Finding) -> Finding:
         return finding
     digest = hashlib.sha256(finding.id.encode()).hexdigest()[:10]
     return replace(finding, id=f"{safe[: ID_LENGTH - 11]}-{digest}")
+
+
+def _shown(finding: Finding) -> Finding:
+    """With texts that a terminal or a status can be shown."""
+    return replace(
+        finding,
+        message=printable(finding.message),
+        affected=tuple(map(printable, finding.affected)),
+        evidence=tuple(map(printable, finding.evidence)),
+    )
 
 
 def _since(scene: Scene, found: Mapping[str, Finding], remembered: Mapping[str, datetime]) -> dict[str, datetime]:
@@ -92,4 +111,5 @@ def _since(scene: Scene, found: Mapping[str, Finding], remembered: Mapping[str, 
     times = {**earlier, **{k: v for k, v in remembered.items() if k in found}}
     # A remembered time in the future comes from a clock that jumped; nothing can have lasted less than no
     # time.
+    times |= {f.id: f.since for f in found.values() if f.since is not None}
     return {id_: now if id_ in restarted else min(times.get(id_, now), now) for id_ in found}

@@ -4,22 +4,27 @@ once."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from kafka_medic.cluster.document import timestamp
 from kafka_medic.cluster.snapshot import NO_LEADER, Broker, Snapshot, TopicPartition
 from kafka_medic.diagnose.columns import Partitions, read_partitions
 from kafka_medic.diagnose.expectations import Expectations
 
+if TYPE_CHECKING:
+    from kafka_medic.diagnose.memory import Memory
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scene:
     """One look at a cluster. `ours` are the partitions that this project's own runs are moving at the
-    moment."""
+    moment. `memory` already holds this snapshot; without it, what only several looks can tell is not told."""
 
     snapshot: Snapshot
     expectations: Expectations
     previous: Snapshot | None = None
     ours: frozenset[TopicPartition] = frozenset()
+    memory: Memory | None = None
     partitions: Partitions | None = field(init=False)
     brokers: tuple[Broker, ...] = field(init=False)
     """Empty when the brokers are not known: ask `live` first where that matters."""

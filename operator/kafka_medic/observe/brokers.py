@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from kafka_medic.clients.ports import BrokerView, ClusterDescription, ReadFailed
 from kafka_medic.clients.zookeeper import Registrations
 from kafka_medic.cluster.snapshot import Broker, Mode, Pod
+from kafka_medic.observe.checks import BadAnswer
 from kafka_medic.observe.metrics import BrokerSigns
 
 _NOTHING = BrokerSigns()
@@ -21,7 +26,7 @@ class Sighting:
     described: ClusterDescription | None
     registered: Registrations | None
     answers: Mapping[int, BrokerView | ReadFailed] | None
-    authority: BrokerView | None
+    authority: pa.Table | None
     pods: Mapping[int, Pod] | None
     signs: Mapping[int, BrokerSigns | ReadFailed] | None
 
@@ -32,7 +37,7 @@ def brokers_of(seen: Sighting) -> tuple[Broker, ...] | None:
         return None
     nodes = {n.id: n for n in seen.described.nodes} if seen.described else {}
     members = _members(seen)
-    named = {b for p in seen.authority.partitions for b in p.replicas} if seen.authority else set()
+    named = _named(seen.authority)
     ids = sorted(set(nodes) | (members or set()) | named | set(seen.pods or ()))
 
     def one(broker_id: int) -> Broker:
@@ -47,7 +52,8 @@ def brokers_of(seen: Sighting) -> tuple[Broker, ...] | None:
             host=node.host if node else None,
             port=node.port if node else None,
             registered=is_member,
-            reachable=None if answer is None else isinstance(answer, BrokerView),
+            # What does not answer as Kafka does has answered all the same.
+            reachable=None if answer is None or isinstance(answer, BadAnswer) else isinstance(answer, BrokerView),
             recovering=_recovering(seen, is_member, signs),
             bytes_in_rate=signs.bytes_in_rate,
             pod=(seen.pods or {}).get(broker_id),
@@ -58,6 +64,14 @@ def brokers_of(seen: Sighting) -> tuple[Broker, ...] | None:
         )
 
     return tuple(one(b) for b in ids)
+
+
+def _named(authority: pa.Table | None) -> set[int]:
+    """Brokers that partitions have replicas on."""
+    if authority is None:
+        return set()
+    ids: Any = pc.unique(pc.list_flatten(authority["replicas"]))
+    return set(ids.to_pylist())
 
 
 def _members(seen: Sighting) -> set[int] | None:

@@ -33,7 +33,8 @@ def take_snapshot(cluster: KafkaCluster, secrets_dir: Path | None = None) -> Sna
     port = cluster.spec.probes.metrics_port
     metrics = MetricsProbe(port, wanted.timeout_seconds) if port else None
     try:
-        return observe_cluster(cluster.name, ClusterReaders(kafka, zookeeper, metrics=metrics))
+        groups = cluster.spec.probes.consumer_groups.wanted()
+        return observe_cluster(cluster.name, ClusterReaders(kafka, zookeeper, metrics=metrics, groups=groups))
     finally:
         kafka.close()
         if zookeeper is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Annotated, ClassVar, Literal, Self
 
@@ -272,6 +274,17 @@ class ConsumerGroups(Model):
         default=(), description="Groups that are left out even if included."
     )
 
+    def wanted(self) -> Callable[[str], bool]:
+        """Whether a group of that name is looked at."""
+        include, exclude = ([re.compile(p) for p in patterns] for patterns in (self.include, self.exclude))
+
+        def chosen(group: str) -> bool:
+            if include and not any(p.fullmatch(group) for p in include):
+                return False
+            return not any(p.fullmatch(group) for p in exclude)
+
+        return chosen
+
 
 class Probes(Model):
     """How the cluster is observed."""
@@ -285,6 +298,17 @@ class Probes(Model):
     canary: Canary = Field(default_factory=Canary, description="End-to-end check of each broker.")
     consumer_groups: ConsumerGroups = Field(
         default_factory=ConsumerGroups, description="Which consumer groups' offsets are looked at."
+    )
+    full_views: Annotated[int, Field(ge=1, le=10_000, strict=True)] = Field(
+        default=5,
+        description=(
+            "How many brokers tell their whole view of the partitions in one observation, in turn, while nothing "
+            "is odd; in a cluster of no more than that, all do."
+        ),
+    )
+    remember_for: Annotated[Duration, Between("1h", "8760h")] = Field(
+        default="168h",
+        description="How long a log that became shorter, and the longest time without a leader, are remembered.",
     )
     metrics_port: Port | None = Field(
         default=None,

@@ -15,6 +15,9 @@ FindingId = Annotated[str, StringConstraints(min_length=1, max_length=128, patte
 MAX_FINDINGS = 50
 MAX_AFFECTED = 100
 MAX_EVIDENCE = 20
+MAX_REGRESSIONS = 100
+MAX_OUTAGES = 10
+MAX_LEADERLESS = 20
 
 CONDITION_TYPES = (
     "Reachable",
@@ -59,6 +62,34 @@ class BrokerCounts(Model):
     reachable: Count | None = Field(default=None, description="Brokers that answered the operator.")
 
 
+class LogEndRegressionStatus(Model):
+    """A log that became shorter. Kept here because nothing in the present shows it once new writes have passed it."""
+
+    topic: ShortText = Field(description="The topic.")
+    partition: Count = Field(description="The partition.")
+    before: BigCount = Field(description="The log end that was seen before.")
+    after: BigCount = Field(description="The lower log end that was seen afterwards.")
+    at: Timestamp = Field(description="When it was noticed.")
+    epoch_before: Count | None = Field(default=None, description="The leader epoch before.")
+    epoch_after: Count | None = Field(default=None, description="The leader epoch afterwards.")
+    groups: Annotated[tuple[ShortText, ...], Field(max_length=10)] | None = Field(
+        default=None, description="Groups that had committed beyond it by then. Absent: not known."
+    )
+
+
+class LeaderlessStatus(Model):
+    """How long a partition of a topic had no leader."""
+
+    topic: ShortText = Field(description="The topic.")
+    milliseconds: BigCount = Field(description="How long.")
+    at: Timestamp = Field(description="When it was last seen so, or seen to be over.")
+    partition: Count | None = Field(default=None, description="The partition, while it has no leader.")
+    leader: Annotated[int, Field(ge=-1, le=2**31 - 1, strict=True)] | None = Field(
+        default=None, description="The leader that it names and that is gone; -1 for none."
+    )
+    epoch: Count | None = Field(default=None, description="Its leader epoch.")
+
+
 class KafkaClusterStatus(Model):
     """What the operator sees. Everything that is unknown is absent, never 0."""
 
@@ -82,8 +113,21 @@ class KafkaClusterStatus(Model):
     cluster_id: ShortText | None = Field(default=None, description="Kafka's own cluster id.")
     last_observed_at: Timestamp | None = Field(default=None, description="When the cluster was last observed.")
     longest_leaderless_ms: BigCount | None = Field(
-        default=None, description="The longest time that a partition was seen without a leader."
+        default=None,
+        description="The longest time within spec.probes.rememberFor that a partition was seen without a leader.",
     )
     implied_default_api_timeout_ms: BigCount | None = Field(
-        default=None, description="The clients' default.api.timeout.ms that would have outlasted it."
+        default=None, description="The clients' default.api.timeout.ms that would have outlasted it, with a margin."
+    )
+    longest_leaderless: Annotated[tuple[LeaderlessStatus, ...], Field(max_length=MAX_OUTAGES)] = Field(
+        default=(), description="The topics that were without a leader for longest, the longest first."
+    )
+    leaderless: Annotated[tuple[LeaderlessStatus, ...], Field(max_length=MAX_LEADERLESS)] = Field(
+        default=(), description="Partitions that have no leader now, the longest first. Cut off."
+    )
+    log_end_regressions: Annotated[tuple[LogEndRegressionStatus, ...], Field(max_length=MAX_REGRESSIONS)] = Field(
+        default=(), description="Logs that became shorter, the worst first. Cut off; see logEndRegressionsDropped."
+    )
+    log_end_regressions_dropped: Count | None = Field(
+        default=None, description="How many there was no room for. Absent: none."
     )

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kafka_medic.cli import check
+from kafka_medic.cli import check, output
 from kafka_medic.cli import main as entry
 from kafka_medic.cli.main import main
 from kafka_medic.clients.ports import FailureKind, ReadFailed
@@ -421,6 +421,28 @@ def test_what_is_written_can_be_read_back(capsys, monkeypatch, tmp_path):
         file.write_text(capsys.readouterr().out)
         assert main(["check", "restart", "--broker", "2", "--snapshot", str(file), "-o", "json"]) == 0
         capsys.readouterr()
+
+
+EVIL = "g\x1b[2J\x9b31m\u202eevil"
+
+
+@pytest.mark.parametrize("form", ["table", "json", "yaml"])
+def test_a_group_whose_name_gives_orders_to_the_terminal_is_shown_and_not_obeyed(save, capsys, form):
+    rows = worlds.groups((EVIL, "Empty", "orders", 0, 999))
+    sources = worlds.sources(metrics=f"Error: {EVIL}")
+    file = save(worlds.healthy(groups=rows, sources=sources))
+    assert main(["diagnose", "--snapshot", file, "-o", form]) == 0
+    told = capsys.readouterr()
+    for text in (told.out, told.err):
+        assert "evil" in text
+        assert text.replace("\n", "").isprintable()
+
+
+def test_a_snapshot_with_such_a_name_is_written_without_it_and_read_back_whole(capsys):
+    output.write({"group": EVIL}, "json")
+    text = capsys.readouterr().out
+    assert text.replace("\n", "").isprintable()
+    assert json.loads(text) == {"group": EVIL}
 
 
 # The process

@@ -66,6 +66,7 @@ def partition(topic: str, number: int, replicas: Iterable[int] = IDS, **changes:
         "logEnd": 100,
         "sizeBytes": 1000,
         "minIsr": 2,
+        "topicId": f"id-{topic}",
     }
     return {**row, **changes}
 

@@ -107,7 +107,7 @@ class Lagging(SimKafka):
         rows = tuple(
             PartitionState(p.topic, p.partition, p.leader, 0, p.replicas, (0, 1, 2)) for p in current.partitions
         )
-        answers[0] = BrokerView(0, current.members, None, rows)
+        answers[0] = BrokerView.of(0, current.members, None, rows)
         return answers
 
     def quorum(self) -> Any:

@@ -21,7 +21,7 @@ def authority(*states):
 
 
 def view(*states):
-    return BrokerView(3, (1, 2, 3), None, states)
+    return BrokerView.of(3, (1, 2, 3), None, states)
 
 
 class Kafka:

@@ -183,7 +183,7 @@ def test_a_registered_broker_that_does_not_answer_is_not_reachable(kafka):
 
 def moved(view: Any, **changes: Any) -> BrokerView:
     assert isinstance(view, BrokerView)
-    return replace(view, partitions=tuple(replace(p, **changes) for p in view.partitions))
+    return BrokerView.of(view.broker, view.members, view.controller, [replace(p, **changes) for p in view.partitions])
 
 
 def test_the_newest_leader_epoch_counts_whoever_told_it(kafka):

@@ -1,0 +1,117 @@
+"""What is remembered of a cluster, and how it outlives the operator's process in KafkaCluster.status."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from kafka_medic.cluster.names import printable
+from kafka_medic.cluster.snapshot import NO_LEADER, Snapshot, TopicPartition
+from kafka_medic.diagnose.memory import Memory, remember, restored
+from kafka_medic.diagnose.regressions import Regression
+from kafka_medic.diagnose.unled import Outage, implied_timeout_ms
+from kafka_medic.observe.view_reads import ViewRotation
+from kafka_medic.resources.durations import parse_duration
+from kafka_medic.resources.kafkacluster import KafkaCluster
+from kafka_medic.resources.kafkacluster_status import (
+    MAX_LEADERLESS,
+    KafkaClusterStatus,
+    LeaderlessStatus,
+    LogEndRegressionStatus,
+)
+
+NEED_EVERY_VIEW = frozenset(
+    {"ViewDiverged", "BrokerZombie", "BrokerSilent", "BrokerDown", "ControllerMissing", "ControllerStuck"}
+)
+"""Findings while which every broker is asked for its whole view, as while a run acts."""
+
+
+@dataclass(slots=True)
+class Recollection:
+    """What is kept of one cluster from look to look: the memory, begun from what the operator before left in status,
+    and whose turn it is to tell a whole view. `looked`: when it took in a snapshot last, in seconds by a clock that
+    cannot be set."""
+
+    memory: Memory | None = None
+    looked: float | None = None
+    rotation: ViewRotation = field(default_factory=ViewRotation)
+
+    def before_look(self, cluster: KafkaCluster, *, acting: bool) -> None:
+        """`acting`: a run is about to change something, and its guards need every view."""
+        self.rotation.full = cluster.spec.probes.full_views
+        self.rotation.everything = acting or any(f.type in NEED_EVERY_VIEW for f in cluster.status.findings)
+
+    def take_in(self, cluster: KafkaCluster, snapshot: Snapshot, now: float) -> None:
+        before = from_status(cluster.status) if self.memory is None else self.memory
+        elapsed = None if self.looked is None else now - self.looked
+        keep = parse_duration(cluster.spec.probes.remember_for)
+        self.memory, self.looked = remember(before, snapshot, elapsed=elapsed, keep_seconds=keep), now
+
+
+def from_status(status: KafkaClusterStatus) -> Memory:
+    """The memory as the operator before left it. What it saw of log ends and of groups' progress begins anew."""
+    regressions = tuple(
+        Regression(r.topic, r.partition, r.before, r.after, r.at, r.epoch_before, r.epoch_after, r.groups)
+        for r in status.log_end_regressions
+    )
+    unled = {
+        TopicPartition(o.topic, o.partition): Outage(
+            o.topic, o.milliseconds / 1000, o.at, NO_LEADER if o.leader is None else o.leader, o.epoch
+        )
+        for o in status.leaderless
+        if o.partition is not None
+    }
+    longest = tuple(Outage(o.topic, o.milliseconds / 1000, o.at) for o in status.longest_leaderless)
+    return restored(regressions, status.log_end_regressions_dropped or 0, longest, unled)
+
+
+def status_fields(memory: Memory, now: datetime) -> dict[str, Any]:
+    """The fields of KafkaClusterStatus that hold it."""
+    worst = memory.longest_leaderless
+    return {
+        "longest_leaderless_ms": None if worst is None else _ms(worst.seconds),
+        "implied_default_api_timeout_ms": None if worst is None else implied_timeout_ms(worst.seconds),
+        "longest_leaderless": tuple(
+            LeaderlessStatus(topic=o.topic[:256], milliseconds=_ms(o.seconds), at=_whole(o.at)) for o in memory.longest
+        ),
+        "leaderless": _leaderless(memory, now),
+        "log_end_regressions": tuple(_regression(r) for r in memory.regressions),
+        "log_end_regressions_dropped": memory.dropped or None,
+    }
+
+
+def _leaderless(memory: Memory, now: datetime) -> tuple[LeaderlessStatus, ...]:
+    longest = memory.unled.sort_by([("seconds", "descending"), ("topic", "ascending"), ("partition", "ascending")])
+    return tuple(
+        LeaderlessStatus(
+            topic=r["topic"][:256],
+            partition=r["partition"],
+            leader=r["leader"],
+            epoch=r["epoch"],
+            milliseconds=_ms(r["seconds"]),
+            at=_whole(now),
+        )
+        for r in longest.slice(0, MAX_LEADERLESS).to_pylist()
+    )
+
+
+def _regression(r: Regression) -> LogEndRegressionStatus:
+    return LogEndRegressionStatus(
+        topic=r.topic[:256],
+        partition=r.partition,
+        before=r.before,
+        after=r.after,
+        at=_whole(r.at),
+        epoch_before=r.epoch_before,
+        epoch_after=r.epoch_after,
+        groups=None if r.groups is None else tuple(printable(g)[:256] for g in r.groups),
+    )
+
+
+def _ms(seconds: float) -> int:
+    return round(seconds * 1000)
+
+
+def _whole(moment: datetime) -> datetime:
+    return moment - timedelta(microseconds=moment.microsecond)

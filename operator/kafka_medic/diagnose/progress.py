@@ -1,0 +1,159 @@
+"""Consumer groups that are alive and do not get on."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafka_medic.cluster.snapshot import Snapshot
+from kafka_medic.diagnose.columns import Ints, Mask, Partitions, column, numbers, some
+from kafka_medic.diagnose.finding import Finding
+from kafka_medic.resources.vocabulary import Severity
+
+if TYPE_CHECKING:
+    from kafka_medic.diagnose.scene import Scene
+
+STALLED_FOR = 120.0
+"""Seconds: eight probes at the default interval, twenty-four times the default `auto.commit.interval.ms`."""
+STABLE = "Stable"
+"""The state of a group whose members are all there and know what they read (KIP-848: the same word)."""
+
+PROGRESS_SCHEMA: pa.Schema = pa.schema(
+    [
+        column("group", pa.string(), nullable=False),
+        column("topic", pa.string(), nullable=False),
+        column("partition", pa.int32(), nullable=False),
+        column("committed", pa.int64(), nullable=False),
+        column("firstEnd", pa.int64(), nullable=False),
+        column("logEnd", pa.int64(), nullable=False),
+        column("seconds", pa.float64(), nullable=False),
+        column("looks", pa.int32(), nullable=False),
+        column("moved", pa.bool_(), nullable=False),
+    ]
+)
+"""One row a committed offset of a Stable group on a partition that is led: for how many seconds and further looks it
+has not changed, the log end when that began and now, and whether it moved within the last STALLED_FOR seconds."""
+
+
+def follow(progress: pa.Table, p: Partitions, snapshot: Snapshot, passed: float) -> pa.Table:
+    """The groups' progress after one more look. A group that is not Stable (empty, rebalancing) and a partition
+    without a leader, or with a log end that is not known, begin anew once they are."""
+    groups = snapshot.groups
+    if groups is None:
+        return progress
+    if not len(p) or not groups.num_rows:
+        return PROGRESS_SCHEMA.empty_table()
+    row_of = p.rows_of(groups["topic"], numbers(groups["partition"]).values)
+    committed = numbers(groups["committed"])
+    in_state: Any = pc.fill_null(pc.equal(groups["state"], pa.scalar(STABLE)), pa.scalar(False))
+    stable = np.asarray(in_state.to_numpy(), dtype=np.bool_)
+    led = p.leader.known & (p.leader.values >= 0) & p.log_end.known
+    use = np.flatnonzero((row_of >= 0) & committed.known & (committed.values >= 0) & stable)
+    use = use[led[row_of[use]]]
+    rows, offsets = row_of[use], committed.values[use]
+    ends = p.log_end.values[rows]
+    names = groups["group"].take(use)
+    found, before = _match(progress, p, names, rows)
+    same = found & (before["committed"] == offsets)
+    moved = found & (before["committed"] < offsets)
+    seconds = np.where(same, before["seconds"] + passed, 0.0)
+    columns = [
+        names,
+        groups["topic"].take(use),
+        groups["partition"].take(use),
+        pa.array(offsets),
+        pa.array(np.where(same, before["firstEnd"], ends)),
+        pa.array(ends),
+        pa.array(seconds),
+        pa.array(np.where(same, before["looks"] + 1, 0).astype(np.int32)),
+        pa.array(moved | (same & before["moved"] & (seconds < STALLED_FOR))),
+    ]
+    return pa.table(columns, schema=PROGRESS_SCHEMA)
+
+
+def detect(scene: Scene) -> Iterator[Finding]:
+    """ClientStalled, one for each group: members alive, records arriving, and nothing committed. A topic of which the
+    group commits nothing at all while it gets on with others is one that it has left, and says nothing."""
+    if scene.memory is None or scene.snapshot.groups is None or scene.partitions is None:
+        return
+    table = scene.memory.progress
+    if not table.num_rows:
+        return
+    committed, ends = numbers(table["committed"]).values, numbers(table["logEnd"]).values
+    growing = (ends > numbers(table["firstEnd"]).values) & (ends > committed)
+    stalled = (numbers(table["looks"]).values > 0) & growing
+    if not stalled.any():
+        return
+    moved = np.asarray(table["moved"].to_numpy(), dtype=np.bool_)
+    group, group_names = _codes(table["group"])
+    topic, _ = _codes(table["topic"])
+    stalled &= _on_topics_still_read(group, topic, moved)
+    by_group: dict[int, list[int]] = defaultdict(list)
+    for i in np.flatnonzero(stalled).tolist():
+        by_group[int(group[i])].append(i)
+    for code, chosen in sorted(by_group.items(), key=lambda item: group_names[item[0]]):
+        yield _finding(scene, table, group_names[code], chosen)
+
+
+def _finding(scene: Scene, table: pa.Table, group: str, chosen: list[int]) -> Finding:
+    rows = table.take(chosen).to_pylist()
+    told = [
+        f"{r['topic']}-{r['partition']} committed {r['committed']} for {r['seconds']:.0f} s ({r['looks'] + 1} probes), "
+        f"log end then {r['firstEnd']}, now {r['logEnd']}, so {r['logEnd'] - r['committed']} records behind"
+        for r in rows[:10]
+    ]
+    names = [f"{r['topic']}-{r['partition']}" for r in rows]
+    return Finding(
+        id=f"ClientStalled/{group}",
+        type="ClientStalled",
+        severity=Severity.WARNING,
+        message=f"group {group} has members and commits nothing on {len(rows)} partitions that are written to",
+        affected=(group, *names),
+        evidence=(
+            some(told, 5),
+            f"the group is Stable, {scene.read_from('groups', 'kafka')}",
+            f"log ends {scene.read_from('log-ends', 'kafka')}",
+        ),
+        for_seconds=STALLED_FOR,
+        since=scene.snapshot.taken_at - timedelta(seconds=max(r["seconds"] for r in rows)),
+    )
+
+
+def _on_topics_still_read(group: Ints, topic: Ints, moved: Mask) -> Mask:
+    """Rows of (group, topic) pairs that moved anywhere, or of groups that moved nowhere."""
+    pair = (group << 32) | topic
+    active_pairs, active_groups = np.unique(pair[moved]), np.unique(group[moved])
+    return np.asarray(np.isin(pair, active_pairs) | ~np.isin(group, active_groups), dtype=np.bool_)
+
+
+def _match(
+    progress: pa.Table, p: Partitions, names: pa.ChunkedArray[Any], rows: Ints
+) -> tuple[Mask, dict[str, np.ndarray[Any, Any]]]:
+    """For each (group, partition row) of now: whether there is a row of before, and that row's numbers."""
+    wanted = ("committed", "firstEnd", "seconds", "looks", "moved")
+    if not progress.num_rows or not len(rows):
+        nothing = {name: np.zeros(len(rows), dtype=np.float64 if name == "seconds" else np.int64) for name in wanted}
+        return np.zeros(len(rows), dtype=np.bool_), nothing | {"moved": np.zeros(len(rows), dtype=np.bool_)}
+    code, known = _codes(names)
+    looked_up: Any = pc.index_in(progress["group"], value_set=pa.array(known, pa.string()))
+    old_code: Any = pc.fill_null(looked_up, pa.scalar(-1, pa.int32()))
+    old_row = p.rows_of(progress["topic"], numbers(progress["partition"]).values)
+    old_key = (np.asarray(old_code.to_numpy(), dtype=np.int64) << 32) | old_row
+    old_key[old_row < 0] = -1
+    order = np.argsort(old_key, kind="stable")
+    key = (code << 32) | rows
+    at = order[np.minimum(np.searchsorted(old_key[order], key), len(order) - 1)]
+    return old_key[at] == key, {name: progress[name].to_numpy()[at] for name in wanted}
+
+
+def _codes(names_column: pa.ChunkedArray[Any]) -> tuple[Ints, list[str]]:
+    distinct: Any = pc.unique(names_column)
+    names: list[str] = distinct.to_pylist()
+    found: Any = pc.index_in(names_column, value_set=pa.array(names, pa.string()))
+    return np.asarray(found.to_numpy(), dtype=np.int64), names

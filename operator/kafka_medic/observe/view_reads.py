@@ -1,0 +1,168 @@
+"""Which brokers tell their whole view in this look, and what stands for the cluster.
+
+A whole view is as large as the cluster, so of many brokers a few tell theirs in each look, in turn; who the others take
+for members and controller is cheap and asked of everybody. When anything looks odd, or somebody is about to act, all
+are asked, as far as the time for it reaches.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafka_medic.clients.ports import BrokerView, KafkaReads, ReadFailed
+from kafka_medic.clients.zookeeper import Registrations
+from kafka_medic.cluster.snapshot import Controller
+from kafka_medic.observe import checks
+
+Answers = Mapping[int, BrokerView | ReadFailed]
+
+FULL_VIEWS = 5
+BUDGET_SECONDS = 30.0
+ACTING_BUDGET_SECONDS = 120.0
+BATCH = 4
+
+
+@dataclass(slots=True)
+class ViewRotation:
+    """Kept from look to look. `full`: how many brokers tell their whole view in a look in which nothing is odd (all of
+    them when there are no more). `everything`: all shall, since somebody is about to act or something was odd."""
+
+    full: int = FULL_VIEWS
+    everything: bool = False
+    last: int = -1
+    monotonic: Callable[[], float] = time.monotonic
+
+    def order(self, brokers: Sequence[int]) -> list[int]:
+        """Whose turn it is, beginning after the broker that was last."""
+        listed = sorted(brokers)
+        return [b for b in listed if b > self.last] + [b for b in listed if b <= self.last]
+
+
+def read_views(
+    kafka: KafkaReads, ids: Sequence[int], rotation: ViewRotation, registered: Registrations | None
+) -> dict[int, BrokerView | ReadFailed]:
+    """Every broker's answer, whole or without its partitions. Raises the first failure when there is none at all."""
+    few = len(ids) <= rotation.full
+    if few:
+        answers = dict(_checked(kafka.views(ids)))
+    else:
+        answers = dict(_checked(kafka.memberships(ids)))
+        able = [b for b, view in answers.items() if isinstance(view, BrokerView)]
+        controller = registered.controller.id if registered else None
+        turn = rotation.order([b for b in able if b != controller])
+        chosen = [b for b in able if b == controller] + turn
+        whole = chosen[: rotation.full]
+        seen: list[pa.Table] = []
+        _read_whole(kafka, whole, answers, seen)
+        rotation.last = whole[-1] if whole else -1
+        if rotation.everything or suspicious(answers, registered):
+            budget = ACTING_BUDGET_SECONDS if rotation.everything else BUDGET_SECONDS
+            end = rotation.monotonic() + budget
+            rest = chosen[rotation.full :]
+            for start in range(0, len(rest), BATCH):
+                if rotation.monotonic() > end:
+                    break
+                batch = rest[start : start + BATCH]
+                _read_whole(kafka, batch, answers, seen)
+                rotation.last = batch[-1]
+    failures = [answer for answer in answers.values() if isinstance(answer, ReadFailed)]
+    if failures and len(failures) == len(answers):
+        raise failures[0]
+    return answers
+
+
+def suspicious(answers: Answers, registered: Registrations | None) -> bool:
+    """Anything that a healthy cluster at rest does not show."""
+    views = [view for view in answers.values() if isinstance(view, BrokerView)]
+    if len(views) < len(answers) or not views:
+        return True
+    if len({view.members for view in views}) > 1:
+        return True
+    if registered is not None:
+        if set(views[0].members) != set(registered.brokers):
+            return True
+        # Only ZooKeeper's brokers know the controller; KRaft's name any live broker (KIP-590).
+        if {view.controller for view in views} != {registered.controller.id}:
+            return True
+    tables = {id(view.states): view.states for view in views if view.states is not None}
+    if len(tables) > 1:  # equal ones are one object by now
+        return True
+    return any(_troubled(table) for table in tables.values())
+
+
+def authority(answers: Answers | None, controller: Controller | None, members: set[int] | None) -> pa.Table | None:
+    """What stands for the cluster: of each partition the row with the newest leader epoch that any registered broker
+    told, since one broker may lag behind. Of rows of the same epoch the active controller's own counts, else the one
+    with the smallest ISR. Where the views differ is for the detectors to say, from `views`."""
+    known = {
+        b: view
+        for b, view in sorted((answers or {}).items())
+        if isinstance(view, BrokerView) and view.states is not None and (members is None or b in members)
+    }
+    if not known:
+        return None
+    first = known.get(controller.id) if controller is not None and controller.id is not None else None
+    views = [first] if first is not None else []
+    views += [view for view in known.values() if view is not first]
+    tables = list({id(view.states): view.states for view in views if view.states is not None}.values())
+    best = tables[0] if len(tables) == 1 else _newest(tables, first is not None)
+    return best.sort_by([("topic", "ascending"), ("partition", "ascending")]).combine_chunks()
+
+
+def _newest(tables: Sequence[pa.Table], controller_first: bool) -> pa.Table:
+    whole = pa.concat_tables(tables).combine_chunks()
+    source = np.repeat(np.arange(len(tables)), [table.num_rows for table in tables])
+    encoded: Any = pc.dictionary_encode(whole["topic"]).combine_chunks()
+    codes = np.asarray(encoded.indices.to_numpy(), dtype=np.int64)
+    key = (codes << 32) | np.asarray(whole["partition"].to_numpy(), dtype=np.int64)
+    epoch = checks.numbers(whole["leaderEpoch"])
+    in_sync = np.asarray(pc.list_value_length(whole["isr"]).to_numpy(), dtype=np.int64)
+    tie = np.zeros_like(in_sync) if controller_first else in_sync
+    order = np.lexsort((source, tie, -epoch, key))
+    heads = order[np.r_[True, key[order][1:] != key[order][:-1]]] if len(order) else order
+    if controller_first:  # the controller knows which topics there are; nobody else does for sure
+        heads = heads[np.isin(key[heads], key[source == 0])]
+    return whole.take(heads)
+
+
+def _read_whole(
+    kafka: KafkaReads, brokers: Sequence[int], answers: dict[int, BrokerView | ReadFailed], seen: list[pa.Table]
+) -> None:
+    if brokers:
+        answers.update(_checked(kafka.views(brokers), seen))
+
+
+def _checked(answers: Answers, seen: list[pa.Table] | None = None) -> dict[int, BrokerView | ReadFailed]:
+    """The same, with bad answers as failures. Views that are equal share one table, so that a healthy cluster's cost
+    memory once."""
+    tables = [] if seen is None else seen
+    found: dict[int, BrokerView | ReadFailed] = {}
+    for broker, answer in answers.items():
+        if isinstance(answer, ReadFailed):
+            found[broker] = answer
+            continue
+        same = next((t for t in tables if answer.states is not None and t.equals(answer.states)), None)
+        if same is not None:
+            found[broker] = BrokerView(broker, answer.members, answer.controller, same)
+            continue
+        try:
+            found[broker] = view = checks.view(answer)
+        except checks.BadAnswer as problem:
+            found[broker] = problem
+        else:
+            if view.states is not None:
+                tables.append(view.states)
+    return found
+
+
+def _troubled(states: pa.Table) -> bool:
+    leaderless: Any = pc.any(pc.less(states["leader"], pa.scalar(0, pa.int32())))
+    short: Any = pc.any(pc.not_equal(pc.list_value_length(states["replicas"]), pc.list_value_length(states["isr"])))
+    return bool(leaderless.as_py() or short.as_py())
