@@ -13,8 +13,18 @@ from dataclasses import dataclass, field
 import pytest
 
 from kafka_medic.clients.kafka import RealKafka
-from kafka_medic.clients.ports import BrokerView, ConfigChange, Connection, Kafka, PartitionState, ReadFailed
+from kafka_medic.clients.ports import (
+    BrokerView,
+    ConfigChange,
+    Connection,
+    Kafka,
+    NewTopic,
+    PartitionState,
+    ReadFailed,
+    WriteFailed,
+)
 from kafka_medic.cluster.snapshot import TopicPartition
+from kafka_medic.plan.canary_topic import MARKER, recognised
 from tests.incident.records import create_topic, delete_topic, write
 from tests.simulation.kafka import SimKafka
 from tests.testbed import KafkaDeployment, Shape
@@ -191,3 +201,57 @@ def test_the_quorum_has_a_leader_and_three_voters(subject: Subject, request: pyt
     quorum = subject.kafka.quorum()
     assert quorum.leader in (0, 1, 2)
     assert {v.id for v in quorum.voters} == {0, 1, 2}
+
+
+def canary_topic(subject: Subject) -> str:
+    name = f"contract-{uuid.uuid4().hex[:8]}"
+    subject.kafka.create_topic(NewTopic(name, ((1, 2), (2, 0)), dict(MARKER)))
+    subject.topics.append(name)
+    subject.until(lambda: subject.state(name) is not None and subject.state(name).leader >= 0)  # type: ignore[union-attr]
+    return name
+
+
+def test_a_topic_is_made_as_asked_for_and_is_known_again_by_its_settings(subject: Subject) -> None:
+    topic = canary_topic(subject)
+    subject.until(lambda: recognised(subject.kafka.topic_configs([topic])[topic]))
+    state = subject.state(topic)
+    assert state is not None
+    assert (state.replicas, state.leader) == ((1, 2), 1)
+    theirs = subject.topic([0])
+    subject.kafka.create_topic(NewTopic(theirs, ((1, 2),), dict(MARKER)))
+    assert subject.state(theirs).replicas == (0,), "what is there is left as it is"  # type: ignore[union-attr]
+    assert not recognised(subject.kafka.topic_configs([theirs])[theirs])
+
+
+def test_a_topic_on_brokers_that_are_not_there_is_refused(subject: Subject) -> None:
+    with pytest.raises(WriteFailed):
+        subject.kafka.create_topic(NewTopic(f"contract-{uuid.uuid4().hex[:8]}", ((77,),), {}))
+
+
+def test_partitions_are_added_once_and_never_taken_away(subject: Subject) -> None:
+    topic = canary_topic(subject)
+
+    def there() -> dict[int, tuple[int, ...]]:
+        view = subject.kafka.views([0])[0]
+        assert isinstance(view, BrokerView)
+        return {p.partition: p.replicas for p in view.partitions if p.topic == topic}
+
+    for _ in range(2):
+        subject.kafka.add_partitions(topic, 3, [[0, 1]])
+    subject.until(lambda: there() == {0: (1, 2), 1: (2, 0), 2: (0, 1)})
+    subject.kafka.add_partitions(topic, 1, [[0, 1]])
+    assert len(there()) == 3
+    with pytest.raises(WriteFailed):
+        subject.kafka.add_partitions("no-such-topic", 3, [[0, 1]])
+
+
+def test_a_preferred_leader_is_elected_and_one_that_leads_already_is_no_refusal(subject: Subject) -> None:
+    topic = subject.topic([1, 2])
+    tp, nowhere = TopicPartition(topic, 0), TopicPartition("no-such-topic", 0)
+    assert subject.kafka.elect_preferred([tp]) == {}
+    assert subject.kafka.alter_reassignments({tp: [2, 1]}) == {}
+    subject.until(lambda: subject.state(topic).replicas == (2, 1))  # type: ignore[union-attr]
+    assert subject.state(topic).leader == 1  # type: ignore[union-attr]
+    refused = subject.kafka.elect_preferred([tp, nowhere])
+    assert set(refused) == {nowhere}
+    subject.until(lambda: subject.state(topic).leader == 2)  # type: ignore[union-attr]

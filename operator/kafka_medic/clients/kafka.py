@@ -85,7 +85,7 @@ class RealKafka:
         self._rd.add_partitions(topic, total, assignment)
 
     def elect_preferred(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, str]:
-        return self._rd.elect_preferred(partitions)
+        return self._wire.elect_preferred(partitions)
 
     def close(self) -> None:
         self._wire.close()

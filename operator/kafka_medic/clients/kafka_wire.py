@@ -38,6 +38,9 @@ VIEWS_AT_ONCE = 4
 T = TypeVar("T")
 F = TypeVar("F", bound=ClientFailure)
 
+PREFERRED = 0
+"""KIP-460's election type: each partition's first replica, if it is in sync."""
+
 # kafka-python logs each failed connection attempt as an error with a traceback; the failure reaches us as an
 # exception anyway and is reported once.
 logging.getLogger("kafka").setLevel(logging.CRITICAL)
@@ -187,6 +190,25 @@ class WireAdmin:
             if error is not None and not over:
                 refused[TopicPartition(tp.topic, tp.partition)] = error.__name__
         return refused
+
+    def elect_preferred(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, str]:
+        # confluent-kafka 2.16 cannot: its elect_leaders ends in a SystemError, whatever it is given.
+        topics: dict[str, list[int]] = {}
+        for tp in partitions:
+            topics.setdefault(tp.topic, []).append(tp.partition)
+        answer = self._call(
+            lambda c: c.elect_leaders(PREFERRED, topics, timeout_ms=self._timeout_ms, raise_errors=False),
+            WriteFailed,
+            "elect preferred leaders",
+        )
+        if getattr(answer, "error_code", 0):
+            raise _failure(WriteFailed, errors.for_code(answer.error_code)(), "elect preferred leaders")
+        return {
+            TopicPartition(result.topic, part.partition_id): errors.for_code(part.error_code).__name__
+            for result in answer.replica_election_results
+            for part in result.partition_result
+            if part.error_code not in (0, errors.ElectionNotNeededError.errno)
+        }
 
     def _call(self, call: Callable[[Any], T], as_type: type[ClientFailure], what: str) -> T:
         end = time.monotonic() + self._timeout_ms / 1000

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from confluent_kafka import ConsumerGroupTopicPartitions, ElectionType, IsolationLevel, KafkaError, KafkaException
+from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as RdTopicPartition
 from confluent_kafka.admin import (
     AdminClient,
@@ -217,7 +217,10 @@ class LibrdkafkaAdmin:
 
     def create_topic(self, topic: NewTopic) -> None:
         wanted = RdNewTopic(
-            topic.name, replica_assignment=[list(ids) for ids in topic.assignment], config=dict(topic.configs)
+            topic.name,
+            num_partitions=len(topic.assignment),
+            replica_assignment=[list(ids) for ids in topic.assignment],
+            config=dict(topic.configs),
         )
         future = self._client.create_topics([wanted], request_timeout=self._timeout)[topic.name]
         self._done(future, f"create topic {topic.name}", KafkaError.TOPIC_ALREADY_EXISTS)
@@ -226,20 +229,6 @@ class LibrdkafkaAdmin:
         wanted = NewPartitions(topic, total, replica_assignment=[list(ids) for ids in assignment])
         future = self._client.create_partitions([wanted], request_timeout=self._timeout)[topic]
         self._done(future, f"add partitions to {topic}", KafkaError.INVALID_PARTITIONS)
-
-    def elect_preferred(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, str]:
-        wanted = [RdTopicPartition(tp.topic, tp.partition) for tp in partitions]
-        try:
-            answers = self._client.elect_leaders(ElectionType.PREFERRED, wanted, request_timeout=self._timeout).result(
-                timeout=self._timeout + 1
-            )
-        except (KafkaException, TimeoutError) as problem:
-            raise self._translate(WriteFailed, problem, "elect preferred leaders") from None
-        return {
-            TopicPartition(tp.topic, tp.partition): error.str()
-            for tp, error in answers.items()
-            if error is not None and error.code() not in (KafkaError.NO_ERROR, KafkaError.ELECTION_NOT_NEEDED)
-        }
 
     def _done(self, future: Future[Any], what: str, done_already: int) -> None:
         try:

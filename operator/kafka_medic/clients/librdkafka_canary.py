@@ -83,6 +83,7 @@ class LibrdkafkaCanary:
         except KafkaException:
             raise ReadFailed(FailureKind.OTHER, "the canary's client refused a setting of spec.security") from None
         self._followed: set[int] = set()
+        self._outstanding = 0
 
     def send(self, partition: int, value: bytes) -> bool:
         try:
@@ -96,6 +97,8 @@ class LibrdkafkaCanary:
                 return False
             # Refused at once (an unknown partition): as a report, so that each record has exactly one.
             self._events.append(Undelivered(partition, value, error.str()))
+            return True
+        self._outstanding += 1
         return True
 
     def follow(self, partition: int, offset: int) -> None:
@@ -109,14 +112,14 @@ class LibrdkafkaCanary:
             self._consumer.incremental_unassign([RdTopicPartition(self._topic, partition)])
 
     def poll(self, seconds: float) -> Sequence[CanaryEvent]:
-        self._producer.poll(0)
-        message = self._consumer.poll(0 if self._events else seconds)
+        # librdkafka takes a record's latency when its report is served, so reports are what is waited for first.
+        self._producer.poll(seconds if self._outstanding and not self._events else 0)
+        message = self._consumer.poll(0 if self._outstanding or self._events else seconds)
         for _ in range(MOST_AT_ONCE):
             if message is None:
                 break
             self._on_message(message)
             message = self._consumer.poll(0)
-        self._producer.poll(0)
         events, self._events = self._events, []
         return events
 
@@ -128,6 +131,7 @@ class LibrdkafkaCanary:
         self._events.clear()
 
     def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
+        self._outstanding -= 1
         partition, value = int(message.partition() or 0), bytes(message.value() or b"")
         if error is None:
             self._events.append(Delivered(partition, value, int(message.offset() or 0), float(message.latency() or 0)))

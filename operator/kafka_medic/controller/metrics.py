@@ -12,7 +12,7 @@ from collections import Counter as Tally
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from platform import python_version
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, start_http_server
@@ -126,8 +126,11 @@ class Metrics(Collector):
                 self._canary_failures.remove_by_labels(gone)
 
     def lease(self, key: Key, held: bool | None) -> None:
-        """Whether this process holds the cluster's Lease; None: could not be told."""
+        """Whether this process holds the cluster's Lease; None: could not be told. What another one looks at now, it
+        tells of."""
         self._lease[key] = held
+        if held is False:
+            self._now.pop(key, None)
 
     def effect(self, key: Key, outcome: str) -> None:
         """An effect was `sent`, or `failed`."""
@@ -166,7 +169,7 @@ class Metrics(Collector):
         build = GaugeMetricFamily(
             "kafka_medic_build_info", "Always 1; the labels say what runs.", labels=["version", "python"]
         )
-        build.add_metric([version("kafka-medic"), python_version()], 1)
+        build.add_metric([_version(), python_version()], 1)
         lease = _family("kafka_medic_lease_held", "1 if this process holds the cluster's Lease.")
         for key, held in sorted(self._lease.items()):
             lease.add_metric(key, held is True)
@@ -206,6 +209,13 @@ class Metrics(Collector):
 
 def _family(name: str, text: str, *labels: str) -> GaugeMetricFamily:
     return GaugeMetricFamily(name, text, labels=[*CLUSTER, *labels])
+
+
+def _version() -> str:
+    try:
+        return version("kafka-medic")
+    except PackageNotFoundError:  # run from a checkout
+        return "unknown"
 
 
 def _id(broker: int | None) -> str:

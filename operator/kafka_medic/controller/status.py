@@ -55,7 +55,7 @@ NEEDED: Mapping[str, tuple[str, ...]] = {
     "Replicated": ("views", "configs"),
     "LeadersBalanced": ("views",),
     "OffsetsConsistent": ("groups", "log-ends"),
-    "CanaryHealthy": ("canary",),
+    "CanaryHealthy": ("canary", "views"),
     "VersionsSupported": ("version",),
 }
 """Without these sources a condition is Unknown: nothing found because nothing was seen is not health."""
@@ -247,7 +247,7 @@ def _ready(findings: Sequence[Finding], conditions: Sequence[Condition]) -> tupl
         and t in CONDITION_OF.values()
         and parts[t].status is ConditionStatus.UNKNOWN
         and t not in ADVICE
-        and not (parts[t].reason == "NotProbed" and OPTIONAL.issuperset(NEEDED[t]))
+        and not (parts[t].reason == "NotProbed" and not OPTIONAL.isdisjoint(NEEDED[t]))
     ]
     if unknown:
         return ConditionStatus.UNKNOWN, parts[unknown[0]].reason, f"{', '.join(unknown)}: see there"

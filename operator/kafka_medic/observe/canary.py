@@ -39,8 +39,11 @@ DELIVERY_SHARE = 0.8
 """Of the interval: a record is given up on before the next one is due."""
 FIRST_BACKOFF, LAST_BACKOFF = 1.0, 60.0
 """Seconds until a client that broke is made anew; doubled each time until one record went through."""
+CLOSE_LOOK_SECONDS, POLL_CLOSELY = 0.25, 0.005
 POLL_SECONDS = 0.1
 IDLE_SECONDS = 1.0
+"""How long one poll waits: shortly while records of a healthy cluster are on their way, since a latency is as exact as
+that; longer for what is late; longest when nothing is under way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +178,9 @@ class Canary:
                 return 0.0
             self._begin(self._client, now)
         busy = any(t.waiting or t.outstanding is not None for t in self._tracks.values())
-        wait = min(POLL_SECONDS if busy else IDLE_SECONDS, max(0.0, self._next - now))
+        fresh = now - (self._next - self._interval) < CLOSE_LOOK_SECONDS
+        longest = (POLL_CLOSELY if fresh else POLL_SECONDS) if busy else IDLE_SECONDS
+        wait = min(longest, max(0.0, self._next - now))
         self._take_all(self._client, wait)
         self._expire()
         return 0.0

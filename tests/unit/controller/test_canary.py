@@ -227,6 +227,7 @@ def test_an_unreachable_cluster_leaves_the_canary_running_and_says_nothing_twice
     kinds = {f["type"] for f in world.cluster()["status"]["findings"]}
     assert kinds & {"ClusterUnreachable", "OperatorIsolated"}
     assert "CanaryFailing" not in kinds
+    assert health(world)[0] == "Unknown", "nothing is known of single brokers, least of all that they are well"
     world.kafka.reachable = True
     until(world, lambda: health(world)[0] == "True")
     assert len(canary_writes(world)) == 1

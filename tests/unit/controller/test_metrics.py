@@ -109,6 +109,17 @@ def test_a_cluster_that_is_gone_leaves_no_series_and_takes_no_others():
     assert 'cluster="other"' in text(metrics)
 
 
+def test_who_loses_the_lease_tells_only_that():
+    metrics = Metrics()
+    turned(metrics, worlds.healthy())
+    metrics.lease(KEY, None)
+    assert value(metrics, "last_turn_timestamp_seconds") is not None
+    metrics.lease(KEY, False)
+    assert value(metrics, "lease_held") == 0
+    assert value(metrics, "last_turn_timestamp_seconds") is None
+    assert value(metrics, "source_known", source="kafka") is None
+
+
 def test_a_run_shows_in_phases_and_effects():
     world = World(factor_one_cluster())
     world.install()
