@@ -257,10 +257,15 @@ class Expectations(Model):
 class Canary(Model):
     """Records that the operator writes and reads back through every broker."""
 
-    enabled: Flag = Field(default=False, description="Whether the canary's topic is written to and read.")
-    topic: TopicName = Field(default="kafka-medic-canary", description="The canary's own topic.")
+    enabled: Flag = Field(
+        default=False,
+        description="Whether the operator makes and keeps the canary's topic, and writes records to it and reads them.",
+    )
+    topic: TopicName = Field(
+        default="kafka-medic-canary", description="The canary's own topic. One that somebody else made is left alone."
+    )
     timeout: Annotated[Duration, Between("1s", "5m")] = Field(
-        default="10s", description="How long a record may take from send to read."
+        default="10s", description="How long a record may take from send to read; at most 80 % of the interval counts."
     )
 
 
