@@ -30,6 +30,8 @@ from kafka_medic.resources.remediation_status import (
 )
 from kafka_medic.resources.vocabulary import Action, Guard, OnFailure, VerifyProbe
 
+WATCHING = 0.5
+"""Seconds between looks at a broker that is between its restart and its recovery."""
 GIVE_UP = "give-up"
 """Journal id of the decision to end a run early; its detail is the reason, its target the phase it will end in."""
 
@@ -121,7 +123,9 @@ def _step(run: Remediation, world: World, step: Step, report: StepReport) -> Dec
             reason = Reason(Guard.PRECONDITIONS_HOLD.value, verdict, report.message)
             return waiting(status, Phase.PAUSED if late else Phase.BLOCKED, late or report.message, (reason,))
         case StepState.WAIT:
-            return _working(status, Phase.PAUSED if late else Phase.RUNNING, late or report.message)
+            # A broker that is away is looked at often: every moment that it is back unseen, the cluster waits.
+            requeue = None if report.streak is None else WATCHING
+            return _working(status, Phase.PAUSED if late else Phase.RUNNING, late or report.message, requeue)
     if late and not report.restores:
         return _working(status, Phase.PAUSED, late)
     refusals = tuple(r for r in reasons if r.verdict is not Verdict.ALLOW)
