@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kafka_medic.clients.ports import (
+    Address,
     BrokerView,
     ClusterDescription,
     ConfigChange,
@@ -131,6 +132,10 @@ class SimKafka:
             b: BrokerView(b, members, None) if b in self.up else ReadFailed(FailureKind.UNREACHABLE, f"broker {b}")
             for b in brokers
         }
+
+    def unnamed_views(self, brokers: Mapping[int, Sequence[Address]]) -> Mapping[int, BrokerView | ReadFailed]:
+        self._readable("views")
+        return {b: ReadFailed(FailureKind.UNREACHABLE, f"broker {b}: nobody answers as that broker") for b in brokers}
 
     def reassignments(self) -> Mapping[TopicPartition, Reassignment]:
         self._readable("reassignments")

@@ -8,6 +8,7 @@ from dataclasses import replace
 from kafka_medic.clients.kafka_wire import WireAdmin
 from kafka_medic.clients.librdkafka import LibrdkafkaAdmin
 from kafka_medic.clients.ports import (
+    Address,
     BrokerView,
     ClusterDescription,
     ConfigChange,
@@ -39,6 +40,9 @@ class RealKafka:
 
     def memberships(self, brokers: Sequence[int]) -> Mapping[int, BrokerView | ReadFailed]:
         return self._wire.memberships(brokers)
+
+    def unnamed_views(self, brokers: Mapping[int, Sequence[Address]]) -> Mapping[int, BrokerView | ReadFailed]:
+        return self._wire.unnamed_views(brokers)
 
     def reassignments(self) -> Mapping[TopicPartition, Reassignment]:
         return self._wire.reassignments()

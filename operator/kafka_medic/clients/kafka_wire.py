@@ -21,9 +21,11 @@ from kafka.admin import KafkaAdminClient
 from kafka.protocol.metadata import MetadataRequest
 from kafka.structs import TopicPartition as WireTopicPartition
 
+from kafka_medic.clients import kafka_whereabouts
 from kafka_medic.clients.kafka_log_ends import epoch_ends, epoch_ends_request, log_ends, log_ends_request
 from kafka_medic.clients.ports import (
     STATES_SCHEMA,
+    Address,
     BrokerView,
     ClientFailure,
     Connection,
@@ -53,10 +55,12 @@ class WireAdmin:
         self._connection = connection
         self._timeout_ms = int(connection.timeout_seconds * 1000)
         self._client: Any = None
+        self._unnamed: dict[int, str] = {}
 
     def close(self) -> None:
         if self._client is not None:
             client, self._client = self._client, None
+            self._unnamed.clear()
             client.close()
 
     def racks(self) -> Mapping[int, str | None]:
@@ -77,6 +81,31 @@ class WireAdmin:
 
     def memberships(self, brokers: Sequence[int]) -> Mapping[int, BrokerView | ReadFailed]:
         return self._metadata(brokers, [])
+
+    def unnamed_views(self, brokers: Mapping[int, Sequence[Address]]) -> Mapping[int, BrokerView | ReadFailed]:
+        bootstrap = [_address(server) for server in self._connection.bootstrap_servers.split(",")]
+
+        async def ask_all(client: Any) -> dict[int, BrokerView | ReadFailed]:
+            named = {(node.host, node.port) for node in client._manager.cluster.brokers()}
+            others = [address for address in bootstrap if address not in named]
+            answers: dict[int, BrokerView | ReadFailed] = {}
+            for broker, given in brokers.items():
+                what = f"metadata of broker {broker}, which the cluster does not name"
+                node = await kafka_whereabouts.find(client, broker, list(dict.fromkeys([*given, *others])))
+                if node is None:
+                    self._unnamed.pop(broker, None)
+                    answers[broker] = ReadFailed(FailureKind.UNREACHABLE, f"{what}: nobody answers as that broker")
+                    continue
+                self._unnamed[broker] = node
+                try:
+                    request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
+                    answer = await client._manager.send(request, node, self._timeout_ms)
+                    answers[broker] = _view(broker, answer, with_partitions=True)
+                except Exception as problem:  # noqa: BLE001 - any failure of one broker is that broker's Unknown
+                    answers[broker] = _failure(ReadFailed, problem, what)
+            return answers
+
+        return self._call(lambda c: c._manager.run(ask_all, c), ReadFailed, "metadata of brokers that are not named")
 
     def _metadata(self, brokers: Sequence[int], topics: list[str] | None) -> dict[int, BrokerView | ReadFailed]:
         """Each broker's own answer about these topics: None is all of them."""
@@ -112,7 +141,10 @@ class WireAdmin:
         """One request to one named broker."""
 
         async def ask(client: Any) -> Any:
-            return await client._manager.send(request, broker, self._timeout_ms)
+            # A broker that the cluster does not name is known by the connection at which it said who it is.
+            named = any(node.node_id == broker for node in client._manager.cluster.brokers())
+            node = broker if named else self._unnamed.get(broker, broker)
+            return await client._manager.send(request, node, self._timeout_ms)
 
         return self._call(lambda c: c._manager.run(ask, c), ReadFailed, what)
 
@@ -251,6 +283,11 @@ def _view(broker: int, answer: Any, *, with_partitions: bool) -> BrokerView:
         pa.array([ids[id(topic)] for topic, _ in rows], pa.string()),
     ]
     return BrokerView(broker, members, controller, pa.table(columns, schema=STATES_SCHEMA))
+
+
+def _address(server: str) -> Address:
+    host, _, port = server.strip().rpartition(":")
+    return host.strip("[]"), int(port)
 
 
 def _topic_id(topic: Any) -> str | None:

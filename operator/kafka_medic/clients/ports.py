@@ -59,6 +59,10 @@ class Connection:
     timeout_seconds: float = 5.0
 
 
+Address = tuple[str, int]
+"""Host and port."""
+
+
 @dataclass(frozen=True, slots=True)
 class Node:
     """A registered broker, as the cluster announces it."""
@@ -181,6 +185,10 @@ class KafkaReads(Protocol):
 
     def memberships(self, brokers: Sequence[int]) -> Mapping[int, BrokerView | ReadFailed]:
         """The same without partitions: small however many there are."""
+
+    def unnamed_views(self, brokers: Mapping[int, Sequence[Address]]) -> Mapping[int, BrokerView | ReadFailed]:
+        """The view of brokers that the cluster does not name, each looked for at these addresses and among the
+        bootstrap servers. Whoever answers has shown that it is that broker; `own_log_ends` then knows it too."""
 
     def reassignments(self) -> Mapping[TopicPartition, Reassignment]: ...
 

@@ -11,6 +11,7 @@ from kafka_medic.cluster.snapshot import NO_LEADER, Snapshot, TopicPartition
 from kafka_medic.diagnose.memory import Memory, remember, restored
 from kafka_medic.diagnose.regressions import Regression
 from kafka_medic.diagnose.unled import Outage, implied_timeout_ms
+from kafka_medic.observe.unnamed import AddressBook
 from kafka_medic.observe.view_reads import ViewRotation
 from kafka_medic.resources.durations import parse_duration
 from kafka_medic.resources.kafkacluster import KafkaCluster
@@ -36,6 +37,7 @@ class Recollection:
     memory: Memory | None = None
     looked: float | None = None
     rotation: ViewRotation = field(default_factory=ViewRotation)
+    addresses: AddressBook = field(default_factory=dict)
 
     def before_look(self, cluster: KafkaCluster, *, acting: bool) -> None:
         """`acting`: a run is about to change something, and its guards need every view."""

@@ -197,7 +197,8 @@ class Turn:
             canary=self._canary.reader(cluster),
             groups=cluster.spec.probes.consumer_groups.wanted(),
         )
-        snapshot = observe_cluster(cluster.name, readers, self.clients.now, self._recollection.rotation)
+        seen = self._recollection
+        snapshot = observe_cluster(cluster.name, readers, self.clients.now, seen.rotation, seen.addresses)
         self.clients.series.observed(self.key, snapshot)
         return snapshot
 

@@ -37,7 +37,7 @@ def brokers_of(seen: Sighting) -> tuple[Broker, ...] | None:
         return None
     nodes = {n.id: n for n in seen.described.nodes} if seen.described else {}
     members = _members(seen)
-    named = _named(seen.authority)
+    named = named_by(seen.authority)
     ids = sorted(set(nodes) | (members or set()) | named | set(seen.pods or ()))
 
     def one(broker_id: int) -> Broker:
@@ -66,7 +66,7 @@ def brokers_of(seen: Sighting) -> tuple[Broker, ...] | None:
     return tuple(one(b) for b in ids)
 
 
-def _named(authority: pa.Table | None) -> set[int]:
+def named_by(authority: pa.Table | None) -> set[int]:
     """Brokers that partitions have replicas on."""
     if authority is None:
         return set()

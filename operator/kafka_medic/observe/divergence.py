@@ -9,51 +9,74 @@ authority (KIP-101: where the epochs part, the logs part).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
-from kafka_medic.clients.ports import BrokerView, FailureKind, KafkaReads, PartitionState, ReadFailed
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafka_medic.clients.ports import BrokerView, FailureKind, KafkaReads, ReadFailed
 from kafka_medic.cluster.snapshot import NO_LEADER, DivergedLog, TopicPartition
 
 MAX_PARTITIONS = 5000
 """Of one broker, as many as are measured at once; more is a failed read, not a smaller number."""
 
 
+@dataclass(frozen=True, slots=True)
+class StaleLeadership:
+    """A partition that a broker believes it leads under `epoch`, while by the authority `leader` does under a newer."""
+
+    tp: TopicPartition
+    epoch: int
+    leader: int
+
+
 def stale_leaderships(
-    view: BrokerView, authority: Mapping[TopicPartition, PartitionState]
-) -> dict[TopicPartition, int]:
-    """Partitions that the broker believes it leads, though the authority has another leader of a newer epoch: with the
-    epoch of its belief."""
+    answers: Mapping[int, BrokerView | ReadFailed], authority: pa.Table
+) -> dict[int, tuple[StaleLeadership, ...]]:
+    """By broker. `authority` has STATES_SCHEMA."""
+    views = [a for a in answers.values() if isinstance(a, BrokerView) and a.states is not None]
+    if len({id(view.states) for view in views}) <= 1:
+        return {}  # equal views are one table: everybody tells the same
+    newest = {
+        TopicPartition(topic, partition): (leader, epoch)
+        for topic, partition, leader, epoch in _rows(authority)
+        if leader is not None and epoch is not None
+    }
     found = {}
-    for mine in view.partitions:
-        tp = TopicPartition(mine.topic, mine.partition)
-        newest = authority.get(tp)
-        if mine.leader != view.broker or mine.leader_epoch is None or newest is None or newest.leader_epoch is None:
-            continue
-        if newest.leader_epoch > mine.leader_epoch and newest.leader != view.broker:
-            found[tp] = mine.leader_epoch
+    for view in views:
+        assert view.states is not None
+        mine = view.states.filter(pc.equal(view.states["leader"], pa.scalar(view.broker, pa.int32())))
+        stale = [
+            StaleLeadership(tp, epoch, newest[tp][0])
+            for topic, partition, _, epoch in _rows(mine)
+            if epoch is not None
+            and (tp := TopicPartition(topic, partition)) in newest
+            and newest[tp][1] > epoch
+            and newest[tp][0] != view.broker
+        ]
+        if stale:
+            found[view.broker] = tuple(sorted(stale, key=lambda s: s.tp))
     return found
 
 
-def diverged_logs(
-    kafka: KafkaReads, view: BrokerView, authority: Mapping[TopicPartition, PartitionState]
-) -> tuple[DivergedLog, ...]:
-    """Each partition that the broker leads by its own stale view, with where its log parts from the cluster's. Where
-    nobody leads by the authority the end of the common part is not known. Raises ReadFailed."""
-    stale = stale_leaderships(view, authority)
-    if not stale:
-        return ()
+def diverged_logs(kafka: KafkaReads, broker: int, stale: tuple[StaleLeadership, ...]) -> tuple[DivergedLog, ...]:
+    """Where the broker's log of each of these partitions parts from the cluster's. Where nobody leads by the authority
+    the end of the common part is not known. Raises ReadFailed."""
     if len(stale) > MAX_PARTITIONS:
         raise ReadFailed(
-            FailureKind.OTHER, f"broker {view.broker} is stale on {len(stale)} partitions; at most {MAX_PARTITIONS}"
+            FailureKind.OTHER, f"broker {broker} is stale on {len(stale)} partitions; at most {MAX_PARTITIONS}"
         )
-    own_ends = kafka.own_log_ends(view.broker, sorted(stale))
+    own_ends = kafka.own_log_ends(broker, [s.tp for s in stale])
     by_leader: dict[int, dict[TopicPartition, int]] = {}
-    for tp, epoch in stale.items():
-        if authority[tp].leader != NO_LEADER:
-            by_leader.setdefault(authority[tp].leader, {})[tp] = epoch
+    for one in stale:
+        if one.leader != NO_LEADER:
+            by_leader.setdefault(one.leader, {})[one.tp] = one.epoch
     shared: dict[TopicPartition, int] = {}
     for leader, asked in sorted(by_leader.items()):
         shared |= kafka.epoch_ends(leader, asked)
-    return tuple(
-        DivergedLog(tp.topic, tp.partition, epoch, own_ends.get(tp), shared.get(tp))
-        for tp, epoch in sorted(stale.items())
-    )
+    return tuple(DivergedLog(s.tp.topic, s.tp.partition, s.epoch, own_ends.get(s.tp), shared.get(s.tp)) for s in stale)
+
+
+def _rows(states: pa.Table) -> Any:
+    return zip(*(states[name].to_pylist() for name in ("topic", "partition", "leader", "leaderEpoch")), strict=True)

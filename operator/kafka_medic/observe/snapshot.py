@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Protocol, TypeVar
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ from kafka_medic.cluster.snapshot import (
     LEADERS_SCHEMA,
     ClusterInfo,
     Controller,
+    DivergedLog,
     Mode,
     Pod,
     Quorum,
@@ -29,8 +31,10 @@ from kafka_medic.cluster.snapshot import (
     View,
 )
 from kafka_medic.observe import checks, tables
-from kafka_medic.observe.brokers import Sighting, brokers_of, software_version
+from kafka_medic.observe.brokers import Sighting, brokers_of, named_by, software_version
+from kafka_medic.observe.divergence import diverged_logs, stale_leaderships
 from kafka_medic.observe.metrics import BrokerSigns, named_failures
+from kafka_medic.observe.unnamed import AddressBook, unnamed_views
 from kafka_medic.observe.view_reads import Answers, ViewRotation, authority, read_views
 
 T = TypeVar("T")
@@ -125,9 +129,10 @@ def observe_cluster(
     readers: ClusterReaders,
     now: Callable[[], datetime] = utc_now,
     rotation: ViewRotation | None = None,
+    book: AddressBook | None = None,
 ) -> Snapshot:
-    """One snapshot. Never raises for what the cluster does; a source that fails is Unknown. `rotation` is kept from
-    look to look; without it, every broker's whole view is read."""
+    """One snapshot. Never raises for what the cluster does; a source that fails is Unknown. `rotation` and `book` are
+    kept from look to look; without the first, every broker's whole view is read."""
     seen = _Readings(now)
     taken_at = now()
     mode = Mode.ZOOKEEPER if readers.zookeeper else Mode.KRAFT
@@ -168,7 +173,11 @@ def observe_cluster(
     if mode is Mode.KRAFT and quorum is not None:
         controller = Controller(quorum.leader)
     states = authority(answers, controller, None if registered is None else set(registered.brokers))
+    unnamed = _unnamed(seen, kafka, {} if book is None else book, described, states, pods)
+    if answers is not None:
+        answers = answers | {b: a for b, a in unnamed.items() if isinstance(a, BrokerView)}
     answering = [b for b, view in (answers or {}).items() if isinstance(view, BrokerView)]
+    heard = None if answers is None else {**unnamed, **answers}
     partitions, groups, configs = _contents(seen, readers, states, answering)
     version = seen.attempt("version", kafka.version)
     signs = _metrics(seen, measured)
@@ -176,10 +185,10 @@ def observe_cluster(
         cluster=ClusterInfo(name, described.cluster_id, mode, software_version(version, signs)),
         taken_at=taken_at,
         sources=tuple(seen.sources),
-        brokers=brokers_of(Sighting(mode, described, registered, answers, states, pods, signs)),
+        brokers=brokers_of(Sighting(mode, described, registered, heard, states, pods, signs)),
         controller=controller,
         quorum=quorum,
-        views=None if answers is None else tuple(_views(answers, read_at, mode)),
+        views=None if answers is None else _views(seen, kafka, answers, states, read_at, mode),
         partitions=partitions,
         groups=groups,
         configs=configs,
@@ -236,7 +245,45 @@ def unread_cluster(name: str, error: str, now: datetime) -> Snapshot:
     return Snapshot(ClusterInfo(name), now, tuple(seen.sources))
 
 
-def _views(answers: Answers, read_at: datetime | None, mode: Mode) -> Iterator[View]:
+def _unnamed(
+    seen: _Readings,
+    kafka: KafkaReads,
+    book: AddressBook,
+    described: ClusterDescription,
+    states: pa.Table | None,
+    pods: Mapping[int, Pod] | None,
+) -> Answers:
+    """The brokers that ought to be there and that the cluster does not name. Only looked for when there are any."""
+    expected = named_by(states) | set(pods or ())
+    if expected <= {node.id for node in described.nodes}:
+        unnamed_views(kafka, book, described, (), None)
+        return {}
+    return seen.attempt("unnamed-brokers", lambda: unnamed_views(kafka, book, described, expected, pods)) or {}
+
+
+def _views(
+    seen: _Readings,
+    kafka: KafkaReads,
+    answers: Answers,
+    states: pa.Table | None,
+    read_at: datetime | None,
+    mode: Mode,
+) -> tuple[View, ...]:
+    """Every view, with what only its broker's log holds where it is a stale leader."""
+    stale = {} if states is None else stale_leaderships(answers, states)
+    found = []
+    for view in _plain_views(answers, read_at, mode):
+        logs: tuple[DivergedLog, ...] | None = ()
+        if view.leaders is None or states is None:
+            logs = None
+        elif view.broker in stale:
+            belief = stale[view.broker]
+            logs = seen.attempt(f"stale-log-{view.broker}", partial(diverged_logs, kafka, view.broker, belief))
+        found.append(replace(view, diverged=logs))
+    return tuple(found)
+
+
+def _plain_views(answers: Answers, read_at: datetime | None, mode: Mode) -> Iterator[View]:
     """Views that are equal share their columns."""
     leaders: dict[int, pa.Table] = {}
     for broker, answer in sorted(answers.items()):

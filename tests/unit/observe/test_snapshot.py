@@ -166,8 +166,28 @@ def test_a_broker_that_is_down_is_listed_and_its_view_is_empty_handed(kafka):
     snapshot = seen(kafka)
     down = snapshot.broker(1)
     assert down is not None
-    assert (down.registered, down.reachable, down.recovering) == (False, None, None)
-    assert [v.broker for v in snapshot.views or ()] == [0, 2], "who is not registered is not asked"
+    assert (down.registered, down.reachable, down.recovering) == (False, False, None)
+    assert [v.broker for v in snapshot.views or ()] == [0, 2], "nobody answered as that broker"
+
+
+def test_a_broker_that_lost_its_registration_is_asked_where_it_was_last(kafka):
+    book: dict[int, Any] = {}
+    whole = kafka.views([0, 1, 2])
+    observe_cluster("c", ClusterReaders(kafka), book=book)
+    assert book[1] == ("broker-1", 9092)
+    kafka.stop(1)
+    asked: list[Any] = []
+
+    def found(brokers):
+        asked.append(brokers)
+        return {1: whole[1]}
+
+    snapshot = observe_cluster("c", ClusterReaders(Watched(kafka, {"unnamed_views": found})), book=book)
+    zombie = snapshot.broker(1)
+    assert asked == [{1: [("broker-1", 9092)]}]
+    assert zombie is not None
+    assert (zombie.registered, zombie.reachable) == (False, True)
+    assert 1 in {v.broker for v in snapshot.views or ()}
 
 
 def test_a_registered_broker_that_does_not_answer_is_not_reachable(kafka):
