@@ -19,6 +19,7 @@ from kafka_medic.clients.ports import (
     Connection,
     Kafka,
     NewTopic,
+    OwnRecord,
     PartitionState,
     ReadFailed,
     WriteFailed,
@@ -118,6 +119,30 @@ def test_a_replica_tells_its_own_log_end_and_a_leader_where_an_epoch_ends(subjec
     assert state.leader_epoch is not None
     assert subject.kafka.epoch_ends(1, {tp: state.leader_epoch}) == {tp: written}
     assert subject.kafka.epoch_ends(0, {tp: state.leader_epoch}) == {}, "it does not lead"
+
+
+def test_a_topic_of_our_own_is_written_and_read_and_its_log_too(subject: Subject) -> None:
+    name = f"contract-own-{uuid.uuid4().hex[:8]}"
+    subject.topics.append(name)
+    for _ in range(2):
+        subject.kafka.create_topic(NewTopic(name, ((0, 1), (0, 1)), {"retention.ms": "-1"}))
+    tp = TopicPartition(name, 0)
+    subject.until(lambda: (s := subject.state(name)) is not None and s.leader >= 0)
+    records = [OwnRecord(b"k", b"v", 1_700_000_000_000, (("h", b"1"), ("h", b"2"))), OwnRecord(None, None, 5)]
+    assert subject.kafka.append(name, 0, records) == 2
+    told = [(r.tp, r.offset, r.timestamp_ms, r.key, r.value, r.headers) for r in subject.kafka.read_topic(name, 0)]
+    assert told == [
+        (tp, 0, 1_700_000_000_000, b"k", b"v", (("h", b"1"), ("h", b"2"))),
+        (tp, 1, 5, None, None, ()),
+    ]
+    assert list(subject.kafka.read_topic(name, 1)) == []
+    state = subject.state(name)
+    assert state is not None
+    for replica in state.replicas:
+        subject.until(lambda b=replica: subject.kafka.own_log_ends(b, [tp]) == {tp: 2})  # type: ignore[misc]
+        found, after = subject.kafka.read_log(replica, tp, 1, 2)
+        assert [(r.offset, r.key, r.value) for r in found] == [(1, None, None)]
+        assert after == 2
 
 
 def test_a_raise_completes_with_every_target_in_sync(subject: Subject) -> None:

@@ -7,7 +7,7 @@ tests/contract holds it to the real Kafka.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kafka_medic.clients.ports import (
@@ -17,9 +17,11 @@ from kafka_medic.clients.ports import (
     ConfigChange,
     FailureKind,
     GroupOffsets,
+    LogRecord,
     MaySend,
     NewTopic,
     Node,
+    OwnRecord,
     PartitionState,
     ReadFailed,
     Reassignment,
@@ -57,6 +59,7 @@ class SimKafka:
     writes: list[str] = field(default_factory=list)
     cluster_id: str = "sim"
     voted: int | None = None
+    logs: dict[TopicPartition, list[LogRecord]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.up = self.up or set(self.racks)
@@ -175,6 +178,29 @@ class SimKafka:
             raise ReadFailed(FailureKind.UNREACHABLE, f"broker {broker}")
         led = {tp: p for tp in epochs if (p := self.partitions.get(tp)) and p.leader == broker}
         return {tp: p.end for tp, p in led.items() if epochs[tp] <= p.epoch}
+
+    def read_log(self, broker: int, tp: TopicPartition, start: int, end: int) -> tuple[Sequence[LogRecord], int]:
+        if broker not in self.up:
+            raise ReadFailed(FailureKind.UNREACHABLE, f"broker {broker}")
+        if broker not in self.partitions[tp].replicas:
+            raise ReadFailed(FailureKind.OTHER, f"log of {tp}: not here")
+        log = self.logs.get(tp, [])
+        return [r for r in log if start <= r.offset < end], end
+
+    def read_topic(self, topic: str, partition: int) -> list[LogRecord]:
+        self._readable("log-ends")
+        return list(self.logs.get(TopicPartition(topic, partition), []))
+
+    def append(self, topic: str, partition: int, records: Iterable[OwnRecord]) -> int:
+        self._writable()
+        tp = TopicPartition(topic, partition)
+        log, before = self.logs.setdefault(tp, []), self.partitions[tp].end
+        for record in records:
+            end = self.partitions[tp].end
+            log.append(LogRecord(tp, end, record.timestamp_ms, record.key, record.value, record.headers))
+            self.partitions[tp].end += 1
+        self.writes.append(f"append to {topic}-{partition}")
+        return self.partitions[tp].end - before
 
     def groups(self, wanted: Callable[[str], bool]) -> Sequence[GroupOffsets]:
         self._readable("groups")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from kafka_medic.clients.kafka_wire import WireAdmin
 from kafka_medic.clients.librdkafka import LibrdkafkaAdmin
+from kafka_medic.clients.librdkafka_records import OwnTopics
 from kafka_medic.clients.ports import (
     Address,
     BrokerView,
@@ -14,8 +15,10 @@ from kafka_medic.clients.ports import (
     ConfigChange,
     Connection,
     GroupOffsets,
+    LogRecord,
     MaySend,
     NewTopic,
+    OwnRecord,
     ReadFailed,
     Reassignment,
     unasked,
@@ -29,6 +32,7 @@ class RealKafka:
     def __init__(self, connection: Connection) -> None:
         self._rd = LibrdkafkaAdmin(connection)
         self._wire = WireAdmin(connection)
+        self._own = OwnTopics(connection)
 
     def describe_cluster(self) -> ClusterDescription:
         heard = self._rd.members()
@@ -64,6 +68,15 @@ class RealKafka:
 
     def epoch_ends(self, broker: int, epochs: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         return self._wire.epoch_ends(broker, epochs)
+
+    def read_log(self, broker: int, tp: TopicPartition, start: int, end: int) -> tuple[Sequence[LogRecord], int]:
+        return self._wire.read_log(broker, tp, start, end)
+
+    def read_topic(self, topic: str, partition: int) -> Iterable[LogRecord]:
+        return self._own.read_topic(topic, partition)
+
+    def append(self, topic: str, partition: int, records: Iterable[OwnRecord]) -> int:
+        return self._own.append(topic, partition, records)
 
     def groups(self, wanted: Callable[[str], bool]) -> Sequence[GroupOffsets]:
         return self._rd.groups(wanted)

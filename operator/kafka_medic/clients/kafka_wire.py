@@ -23,6 +23,7 @@ from kafka.structs import TopicPartition as WireTopicPartition
 
 from kafka_medic.clients import kafka_whereabouts
 from kafka_medic.clients.kafka_log_ends import epoch_ends, epoch_ends_request, log_ends, log_ends_request
+from kafka_medic.clients.kafka_log_read import fetch_request, fetched
 from kafka_medic.clients.ports import (
     STATES_SCHEMA,
     Address,
@@ -30,6 +31,7 @@ from kafka_medic.clients.ports import (
     ClientFailure,
     Connection,
     FailureKind,
+    LogRecord,
     ReadFailed,
     Reassignment,
     WriteFailed,
@@ -136,6 +138,10 @@ class WireAdmin:
     def epoch_ends(self, broker: int, epochs: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         request = epoch_ends_request(epochs)
         return epoch_ends(self._ask(broker, request, f"epoch ends of broker {broker}"))
+
+    def read_log(self, broker: int, tp: TopicPartition, start: int, end: int) -> tuple[Sequence[LogRecord], int]:
+        answer = self._ask(broker, fetch_request(tp, start), f"log of {tp} on broker {broker}")
+        return fetched(answer, tp, start, end)
 
     def _ask(self, broker: int, request: Any, what: str) -> Any:
         """One request to one named broker."""

@@ -175,6 +175,28 @@ class NewTopic:
     configs: Mapping[str, str]
 
 
+@dataclass(frozen=True, slots=True)
+class LogRecord:
+    """A record as it stands in a log. `timestamp_ms`: as the record has it, -1 when it has none."""
+
+    tp: TopicPartition
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OwnRecord:
+    """A record for a topic of our own."""
+
+    key: bytes | None
+    value: bytes | None
+    timestamp_ms: int = 0
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
 class KafkaReads(Protocol):
     """Reading. Each method has the connection's timeout as its deadline and raises ReadFailed."""
 
@@ -210,6 +232,13 @@ class KafkaReads(Protocol):
         """Where that leader epoch ends in the log of `broker`, which has to lead the partition (KIP-101). One that it
         cannot tell is left out."""
 
+    def read_log(self, broker: int, tp: TopicPartition, start: int, end: int) -> tuple[Sequence[LogRecord], int]:
+        """Some records of that very broker's own log from `start` up to `end`, past the high watermark too, and the
+        offset to go on from, which is past `start`."""
+
+    def read_topic(self, topic: str, partition: int) -> Iterable[LogRecord]:
+        """A whole partition, as its leader has it."""
+
     def groups(self, wanted: Callable[[str], bool]) -> Sequence[GroupOffsets]:
         """State and committed offsets of the groups whose name is `wanted`."""
 
@@ -220,6 +249,10 @@ class KafkaReads(Protocol):
 
 class KafkaWrites(Protocol):
     """Writing. Every method is idempotent: sent twice, it ends as sent once. Raises WriteFailed."""
+
+    def append(self, topic: str, partition: int, records: Iterable[OwnRecord]) -> int:
+        """Written and acknowledged by all in sync; how many. The one write that is not idempotent: ask first what is
+        there."""
 
     def alter_reassignments(
         self, targets: Mapping[TopicPartition, Sequence[int] | None]

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import assert_never
 
 from kafka_medic.guard.verdict import Reason, Verdict
-from kafka_medic.playbook import min_isr_step, reassign_step, restart_step
+from kafka_medic.playbook import min_isr_step, reassign_step, rescue_step, restart_step
 from kafka_medic.playbook.approval import judge_approvals
 from kafka_medic.playbook.deadline import held_by_people, lateness, note_hold
 from kafka_medic.playbook.drift import drifted_long_enough
@@ -91,6 +91,8 @@ def _assess(step: Step, run: Remediation, plan: Plan, journal: Mapping[str, Jour
             return reassign_step.assess(step.name, plan, journal, world.snapshot)
         case Action.SET_MIN_INSYNC_REPLICAS:
             return min_isr_step.assess(step.name, plan, journal, world.snapshot)
+        case Action.RESCUE_RECORDS:
+            return rescue_step.assess(step.name, plan, journal, world.snapshot)
         case Action.RESTART_BROKERS:
             assert world.playbook is not None  # _lost saw to it
             settings = restart_parameters(world.playbook, step, run.spec.parameters)

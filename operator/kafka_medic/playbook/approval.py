@@ -89,6 +89,17 @@ def plan_digest(remediation: Remediation, plan: Plan) -> str:
             "restarts": [
                 {"broker": r.broker, "pod": r.pod, "podUid": r.pod_uid, "stale": r.stale} for r in plan.restarts
             ],
+            "rescueTopic": plan.rescue_topic,
+            "rescues": [
+                {
+                    "broker": r.broker,
+                    "topic": r.topic,
+                    "partition": r.partition,
+                    "epoch": r.epoch,
+                    "from": r.from_offset,
+                }
+                for r in plan.rescues
+            ],
             "artifact": plan.artifact.sha256 if plan.artifact else None,
             "preconditions": [{"name": p.name, "value": p.value} for p in plan.preconditions],
         }

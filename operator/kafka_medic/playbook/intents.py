@@ -50,7 +50,30 @@ class RestartPod:
         return f"restart broker {self.broker} (Pod {self.pod}, uid {self.pod_uid})"
 
 
-Intent = ChangeSettings | Reassign | RestartPod
+@dataclass(frozen=True, slots=True)
+class RescuePart:
+    """A partition that `broker` leads by a stale belief under `epoch`; its log parts from the cluster's at `start`."""
+
+    broker: int
+    tp: TopicPartition
+    epoch: int
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
+class RescueRecords:
+    """Copy what only stale brokers hold into a topic of our own, created with these `replicas`."""
+
+    id: str
+    topic: str
+    replicas: tuple[int, ...]
+    parts: tuple[RescuePart, ...]
+
+    def describe(self) -> str:
+        return f"save the records that only stale brokers hold of {len(self.parts)} partitions into topic {self.topic}"
+
+
+Intent = ChangeSettings | Reassign | RestartPod | RescueRecords
 
 
 def setting_key(text: str) -> SettingKey:

@@ -18,6 +18,7 @@ KNOWN: Mapping[Action, frozenset[str]] = {
     Action.REASSIGN_PARTITIONS: frozenset({"throttleBytesPerSecond", "waveBytesPerBroker", "wavePartitions"}),
     Action.SET_MIN_INSYNC_REPLICAS: frozenset(),
     Action.RESTART_BROKERS: frozenset({"brokers", "brokerWithin"}),
+    Action.RESCUE_RECORDS: frozenset({"rescueTopic"}),
 }
 
 _EVERY_ACTION = (
@@ -42,6 +43,7 @@ _REASSIGNING = (
 DEMANDED: Mapping[Action, tuple[Guard, ...]] = {
     Action.REASSIGN_PARTITIONS: _REASSIGNING,
     Action.SET_MIN_INSYNC_REPLICAS: _REASSIGNING,
+    Action.RESCUE_RECORDS: _EVERY_ACTION,
     Action.RESTART_BROKERS: (*_EVERY_ACTION, *(Guard(name) for name, _ in RESTART_GUARDS)),
 }
 """The guards that an action demands, whatever a playbook names."""
@@ -142,3 +144,8 @@ def _value(playbook: Playbook, step: Step, given: Mapping[str, int | str], name:
         return None
     value = given.get(name, parameter.default)
     return None if value is None else parameter.read(value)
+
+
+def rescue_topic(playbook: Playbook, step: Step, given: Mapping[str, int | str]) -> str:
+    """How the names of rescue topics begin."""
+    return str(_value(playbook, step, given, "rescueTopic") or "kafka-medic.rescued")

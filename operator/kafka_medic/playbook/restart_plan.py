@@ -9,15 +9,23 @@ from kafka_medic.guard.context import RestartContext
 from kafka_medic.guard.restart import judge_restart
 from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.playbook.approval import plan_digest
-from kafka_medic.playbook.parameters import RestartParameters, restart_parameters
+from kafka_medic.playbook.parameters import RestartParameters, rescue_topic, restart_parameters
 from kafka_medic.playbook.refusal import NO_DIGEST, Refusal, unread
 from kafka_medic.playbook.restart_order import active_controller, restart_order, stale_brokers, why
 from kafka_medic.playbook.safety import CLUSTER_ID
 from kafka_medic.resources.durations import parse_duration
 from kafka_medic.resources.kafkacluster import KafkaCluster
-from kafka_medic.resources.playbook import Playbook
+from kafka_medic.resources.playbook import Playbook, Step
 from kafka_medic.resources.remediation import Remediation
-from kafka_medic.resources.remediation_plan import MAX_RESTARTS, BrokerRestart, Plan, PlanStep, Precondition
+from kafka_medic.resources.remediation_plan import (
+    MAX_INLINE_CHANGES,
+    MAX_RESTARTS,
+    BrokerRestart,
+    Plan,
+    PlanStep,
+    Precondition,
+    Rescue,
+)
 from kafka_medic.resources.vocabulary import Action
 
 
@@ -57,17 +65,24 @@ def restart_plan(
     against = _against(restarts, snapshot, now)
     if against:
         return Refusal("; ".join(r.message for r in against[:3]), against)
+    rescues = _rescues(playbook, snapshot, wanted)
+    if isinstance(rescues, Refusal):
+        return rescues
+    topic = _rescue_topic(run, playbook) if rescues else None
     plan = Plan(
         digest=NO_DIGEST,
         proposed_at=now,
         expires_at=now + timedelta(seconds=parse_duration(cluster.spec.remediation.approvals.expire_after)),
         steps=tuple(
-            PlanStep(name=s.name, action=s.action, description=_sentence(restarts)) for s in playbook.spec.steps
+            PlanStep(name=s.name, action=s.action, description=_sentence(s, restarts, rescues, topic))
+            for s in playbook.spec.steps
         ),
         restarts=tuple(restarts),
+        rescues=rescues,
+        rescue_topic=topic,
         preconditions=(Precondition(name=CLUSTER_ID, value=snapshot.cluster.id or ""),),
     )
-    plan = plan.model_copy(update={"summary": _summary(restarts)})
+    plan = plan.model_copy(update={"summary": _summary(restarts, rescues, topic)})
     return plan.model_copy(update={"digest": plan_digest(run, plan)})
 
 
@@ -119,12 +134,59 @@ def _against(restarts: list[BrokerRestart], snapshot: Snapshot, now: datetime) -
     return tuple(found.values())
 
 
-def _sentence(restarts: list[BrokerRestart]) -> str:
+def _rescues(playbook: Playbook, snapshot: Snapshot, wanted: frozenset[int]) -> tuple[Rescue, ...] | Refusal:
+    """What only the brokers that are to be restarted hold. Without a step that saves it there is nothing to count; with
+    one, what cannot be measured holds the plan back: a restart would throw it away unseen."""
+    if not any(step.action is Action.RESCUE_RECORDS for step in playbook.spec.steps):
+        return ()
+    found = []
+    for view in snapshot.views or ():
+        if view.broker not in wanted or view.leaders is None:
+            continue
+        if view.diverged is None:
+            return Refusal(
+                f"which records only broker {view.broker} holds could not be measured", unread(snapshot).reasons
+            )
+        for log in view.diverged:
+            if log.records is None:
+                message = f"how many records of {log.tp} only broker {view.broker} holds is not known: nobody leads it"
+                return Refusal(message, (Reason("PreconditionsHold", Verdict.UNKNOWN, message),))
+            if log.records and log.shared_end is not None and log.log_end is not None:
+                found.append(
+                    Rescue(
+                        broker=view.broker,
+                        topic=log.topic,
+                        partition=log.partition,
+                        epoch=log.epoch,
+                        from_offset=log.shared_end,
+                        to_offset=log.log_end,
+                    )
+                )
+    if len(found) > MAX_INLINE_CHANGES:
+        return Refusal(f"{len(found)} partitions have records that only a stale broker holds; save them by hand first")
+    return tuple(found)
+
+
+def _rescue_topic(run: Remediation, playbook: Playbook) -> str:
+    """A topic of its own for each run, so that what is in it tells whether this run is done."""
+    step = next(s for s in playbook.spec.steps if s.action is Action.RESCUE_RECORDS)
+    return f"{rescue_topic(playbook, step, run.spec.parameters)}.{(run.uid or run.name)[:8]}"
+
+
+def _sentence(step: Step, restarts: list[BrokerRestart], rescues: tuple[Rescue, ...], topic: str | None) -> str:
+    if step.action is Action.RESCUE_RECORDS:
+        if not rescues:
+            return "no broker holds records that the others lack"
+        return f"save {_records(rescues)} records that only a stale broker holds into topic {topic}"
     ids = ", ".join(str(r.broker) for r in restarts)
     return f"restart broker {ids}, one at a time, each only when the one before is back in every ISR"[:1024]
 
 
-def _summary(restarts: list[BrokerRestart]) -> str:
+def _records(rescues: tuple[Rescue, ...]) -> int:
+    return sum(r.to_offset - r.from_offset for r in rescues)
+
+
+def _summary(restarts: list[BrokerRestart], rescues: tuple[Rescue, ...], topic: str | None) -> str:
     lines = [
         f"restart {len(restarts)} brokers, one at a time: {', '.join(str(r.broker) for r in restarts)}",
         "every guard is asked again from fresh observations right before each restart; the active controller at that "
@@ -135,5 +197,14 @@ def _summary(restarts: list[BrokerRestart]) -> str:
         + (f" on {r.node}" if r.node else "")
         + (f"; {r.reason}" if r.reason else "")
         for r in restarts
+    ]
+    if rescues:
+        lines.append(
+            f"before that, {_records(rescues)} records that only a stale broker's log holds are saved into topic "
+            f"{topic}; what such a broker accepts afterwards, until it stops, is lost"
+        )
+    lines += [
+        f"  {r.topic}-{r.partition}: offsets {r.from_offset}..{r.to_offset - 1} of broker {r.broker} (epoch {r.epoch})"
+        for r in rescues[:20]
     ]
     return "\n".join(lines)[:8000]

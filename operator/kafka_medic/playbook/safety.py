@@ -8,12 +8,13 @@ safer choice.
 from __future__ import annotations
 
 from kafka_medic.cluster.snapshot import Snapshot
+from kafka_medic.guard.freshness import sources_fresh
 from kafka_medic.guard.reassign import judge_reassign
 from kafka_medic.guard.restart import judge_restart
 from kafka_medic.guard.run import alone_on_kafka, judge_run
 from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.playbook.approval import judge_approvals
-from kafka_medic.playbook.intents import Intent, RestartPod
+from kafka_medic.playbook.intents import Intent, RescueRecords, RestartPod
 from kafka_medic.playbook.restart_order import next_broker
 from kafka_medic.playbook.restart_step import context
 from kafka_medic.playbook.run import World
@@ -52,6 +53,10 @@ def forward_reasons(run: Remediation, world: World, intent: Intent | None = None
     if plan is None:
         return (*reasons, Reason(Guard.PRECONDITIONS_HOLD.value, Verdict.DENY, "there is no plan"))
     reasons = (*reasons, same_cluster(plan, world.snapshot))
+    if isinstance(intent, RescueRecords):
+        # It adds a topic of our own and touches nothing else; what is read has to be read from a fresh look.
+        needed = ("kafka", "views")
+        return (*reasons, *sources_fresh(world.snapshot, world.now, needed))
     if plan.restarts:
         return (*reasons, *_restart_reasons(run, plan, world, intent))
     moves = [(c.topic, c.partition, c.replicas_before, c.replicas) for c in plan.changes]

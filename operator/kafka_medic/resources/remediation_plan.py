@@ -86,6 +86,17 @@ class BrokerRestart(Model):
     reason: LineText = Field(default="", description="Why it stands at this place in the order, and what to expect.")
 
 
+class Rescue(Model):
+    """Records that only a stale broker's own log holds, and that its restart would throw away."""
+
+    broker: BrokerId = Field(description="The stale broker.")
+    topic: TopicName = Field(description="The topic.")
+    partition: Count = Field(description="The partition.")
+    epoch: Count = Field(description="The leader epoch under which the broker still takes itself for the leader.")
+    from_offset: BigCount = Field(description="Where its log parts from the cluster's.")
+    to_offset: BigCount = Field(description="Where its log ended when the plan was made.")
+
+
 class Artifact(Model):
     """Where a plan too large for the object lies."""
 
@@ -133,6 +144,10 @@ class Plan(Model):
     restarts: Annotated[tuple[BrokerRestart, ...], Field(max_length=MAX_RESTARTS)] = Field(
         default=(), description="Brokers that would be restarted, in this order, the active controller last."
     )
+    rescues: Annotated[tuple[Rescue, ...], Field(max_length=MAX_INLINE_CHANGES)] = Field(
+        default=(), description="Records that are saved before the brokers that hold them are restarted."
+    )
+    rescue_topic: TopicName | None = Field(default=None, description="The topic that they are saved in.")
     artifact: Artifact | None = Field(default=None, description="Where the changes lie when they are too many.")
     preconditions: Annotated[tuple[Precondition, ...], Field(max_length=20)] = Field(
         default=(), description="What was observed, and must still be so."

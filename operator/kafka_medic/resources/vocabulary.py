@@ -99,6 +99,7 @@ class Action(StrEnum):
     REASSIGN_PARTITIONS = "ReassignPartitions"
     SET_MIN_INSYNC_REPLICAS = "SetMinInsyncReplicas"
     RESTART_BROKERS = "RestartBrokers"
+    RESCUE_RECORDS = "RescueRecords"
 
 
 class Guard(StrEnum):
@@ -144,6 +145,7 @@ class VerifyProbe(StrEnum):
     TARGET_REPLICAS_IN_SYNC = "TargetReplicasInSync"
     MIN_INSYNC_REPLICAS_SET = "MinInsyncReplicasSet"
     BROKERS_RECOVERED = "BrokersRecovered"
+    RECORDS_RESCUED = "RecordsRescued"
     FINDING_GONE = "FindingGone"
 
 

@@ -1,0 +1,103 @@
+"""librdkafka: a topic of our own, written and read record by record."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka import TopicPartition as Assignment
+
+from kafka_medic.clients.librdkafka import client_settings
+from kafka_medic.clients.ports import Connection, FailureKind, LogRecord, OwnRecord, ReadFailed, WriteFailed
+from kafka_medic.cluster.snapshot import TopicPartition
+
+WRITE_SECONDS = 60.0
+READ_SECONDS = 60.0
+
+
+class OwnTopics:
+    """Writes and reads topics that are this project's. Connects for each call: calls are rare."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._settings = client_settings(connection)
+        self._seconds = connection.timeout_seconds
+
+    def append(self, topic: str, partition: int, records: Iterable[OwnRecord]) -> int:
+        """Written with acks=all by an idempotent producer; answers how many were acknowledged. Raises WriteFailed when
+        one was not: those before it may have been."""
+        failures: list[str] = []
+        acked = 0
+
+        def delivered(error: Any, _: Any) -> None:
+            nonlocal acked
+            if error is None:
+                acked += 1
+            else:
+                failures.append(str(error))
+
+        producer = Producer(
+            {
+                **self._settings,
+                "acks": "all",
+                "enable.idempotence": True,
+                "queue.buffering.max.messages": 10000,
+                "delivery.timeout.ms": int(WRITE_SECONDS * 1000),
+            }
+        )
+        for record in records:
+            while not failures:
+                try:
+                    producer.produce(
+                        topic,
+                        record.value,
+                        record.key,
+                        partition,
+                        on_delivery=delivered,
+                        timestamp=max(0, record.timestamp_ms),
+                        headers=list(record.headers),
+                    )
+                    break
+                except BufferError:
+                    producer.poll(0.1)  # the queue is bounded: wait for room
+            producer.poll(0)
+        left = producer.flush(WRITE_SECONDS)
+        if failures or left:
+            reason = failures[0] if failures else f"{left} records not acknowledged in {WRITE_SECONDS:.0f} s"
+            raise WriteFailed(FailureKind.UNREACHABLE, f"write to {topic}-{partition}: {reason}")
+        return acked
+
+    def read_topic(self, topic: str, partition: int) -> Iterator[LogRecord]:
+        """Every record from the beginning to the end as it is now. Raises ReadFailed."""
+        consumer = Consumer(
+            {
+                **self._settings,
+                "group.id": "kafka-medic-reads-without-a-group",
+                "enable.auto.commit": False,
+                "auto.offset.reset": "earliest",
+                "allow.auto.create.topics": False,
+            }
+        )
+        tp = TopicPartition(topic, partition)
+        try:
+            begin, end = consumer.get_watermark_offsets(Assignment(topic, partition), timeout=self._seconds)
+            consumer.assign([Assignment(topic, partition, begin)])
+            deadline = time.monotonic() + READ_SECONDS
+            at = begin
+            while at < end:
+                if time.monotonic() > deadline:
+                    raise ReadFailed(FailureKind.UNREACHABLE, f"read {tp}: not read through in {READ_SECONDS:.0f} s")
+                message = consumer.poll(0.5)
+                if message is None:
+                    continue
+                if (error := message.error()) is not None:
+                    raise ReadFailed(FailureKind.OTHER, f"read {tp}: {error.str()}")
+                at = (message.offset() or 0) + 1
+                told: Any = message.headers() or ()
+                headers = tuple((str(k), v if isinstance(v, bytes) else None) for k, v in told)
+                yield LogRecord(tp, at - 1, message.timestamp()[1], message.key(), message.value(), headers)
+        except KafkaException as problem:
+            raise ReadFailed(FailureKind.UNREACHABLE, f"read {tp}: {problem.args[0]}") from None
+        finally:
+            consumer.close()
