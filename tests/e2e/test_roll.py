@@ -7,11 +7,16 @@ import uuid
 from collections.abc import Iterator
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
+from kafka_medic.clients.kafka import RealKafka
+from kafka_medic.clients.ports import BrokerView, Connection, PartitionState
+from kafka_medic.cluster.snapshot import TopicPartition
 from tests.e2e.conftest import Case
 from tests.incident import operator, records
 from tests.incident.watcher import Watcher
-from tests.testbed import KafkaDeployment, Shape, deploy_kafka, get
+from tests.testbed import KafkaDeployment, Shape, deploy_kafka, faults, get, wait_for
+from tests.testbed.kafka_settings import CONTROLLER_PORT
 
 SLOTS: dict[Shape, int] = {"kraft": 5, "zookeeper": 6}
 SETTINGS = {
@@ -95,3 +100,70 @@ def report(kafka: KafkaDeployment, whole: float, watcher: Watcher, traffic: reco
         f"{len(traffic.acked)} records acknowledged and read meanwhile, {watcher.looks} looks; "
         f"waiting 12 checks of 10 s a broker would have taken {bound + 3 * 120:.0f} s"
     )
+
+
+def test_a_stale_leader_is_found_its_records_saved_and_itself_restarted_first(
+    installed: None, steady: KafkaDeployment
+) -> None:
+    """The split brain: the controller cannot tell one broker that another one leads by now. It goes on taking writes,
+    which nobody else ever has, and looks as healthy as the rest."""
+    if steady.shape == "kraft":
+        pytest.skip("KRaft brokers fetch the metadata themselves: there is no link from the controller to cut")
+    operator.people(steady.namespace)
+    case = Case(steady, f"split-{uuid.uuid4().hex[:6]}")
+    kafka = RealKafka(Connection(case.boot))
+    controller = AdminClient({"bootstrap.servers": case.boot}).describe_cluster().result(30).controller.id
+    stale, other = (b for b in (0, 1, 2) if b != controller)
+    orders = case.topic([stale, other, controller], config={"min.insync.replicas": "2"})
+    tp = TopicPartition(orders, 0)
+    kept = [f"kept-{n}" for n in range(10)]
+    assert records.write(case.boot, orders, kept) == 10
+    operator.apply([operator.kafka_cluster(steady, case.name)])
+    namespace = steady.namespace
+    source = faults.pod_address(namespace, steady.pod_name(controller))
+    try:
+        faults.cut(source, faults.pod_address(namespace, steady.pod_name(stale)), CONTROLLER_PORT)
+        assert kafka.alter_reassignments({tp: [other, controller, stale]}) == {}
+        wait_for("the new order", lambda: replicas(kafka, other, tp)[0] == other, 30)
+        assert kafka.elect_preferred([tp]) == {}
+        wait_for("another leader", lambda: leader_by(kafka, other, tp) == other, 30)
+        assert leader_by(kafka, stale, tp) == stale, "nobody told it"
+        lost = [f"only-there-{n}" for n in range(5)]
+        assert records.write(steady.broker_address(stale), orders, lost, acks="1") == 5
+        wait_for("its log", lambda: kafka.own_log_ends(stale, [tp]) == {tp: 15}, 30)
+        assert kafka.own_log_ends(other, [tp]) == {tp: 10}
+
+        run = case.wait("AwaitingApproval", 180)
+        plan = run["status"]["plan"]
+        assert run["spec"]["playbook"]["name"] == "rolling-restart"
+        assert run["spec"]["cause"]["findingId"] == f"ViewDiverged/broker-{stale}"
+        assert [r["broker"] for r in plan["restarts"]] == [stale, other, controller]
+        assert "5 records that only it holds" in plan["restarts"][0]["reason"]
+        (saved,) = plan["rescues"]
+        assert (saved["broker"], saved["topic"], saved["fromOffset"], saved["toOffset"]) == (stale, orders, 10, 15)
+        assert operator.approve(run, "alice").returncode == 0
+        done = case.wait("Succeeded", 400)
+    finally:
+        faults.mend()
+    rescued = records.read_from(case.boot, plan["rescueTopic"], 0, 5, seconds=30)
+    assert [value for _, value in rescued] == lost
+    assert [value for _, value in records.read_from(case.boot, orders, 0, 10, seconds=30)] == kept
+    assert [e["kind"] for e in done["status"]["journal"]] == ["RescueRecords"] + ["RestartPod"] * 3
+    case.condition("MetadataConsistent", "True")
+    kafka.close()
+    case.end()
+
+
+def leader_by(kafka: RealKafka, broker: int, tp: TopicPartition) -> int:
+    """Who leads, as that broker believes."""
+    return _state(kafka, broker, tp).leader
+
+
+def replicas(kafka: RealKafka, broker: int, tp: TopicPartition) -> tuple[int, ...]:
+    return _state(kafka, broker, tp).replicas
+
+
+def _state(kafka: RealKafka, broker: int, tp: TopicPartition) -> PartitionState:
+    view = kafka.views([broker])[broker]
+    assert isinstance(view, BrokerView)
+    return next(p for p in view.partitions if (p.topic, p.partition) == tp)

@@ -24,7 +24,7 @@ def delete_topic(bootstrap: str, name: str) -> None:
     admin.delete_topics([name])[name].result(timeout=30)
 
 
-def write(bootstrap: str, topic: str, values: list[str], partition: int = 0) -> int:
+def write(bootstrap: str, topic: str, values: list[str], partition: int = 0, acks: str = "all") -> int:
     """Write and wait for each acknowledgement. Answers how many were acknowledged."""
     acked = 0
 
@@ -32,7 +32,7 @@ def write(bootstrap: str, topic: str, values: list[str], partition: int = 0) -> 
         nonlocal acked
         acked += error is None
 
-    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "enable.idempotence": True})
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": acks, "enable.idempotence": acks == "all"})
     for value in values:
         producer.produce(topic, value.encode(), partition=partition, on_delivery=delivered)
     producer.flush(60)

@@ -3,7 +3,8 @@
 A broker that still thinks that it leads a partition takes writes (with acks=1 all of them) that are thrown away when it
 comes back to the cluster and truncates to the leader's log. How many they are is measured before anything restarts it:
 its own log end, beyond its high watermark, against the end of that leader epoch in the log of whoever leads by the
-authority (KIP-101: where the epochs part, the logs part).
+authority (KIP-101: where the epochs part, the logs part). Where it leads by the authority too, only under an epoch that
+it has not heard of, nobody can follow it: then it is what the others in the ISR have, since one of them leads next.
 """
 
 from __future__ import annotations
@@ -24,11 +25,13 @@ MAX_PARTITIONS = 5000
 
 @dataclass(frozen=True, slots=True)
 class StaleLeadership:
-    """A partition that a broker believes it leads under `epoch`, while by the authority `leader` does under a newer."""
+    """A partition that a broker believes it leads under `epoch`, while by the authority `leader` does under a newer.
+    `others`: who else is in the ISR."""
 
     tp: TopicPartition
     epoch: int
     leader: int
+    others: tuple[int, ...] = ()
 
 
 def stale_leaderships(
@@ -39,8 +42,8 @@ def stale_leaderships(
     if len({id(view.states) for view in views}) <= 1:
         return {}  # equal views are one table: everybody tells the same
     newest = {
-        TopicPartition(topic, partition): (leader, epoch)
-        for topic, partition, leader, epoch in _rows(authority)
+        TopicPartition(topic, partition): (leader, epoch, isr)
+        for topic, partition, leader, epoch, isr in _rows(authority)
         if leader is not None and epoch is not None
     }
     found = {}
@@ -48,12 +51,9 @@ def stale_leaderships(
         assert view.states is not None
         mine = view.states.filter(pc.equal(view.states["leader"], pa.scalar(view.broker, pa.int32())))
         stale = [
-            StaleLeadership(tp, epoch, newest[tp][0])
-            for topic, partition, _, epoch in _rows(mine)
-            if epoch is not None
-            and (tp := TopicPartition(topic, partition)) in newest
-            and newest[tp][1] > epoch
-            and newest[tp][0] != view.broker
+            StaleLeadership(tp, epoch, newest[tp][0], tuple(b for b in newest[tp][2] if b != view.broker))
+            for topic, partition, _, epoch, _ in _rows(mine)
+            if epoch is not None and (tp := TopicPartition(topic, partition)) in newest and newest[tp][1] > epoch
         ]
         if stale:
             found[view.broker] = tuple(sorted(stale, key=lambda s: s.tp))
@@ -61,22 +61,31 @@ def stale_leaderships(
 
 
 def diverged_logs(kafka: KafkaReads, broker: int, stale: tuple[StaleLeadership, ...]) -> tuple[DivergedLog, ...]:
-    """Where the broker's log of each of these partitions parts from the cluster's. Where nobody leads by the authority
-    the end of the common part is not known. Raises ReadFailed."""
+    """Where the broker's log of each of these partitions parts from the cluster's. Where nobody else leads or is in
+    sync the end of the common part is not known. Raises ReadFailed."""
     if len(stale) > MAX_PARTITIONS:
         raise ReadFailed(
             FailureKind.OTHER, f"broker {broker} is stale on {len(stale)} partitions; at most {MAX_PARTITIONS}"
         )
     own_ends = kafka.own_log_ends(broker, [s.tp for s in stale])
     by_leader: dict[int, dict[TopicPartition, int]] = {}
+    by_replica: dict[int, list[TopicPartition]] = {}
     for one in stale:
-        if one.leader != NO_LEADER:
+        if one.leader == broker:
+            for other in one.others:
+                by_replica.setdefault(other, []).append(one.tp)
+        elif one.leader != NO_LEADER:
             by_leader.setdefault(one.leader, {})[one.tp] = one.epoch
     shared: dict[TopicPartition, int] = {}
     for leader, asked in sorted(by_leader.items()):
         shared |= kafka.epoch_ends(leader, asked)
+    for replica, held in sorted(by_replica.items()):
+        for tp, end in kafka.own_log_ends(replica, held).items():
+            shared[tp] = min(end, shared.get(tp, end))
     return tuple(DivergedLog(s.tp.topic, s.tp.partition, s.epoch, own_ends.get(s.tp), shared.get(s.tp)) for s in stale)
 
 
 def _rows(states: pa.Table) -> Any:
-    return zip(*(states[name].to_pylist() for name in ("topic", "partition", "leader", "leaderEpoch")), strict=True)
+    return zip(
+        *(states[name].to_pylist() for name in ("topic", "partition", "leader", "leaderEpoch", "isr")), strict=True
+    )

@@ -49,6 +49,14 @@ def test_the_difference_between_its_own_end_and_the_end_of_its_epoch_at_the_real
     assert kafka.asked == [("own", 3, [ORDERS]), ("epoch", 1, {ORDERS: 5})]
 
 
+def test_a_leader_that_has_not_heard_of_its_own_new_epoch_is_compared_with_who_else_is_in_sync():
+    """Nobody can follow it, and whoever leads next has what it has now."""
+    kafka = Kafka()
+    kafka.own_log_ends = lambda broker, partitions: dict.fromkeys(partitions, {3: 120, 1: 90, 2: 95}[broker])
+    (log,) = diverged_logs(kafka, 3, stale([state(3, 5)], [state(3, 7)]))
+    assert (log.log_end, log.shared_end, log.records) == (120, 90, 30)
+
+
 @pytest.mark.parametrize(
     ("mine", "theirs"),
     [
