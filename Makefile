@@ -4,14 +4,15 @@ PYTHON ?= python3
 TESTBED := $(PYTHON) -m tests.testbed
 VENV := .venv/bin
 MODE ?= kraft
+RUNS ?= 3
 CMD ?= $(SHELL)
 TESTS ?= tests/integration tests/contract tests/e2e
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check format-check lint types imports unit test demo up down status logs enter crds lock clean-cache
+.PHONY: help setup check format-check lint types imports unit test demo bench-observe up down status logs enter crds lock clean-cache
 
 help: ## Say what there is
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## Say what this machine lacks, install Debian packages, make .venv from the lock
 	@$(TESTBED) setup
@@ -42,6 +43,10 @@ test: setup check ## check, then the integration and e2e tests in the testbed (K
 
 demo: setup ## Show an incident and its cure (MODE=kraft or zookeeper, KEEP=1 leaves the testbed up)
 	@$(TESTBED) run $(VENV)/python -m tests.demo --mode $(MODE)
+
+bench-observe: setup ## How long looks at large clusters take, and what watching small ones costs (RUNS=3)
+	@$(VENV)/python benchmarks/observe.py --runs $(RUNS)
+	@$(TESTBED) run $(VENV)/python benchmarks/observe.py --testbed --runs $(RUNS)
 
 up: ## Start the testbed: Kubernetes on this machine, in namespaces of its own
 	@$(TESTBED) up

@@ -26,7 +26,7 @@ from kafka_medic.clients.ports import (
 )
 from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.plan.canary_topic import MARKER, recognised
-from tests.incident.records import create_topic, delete_topic, write
+from tests.incident.records import commit_offset, create_topic, delete_topic, write
 from tests.simulation.kafka import SimKafka
 from tests.testbed import KafkaDeployment, Shape
 
@@ -43,6 +43,8 @@ class Subject:
     unmake: Callable[[str], None]
     pass_time: Callable[[], None]
     write: Callable[[str], int]
+    commit: Callable[[str, str, int], None]
+    """Group, topic, offset of its partition 0."""
     topics: list[str] = field(default_factory=list)
 
     def topic(self, *assignment: list[int]) -> str:
@@ -68,7 +70,11 @@ class Subject:
 def subject(request: pytest.FixtureRequest, kafka_of: Callable[[Shape], KafkaDeployment]) -> Iterator[Subject]:
     if request.param == "simulated":
         sim = SimKafka(racks={0: "zone-1", 1: "zone-2", 2: "zone-3"})
-        yield Subject(sim, lambda n, a: sim.topic(n, *a), lambda _: None, sim.tick, lambda _: 21)
+
+        def commit(group: str, topic: str, offset: int) -> None:
+            sim.committed[group] = {TopicPartition(topic, 0): offset}
+
+        yield Subject(sim, lambda n, a: sim.topic(n, *a), sim.delete, sim.tick, lambda _: 21, commit)
         return
     boot = kafka_of(request.param).bootstrap
     real = RealKafka(Connection(boot))
@@ -78,6 +84,7 @@ def subject(request: pytest.FixtureRequest, kafka_of: Callable[[Shape], KafkaDep
         lambda n: delete_topic(boot, n),
         lambda: time.sleep(0.1),
         lambda n: write(boot, n, [str(i) for i in range(21)]),
+        lambda group, topic, offset: commit_offset(boot, group, topic, offset),
     )
     yield subject
     for topic in subject.topics:
@@ -99,6 +106,40 @@ def test_each_broker_answers_for_itself(subject: Subject) -> None:
         assert state is not None
         assert (state.leader, state.replicas, set(state.isr)) == (1, (1, 0), {0, 1})
     assert subject.kafka.views([1])[1].members == (0, 1, 2)  # type: ignore[union-attr]
+
+
+def test_who_the_members_are_is_told_without_any_partition(subject: Subject) -> None:
+    answers = subject.kafka.memberships([0, 77])
+    alone = answers[0]
+    assert isinstance(alone, BrokerView)
+    assert (alone.members, alone.states) == ((0, 1, 2), None)
+    assert isinstance(answers[77], ReadFailed)
+
+
+def test_a_topic_made_anew_under_its_old_name_has_another_id(subject: Subject) -> None:
+    topic = subject.topic([1])
+    first = subject.state(topic)
+    assert first is not None
+    assert first.topic_id
+    subject.unmake(topic)
+    subject.until(lambda: subject.state(topic) is None)
+    subject.make(topic, [[1]])
+    subject.until(lambda: subject.state(topic) is not None and subject.state(topic).leader >= 0)  # type: ignore[union-attr]
+    second = subject.state(topic)
+    assert second is not None
+    assert second.topic_id not in (None, first.topic_id)
+
+
+def test_groups_are_read_by_name_in_kafkas_own_words_for_their_state(subject: Subject) -> None:
+    topic = subject.topic([1])
+    names = [f"{topic}-group-{n}" for n in range(100)]
+    for number, name in enumerate(names):
+        subject.commit(name, topic, number)
+    found = {g.group: g for g in subject.kafka.groups(lambda name: name.startswith(f"{topic}-group-1"))}
+    wanted = {name for name in names if name.startswith(f"{topic}-group-1")}
+    assert set(found) == wanted
+    assert {g.state for g in found.values()} == {"Empty"}
+    assert found[names[17]].committed == {TopicPartition(topic, 0): 17}
 
 
 def test_a_broker_that_is_not_there_fails_alone(subject: Subject) -> None:

@@ -8,7 +8,15 @@ import uuid
 from collections import Counter
 from dataclasses import dataclass, field
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, NewTopic
 
 
@@ -87,6 +95,13 @@ def read_from(bootstrap: str, topic: str, start: int, wanted: int, seconds: floa
     finally:
         consumer.close()
     return found
+
+
+def commit_offset(bootstrap: str, group: str, topic: str, offset: int) -> None:
+    """Set the offset of partition 0 of a group without members."""
+    wanted = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0, offset)])
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.alter_consumer_group_offsets([wanted])[group].result(timeout=30)
 
 
 def committed(bootstrap: str, group: str, topic: str) -> int:

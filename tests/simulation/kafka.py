@@ -39,6 +39,7 @@ class SimPartition:
     epoch: int = 0
     size: int = 1000
     end: int = 21
+    born: int = 0
     adding: list[int] = field(default_factory=list)
     before: list[int] = field(default_factory=list)
 
@@ -55,6 +56,7 @@ class SimKafka:
     committed: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
     states: dict[str, str] = field(default_factory=dict)
     unreadable: set[str] = field(default_factory=set)
+    made: int = 0
     reachable: bool = True
     writes: list[str] = field(default_factory=list)
     cluster_id: str = "sim"
@@ -65,9 +67,10 @@ class SimKafka:
         self.up = self.up or set(self.racks)
 
     def topic(self, name: str, *replicas: Sequence[int], size: int = 1000, end: int = 21) -> None:
+        self.made += 1
         for number, ids in enumerate(replicas):
             self.partitions[TopicPartition(name, number)] = SimPartition(
-                list(ids), list(ids), ids[0], size=size, end=end
+                list(ids), list(ids), ids[0], size=size, end=end, born=self.made
             )
 
     def delete(self, name: str) -> None:
@@ -117,7 +120,9 @@ class SimKafka:
     def views(self, brokers: Sequence[int]) -> Mapping[int, BrokerView | ReadFailed]:
         self._readable("views")
         rows = tuple(
-            PartitionState(tp.topic, tp.partition, p.leader, p.epoch, tuple(p.replicas), tuple(p.isr), f"id-{tp.topic}")
+            PartitionState(
+                tp.topic, tp.partition, p.leader, p.epoch, tuple(p.replicas), tuple(p.isr), f"id-{p.born}-{tp.topic}"
+            )
             for tp, p in sorted(self.partitions.items())
         )
         members = tuple(sorted(self.up))

@@ -24,7 +24,8 @@ examples:
   kafka-medic diagnose --snapshot - --cluster kafkacluster.yaml < now.json
 
 A finding is Pending until it has lasted as long as its kind needs; with --previous, one that both snapshots show has
-lasted since the earlier one. Exit code 0 whatever is found, 4 for input that cannot be used.
+lasted since the earlier one, and logs that became shorter (LogEndRegressed) and groups that stand still (ClientStalled)
+are told from the difference. Exit code 0 whatever is found, 4 for input that cannot be used.
 """
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+from collections import Counter
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +12,24 @@ from kafka_medic.cli import exits, output
 from kafka_medic.cli.documents import read_cluster
 from kafka_medic.cli.exits import UnusableInputError
 from kafka_medic.cluster.document import timestamp, to_document
-from kafka_medic.cluster.snapshot import Snapshot
+from kafka_medic.cluster.names import printable
+from kafka_medic.cluster.snapshot import Broker, Mode, Snapshot, View
+from kafka_medic.diagnose.columns import read_partitions
 from kafka_medic.resources.errors import ResourceError
 from kafka_medic.resources.kafkacluster import KafkaCluster
 
+UNKNOWN = "not known"
 _EXAMPLES = """\
 examples:
   kafka-medic snapshot --bootstrap-servers kafka-0:9092,kafka-1:9092 -o json > now.json
   kafka-medic snapshot --bootstrap-servers kafka:9092 --zookeeper zk:2181/kafka -o json
   kafka-medic snapshot --cluster kafkacluster.yaml --secrets-dir ./secrets -o yaml
 
-What could not be read is null, and its source says why. Exit code 0 when a snapshot was taken, 4 when none could be.
+  kafka-medic snapshot --schema > snapshot.schema.json
+
+What could not be read is null, and its source says why. Every broker is asked for its whole view. Which consumer groups
+are read is spec.probes.consumerGroups of --cluster; without it all are. Exit code 0 when
+a snapshot was taken, 4 when none could be.
 """
 
 
@@ -35,6 +44,7 @@ def add_parser(subparsers: Any) -> None:
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--bootstrap-servers", metavar="HOST:PORT,...", help="brokers to start from")
     where.add_argument("--cluster", metavar="FILE", help="a KafkaCluster that says where and how to connect")
+    where.add_argument("--schema", action="store_true", help="print the JSON Schema of -o json, and observe nothing")
     parser.add_argument("--zookeeper", metavar="HOST:PORT,...", help="the ensemble, for a cluster that has one")
     parser.add_argument("--name", default="cluster", help="what to call the cluster (default: cluster)")
     parser.add_argument(
@@ -44,6 +54,9 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.schema:
+        output.put(resources.files("kafka_medic.cluster").joinpath("snapshot.schema.json").read_text("utf-8"))
+        return exits.OK
     if args.cluster:
         if args.zookeeper:
             way_out = "write it as spec.metadata.zookeeper.connect into the file"
@@ -98,22 +111,73 @@ def _take(cluster: KafkaCluster, secrets_dir: Path | None, where: str) -> Snapsh
 def _readable(snapshot: Snapshot) -> str:
     cluster = snapshot.cluster
     mode = cluster.mode.value if cluster.mode else "mode not known"
-    title = f"cluster {cluster.name} ({mode}, version {cluster.version or 'not known'})"
-    text = f"{title} at {timestamp(snapshot.taken_at)}\n\n"
+    title = f"cluster {cluster.name} ({mode}, version {cluster.version or UNKNOWN}, id {cluster.id or UNKNOWN})"
+    text = f"{printable(title)} at {timestamp(snapshot.taken_at)}\n\n"
     sources = [(s.name, s.state.value, s.error or "") for s in snapshot.sources]
     text += output.table(("SOURCE", "STATE", "WHY"), sources) + "\n"
+    text += f"controller: {_controller(snapshot)}\n{_quorum(snapshot)}\n"
     if snapshot.brokers is None:
-        text += "brokers: not known\n"
+        text += f"brokers: {UNKNOWN}\n"
     else:
-        brokers = [
-            (str(b.id), b.rack or "-", _yes(b.registered), _yes(b.reachable), b.pod.name if b.pod else "-")
-            for b in snapshot.brokers
-        ]
-        text += output.table(("BROKER", "RACK", "REGISTERED", "REACHABLE", "POD"), brokers)
-    partitions = "not known" if snapshot.partitions is None else str(snapshot.partitions.num_rows)
-    groups = "not known" if snapshot.groups is None else str(len(set(snapshot.groups["group"].to_pylist())))
-    return text + f"\npartitions: {partitions}\ngroups: {groups}\n"
+        header = ("BROKER", "RACK", "ADDRESS", "REGISTERED", "REACHABLE", "RECOVERING", "CLIENT BYTES/S", "VIEW", "POD")
+        views = {v.broker: v for v in snapshot.views or ()}
+        text += output.table(header, [_broker(b, views.get(b.id)) for b in snapshot.brokers])
+    return f"{text}\npartitions: {_partitions(snapshot)}\ngroups: {_groups(snapshot)}\n"
+
+
+def _controller(snapshot: Snapshot) -> str:
+    if snapshot.controller is None:
+        return UNKNOWN
+    if snapshot.controller.id is None:
+        return "nobody"
+    epoch = "" if snapshot.controller.epoch is None else f" (epoch {snapshot.controller.epoch})"
+    return f"{snapshot.controller.id}{epoch}"
+
+
+def _quorum(snapshot: Snapshot) -> str:
+    quorum = snapshot.quorum
+    what = "ensemble" if snapshot.cluster.mode is Mode.ZOOKEEPER else "quorum"
+    if quorum is None:
+        return f"{what}: {UNKNOWN}\n"
+    voters = ", ".join(f"{v.id} (lag {'not known' if v.lag is None else v.lag})" for v in quorum.voters)
+    leader = "not known" if quorum.leader is None else str(quorum.leader)
+    return f"{what}: leader {leader}; {voters or 'no member is known'}\n"
+
+
+def _broker(broker: Broker, view: View | None) -> tuple[str, ...]:
+    told = UNKNOWN if view is None or view.members is None else "members only" if view.leaders is None else "whole"
+    rate = UNKNOWN if broker.bytes_in_rate is None else f"{broker.bytes_in_rate:.0f}"
+    address = f"{broker.host}:{broker.port}" if broker.host else "-"
+    ready = "" if broker.pod is None or broker.pod.ready is not False else " (not Ready)"
+    pod = f"{broker.pod.name}{ready}" if broker.pod else "-"
+    answers = (_yes(broker.registered), _yes(broker.reachable), _yes(broker.recovering))
+    return (str(broker.id), broker.rack or "-", address, *answers, rate, told, pod)
+
+
+def _partitions(snapshot: Snapshot) -> str:
+    table = snapshot.partitions
+    if table is None:
+        return UNKNOWN
+    p = read_partitions(table)
+    topics = f"{table.num_rows} of {len(p.topics)} topics"
+    counts = {
+        "without a leader": int((p.leader.known & (p.leader.values < 0)).sum()),
+        "with a replica out of sync": int((p.replicas.known & p.isr.known & (p.isr.counts < p.replicas.counts)).sum()),
+        "being reassigned": int(p.moving.sum()),
+        "of which the log end is not known": int((~p.log_end.known).sum()),
+    }
+    return ", ".join([topics, *(f"{count} {what}" for what, count in counts.items())])
+
+
+def _groups(snapshot: Snapshot) -> str:
+    table = snapshot.groups
+    if table is None:
+        return UNKNOWN
+    states = dict(zip(table["group"].to_pylist(), table["state"].to_pylist(), strict=True))
+    told = Counter(state or "in a state that is not known" for state in states.values())
+    each = "".join(f", {count} {printable(state)}" for state, count in sorted(told.items()))
+    return f"{len(states)} with {table.num_rows} committed offsets{each}"
 
 
 def _yes(value: bool | None) -> str:
-    return {True: "yes", False: "no", None: "not known"}[value]
+    return {True: "yes", False: "no", None: UNKNOWN}[value]

@@ -71,6 +71,7 @@ _STATES = {
     "COMPLETING_REBALANCING": "CompletingRebalance",
 }
 """Group states in the words that Kafka itself has for them; any other is not known."""
+OFFSETS_AT_ONCE = 5_000
 GROUPS_AT_ONCE = 64
 SECONDS_A_GROUP = 0.02
 """What a scan of groups may take for each, on top of one timeout: 200 s for 10,000."""
@@ -135,18 +136,21 @@ class LibrdkafkaAdmin:
         return {tp: (starts[tp], ends[tp]) for tp in partitions}
 
     def _offsets(self, partitions: Sequence[TopicPartition], spec: OffsetSpec) -> dict[TopicPartition, int]:
-        if not partitions:
-            return {}
-        request = {RdTopicPartition(tp.topic, tp.partition): spec for tp in partitions}
-        futures = self._start(
-            lambda: self._client.list_offsets(
-                request, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=self._timeout
+        """A part at a time: each partition costs a future and a copy on either side of the library."""
+        found: dict[TopicPartition, int] = {}
+        for start in range(0, len(partitions), OFFSETS_AT_ONCE):
+            request = {
+                RdTopicPartition(tp.topic, tp.partition): spec for tp in partitions[start : start + OFFSETS_AT_ONCE]
+            }
+            futures = self._start(
+                lambda wanted=request: self._client.list_offsets(  # type: ignore[misc]
+                    wanted, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=self._timeout
+                )
             )
-        )
-        return {
-            TopicPartition(tp.topic, tp.partition): self._read(lambda f=future: f, f"offsets of {tp}").offset  # type: ignore[misc]
-            for tp, future in futures.items()
-        }
+            for tp, future in futures.items():
+                answer = self._read(lambda f=future: f, f"offsets of {tp.topic}-{tp.partition}")  # type: ignore[misc]
+                found[TopicPartition(tp.topic, tp.partition)] = answer.offset
+        return found
 
     def groups(self, wanted: Callable[[str], bool]) -> Sequence[GroupOffsets]:
         """States first, offsets after, at most GROUPS_AT_ONCE questions under way. All of them, or ReadFailed: a group

@@ -78,7 +78,7 @@ def to_document(snapshot: Snapshot) -> dict[str, Any]:
                 {"id": v.id, "lag": v.lag, "lastCaughtUpMs": v.last_caught_up_ms} for v in snapshot.quorum.voters
             ],
         },
-        "views": None if snapshot.views is None else [_view_out(v) for v in snapshot.views],
+        "views": None if snapshot.views is None else _views_out(snapshot.views),
         "partitions": None if snapshot.partitions is None else snapshot.partitions.to_pylist(),
         "groups": None if snapshot.groups is None else snapshot.groups.to_pylist(),
         "configs": None if snapshot.configs is None else snapshot.configs.to_pylist(),
@@ -112,35 +112,41 @@ def from_document(document: Any) -> Snapshot:
         controller=_maybe(root, "controller", _controller_in),
         quorum=_maybe(root, "quorum", _quorum_in),
         views=_maybe_list(root, "views", _view_in),
-        partitions=_table(root, "partitions", PARTITIONS_SCHEMA, _check_partition),
-        groups=_table(root, "groups", GROUPS_SCHEMA),
-        configs=_table(root, "configs", CONFIGS_SCHEMA),
+        partitions=_table(root, "partitions", PARTITIONS_SCHEMA, ("topic", "partition")),
+        groups=_table(root, "groups", GROUPS_SCHEMA, ("group", "topic", "partition")),
+        configs=_table(root, "configs", CONFIGS_SCHEMA, ("resourceType", "resource", "name")),
         rollouts=_maybe_list(root, "rollouts", rollout_in),
-        canary=_table(root, "canary", CANARY_SCHEMA, _check_canary),
+        canary=_table(root, "canary", CANARY_SCHEMA, ("topic", "partition")),
     )
+    _check_partitions(root.get("partitions") or ())
     # Of two answers to one question one would be lost, and it might be the true one.
     _once((s.name for s in snapshot.sources), "sources", "name")
     _once((b.id for b in snapshot.brokers or ()), "brokers", "id")
-    if snapshot.canary is not None:
-        names = zip(snapshot.canary["topic"].to_pylist(), snapshot.canary["partition"].to_pylist(), strict=True)
-        _once(names, "canary", "partition")
+    for n, row in enumerate(root.get("canary") or ()):
+        if row.get("lastOkAt") is not None:
+            moment(row["lastOkAt"], f"canary[{n}].lastOkAt")
     _once((v.broker for v in snapshot.views or ()), "views", "broker")
     return snapshot
 
 
-def _view_out(view: View) -> dict[str, Any]:
-    leaders = None
-    if view.leaders is not None:
-        columns = [view.leaders[name].to_pylist() for name in ("topic", "partition", "leader", "epoch")]
-        leaders = [list(row) for row in zip(*columns, strict=True)]
-    return {
-        "broker": view.broker,
-        "members": None if view.members is None else list(view.members),
-        "controller": view.controller,
-        "leaders": leaders,
-        "diverged": None if view.diverged is None else [diverged_out(log) for log in view.diverged],
-        "observedAt": timestamp(view.observed_at) if view.observed_at else None,
-    }
+def _views_out(views: Sequence[View]) -> list[dict[str, Any]]:
+    """Views that share a table share its rows."""
+    rows: dict[int, list[list[Any]]] = {}
+    for view in views:
+        if view.leaders is not None and id(view.leaders) not in rows:
+            columns = [view.leaders[name].to_pylist() for name in LEADERS_SCHEMA.names]
+            rows[id(view.leaders)] = [list(row) for row in zip(*columns, strict=True)]
+    return [
+        {
+            "broker": view.broker,
+            "members": None if view.members is None else list(view.members),
+            "controller": view.controller,
+            "leaders": None if view.leaders is None else rows[id(view.leaders)],
+            "diverged": None if view.diverged is None else [diverged_out(log) for log in view.diverged],
+            "observedAt": timestamp(view.observed_at) if view.observed_at else None,
+        }
+        for view in views
+    ]
 
 
 def _once(ids: Iterable[Hashable], path: str, key: str) -> None:
@@ -204,14 +210,7 @@ def _quorum_in(value: Any, path: str) -> Quorum:
 def _view_in(value: Any, path: str) -> View:
     item = mapping(value, path)
     members, leaders, observed = item.get("members"), item.get("leaders"), item.get("observedAt")
-    table = None
-    if leaders is not None:
-        rows = list_of(leaders, f"{path}.leaders", _leader_row)
-        table = _arrow(
-            [dict(zip(LEADERS_SCHEMA.names, row, strict=True)) for row in rows],
-            LEADERS_SCHEMA,
-            f"{path}.leaders",
-        )
+    table = None if leaders is None else _leaders_in(leaders, f"{path}.leaders")
     return View(
         broker=whole(required(item, "broker", path), f"{path}.broker"),
         members=None if members is None else list_of(members, f"{path}.members", whole),
@@ -222,59 +221,56 @@ def _view_in(value: Any, path: str) -> View:
     )
 
 
-def _leader_row(value: Any, path: str) -> tuple[Any, ...]:
-    row = list_of(value, path, lambda item, _: item)
-    if len(row) != len(LEADERS_SCHEMA.names):
-        raise SnapshotDocumentError(path, "must be [topic, partition, leader, epoch]")
-    return row
+def _leaders_in(value: Any, path: str) -> pa.Table:
+    width = len(LEADERS_SCHEMA.names)
+    if not isinstance(value, list) or not set(map(type, value)) <= {list, tuple}:
+        list_of(value, path, lambda row, where: list_of(row, where, lambda item, _: item))
+    if not set(map(len, value)) <= {width}:
+        bad = next(i for i, row in enumerate(value) if len(row) != width)
+        raise SnapshotDocumentError(f"{path}[{bad}]", "must be [topic, partition, leader, epoch]")
+    columns = list(zip(*value, strict=True)) or [()] * width
+    return _arrow(dict(zip(LEADERS_SCHEMA.names, columns, strict=True)), LEADERS_SCHEMA, path, ("topic", "partition"))
 
 
-def _check_canary(row: Mapping[str, Any], path: str) -> None:
-    if row.get("lastOkAt") is not None:
-        moment(row["lastOkAt"], f"{path}.lastOkAt")
-
-
-def _check_partition(row: Mapping[str, Any], path: str) -> None:
-    for key in ("replicas", "isr"):
-        ids = row.get(key)
-        if isinstance(ids, list) and len(set(ids)) != len(ids):
-            raise SnapshotDocumentError(f"{path}.{key}", f"names a broker twice: {ids}")
-
-
-def _table(
-    root: Mapping[str, Any],
-    key: str,
-    schema: pa.Schema,
-    check: Callable[[Mapping[str, Any], str], None] | None = None,
-) -> pa.Table | None:
-    value = root.get(key)
-    if value is None:
-        return None
-    rows = list_of(value, key, mapping)
-    for i, row in enumerate(rows):
-        for field in schema:
-            if not field.nullable and row.get(field.name) is None:
-                raise SnapshotDocumentError(f"{key}[{i}].{field.name}", "is missing")
-    table = _arrow([{name: row.get(name) for name in schema.names} for row in rows], schema, key)
-    if check:
+def _check_partitions(rows: Sequence[Mapping[str, Any]]) -> None:
+    for name in ("replicas", "isr"):
         for i, row in enumerate(rows):
-            check(row, f"{key}[{i}]")
-    return table
+            ids = row.get(name)
+            if ids and len(set(ids)) != len(ids):
+                raise SnapshotDocumentError(f"partitions[{i}].{name}", f"names a broker twice: {ids}")
 
 
-def _arrow(rows: list[dict[str, Any]], schema: pa.Schema, path: str) -> pa.Table:
+def _table(root: Mapping[str, Any], name: str, schema: pa.Schema, key: Sequence[str]) -> pa.Table | None:
+    """`key`: the columns that name a row."""
+    rows = root.get(name)
+    if rows is None:
+        return None
+    if not isinstance(rows, list) or not set(map(type, rows)) <= {dict}:
+        rows = list_of(rows, name, mapping)
+    return _arrow({column: [row.get(column) for row in rows] for column in schema.names}, schema, name, key)
+
+
+def _arrow(columns: Mapping[str, Sequence[Any]], schema: pa.Schema, path: str, key: Sequence[str]) -> pa.Table:
     for field in schema:
-        _check_column([row[field.name] for row in rows], field, path)
+        values = columns[field.name]
+        if not field.nullable and None in values:
+            raise SnapshotDocumentError(f"{path}[{list(values).index(None)}].{field.name}", "is missing")
+        _check_column(values, field, path)
     try:
-        return pa.Table.from_pylist(rows, schema=schema)
+        table = pa.table([pa.array(columns[f.name], f.type) for f in schema], schema=schema)
     except _NOT_ARROW as problem:
-        for i, row in enumerate(rows):  # find the value, so that the message can name it
-            for field in schema:
+        for field in schema:  # find the value, so that the message can name it
+            for i, value in enumerate(columns[field.name]):
                 try:
-                    pa.array([row[field.name]], field.type)
+                    pa.array([value], field.type)
                 except _NOT_ARROW as why:
                     raise SnapshotDocumentError(f"{path}[{i}].{field.name}", str(why)) from why
         raise SnapshotDocumentError(path, str(problem)) from problem
+    # Of two answers to one question one would be lost, and it might be the true one.
+    keys = list(zip(*(columns[name] for name in key), strict=True))
+    if len(set(keys)) != len(keys):
+        _once(keys, path, key[-1])
+    return table
 
 
 _NOT_ARROW = (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeError)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -32,7 +32,8 @@ from kafka_medic.diagnose.memory import Memory
 from kafka_medic.diagnose.scene import Scene
 from kafka_medic.resources.vocabulary import Severity
 
-DETECTORS: tuple[Callable[[Scene], Iterator[Finding]], ...] = (
+Detector = Callable[[Scene], Iterator[Finding]]
+DETECTORS: tuple[Detector, ...] = (
     reach.detect,
     views.detect,
     brokers.detect,
@@ -72,8 +73,9 @@ def diagnose(
     if previous is not None and previous.taken_at >= snapshot.taken_at:
         previous = None  # a clock that went back, or the same snapshot twice: nothing lasted in between
     scene = Scene(snapshot, expectations or Expectations(), previous, ours, memory)
-    found = {f.id: f for f in (_named(f) for detector in DETECTORS for f in detector(scene))}
-    since = _since(scene, found, remembered or {})
+    by_detector = {detector: [_named(f) for f in detector(scene)] for detector in DETECTORS}
+    found = {f.id: f for findings in by_detector.values() for f in findings}
+    since = _since(scene, found, remembered or {}, [detector for detector in DETECTORS if by_detector[detector]])
     aged = (_shown(f).seen(since=since[f.id], now=snapshot.taken_at) for f in found.values())
     return tuple(sorted(aged, key=lambda f: (_ORDER[f.severity], f.type, f.id)))
 
@@ -98,14 +100,17 @@ def _shown(finding: Finding) -> Finding:
     )
 
 
-def _since(scene: Scene, found: Mapping[str, Finding], remembered: Mapping[str, datetime]) -> dict[str, datetime]:
+def _since(
+    scene: Scene, found: Mapping[str, Finding], remembered: Mapping[str, datetime], detectors: Sequence[Detector]
+) -> dict[str, datetime]:
+    """`detectors`: those that found something now, and so may have found it before."""
     now, previous = scene.snapshot.taken_at, scene.previous
     earlier: dict[str, datetime] = {}
     restarted: frozenset[str] = frozenset()
     ageing = any(f.for_seconds > 0 or f.id not in remembered for f in found.values())
     if previous is not None and ageing:
         before = Scene(previous, scene.expectations, None, scene.ours)
-        earlier = {_named(f).id: previous.taken_at for detector in DETECTORS for f in detector(before)}
+        earlier = {_named(f).id: previous.taken_at for detector in detectors for f in detector(before)}
         if any(id_.startswith("ViewDiverged/") for id_ in found):
             restarted = views.only_propagating(scene, before)
     times = {**earlier, **{k: v for k, v in remembered.items() if k in found}}

@@ -4,7 +4,7 @@ once."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kafka_medic.cluster.document import timestamp
 from kafka_medic.cluster.snapshot import NO_LEADER, Broker, Snapshot, TopicPartition
@@ -25,6 +25,8 @@ class Scene:
     previous: Snapshot | None = None
     ours: frozenset[TopicPartition] = frozenset()
     memory: Memory | None = None
+    worked_out: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
+    """What several detectors, or one asked twice, would work out anew from the same snapshot."""
     partitions: Partitions | None = field(init=False)
     brokers: tuple[Broker, ...] = field(init=False)
     """Empty when the brokers are not known: ask `live` first where that matters."""

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 
-from kafka_medic.cluster.snapshot import Mode, Snapshot, View
-from kafka_medic.diagnose.columns import Ints, Partitions, numbers, some, strings
+from kafka_medic.cluster.snapshot import NO_LEADER, Mode, Snapshot, View
+from kafka_medic.diagnose.columns import Ints, Mask, Partitions, numbers, some
 from kafka_medic.diagnose.finding import Finding
 from kafka_medic.diagnose.scene import Scene, broker_name
 from kafka_medic.resources.vocabulary import Severity
@@ -16,8 +17,32 @@ from kafka_medic.resources.vocabulary import Severity
 DIVERGED_FOR = 30.0
 """Seconds: two probes at the default interval. An election reaches every broker within one."""
 
-StaleLeader = tuple[str, int, int, int]
-"""(topic, partition, leader, epoch) as a broker believes it, where the authority says otherwise."""
+MAX_EXAMPLES = 5
+VIEWS = "divergences"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StaleLeaders:
+    """Rows of the authority's `partitions` of which a broker believes another leader or epoch, and which."""
+
+    partitions: Partitions | None
+    rows: Ints
+    leaders: Ints
+    epochs: Ints
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def any_of(self, before: StaleLeaders) -> bool:
+        """Whether any of these beliefs was held before already."""
+        mine, theirs = self.partitions, before.partitions
+        if mine is None or theirs is None or not len(self) or not len(before):
+            return False
+        topics = pa.array([theirs.topics[code] for code in theirs.topic[before.rows].tolist()], pa.string())
+        at = mine.rows_of(pa.chunked_array([topics]), theirs.partition[before.rows])
+        leader, epoch = np.full(len(mine), NO_LEADER - 1), np.full(len(mine), -1)
+        leader[at[at >= 0]], epoch[at[at >= 0]] = before.leaders[at >= 0], before.epochs[at >= 0]
+        return bool(((leader[self.rows] == self.leaders) & (epoch[self.rows] == self.epochs)).any())
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,23 +54,24 @@ class Divergence:
     broker: int
     members: tuple[str, ...]
     controller: str | None
-    leaders: tuple[StaleLeader, ...]
+    leaders: StaleLeaders
     examples: tuple[str, ...]
 
     @property
     def any(self) -> bool:
-        return bool(self.members or self.controller or self.leaders)
+        return bool(self.members or self.controller or len(self.leaders))
 
 
 def detect(scene: Scene) -> Iterator[Finding]:
     """ViewDiverged, one for each broker whose view differs from the authority's."""
-    for divergence in divergences(scene.snapshot, scene.partitions):
+    for divergence in of_scene(scene):
         broker = divergence.broker
         evidence = [f"broker {broker}, {scene.read_from('views', 'kafka')}:", *divergence.members]
         if divergence.controller:
             evidence.append(divergence.controller)
-        if divergence.leaders:
-            evidence.append(f"{len(divergence.leaders)} leaders differ: {some(divergence.examples, 5)}")
+        if stale := len(divergence.leaders):
+            more = f" and {stale - MAX_EXAMPLES} more" if stale > MAX_EXAMPLES else ""
+            evidence.append(f"{stale} leaders differ: {', '.join(divergence.examples)}{more}")
         evidence += _only_here(scene.snapshot, broker)
         evidence.append(
             f"the authority is {_authority(scene.snapshot)}, so it is broker {broker} whose view is stale; "
@@ -84,17 +110,25 @@ def _only_here(snapshot: Snapshot, broker: int) -> Iterator[str]:
 def only_propagating(scene: Scene, before: Scene) -> frozenset[str]:
     """Ids of ViewDiverged findings whose every difference is new since the snapshot before: elections
     following one upon another, each still on its way, and not one broker that stays behind."""
-    older = {d.broker: d for d in divergences(before.snapshot, before.partitions)}
+    older = {d.broker: d for d in of_scene(before)}
     fresh = set()
-    for now in divergences(scene.snapshot, scene.partitions):
+    for now in of_scene(scene):
         then = older.get(now.broker)
         if then is None:
             continue
-        lasting_leaders = set(now.leaders) & set(then.leaders)
         lasting_members = set(now.members) & set(then.members)
-        if not lasting_leaders and not lasting_members and not (now.controller and now.controller == then.controller):
+        lasting_controller = now.controller and now.controller == then.controller
+        if not lasting_members and not lasting_controller and not now.leaders.any_of(then.leaders):
             fresh.add(f"ViewDiverged/{broker_name(now.broker)}")
     return frozenset(fresh)
+
+
+def of_scene(scene: Scene) -> tuple[Divergence, ...]:
+    """The same, worked out once for a scene."""
+    if VIEWS not in scene.worked_out:
+        scene.worked_out[VIEWS] = divergences(scene.snapshot, scene.partitions)
+    found: tuple[Divergence, ...] = scene.worked_out[VIEWS]
+    return found
 
 
 def divergences(snapshot: Snapshot, partitions: Partitions | None) -> tuple[Divergence, ...]:
@@ -102,21 +136,33 @@ def divergences(snapshot: Snapshot, partitions: Partitions | None) -> tuple[Dive
     views = snapshot.views or ()
     if not views:
         return ()
-    newest = None if partitions is None else _newest(views, partitions)
-    found = (_divergence(snapshot, view, partitions, newest) for view in views)
+    stale: dict[int, tuple[StaleLeaders, tuple[str, ...]]] = {}
+    nothing = StaleLeaders(partitions, *(np.empty(0, dtype=np.int64) for _ in range(3)))
+    if partitions is not None:
+        # Views that are equal share a table, so that a healthy cluster's are compared once.
+        tables = {id(v.leaders): v.leaders for v in views if v.leaders is not None}
+        told = {key: _told(table, partitions) for key, table in tables.items()}
+        newest = _newest(tuple(told.values()), partitions)
+        stale = {key: _stale(partitions, answer, newest) for key, answer in told.items()}
+    registered, unsure = _registered(snapshot)
+    found = []
+    for view in views:
+        leaders, examples = stale.get(id(view.leaders), (nothing, ()))
+        members = () if registered is None else tuple(_members(registered, unsure, view))
+        found.append(Divergence(view.broker, members, _controller(snapshot, view), leaders, examples))
     return tuple(d for d in found if d.any)
 
 
-def _newest(views: tuple[View, ...], p: Partitions) -> tuple[Ints, Ints]:
+_Told = tuple[Ints, Ints, Ints, Mask]
+"""Rows of the authority's partitions (-1: not there), leaders, epochs, and where both are known."""
+
+
+def _newest(told: tuple[_Told, ...], p: Partitions) -> tuple[Ints, Ints]:
     """(leader, epoch) of each partition as whoever knows the highest epoch has it; epoch -1 where nobody
     knows one."""
     epoch = np.where(p.leader_epoch.known & p.leader.known, p.leader_epoch.values, -1)
     leader = p.leader.values.copy()
-    for view in views:
-        told = _told(view, p)
-        if told is None:
-            continue
-        rows, leaders, epochs, known = told
+    for rows, leaders, epochs, known in told:
         newer = known & (rows >= 0)
         newer[newer] = epochs[newer] > epoch[rows[newer]]
         epoch[rows[newer]] = epochs[newer]
@@ -124,52 +170,43 @@ def _newest(views: tuple[View, ...], p: Partitions) -> tuple[Ints, Ints]:
     return leader, epoch
 
 
-def _told(view: View, p: Partitions) -> tuple[Ints, Ints, Ints, np.ndarray[tuple[int, ...], np.dtype[np.bool_]]] | None:
-    if view.leaders is None:
-        return None
-    leaders, epochs = numbers(view.leaders["leader"]), numbers(view.leaders["epoch"])
-    rows = p.rows_of(view.leaders["topic"], numbers(view.leaders["partition"]).values)
+def _told(table: pa.Table, p: Partitions) -> _Told:
+    leaders, epochs = numbers(table["leader"]), numbers(table["epoch"])
+    rows = p.rows_of(table["topic"], numbers(table["partition"]).values)
     return rows, leaders.values, epochs.values, leaders.known & epochs.known
 
 
-def _divergence(snapshot: Snapshot, view: View, p: Partitions | None, newest: tuple[Ints, Ints] | None) -> Divergence:
-    stale: list[StaleLeader] = []
-    examples: list[str] = []
-    told = None if p is None else _told(view, p)
-    if told is not None and newest is not None and p is not None and view.leaders is not None:
-        rows, leaders, epochs, known = told
-        leader, epoch = newest
-        differs = known & (rows >= 0)
-        differs[differs] = (epoch[rows[differs]] >= 0) & (
-            (epochs[differs] != epoch[rows[differs]]) | (leaders[differs] != leader[rows[differs]])
-        )
-        where = np.flatnonzero(differs)
-        topics = strings(view.leaders["topic"].take(where))
-        for topic, i in zip(topics, where.tolist(), strict=True):
-            row = int(rows[i])
-            stale.append((topic, int(p.partition[row]), int(leaders[i]), int(epochs[i])))
-            if len(examples) < 5:
-                examples.append(
-                    f"{p.name(row)} led by {leaders[i]} (epoch {epochs[i]}), according to the authority "
-                    f"by {leader[row]} (epoch {epoch[row]})"
-                )
-        if len(stale) > len(examples):
-            examples += [f"{t}-{n}" for t, n, _, _ in stale[len(examples) :]]
-    return Divergence(
-        view.broker,
-        tuple(_members(snapshot, view)),
-        _controller(snapshot, view),
-        tuple(stale),
-        tuple(examples),
+def _stale(p: Partitions, told: _Told, newest: tuple[Ints, Ints]) -> tuple[StaleLeaders, tuple[str, ...]]:
+    """Where the answer differs from the newest, and a few of these places in words."""
+    rows, leaders, epochs, known = told
+    leader, epoch = newest
+    differs = known & (rows >= 0)
+    differs[differs] = (epoch[rows[differs]] >= 0) & (
+        (epochs[differs] != epoch[rows[differs]]) | (leaders[differs] != leader[rows[differs]])
+    )
+    where = np.flatnonzero(differs)
+    examples = tuple(
+        f"{p.name(int(rows[i]))} led by {leaders[i]} (epoch {epochs[i]}), according to the authority "
+        f"by {leader[rows[i]]} (epoch {epoch[rows[i]]})"
+        for i in where[:MAX_EXAMPLES].tolist()
+    )
+    return StaleLeaders(p, rows[where], leaders[where], epochs[where]), examples
+
+
+def _registered(snapshot: Snapshot) -> tuple[frozenset[int] | None, frozenset[int]]:
+    """Who is registered (None: not known), and of whom it is not known."""
+    if snapshot.brokers is None:
+        return None, frozenset()
+    return (
+        frozenset(b.id for b in snapshot.brokers if b.registered is True),
+        frozenset(b.id for b in snapshot.brokers if b.registered is None),
     )
 
 
-def _members(snapshot: Snapshot, view: View) -> Iterator[str]:
-    if view.members is None or snapshot.brokers is None:
+def _members(registered: frozenset[int], unsure: frozenset[int], view: View) -> Iterator[str]:
+    if view.members is None:
         return
-    registered = {b.id for b in snapshot.brokers if b.registered is True}
     # A broker of which it is not known whether it is registered proves nothing either way.
-    unsure = {b.id for b in snapshot.brokers if b.registered is None}
     if missing := sorted(registered - set(view.members)):
         yield f"does not know the registered {_ids(missing)}"
     if ghosts := sorted(set(view.members) - registered - unsure):

@@ -17,12 +17,13 @@ from kafka_medic.cli import main as entry
 from kafka_medic.cli.main import main
 from kafka_medic.clients.ports import FailureKind, ReadFailed
 from kafka_medic.cluster.document import to_document
-from kafka_medic.cluster.snapshot import Mode
+from kafka_medic.cluster.snapshot import Mode, TopicPartition
 from kafka_medic.guard.evaluate import GuardFaultError
 from kafka_medic.observe import command
 from tests.simulation.kafka import SimKafka
 from tests.unit.cluster import worlds
 
+ROOT = Path(__file__).parents[3]
 CLUSTER = {
     "apiVersion": "kafkamedic.dev/v1alpha1",
     "kind": "KafkaCluster",
@@ -421,6 +422,41 @@ def test_what_is_written_can_be_read_back(capsys, monkeypatch, tmp_path):
         file.write_text(capsys.readouterr().out)
         assert main(["check", "restart", "--broker", "2", "--snapshot", str(file), "-o", "json"]) == 0
         capsys.readouterr()
+
+
+def test_two_snapshots_tell_what_one_cannot(save, capsys):
+    def look(end, at, name="now.json"):
+        rows = [worlds.partition("orders", 0, logEnd=end)]
+        return save(worlds.healthy(rows=rows, groups=worlds.groups(("g", "Stable", "orders", 0, 90)), at=at), name)
+
+    before = look(100, worlds.later(-300), "before.json")
+    for end, kind in ((80, "LogEndRegressed"), (150, "ClientStalled")):
+        assert main(["diagnose", "--snapshot", look(end, worlds.NOW), "--previous", before, "-o", "json"]) == 0
+        told = json.loads(capsys.readouterr().out)["findings"]
+        assert (kind, "Firing") in {(f["type"], f["state"]) for f in told}
+
+
+def test_the_schema_is_printed_and_is_the_one_in_the_documentation(capsys):
+    assert main(["snapshot", "--schema"]) == 0
+    assert capsys.readouterr().out == (ROOT / "docs" / "snapshot.schema.json").read_text()
+
+
+def test_the_table_of_a_snapshot_tells_the_whole_cluster(capsys, monkeypatch):
+    kafka = SimKafka()
+    kafka.topic("orders", [1, 0], [2, 0])
+    kafka.committed = {"billing": {TopicPartition("orders", 0): 3}}
+    kafka.stop(1)
+    monkeypatch.setattr(command, "RealKafka", lambda _: kafka)
+    assert main(["snapshot", "--bootstrap-servers", "a:9092"]) == 0
+    told = capsys.readouterr().out
+    for line in (
+        "controller: 0",
+        "quorum: leader 0",
+        "partitions: 2 of 1 topics, 0 without a leader, 1 with a replica out of sync, 0 being reassigned",
+        "groups: 1 with 1 committed offsets, 1 Empty",
+    ):
+        assert line in told
+    assert "whole" in told
 
 
 EVIL = "g\x1b[2J\x9b31m\u202eevil"
