@@ -315,7 +315,9 @@ class Canary:
             }
             for partition, track in sorted(self._tracks.items())
         )
-        if any(row["consecutiveFailures"] is not None for row in rows):
+        measured = [row["consecutiveFailures"] is not None for row in rows]
+        # Not before each partition has had its first round: what was not tried is not well.
+        if rows and (all(measured) or (self._shown is not None and any(measured))):
             self._shown = (rows, self._clock())
 
 

@@ -85,6 +85,21 @@ def test_each_partition_is_written_and_read_back_with_its_latencies():
     assert stage.client.following == {0: 1, 1: 1, 2: 1}, "read from the acknowledged record on, without a group"
 
 
+def test_nothing_is_told_before_each_partition_has_had_its_round():
+    stage = Stage(prepare=lambda client: client.deaf.add(2))
+    stage.steps()
+    with pytest.raises(ReadFailed, match="no round"):
+        stage.canary.reading()
+    stage.now += 10
+    stage.steps()
+    assert stage.failures() == [0, 0, 1]
+    stage.kafka.topic("more", [0])
+    stage.canary.watch({0: 0, 1: 1, 2: 2, 3: 0})
+    stage.now += 5
+    stage.steps()
+    assert stage.rows()[3]["consecutiveFailures"] is None, "one that came later is not known, the others are"
+
+
 def test_one_broker_that_takes_nothing_fails_exactly_its_partition_and_heals():
     stage = Stage()
     stage.steps()
