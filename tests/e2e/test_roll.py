@@ -112,7 +112,8 @@ def test_a_stale_leader_is_found_its_records_saved_and_itself_restarted_first(
     operator.people(steady.namespace)
     case = Case(steady, f"split-{uuid.uuid4().hex[:6]}")
     kafka = RealKafka(Connection(case.boot))
-    controller = AdminClient({"bootstrap.servers": case.boot}).describe_cluster().result(30).controller.id
+    admin = AdminClient({"bootstrap.servers": case.boot})
+    controller = admin.describe_cluster().result(30).controller.id
     stale, other = (b for b in (0, 1, 2) if b != controller)
     orders = case.topic([stale, other, controller], config={"min.insync.replicas": "2"})
     tp = TopicPartition(orders, 0)

@@ -66,10 +66,14 @@ class WireAdmin:
             client.close()
 
     def racks(self) -> Mapping[int, str | None]:
-        """`broker.rack` of each registered broker."""
+        """`broker.rack` of each registered broker, each of which can be asked from then on."""
 
         async def ask(client: Any) -> Any:
-            return await client._manager.send(MetadataRequest(topics=[], allow_auto_topic_creation=False))
+            answer = await client._manager.send(MetadataRequest(topics=[], allow_auto_topic_creation=False))
+            # The client reads metadata anew only every so often, and until then knows no broker that came back.
+            # `_coordinator_brokers` is where it looks for those that its own metadata does not name.
+            client._manager.cluster._coordinator_brokers.update({node.node_id: node for node in answer.brokers})
+            return answer
 
         answer = self._call(lambda c: c._manager.run(ask, c), ReadFailed, "racks")
         return {node.node_id: node.rack or None for node in answer.brokers}
