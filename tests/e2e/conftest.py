@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.incident import operator, records
-from tests.testbed import KafkaDeployment, kubectl
+from tests.testbed import KafkaDeployment, Shape, kubectl
 
 
 @pytest.fixture(scope="session")
@@ -100,6 +101,13 @@ def case(installed: None, kafka: KafkaDeployment) -> Iterator[Case]:
 def kraft_case(installed: None, kafka_of: Callable[[str], KafkaDeployment]) -> Iterator[Case]:
     """For what has nothing to do with where metadata is kept."""
     yield from _case(kafka_of("kraft"))
+
+
+@pytest.fixture
+def both_cases(installed: None, kafka_of: Callable[[Shape], KafkaDeployment]) -> Iterator[list[Case]]:
+    """One of each kind of cluster, for what takes long and can be done to both at the same time."""
+    with contextlib.ExitStack() as stack:
+        yield [stack.enter_context(contextlib.contextmanager(_case)(kafka_of(s))) for s in ("kraft", "zookeeper")]
 
 
 def _case(kafka: KafkaDeployment) -> Iterator[Case]:

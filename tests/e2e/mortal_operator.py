@@ -1,6 +1,6 @@
 """The operator's own process, except that it ends itself with SIGKILL at a chosen write, and writes down each effect.
 
-Usage: python -m tests.e2e.mortal_operator EFFECTS_FILE [MOMENT]
+Usage: python -m tests.e2e.mortal_operator EFFECTS_FILE NAMESPACE [MOMENT]
 """
 
 from __future__ import annotations
@@ -62,6 +62,8 @@ class MortalKafka(RealKafka):
 
 if __name__ == "__main__":
     MortalKafka.effects = Path(sys.argv[1])
-    MortalKafka.moment = sys.argv[2] if len(sys.argv) > 2 else None
+    MortalKafka.moment = sys.argv[3] if len(sys.argv) > 3 else None
     controller.RealKafka = MortalKafka  # type: ignore[misc]
-    controller.main(["--liveness-port", "0", "--log-format", "plain"])
+    controller.main(
+        ["--liveness-port", "0", "--metrics-port", "0", "--log-format", "plain", "--watch-namespaces", sys.argv[2]]
+    )

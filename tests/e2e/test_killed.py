@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -31,7 +32,7 @@ def no_other_operator(installed: None) -> Iterator[None]:
 
 def start(case: Case, folder: Path, number: int, moment: str | None) -> subprocess.Popen[bytes]:
     """One operator process. Its name stays, as a container's does when the kubelet starts it again in its Pod."""
-    command = [sys.executable, "-m", "tests.e2e.mortal_operator", str(folder / "effects")]
+    command = [sys.executable, "-m", "tests.e2e.mortal_operator", str(folder / "effects"), case.namespace]
     environment = os.environ | {
         "KUBECONFIG": str(operator.kubeconfig(folder / "kubeconfig")),
         "POD_NAME": "operator-under-test",
@@ -41,25 +42,34 @@ def start(case: Case, folder: Path, number: int, moment: str | None) -> subproce
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_killed(moment: str, case: Case, no_other_operator: None, tmp_path: Path) -> None:
+def test_killed(moment: str, both_cases: list[Case], no_other_operator: None, tmp_path: Path) -> None:
+    with ThreadPoolExecutor() as pool:
+        stories = [pool.submit(dies_and_heals, moment, case, tmp_path / case.namespace) for case in both_cases]
+    problems = {c.namespace: p for c, s in zip(both_cases, stories, strict=True) if (p := s.exception()) is not None}
+    if problems:
+        raise AssertionError(f"on {' and '.join(problems)}") from next(iter(problems.values()))
+
+
+def dies_and_heals(moment: str, case: Case, folder: Path) -> None:
+    folder.mkdir()
     orders, others = case.topic([1]), case.topic([0], [2], suffix="others")
     records.write(case.boot, orders, [f"order-{n}" for n in range(21)])
     case.watch()
-    first = start(case, tmp_path, 1, moment)
+    first = start(case, folder, 1, moment)
     second = None
     try:
         run = case.wait("AwaitingApproval")
         assert operator.approve(run, "alice").returncode == 0
         wait_for(f"death {moment}", lambda: first.poll() is not None, 60)
-        assert first.returncode == -9, (tmp_path / "operator-1.log").read_text()[-3000:]
-        second = start(case, tmp_path, 2, None)
+        assert first.returncode == -9, (folder / "operator-1.log").read_text()[-3000:]
+        second = start(case, folder, 2, None)
         done = case.wait("Succeeded", 120)
     finally:
         for process in (first, second):
             if process is not None and process.poll() is None:
                 process.terminate()
                 process.wait(30)
-    effects = [json.loads(line) for line in (tmp_path / "effects").read_text().splitlines()]
+    effects = [json.loads(line) for line in (folder / "effects").read_text().splitlines()]
     kinds = [e["kind"] for e in effects]
     assert kinds == ["throttle", "reassign", "restore", "min-isr"], "each effect once, however the operator died"
     assert [e["id"] for e in done["status"]["journal"]] == [
