@@ -38,9 +38,13 @@ def processes_of(pod: dict[str, Any]) -> list[int]:
 
 
 def _signal(deployment: KafkaDeployment, broker: int, number: signal.Signals) -> None:
-    targets = processes_of(deployment.pod(broker))
+    _signal_pod(deployment.namespace, deployment.pod_name(broker), number)
+
+
+def _signal_pod(namespace: str, name: str, number: signal.Signals) -> None:
+    targets = processes_of(get("pod", name, "-n", namespace))
     if not targets:
-        raise RuntimeError(f"{deployment.pod_name(broker)} runs no process")
+        raise RuntimeError(f"{name} runs no process")
     for target in targets:
         with contextlib.suppress(ProcessLookupError):
             os.kill(target, number)
@@ -66,6 +70,15 @@ def pause_broker(deployment: KafkaDeployment, broker: int) -> None:
 
 def resume_broker(deployment: KafkaDeployment, broker: int) -> None:
     _signal(deployment, broker, signal.SIGCONT)
+
+
+def pause(namespace: str, name: str) -> None:
+    """Freeze any Pod's processes."""
+    _signal_pod(namespace, name, signal.SIGSTOP)
+
+
+def resume(namespace: str, name: str) -> None:
+    _signal_pod(namespace, name, signal.SIGCONT)
 
 
 def pod_address(namespace: str, name: str) -> str:
