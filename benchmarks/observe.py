@@ -279,14 +279,16 @@ def groups(bootstrap: str, count: int = 10_000, partitions: int = 10) -> None:
             )
             for n in range(start, start + 100)
         ]
-        for future in [f for w in wanted for f in admin.alter_consumer_group_offsets([w]).values()]:
-            future.result(30)
+        while wanted:
+            asked = [(w, future) for w in wanted for future in admin.alter_consumer_group_offsets([w]).values()]
+            wanted = [w for w, future in asked if any(tp.error for tp in future.result(30).topic_partitions)]
     kafka = RealKafka(Connection(bootstrap))
+    kafka.describe_cluster()
     found: list[Any] = []
     seconds = timed(lambda: found.extend(kafka.groups(lambda name: name.startswith("group-"))))
     kafka.close()
     rows = sum(len(g.committed) for g in found)
-    print(f"{len(found):,} groups, {rows:,} offsets read in {seconds:.1f} s")
+    print(f"{len(found):,} of {count:,} groups, {rows:,} offsets read in {seconds:.1f} s")
 
 
 def main() -> None:
@@ -307,16 +309,15 @@ def main() -> None:
         print(json.dumps(watching(args.bootstrap, args.watch, args.seconds)))
         return
     versions = ", ".join(f"{n} {version(n)}" for n in ("numpy", "pyarrow", "confluent-kafka", "kafka-python"))
-    print(
-        f"{platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}, {versions}, {args.runs} runs"
-    )
+    machine = f"{platform.machine()}, {os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f}"
+    print(f"{machine}, Python {platform.python_version()}, {versions}, {args.runs} runs")
     if args.testbed:
         from tests.testbed import deploy_kafka  # noqa: PLC0415
 
         kafka = deploy_kafka("bench", "kraft")
         try:
-            groups(kafka.bootstrap)
             steady(kafka.bootstrap, args.seconds, args.runs)
+            groups(kafka.bootstrap)
         finally:
             kafka.undeploy()
         return
