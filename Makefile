@@ -9,7 +9,7 @@ CMD ?= $(SHELL)
 TESTS ?= tests/integration tests/contract tests/e2e
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check format-check lint types imports unit test gameday demo bench-observe up down status logs enter crds lock clean-cache
+.PHONY: help setup check format-check lint types imports unit test gameday mutate-guards demo bench-observe up down status logs enter crds lock clean-cache
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +43,9 @@ test: setup check ## check, then the integration and e2e tests in the testbed (K
 
 gameday: setup ## Each incident and its twin on real clusters of both kinds (about 20 minutes)
 	@$(TESTBED) run $(VENV)/python -m pytest tests/gameday -s --timeout 3000
+
+mutate-guards: $(VENV)/python ## Each guard made permissive in turn: a test has to notice
+	@$(VENV)/python -m tests.mutation
 
 demo: setup ## Show an incident and its cure (MODE=kraft or zookeeper, KEEP=1 leaves the testbed up)
 	@$(TESTBED) run $(VENV)/python -m tests.demo --mode $(MODE)

@@ -1,0 +1,28 @@
+"""A pytest plugin that has one guard permit everything: the tests are to notice."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from typing import Any
+
+from kafka_medic.guard import restart
+from kafka_medic.guard.verdict import Reason, Verdict
+
+VARIABLE = "KAFKA_MEDIC_PERMISSIVE_GUARD"
+
+
+def pytest_configure() -> None:
+    """`module:function:GuardName`, or `restart:GuardName` for one of the restart's list."""
+    chosen = os.environ[VARIABLE].split(":")
+    name = chosen[-1]
+
+    def permits(*_: Any, **__: Any) -> tuple[Reason, ...]:
+        return (Reason(name, Verdict.ALLOW, "permits everything"),)
+
+    if len(chosen) == 2:
+        restart.RESTART_GUARDS = tuple((n, permits if n == name else g) for n, g in restart.RESTART_GUARDS)
+        return
+    module = importlib.import_module(f"kafka_medic.guard.{chosen[0]}")
+    single = chosen[0] == "run"
+    setattr(module, chosen[1], (lambda *a, **k: permits()[0]) if single else permits)
