@@ -97,7 +97,7 @@ def test_one_brokers_client_listener_cut(case: Case) -> None:
 
     pod = operator_pod()["status"]["podIP"]
     with faults.link_cut(pod, broker_address(case.kafka, 1), 9092):
-        wait_for("CanaryFailing", lambda: firing(case, "CanaryFailing"), 120)
+        wait_for("CanaryFailing", lambda: firing(case, "CanaryFailing"), 180)
         found = finding(case, "CanaryFailing")
         assert found is not None
         assert found["id"] == "CanaryFailing/broker-1"
