@@ -226,17 +226,23 @@ class LibrdkafkaAdmin:
             replica_assignment=[list(ids) for ids in topic.assignment],
             config=dict(topic.configs),
         )
-        future = self._client.create_topics([wanted], request_timeout=self._timeout)[topic.name]
-        self._done(future, f"create topic {topic.name}", KafkaError.TOPIC_ALREADY_EXISTS)
+        self._change(
+            lambda: self._client.create_topics([wanted], request_timeout=self._timeout)[topic.name],
+            f"create topic {topic.name}",
+            KafkaError.TOPIC_ALREADY_EXISTS,
+        )
 
     def add_partitions(self, topic: str, total: int, assignment: Sequence[Sequence[int]]) -> None:
         wanted = NewPartitions(topic, total, replica_assignment=[list(ids) for ids in assignment])
-        future = self._client.create_partitions([wanted], request_timeout=self._timeout)[topic]
-        self._done(future, f"add partitions to {topic}", KafkaError.INVALID_PARTITIONS)
+        self._change(
+            lambda: self._client.create_partitions([wanted], request_timeout=self._timeout)[topic],
+            f"add partitions to {topic}",
+            KafkaError.INVALID_PARTITIONS,
+        )
 
-    def _done(self, future: Future[Any], what: str, done_already: int) -> None:
+    def _change(self, call: Callable[[], Future[Any]], what: str, done_already: int) -> None:
         try:
-            future.result(timeout=self._timeout + 1)
+            call().result(timeout=self._timeout + 1)
         except (KafkaException, TimeoutError) as problem:
             if isinstance(problem, KafkaException) and problem.args[0].code() == done_already:
                 return

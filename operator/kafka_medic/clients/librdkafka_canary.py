@@ -37,6 +37,8 @@ FETCH_BYTES = 16384
 MOST_AT_ONCE = 1000
 """Records taken from the reader's queue in one poll."""
 
+REFUSALS = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
+
 # What fails reaches us through delivery reports, messages and the error callback.
 _LOG = logging.getLogger(f"{__name__}.own")
 _LOG.setLevel(logging.CRITICAL)
@@ -136,7 +138,7 @@ class LibrdkafkaCanary:
         if error is None:
             self._events.append(Delivered(partition, value, int(message.offset() or 0), float(message.latency() or 0)))
             return
-        self._events.append(Undelivered(partition, value, error.str()))
+        self._events.append(Undelivered(partition, value, error.str(), error.code() in REFUSALS))
         if error.fatal():
             self._events.append(Broken(error.str()))
 
@@ -147,7 +149,7 @@ class LibrdkafkaCanary:
             self._events.append(Returned(int(partition or 0), int(message.offset() or 0), message.value()))
         elif partition is not None and partition in self._followed:
             self.forget(partition)
-            self._events.append(Unread(partition, error.str()))
+            self._events.append(Unread(partition, error.str(), error.code() in REFUSALS))
 
     def _on_error(self, error: KafkaError) -> None:
         """Everything else is for librdkafka to cure, and shows in the reports of the records it delays."""

@@ -291,11 +291,13 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True)
 class Undelivered:
-    """The delivery report of a record that was given up on; whether it was written is not known."""
+    """The delivery report of a record that was given up on; whether it was written is not known. `refused`: the broker
+    answered that the operator has no right to write."""
 
     partition: int
     value: bytes
     error: str
+    refused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,10 +311,11 @@ class Returned:
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """A partition is not read any more until it is followed anew."""
+    """A partition is not read any more until it is followed anew. `refused`: the operator has no right to read."""
 
     partition: int
     error: str
+    refused: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,7 +85,25 @@ class CanaryKeeper:
         lease_held: Callable[[], bool | None],
     ) -> Note | None:
         """Once a turn, with the cluster's Remediations and the names of those that cannot be read. The Lease is asked
-        for once more right before a change. Answers what was changed or could not be, if it is news."""
+        for once more right before a change. Answers what was changed or could not be, if it is news. A fault of ours in
+        it is no reason to end the turn."""
+        try:
+            return self._keep(cluster, snapshot, connected, runs, unreadable, lease_held)
+        except Exception as problem:  # noqa: BLE001
+            _LOG.exception("%s: canary: internal fault", cluster.name)
+            self.stop()
+            self._problem = f"internal fault: {type(problem).__name__}; see the operator's log"
+            return None
+
+    def _keep(
+        self,
+        cluster: KafkaCluster,
+        snapshot: Snapshot,
+        connected: tuple[Connection, Kafka] | None,
+        runs: Sequence[Remediation],
+        unreadable: Sequence[str],
+        lease_held: Callable[[], bool | None],
+    ) -> Note | None:
         spec = cluster.spec.probes.canary
         if not spec.enabled:
             self.stop()

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kafka_medic.cluster.snapshot import NO_LEADER, TopicPartition
+from kafka_medic.cluster.snapshot import NO_LEADER, PartitionRow, TopicPartition
 from kafka_medic.diagnose.columns import some
 from kafka_medic.diagnose.finding import Finding
 from kafka_medic.diagnose.scene import Scene, blind, broker_name
@@ -60,17 +60,21 @@ def detect(scene: Scene) -> Iterator[Finding]:
 
 def probed(scene: Scene) -> tuple[dict[int, list[Probed]], frozenset[int]]:
     """The partitions that fail by the broker that leads them, and the brokers through which all is well. A partition
-    that is led by another broker now than when it was measured tells nothing yet, nor does one without a leader."""
+    that is led by another broker now than when it was measured tells nothing yet, nor does one without a leader; one
+    that refuses acks=all because replicas are missing says nothing about its leader."""
     table = scene.snapshot.canary
     if table is None or scene.unknown("canary"):
         return {}, frozenset()
     rows = table.to_pylist()
-    now = {r.tp: r.leader for r in scene.snapshot.rows({TopicPartition(r["topic"], r["partition"]) for r in rows})}
+    now = {r.tp: r for r in scene.snapshot.rows({TopicPartition(r["topic"], r["partition"]) for r in rows})}
     failing: dict[int, list[Probed]] = defaultdict(list)
     fine: set[int] = set()
     for row in rows:
         tp, leader, failures = TopicPartition(row["topic"], row["partition"]), row["leader"], row["consecutiveFailures"]
-        if leader is None or leader == NO_LEADER or failures is None or now.get(tp, leader) != leader:
+        if leader is None or leader == NO_LEADER or failures is None:
+            continue
+        seen = now.get(tp)
+        if seen is not None and (seen.leader != leader or _short(seen)):
             continue
         if failures == 0:
             fine.add(leader)
@@ -78,6 +82,10 @@ def probed(scene: Scene) -> tuple[dict[int, list[Probed]], frozenset[int]]:
             told = row["lastError"] or "no reason given"
             failing[leader].append(Probed(str(tp), leader, failures, told, row["lastOkAt"]))
     return failing, frozenset(fine - set(failing))
+
+
+def _short(row: PartitionRow) -> bool:
+    return row.isr is not None and row.min_isr is not None and len(row.isr) < row.min_isr
 
 
 def _side(broker_id: int, others: list[int], fine: frozenset[int]) -> str:

@@ -74,6 +74,8 @@ class _Track:
     followed: bool = False
     trouble: str | None = None
     """Why reading stopped; of interest only if the record is then missed."""
+    refused: bool = False
+    """It was the operator's rights that stood in the way."""
     fault: str | None = None
     """A record that came back wrong: the round has failed whatever else happens."""
     last_good: tuple[bytes, int] | None = None
@@ -109,6 +111,7 @@ class Canary:
         self._watched: tuple[Mapping[int, int | None], float] = ({}, -1e9)
         self._shown: tuple[tuple[dict[str, object], ...], float] | None = None
         self._broken: str | None = None
+        self._refused: str | None = None
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -136,6 +139,8 @@ class Canary:
         if age > self._patience():
             told = f"the canary's last round was {age:.0f} s ago"
             raise ReadFailed(FailureKind.OTHER, f"{told}; {self._broken}" if self._broken else told)
+        if self._refused is not None:
+            raise ReadFailed(FailureKind.AUTHORIZATION, f"topic {self._topic}: {self._refused}")
         rows = [{"topic": self._topic, **row} for row in shown[0]]
         return pa.Table.from_pylist(rows, schema=CANARY_SCHEMA)
 
@@ -213,18 +218,18 @@ class Canary:
                 self._break(error)
             case Delivered(partition, value, offset, seconds):
                 self._delivered(partition, value, offset, seconds)
-            case Undelivered(partition, value, error):
+            case Undelivered(partition, value, error, refused):
                 track = self._tracks.get(partition)
                 if track is not None and track.outstanding == value:
-                    track.outstanding = None
+                    track.outstanding, track.refused = None, refused
                     if track.waiting:
                         self._settle(partition, track, f"not acknowledged: {error}")
             case Returned(partition, offset, value):
                 self._returned(partition, offset, value or b"")
-            case Unread(partition, error):
+            case Unread(partition, error, refused):
                 track = self._tracks.get(partition)
                 if track is not None:
-                    track.followed, track.trouble = False, f"reading stopped: {error}"
+                    track.followed, track.trouble, track.refused = False, f"reading stopped: {error}", refused
 
     def _delivered(self, partition: int, value: bytes, offset: int, seconds: float) -> None:
         track = self._tracks.get(partition)
@@ -274,7 +279,9 @@ class Canary:
         track.waiting = False
         track.produce_ms = None if track.produced is None else _ms(track.produced)
         track.consume_ms = None if consumed is None else _ms(consumed)
-        track.trouble = track.fault = None
+        # Rights are the topic's and not a broker's, so one record that got through settles it.
+        self._refused = error if error is not None and track.refused else None
+        track.trouble, track.fault, track.refused = None, None, False
         if error is None:
             track.ok_at, track.failures, track.error = self._now(), 0, None
             assert track.offset is not None

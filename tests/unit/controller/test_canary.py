@@ -215,6 +215,18 @@ def test_a_refused_topic_is_said_once_and_tried_after_growing_pauses(world: Worl
     assert "not allowed" in health(world)[1]
 
 
+def test_a_fault_of_ours_in_it_ends_no_turn(world: World) -> None:
+    def fault(topic: Any) -> None:
+        raise ValueError("a bug")
+
+    world.kafka.create_topic = fault  # type: ignore[method-assign]
+    world.install(probes=ENABLED)
+    world.step()
+    world.step()
+    assert health(world) == ("Unknown", "canary: Error: internal fault: ValueError; see the operator's log")
+    assert world.condition("Replicated")["status"] == "True"
+
+
 def test_an_unreachable_cluster_leaves_the_canary_running_and_says_nothing_twice(world: World) -> None:
     world.install(probes=ENABLED)
     until(world, lambda: health(world)[0] == "True")

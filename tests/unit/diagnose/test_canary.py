@@ -24,10 +24,13 @@ def reading(partition, leader, failures=0, **changes):
     return row | changes
 
 
-def cluster(*readings, leaders=(1, 2, 3, 2), error=None, **changes):
-    """Partition n of the canary is led by `leaders[n]`."""
+def cluster(*readings, leaders=(1, 2, 3, 2), error=None, isr=None, **changes):
+    """Partition n of the canary is led by `leaders[n]`; `isr`: of each of them."""
     ids = {1: (1, 2, 3), 2: (2, 3, 1), 3: (3, 1, 2), NO_LEADER: (1, 2, 3)}
-    rows = [*worlds.ROWS, *(worlds.partition(TOPIC, n, ids[b], leader=b) for n, b in enumerate(leaders))]
+    rows = [
+        *worlds.ROWS,
+        *(worlds.partition(TOPIC, n, ids[b], leader=b, isr=isr or ids[b]) for n, b in enumerate(leaders)),
+    ]
     source = Source("canary", worlds.NOW, SourceState.UNKNOWN if error else SourceState.KNOWN, error)
     snapshot = worlds.healthy(rows=rows, canary=pa.Table.from_pylist(list(readings), schema=CANARY_SCHEMA))
     return replace(snapshot, sources=(*snapshot.sources, source), **changes)
@@ -73,6 +76,7 @@ def test_it_is_pending_until_it_has_lasted():
         pytest.param(cluster(reading(1, 2, 5), leaders=(1, NO_LEADER)), id="no leader now: an election"),
         pytest.param(cluster(reading(1, NO_LEADER, 5), leaders=(1, NO_LEADER)), id="no leader: PartitionLeaderless"),
         pytest.param(cluster(reading(1, None, 5)), id="leader not known"),
+        pytest.param(cluster(reading(1, 2, 5), isr=[2]), id="replicas are missing: PartitionUnderMinIsr"),
         pytest.param(cluster(reading(1, 2, None)), id="never measured: our own queue was full"),
         pytest.param(worlds.healthy(), id="no canary"),
         pytest.param(cluster(*SECOND_FAILS, error="last round 90 s ago"), id="the canary itself stands still"),

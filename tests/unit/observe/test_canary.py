@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kafka_medic.clients.ports import Broken, Delivered, FailureKind, ReadFailed, Returned, Unread
+from kafka_medic.clients.ports import Broken, Delivered, FailureKind, ReadFailed, Returned, Undelivered, Unread
 from kafka_medic.observe.canary import Canary, Outcome
 from tests.simulation.canary import SimCanary
 from tests.simulation.kafka import SimKafka
@@ -193,6 +193,36 @@ def test_a_client_that_cannot_be_made_is_said_and_measured_as_nothing():
     stage.steps()
     with pytest.raises(ReadFailed, match="no certificate"):
         stage.canary.reading()
+
+
+@pytest.mark.parametrize("to", ["write", "read"])
+def test_a_right_that_the_operator_lacks_is_no_brokers_failure(to):
+    stage = Stage()
+    stage.steps()
+    if to == "write":
+        stage.client.deaf = {0, 1, 2}
+        stage.now += 15
+        stage.canary.step()
+        denied = [Undelivered(p, v, "Broker: Topic authorization failed", True) for p, v in stage.client.queued]
+        stage.client.queued.clear()
+        stage.client.events += denied
+    else:
+        stage.client.follow = lambda partition, offset: stage.client.events.append(  # type: ignore[method-assign]
+            Unread(partition, "Broker: Topic authorization failed", True)
+        )
+        for partition in (0, 1, 2):
+            stage.client.forget(partition)
+            stage.client.events.append(Unread(partition, "Broker: Topic authorization failed", True))
+        stage.round()
+        stage.now += 10
+    stage.steps()
+    with pytest.raises(ReadFailed, match=r"NotAuthorized: topic kafka-medic-canary: .*authorization failed"):
+        stage.canary.reading()
+    stage.client.deaf = set()
+    if to == "read":
+        del stage.client.follow
+    stage.round()
+    assert stage.failures() == [0, 0, 0]
 
 
 def test_a_record_that_comes_back_twice_or_wrong_fails_the_round():
