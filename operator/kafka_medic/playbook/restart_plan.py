@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from kafka_medic.cluster.snapshot import Snapshot
@@ -122,11 +123,13 @@ def _wanted(run: Remediation, settings: RestartParameters, snapshot: Snapshot) -
 
 
 def _against(restarts: list[BrokerRestart], snapshot: Snapshot, now: datetime) -> tuple[Reason, ...]:
-    """What denies any of the restarts, as things stand: asked as if it were its turn."""
+    """What denies the first restart as things stand, and any later one as things will stand when its turn comes: every
+    replica back in sync, since nothing goes on before that."""
     stale = frozenset(r.broker for r in restarts if r.stale)
     found: dict[str, Reason] = {}
-    for restart in restarts:
-        judged = judge_restart(snapshot, restart.broker, now, context=RestartContext(cures=stale))
+    for index, restart in enumerate(restarts):
+        then = snapshot if index == 0 else _all_in_sync(snapshot)
+        judged = judge_restart(then, restart.broker, now, context=RestartContext(cures=stale))
         for reason in judged.refusals:
             # A divergence that one restart is there to cure stands against the others only until it is cured.
             if reason.verdict is Verdict.DENY and not (stale and reason.guard == "ViewsAgree"):
@@ -171,6 +174,13 @@ def _rescue_topic(run: Remediation, playbook: Playbook) -> str:
     """A topic of its own for each run, so that what is in it tells whether this run is done."""
     step = next(s for s in playbook.spec.steps if s.action is Action.RESCUE_RECORDS)
     return f"{rescue_topic(playbook, step, run.spec.parameters)}.{(run.uid or run.name)[:8]}"
+
+
+def _all_in_sync(snapshot: Snapshot) -> Snapshot:
+    assert snapshot.partitions is not None  # restart_plan saw to it
+    column = snapshot.partitions.schema.get_field_index("isr")
+    field = snapshot.partitions.schema.field(column)
+    return replace(snapshot, partitions=snapshot.partitions.set_column(column, field, snapshot.partitions["replicas"]))
 
 
 def _sentence(step: Step, restarts: list[BrokerRestart], rescues: tuple[Rescue, ...], topic: str | None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kafka_medic.cluster.snapshot import TopicPartition
 from tests.simulation.kafka import SimKafka
 from tests.simulation.world import BROKERS, Killed, World
 
@@ -106,6 +107,16 @@ def test_topics_without_a_replica_to_spare_are_named_and_nothing_is_proposed():
     assert run.status.phase == "Planning"
     assert run.status.plan is None
     assert "raise-replication-factor" in run.status.message
+
+
+def test_a_replica_out_of_sync_now_does_not_stand_against_the_restarts_that_come_later():
+    """It is the first one's own, and is back before anybody else's turn comes."""
+    world = rolling()
+    world.kafka.dynamic["TOPIC", "orders", "min.insync.replicas"] = "2"
+    world.kafka.copies_per_tick = 0
+    world.kafka.partitions[TopicPartition("orders", 0)].isr.remove(1)
+    run = world.until_phase("AwaitingApproval", turns=4)
+    assert [r.broker for r in run.status.plan.restarts] == [1, 2, 0]
 
 
 def test_a_rejection_in_mid_roll_ends_it_between_two_brokers():
