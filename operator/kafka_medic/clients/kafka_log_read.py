@@ -1,7 +1,9 @@
 """kafka-python: reading one named broker's own log, past the high watermark and whoever leads.
 
-As a "debugging consumer" (replica id -2): Kafka serves it from any replica, up to the log end (KIP-392 lets followers
-serve; the high watermark bounds ordinary consumers only).
+Under the replica id -3, by which Kafka's own code means a replica that moves between two disks of one broker: it is no
+consumer, so the high watermark is no bound, and no follower, so nobody's fetch state is touched and the right to read
+the topic is enough (FetchRequest.isConsumer and FetchIsolation in Kafka's source). Of a stale leader that nobody
+follows everything past the high watermark is what it alone has.
 """
 
 from __future__ import annotations
@@ -13,10 +15,10 @@ from kafka import errors
 from kafka.protocol.consumer.fetch import FetchRequest
 from kafka.record.memory_records import MemoryRecords
 
-from kafka_medic.clients.kafka_log_ends import DEBUGGING_REPLICA
 from kafka_medic.clients.ports import FailureKind, LogRecord, ReadFailed
 from kafka_medic.cluster.snapshot import TopicPartition
 
+FUTURE_LOCAL_REPLICA = -3
 CHUNK_BYTES = 1024 * 1024
 NAMES_UNTIL = 12
 """The last version of Fetch that names topics; later ones want ids, which a stale broker may not know (KIP-516)."""
@@ -33,7 +35,7 @@ def fetch_request(tp: TopicPartition, start: int) -> Any:
         partition_max_bytes=CHUNK_BYTES,
     )
     return FetchRequest(
-        replica_id=DEBUGGING_REPLICA,
+        replica_id=FUTURE_LOCAL_REPLICA,
         max_wait_ms=500,
         min_bytes=1,
         max_bytes=CHUNK_BYTES,

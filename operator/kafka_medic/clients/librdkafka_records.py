@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka import TopicPartition as Assignment
 
 from kafka_medic.clients.librdkafka import client_settings
@@ -81,7 +81,7 @@ class OwnTopics:
         )
         tp = TopicPartition(topic, partition)
         try:
-            begin, end = consumer.get_watermark_offsets(Assignment(topic, partition), timeout=self._seconds)
+            begin, end = self._bounds(consumer, tp)
             consumer.assign([Assignment(topic, partition, begin)])
             deadline = time.monotonic() + READ_SECONDS
             at = begin
@@ -101,3 +101,17 @@ class OwnTopics:
             raise ReadFailed(FailureKind.UNREACHABLE, f"read {tp}: {problem.args[0]}") from None
         finally:
             consumer.close()
+
+    def _bounds(self, consumer: Consumer, tp: TopicPartition) -> tuple[int, int]:
+        """A topic that was just made is not known to every broker yet, and to a stale one not at all."""
+        deadline = time.monotonic() + READ_SECONDS / 2
+        while True:
+            try:
+                return consumer.get_watermark_offsets(Assignment(tp.topic, tp.partition), timeout=self._seconds)
+            except KafkaException as problem:
+                error: Any = problem.args[0]
+                unknown = error.code() in (KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC)
+                if not unknown or time.monotonic() > deadline:
+                    raise
+                consumer.list_topics(tp.topic, timeout=self._seconds)
+                time.sleep(0.2)
