@@ -7,10 +7,9 @@ import json
 from kafka_medic.clients.kafka import RealKafka
 from kafka_medic.clients.ports import ConfigChange, Connection
 from kafka_medic.cluster.snapshot import TopicPartition
-from tests.conftest import SASL_PORT
 from tests.e2e.conftest import Case
 from tests.incident import operator, records
-from tests.testbed import get, kubectl, wait_for
+from tests.testbed import get, kubectl, secured, wait_for
 
 
 def restarts() -> int:
@@ -133,8 +132,7 @@ def test_wrong_credentials(kraft_case: Case) -> None:
     }
     operator.apply([secret])
     body = operator.kafka_cluster(case.kafka, case.name)
-    pod = case.kafka.pod(0)["status"]["podIP"]
-    body["spec"]["bootstrapServers"] = f"{pod}:{SASL_PORT}"
+    body["spec"]["bootstrapServers"] = secured.bootstrap(case.kafka, "SASL")
     reference = {"mechanism": "PLAIN", "secretRef": {"name": f"{case.name}-user"}}
     body["spec"]["security"] = {"protocol": "SASL_PLAINTEXT", "sasl": reference}
     operator.apply([body])

@@ -89,7 +89,7 @@ def _take(cluster: KafkaCluster, secrets_dir: Path | None, where: str) -> Snapsh
     try:
         return take_snapshot(cluster, secrets_dir)
     except ClientFailure as problem:
-        told = problem.message if problem.kind is FailureKind.OTHER else str(problem)
+        told = problem.message if problem.kind in (FailureKind.OTHER, FailureKind.CREDENTIALS) else str(problem)
         raise UnusableInputError(where, told) from None
     except OSError as problem:
         raise UnusableInputError(where, str(problem)) from None

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from kafka_medic.clients.librdkafka import LibrdkafkaAdmin
-from kafka_medic.clients.ports import ConfigChange, Connection, FailureKind, ReadFailed, WriteFailed
+from kafka_medic.clients.ports import ConfigChange, Connection, FailureKind, ReadFailed, TlsMaterial, WriteFailed
 
 
 def test_a_certificate_that_is_not_pem():
     with pytest.raises(ReadFailed) as refused:
-        LibrdkafkaAdmin(Connection("127.0.0.1:1", protocol="SSL", ca_pem="hunter2 is no certificate"))
-    assert refused.value.kind is FailureKind.TLS
+        LibrdkafkaAdmin(Connection("127.0.0.1:1", protocol="SSL", tls=TlsMaterial("hunter2 is no certificate")))
+    assert refused.value.kind is FailureKind.CREDENTIALS
     assert "hunter2" not in str(refused.value)
 
 
@@ -25,7 +25,7 @@ def test_a_certificate_that_is_not_pem():
 def test_any_other_setting_that_is_refused(security):
     with pytest.raises(ReadFailed) as refused:
         LibrdkafkaAdmin(Connection("127.0.0.1:1", protocol="SASL_PLAINTEXT", **security))
-    assert refused.value.kind is FailureKind.OTHER
+    assert refused.value.kind is FailureKind.CREDENTIALS
     assert "hunter2" not in str(refused.value)
 
 
