@@ -45,7 +45,7 @@ def to(listener: str, mechanism: str | None = None, password: str = PASSWORD, **
 
     def make(kafka: KafkaDeployment, credentials: Credentials, endpoint: TokenEndpoint) -> Connection:
         protocol = LISTENERS[listener][0]
-        settings: dict[str, Any] = {"protocol": protocol, "timeout_seconds": 3.0}
+        settings: dict[str, Any] = {"protocol": protocol, "timeout_seconds": 2.0}
         if protocol.endswith("SSL"):
             settings["tls"] = material(credentials.ca, credentials.client if listener == "MUTUAL" else None)
         if mechanism == "OAUTHBEARER":
@@ -60,11 +60,11 @@ def to(listener: str, mechanism: str | None = None, password: str = PASSWORD, **
 
 
 def in_the_clear(kafka: KafkaDeployment, _: Credentials, __: TokenEndpoint) -> Connection:
-    return Connection(secured.bootstrap(kafka, "TLS"), timeout_seconds=3.0)
+    return Connection(secured.bootstrap(kafka, "TLS"), timeout_seconds=2.0)
 
 
 def tls_to_a_port_without(kafka: KafkaDeployment, credentials: Credentials, _: TokenEndpoint) -> Connection:
-    return Connection(kafka.bootstrap, protocol="SSL", tls=material(credentials.ca), timeout_seconds=3.0)
+    return Connection(kafka.bootstrap, protocol="SSL", tls=material(credentials.ca), timeout_seconds=2.0)
 
 
 @pytest.fixture
@@ -162,7 +162,7 @@ REFUSED = [
     pytest.param(
         to("TLS", "PLAIN", protocol="SASL_SSL"), FailureKind.WRONG_PROTOCOL, "SASL state", id="sasl-to-a-port-without"
     ),
-    pytest.param(to("SASLTLS"), FailureKind.UNREACHABLE, "wants SASL", id="no-sasl-to-sasl"),
+    pytest.param(to("SASLTLS", protocol="SSL"), FailureKind.UNREACHABLE, "wants SASL", id="no-sasl-to-sasl"),
     *(
         pytest.param(to("SASLTLS", m, WRONG), FailureKind.AUTHENTICATION, "SASL authentication", id=f"wrong-{m}")
         for m in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")

@@ -102,6 +102,12 @@ def kraft_case(installed: None, kafka_of: Callable[[str], KafkaDeployment]) -> I
     yield from _case(kafka_of("kraft"))
 
 
+@pytest.fixture
+def zookeeper_case(installed: None, kafka_of: Callable[[str], KafkaDeployment]) -> Iterator[Case]:
+    """For what has to do with the ensemble alone."""
+    yield from _case(kafka_of("zookeeper"))
+
+
 def _case(kafka: KafkaDeployment) -> Iterator[Case]:
     operator.people(kafka.namespace)
     case = Case(kafka, f"case-{uuid.uuid4().hex[:6]}")

@@ -12,11 +12,6 @@ from tests.incident import operator, records
 from tests.testbed import get, kubectl, secured, wait_for
 
 
-def restarts() -> int:
-    pods = get("pods", "-n", operator.NAMESPACE, "-l", "app.kubernetes.io/name=kafka-medic")["items"]
-    return sum(s["restartCount"] for p in pods for s in p["status"]["containerStatuses"])
-
-
 def test_fewer_live_brokers_than_the_factor(case: Case) -> None:
     case.topic([1])
     mine = {"pattern": rf"(?:{case.name}\..*)", "replicationFactor": 4}
@@ -96,7 +91,7 @@ def test_a_dead_target(case: Case) -> None:
 
 def test_a_wrong_address(kraft_case: Case) -> None:
     case = kraft_case
-    before = restarts()
+    before = operator.restarts()
     host = case.boot.split(":", maxsplit=1)[0]
     body = operator.kafka_cluster(case.kafka, case.name)
     body["spec"]["bootstrapServers"] = f"{host}:9999"
@@ -105,25 +100,13 @@ def test_a_wrong_address(kraft_case: Case) -> None:
     assert found["reason"] in ("Unreachable", "ClusterUnreachable", "OperatorIsolated")
     wait_for("an event", lambda: any(r in ("ClusterUnreachable", "OperatorIsolated") for r, _ in case.events()), 90)
     assert case.runs() == []
-    assert restarts() == before
-
-
-def may_read_secrets(namespace: str) -> None:
-    """What the chart's value secretNamespaces grants, for a namespace that is there only now."""
-    rbac = "rbac.authorization.k8s.io"
-    meta = {"name": "operator-secrets", "namespace": namespace}
-    rule = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}
-    role = {"apiVersion": f"{rbac}/v1", "kind": "Role", "metadata": meta, "rules": [rule]}
-    account = {"kind": "ServiceAccount", "name": operator.RELEASE, "namespace": operator.NAMESPACE}
-    reference = {"apiGroup": rbac, "kind": "Role", "name": "operator-secrets"}
-    binding = {"apiVersion": f"{rbac}/v1", "kind": "RoleBinding", "metadata": meta}
-    operator.apply([role, binding | {"roleRef": reference, "subjects": [account]}])
+    assert operator.restarts() == before
 
 
 def test_wrong_credentials(kraft_case: Case) -> None:
     case = kraft_case
-    may_read_secrets(case.namespace)
-    before = restarts()
+    operator.may_read_secrets(case.namespace)
+    before = operator.restarts()
     secret = {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -138,7 +121,7 @@ def test_wrong_credentials(kraft_case: Case) -> None:
     operator.apply([body])
     found = case.condition("Reachable", "False", "AuthenticationFailed", 90)
     assert case.runs() == []
-    assert restarts() == before
+    assert operator.restarts() == before
     everything = json.dumps([found, case.events(), get("kafkacluster", case.name, "-n", case.namespace)])
     everything += operator.logs(2000)
     assert "hunter2" not in everything, "a secret is in no condition, event, status or log"

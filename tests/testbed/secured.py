@@ -55,6 +55,7 @@ class Credentials:
     expired: Identity
     alien: Identity
     client: Identity
+    renewed: Identity
     stranger: Identity
 
     @classmethod
@@ -68,6 +69,7 @@ class Credentials:
             expired=_identity(ours.issue_cert(*addresses, not_before=past, not_after=past + timedelta(days=1))),
             alien=_identity(ours.issue_cert("kafka.elsewhere.example.com")),
             client=_identity(ours.issue_cert(f"{USER}@example.com", common_name=USER)),
+            renewed=_identity(ours.issue_cert(f"{USER}@example.com", common_name=USER)),
             stranger=_identity(others.issue_cert(f"{USER}@example.com", common_name=USER)),
         )
 
