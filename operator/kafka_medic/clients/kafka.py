@@ -56,10 +56,13 @@ class RealKafka:
         with the connections that it has, does when it has to connect anew."""
         if problem.kind is not FailureKind.UNREACHABLE or not self._connection.sasl_mechanism:
             return problem
+        anew = LibrdkafkaAdmin(self._connection, self._tokens)
         try:
-            LibrdkafkaAdmin(self._connection, self._tokens).members()
+            anew.members()
         except ReadFailed as told:
             return told
+        finally:
+            anew.close()
         return problem
 
     def views(self, brokers: Sequence[int]) -> Mapping[int, BrokerView | ReadFailed]:
@@ -114,3 +117,4 @@ class RealKafka:
 
     def close(self) -> None:
         self._wire.close()
+        self._rd.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar
@@ -38,6 +39,8 @@ from kafka_medic.clients.ports import (
 from kafka_medic.cluster.snapshot import ConfigValue, TopicPartition
 
 T = TypeVar("T")
+
+_AFTER = re.compile(r" \(after [0-9]+ms in state (\w+)[^)]*\)")
 
 _KINDS = {
     KafkaError._AUTHENTICATION: FailureKind.AUTHENTICATION,
@@ -83,6 +86,11 @@ class LibrdkafkaAdmin:
             raise ReadFailed(
                 FailureKind.CREDENTIALS, f"the client refused {what} of spec.security: check the Secrets it names"
             ) from None
+
+    def close(self) -> None:
+        """End its threads and connections now: the callbacks make a cycle, and until that is collected a client with a
+        wrong password would go on trying it."""
+        self._client.__exit__(None, None, None)
 
     def members(self) -> ClusterDescription:
         """Who is registered, by a full metadata request to whichever broker answers; racks are not in it.
@@ -250,14 +258,15 @@ class LibrdkafkaAdmin:
         """librdkafka reports a wrong password or certificate through its error callback and the call itself merely
         times out: prefer what the callback said. Why it was cut off it tells its log alone."""
         self._client.poll(0)
+        if self._last_error is None and self._last_words.text is None:
+            self._client.poll(0.2)  # the call may end before the reason arrives
         error = problem.args[0] if isinstance(problem, KafkaException) and problem.args else None
         noted, words = self._last_error, self._last_words.text
-        vague = error is None or _KINDS.get(error.code()) is FailureKind.UNREACHABLE
-        if noted is not None and vague:
-            error = noted
-        if words is not None and (error is None or error.code() == KafkaError._ALL_BROKERS_DOWN):
-            hint = "" if self._sasl else "; a listener that wants SASL ends connections so"
-            return as_type(FailureKind.UNREACHABLE, f"{what}: {words}{hint if 'in state UP' in words else ''}")
+        if error is None or _KINDS.get(error.code()) is FailureKind.UNREACHABLE:
+            error = noted or error
+            if words is not None and (noted is None or noted.code() == KafkaError._ALL_BROKERS_DOWN):
+                hint = "" if self._sasl or "in state UP" not in words else "; a listener that wants SASL ends them so"
+                return as_type(FailureKind.UNREACHABLE, f"{what}: {_lasting(words)}{hint}")
         if error is None:
             return as_type(FailureKind.UNREACHABLE, f"{what}: no answer within {self._timeout:g} s")
         return _failure(as_type, error, what)
@@ -282,7 +291,12 @@ def _failure(as_type: type[ClientFailure], error: Any, what: str) -> ClientFailu
     kind = _KINDS.get(error.code(), FailureKind.OTHER)
     if kind is FailureKind.AUTHENTICATION and "current SASL state" in error.str():
         kind = FailureKind.WRONG_PROTOCOL  # a listener without SASL, whose own error code librdkafka does not pass on
-    return as_type(kind, f"{what}: {error.str()}")
+    return as_type(kind, f"{what}: {_lasting(error.str())}")
+
+
+def _lasting(text: str) -> str:
+    """Without how long this attempt took, so that the same failure has the same words in every turn."""
+    return _AFTER.sub("", text)
 
 
 def client_settings(connection: Connection, tokens: TokenSource | None = None) -> dict[str, Any]:

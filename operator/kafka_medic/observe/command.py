@@ -15,18 +15,21 @@ from kafka_medic.observe.snapshot import ClusterReaders, observe_cluster
 from kafka_medic.resources.kafkacluster import KafkaCluster
 
 
-def take_snapshot(cluster: KafkaCluster, secrets_dir: Path | None = None) -> Snapshot:
-    """What the KafkaCluster describes, observed once. A Secret `name` with `key` is the file `secrets_dir/name/key`.
-    Raises ReadFailed for a missing one; what the cluster does not answer is Unknown in the snapshot, not an error."""
+def take_snapshot(cluster: KafkaCluster, secrets: Path | Mapping[str, Mapping[str, bytes]] | None = None) -> Snapshot:
+    """What the KafkaCluster describes, observed once. `secrets`: name and key of each, or the folder in which they are
+    files, name/key. Raises ReadFailed for a missing one; what the cluster does not answer is Unknown in the snapshot,
+    not an error."""
 
     def secret(name: str) -> Mapping[str, bytes]:
-        if secrets_dir is None:
+        if isinstance(secrets, Mapping):
+            return secrets[name]
+        if secrets is None:
             told = f"Secret {name} is needed: give --secrets-dir with a folder {name} in it, a file for each key"
             raise ReadFailed(FailureKind.CREDENTIALS, told)
         try:
-            return {file.name: _read(file) for file in sorted((secrets_dir / name).iterdir()) if file.is_file()}
+            return {file.name: _read(file) for file in sorted((secrets / name).iterdir()) if file.is_file()}
         except OSError as problem:
-            told = f"{problem.filename or secrets_dir / name}: {type(problem).__name__}"
+            told = f"{problem.filename or secrets / name}: {type(problem).__name__}"
             raise ReadFailed(FailureKind.CREDENTIALS, told) from None
 
     wanted, ensemble = connection(cluster, secret), ensemble_connection(cluster, secret)

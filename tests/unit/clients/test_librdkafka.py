@@ -40,3 +40,11 @@ def test_each_request_of_a_change_is_asked_for(monkeypatch):
         admin.alter_configs(changes, lambda: next(answers))
     assert sent == [["a", "b"], ["0"]]
     admin.alter_configs([], lambda: False)
+
+
+def test_a_client_that_is_closed_tries_its_password_no_more():
+    admin = LibrdkafkaAdmin(Connection("127.0.0.1:1"))
+    admin.close()
+    admin.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        admin._client.poll(0)
