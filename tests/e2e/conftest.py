@@ -110,6 +110,12 @@ def both_cases(installed: None, kafka_of: Callable[[Shape], KafkaDeployment]) ->
         yield [stack.enter_context(contextlib.contextmanager(_case)(kafka_of(s))) for s in ("kraft", "zookeeper")]
 
 
+@pytest.fixture
+def zookeeper_case(installed: None, kafka_of: Callable[[str], KafkaDeployment]) -> Iterator[Case]:
+    """For what has to do with the ensemble alone."""
+    yield from _case(kafka_of("zookeeper"))
+
+
 def _case(kafka: KafkaDeployment) -> Iterator[Case]:
     operator.people(kafka.namespace)
     case = Case(kafka, f"case-{uuid.uuid4().hex[:6]}")

@@ -7,15 +7,9 @@ import json
 from kafka_medic.clients.kafka import RealKafka
 from kafka_medic.clients.ports import ConfigChange, Connection
 from kafka_medic.cluster.snapshot import TopicPartition
-from tests.conftest import SASL_PORT
 from tests.e2e.conftest import Case
 from tests.incident import operator, records
-from tests.testbed import get, kubectl, wait_for
-
-
-def restarts() -> int:
-    pods = get("pods", "-n", operator.NAMESPACE, "-l", "app.kubernetes.io/name=kafka-medic")["items"]
-    return sum(s["restartCount"] for p in pods for s in p["status"]["containerStatuses"])
+from tests.testbed import get, kubectl, secured, wait_for
 
 
 def test_fewer_live_brokers_than_the_factor(case: Case) -> None:
@@ -97,7 +91,7 @@ def test_a_dead_target(case: Case) -> None:
 
 def test_a_wrong_address(kraft_case: Case) -> None:
     case = kraft_case
-    before = restarts()
+    before = operator.restarts()
     host = case.boot.split(":", maxsplit=1)[0]
     body = operator.kafka_cluster(case.kafka, case.name)
     body["spec"]["bootstrapServers"] = f"{host}:9999"
@@ -106,25 +100,13 @@ def test_a_wrong_address(kraft_case: Case) -> None:
     assert found["reason"] in ("Unreachable", "ClusterUnreachable", "OperatorIsolated")
     wait_for("an event", lambda: any(r in ("ClusterUnreachable", "OperatorIsolated") for r, _ in case.events()), 90)
     assert case.runs() == []
-    assert restarts() == before
-
-
-def may_read_secrets(namespace: str) -> None:
-    """What the chart's value secretNamespaces grants, for a namespace that is there only now."""
-    rbac = "rbac.authorization.k8s.io"
-    meta = {"name": "operator-secrets", "namespace": namespace}
-    rule = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}
-    role = {"apiVersion": f"{rbac}/v1", "kind": "Role", "metadata": meta, "rules": [rule]}
-    account = {"kind": "ServiceAccount", "name": operator.RELEASE, "namespace": operator.NAMESPACE}
-    reference = {"apiGroup": rbac, "kind": "Role", "name": "operator-secrets"}
-    binding = {"apiVersion": f"{rbac}/v1", "kind": "RoleBinding", "metadata": meta}
-    operator.apply([role, binding | {"roleRef": reference, "subjects": [account]}])
+    assert operator.restarts() == before
 
 
 def test_wrong_credentials(kraft_case: Case) -> None:
     case = kraft_case
-    may_read_secrets(case.namespace)
-    before = restarts()
+    operator.may_read_secrets(case.namespace)
+    before = operator.restarts()
     secret = {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -133,14 +115,13 @@ def test_wrong_credentials(kraft_case: Case) -> None:
     }
     operator.apply([secret])
     body = operator.kafka_cluster(case.kafka, case.name)
-    pod = case.kafka.pod(0)["status"]["podIP"]
-    body["spec"]["bootstrapServers"] = f"{pod}:{SASL_PORT}"
+    body["spec"]["bootstrapServers"] = secured.bootstrap(case.kafka, "SASL")
     reference = {"mechanism": "PLAIN", "secretRef": {"name": f"{case.name}-user"}}
     body["spec"]["security"] = {"protocol": "SASL_PLAINTEXT", "sasl": reference}
     operator.apply([body])
     found = case.condition("Reachable", "False", "AuthenticationFailed", 90)
     assert case.runs() == []
-    assert restarts() == before
+    assert operator.restarts() == before
     everything = json.dumps([found, case.events(), get("kafkacluster", case.name, "-n", case.namespace)])
     everything += operator.logs(2000)
     assert "hunter2" not in everything, "a secret is in no condition, event, status or log"

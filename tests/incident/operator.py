@@ -132,6 +132,24 @@ def kafka_cluster(kafka: KafkaDeployment, name: str = "demo", **spec: Any) -> Ob
     }
 
 
+def may_read_secrets(namespace: str) -> None:
+    """What the chart's value secretNamespaces grants, for a namespace that is there only now."""
+    rbac = "rbac.authorization.k8s.io"
+    meta = {"name": "operator-secrets", "namespace": namespace}
+    rule = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}
+    role = {"apiVersion": f"{rbac}/v1", "kind": "Role", "metadata": meta, "rules": [rule]}
+    account = {"kind": "ServiceAccount", "name": RELEASE, "namespace": NAMESPACE}
+    reference = {"apiGroup": rbac, "kind": "Role", "name": "operator-secrets"}
+    binding = {"apiVersion": f"{rbac}/v1", "kind": "RoleBinding", "metadata": meta}
+    apply([role, binding | {"roleRef": reference, "subjects": [account]}])
+
+
+def restarts() -> int:
+    """How often the operator's containers were started again."""
+    pods = get("pods", "-n", NAMESPACE, "-l", "app.kubernetes.io/name=kafka-medic")["items"]
+    return sum(s["restartCount"] for p in pods for s in p["status"]["containerStatuses"])
+
+
 def approval(run: Object, user: str, decision: str = "Approve", **changed: Any) -> Object:
     spec = {
         "remediationRef": {"name": run["metadata"]["name"], "uid": run["metadata"]["uid"]},

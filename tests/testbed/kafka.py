@@ -134,6 +134,9 @@ def deploy_kafka(
     *,
     broker_overrides: Mapping[int, Settings] | None = None,
     zookeeper_overrides: Settings | None = None,
+    broker_ports: Mapping[str, int] | None = None,
+    zookeeper_ports: Mapping[str, int] | None = None,
+    zookeeper_files: Mapping[str, str] | None = None,
     disruption_budget: bool = True,
     exporter: bool = False,
     wait: bool = True,
@@ -142,7 +145,8 @@ def deploy_kafka(
 
     Deployments in different slots can be up at the same time. `overrides` are broker settings for all brokers,
     `broker_overrides` for single ones; a value of None takes a default away. With `exporter`, each broker has a
-    Prometheus exporter on EXPORTER_PORT.
+    Prometheus exporter on EXPORTER_PORT. The ports are listeners besides the usual ones, by name;
+    `zookeeper_files` lie in /config of every server.
     """
     own = cluster.external_kubeconfig() is None
     image = kafka_image("KAFKA_MEDIC_KAFKA_IMAGE")
@@ -151,7 +155,7 @@ def deploy_kafka(
     java = java_home() if own else None
     program = f"{java}/bin/java" if java else "java"
     classpath = "/opt/kafka/*" if own else "/opt/kafka/libs/*"
-    kafka, servers = _kafka(namespace), _zookeeper(namespace)
+    kafka, servers = _kafka(namespace, broker_ports), _zookeeper(namespace, zookeeper_ports)
     fixed_brokers, fixed_servers = slot_addresses(slot)
     members = [servers, kafka] if shape == "zookeeper" else [kafka]
     apply([kafka_manifests.namespace(namespace)])
@@ -182,7 +186,7 @@ def deploy_kafka(
         objects.append(kafka_manifests.disruption_budget(kafka))
     if shape == "zookeeper":
         text = kafka_settings.zookeeper(list(ensemble.values()), zookeeper_overrides or {})
-        files = {"log4j.properties": kafka_settings.LOG4J, "zookeeper.cfg": text}
+        files = {**(zookeeper_files or {}), "log4j.properties": kafka_settings.LOG4J, "zookeeper.cfg": text}
         command = kafka_settings.start_zookeeper(program, classpath)
         objects.insert(0, kafka_manifests.settings(servers, files))
         objects.insert(1, kafka_manifests.stateful_set(servers, server_image, command, jars, java, BROKERS))
@@ -193,13 +197,13 @@ def deploy_kafka(
     return deployment
 
 
-def _kafka(namespace: str) -> Member:
-    ports = {"client": CLIENT_PORT, "controller": kafka_settings.CONTROLLER_PORT}
+def _kafka(namespace: str, more: Mapping[str, int] | None = None) -> Member:
+    ports = {"client": CLIENT_PORT, "controller": kafka_settings.CONTROLLER_PORT, **(more or {})}
     return Member("kafka", namespace, ports, CLIENT_PORT)
 
 
-def _zookeeper(namespace: str) -> Member:
-    ports = {"client": kafka_settings.ZOOKEEPER_PORT, "follower": 2888, "election": 3888}
+def _zookeeper(namespace: str, more: Mapping[str, int] | None = None) -> Member:
+    ports = {"client": kafka_settings.ZOOKEEPER_PORT, "follower": 2888, "election": 3888, **(more or {})}
     return Member("zookeeper", namespace, ports, kafka_settings.ZOOKEEPER_PORT)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kafka_medic.cli import exits, output
+from kafka_medic.cli.command_config import CommandConfig, Held, read_command_config
 from kafka_medic.cli.documents import read_cluster
 from kafka_medic.cli.exits import UnusableInputError
 from kafka_medic.cluster.document import timestamp, to_document
@@ -23,6 +24,7 @@ _EXAMPLES = """\
 examples:
   kafka-medic snapshot --bootstrap-servers kafka-0:9092,kafka-1:9092 -o json > now.json
   kafka-medic snapshot --bootstrap-servers kafka:9092 --zookeeper zk:2181/kafka -o json
+  kafka-medic snapshot --bootstrap-servers kafka:9093 --command-config client.properties -o json
   kafka-medic snapshot --cluster kafkacluster.yaml --secrets-dir ./secrets -o yaml
 
   kafka-medic snapshot --schema > snapshot.schema.json
@@ -46,6 +48,11 @@ def add_parser(subparsers: Any) -> None:
     where.add_argument("--cluster", metavar="FILE", help="a KafkaCluster that says where and how to connect")
     where.add_argument("--schema", action="store_true", help="print the JSON Schema of -o json, and observe nothing")
     parser.add_argument("--zookeeper", metavar="HOST:PORT,...", help="the ensemble, for a cluster that has one")
+    parser.add_argument(
+        "--command-config",
+        metavar="FILE",
+        help="security settings in the properties format of Kafka's own tools, certificates as PEM",
+    )
     parser.add_argument("--name", default="cluster", help="what to call the cluster (default: cluster)")
     parser.add_argument(
         "--secrets-dir", type=Path, metavar="DIR", help="a Secret NAME with KEY is the file DIR/NAME/KEY"
@@ -61,10 +68,14 @@ def run(args: argparse.Namespace) -> int:
         if args.zookeeper:
             way_out = "write it as spec.metadata.zookeeper.connect into the file"
             raise UnusableInputError("--zookeeper", "goes with --bootstrap-servers only", way_out)
-        cluster = read_cluster(args.cluster)
+        if args.command_config:
+            way_out = "write it as spec.security into the file, and give its Secrets with --secrets-dir"
+            raise UnusableInputError("--command-config", "goes with --bootstrap-servers only", way_out)
+        cluster, held = read_cluster(args.cluster), None
     else:
-        cluster = _cluster_of(args)
-    snapshot = _take(cluster, args.secrets_dir, args.cluster or args.bootstrap_servers)
+        config = read_command_config(args.command_config) if args.command_config else None
+        cluster, held = _cluster_of(args, config), config.secrets if config else None
+    snapshot = _take(cluster, held if held is not None else args.secrets_dir, args.cluster or args.bootstrap_servers)
     output.note_unknown(snapshot)
     if args.output == "table":
         output.put(_readable(snapshot))
@@ -73,13 +84,16 @@ def run(args: argparse.Namespace) -> int:
     return exits.OK
 
 
-def _cluster_of(args: argparse.Namespace) -> KafkaCluster:
-    metadata = {"zookeeper": {"connect": args.zookeeper}} if args.zookeeper else {}
+def _cluster_of(args: argparse.Namespace, config: CommandConfig | None) -> KafkaCluster:
+    metadata: dict[str, Any] = {"zookeeper": {"connect": args.zookeeper}} if args.zookeeper else {}
+    if config and config.zookeeper_tls is not None and metadata:
+        metadata["zookeeper"]["tls"] = config.zookeeper_tls
     raw = {
         "apiVersion": "kafkamedic.dev/v1alpha1",
         "kind": "KafkaCluster",
         "metadata": {"name": args.name},
-        "spec": {"bootstrapServers": args.bootstrap_servers, "metadata": metadata},
+        "spec": {"bootstrapServers": args.bootstrap_servers, "metadata": metadata}
+        | ({"security": config.security} if config else {}),
     }
     options = {
         "spec.bootstrapServers": "--bootstrap-servers",
@@ -91,18 +105,20 @@ def _cluster_of(args: argparse.Namespace) -> KafkaCluster:
     except ResourceError as problem:
         first = problem.problems[0]
         where = options.get(first.path, first.path)
+        if first.path.startswith("spec.security"):
+            where = f"{args.command_config}: {first.path.removeprefix('spec.')}"
         raise UnusableInputError(where, first.message, first.way_out) from None
 
 
-def _take(cluster: KafkaCluster, secrets_dir: Path | None, where: str) -> Snapshot:
+def _take(cluster: KafkaCluster, secrets: Path | Held | None, where: str) -> Snapshot:
     # Imported here: the clients' libraries take a while to load, and no other subcommand needs them.
     from kafka_medic.clients.ports import ClientFailure, FailureKind  # noqa: PLC0415
     from kafka_medic.observe.command import take_snapshot  # noqa: PLC0415
 
     try:
-        return take_snapshot(cluster, secrets_dir)
+        return take_snapshot(cluster, secrets)
     except ClientFailure as problem:
-        told = problem.message if problem.kind is FailureKind.OTHER else str(problem)
+        told = problem.message if problem.kind in (FailureKind.OTHER, FailureKind.CREDENTIALS) else str(problem)
         raise UnusableInputError(where, told) from None
     except OSError as problem:
         raise UnusableInputError(where, str(problem)) from None

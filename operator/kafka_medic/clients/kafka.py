@@ -8,12 +8,14 @@ from dataclasses import replace
 from kafka_medic.clients.kafka_wire import WireAdmin
 from kafka_medic.clients.librdkafka import LibrdkafkaAdmin
 from kafka_medic.clients.librdkafka_records import OwnTopics
+from kafka_medic.clients.oauth import TokenSource
 from kafka_medic.clients.ports import (
     Address,
     BrokerView,
     ClusterDescription,
     ConfigChange,
     Connection,
+    FailureKind,
     GroupOffsets,
     LogRecord,
     MaySend,
@@ -23,6 +25,7 @@ from kafka_medic.clients.ports import (
     Reassignment,
     unasked,
 )
+from kafka_medic.clients.tls import explained
 from kafka_medic.cluster.snapshot import ConfigValue, Quorum, TopicPartition
 
 
@@ -30,14 +33,42 @@ class RealKafka:
     """Implements `ports.Kafka`. One per cluster; not shared between threads."""
 
     def __init__(self, connection: Connection) -> None:
-        self._rd = LibrdkafkaAdmin(connection)
-        self._wire = WireAdmin(connection)
+        """Raises ReadFailed for credentials that cannot be used, or for which no token is given out."""
+        self._connection = connection
+        self._tokens = TokenSource(connection.oauth, connection.timeout_seconds) if connection.oauth else None
+        self._wire = WireAdmin(connection, self._tokens)
+        if self._tokens is not None:
+            self._tokens.token()
+        self._rd = LibrdkafkaAdmin(connection, self._tokens)
         self._own = OwnTopics(connection)
 
     def describe_cluster(self) -> ClusterDescription:
-        heard = self._rd.members()
-        racks = self._wire.racks()
+        """Every look begins here, so here it is found out why a secured connection does not come about."""
+        if self._tokens is not None:
+            self._tokens.token()
+        try:
+            heard = self._rd.members()
+        except ReadFailed as problem:
+            raise explained(self._connection, [], problem) from None
+        try:
+            racks = self._wire.racks()
+        except ReadFailed as problem:
+            raise self._refusal(explained(self._connection, [(n.host, n.port) for n in heard.nodes], problem)) from None
         return replace(heard, nodes=tuple(replace(node, rack=racks.get(node.id)) for node in heard.nodes))
+
+    def _refusal(self, problem: ReadFailed) -> ReadFailed:
+        """kafka-python tries again until time is up and does not tell that it was refused: librdkafka, which goes on
+        with the connections that it has, does when it has to connect anew."""
+        if problem.kind is not FailureKind.UNREACHABLE or not self._connection.sasl_mechanism:
+            return problem
+        anew = LibrdkafkaAdmin(self._connection, self._tokens)
+        try:
+            anew.members()
+        except ReadFailed as told:
+            return told
+        finally:
+            anew.close()
+        return problem
 
     def views(self, brokers: Sequence[int]) -> Mapping[int, BrokerView | ReadFailed]:
         return self._wire.views(brokers)
@@ -106,3 +137,4 @@ class RealKafka:
 
     def close(self) -> None:
         self._wire.close()
+        self._rd.close()

@@ -9,21 +9,21 @@ from __future__ import annotations
 
 import logging
 import ssl
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, TypeVar
 
 import pyarrow as pa
 from kafka import errors
 from kafka.admin import KafkaAdminClient
+from kafka.net.sasl.oauth import AbstractTokenProvider
 from kafka.protocol.metadata import MetadataRequest
 from kafka.structs import TopicPartition as WireTopicPartition
 
 from kafka_medic.clients import kafka_whereabouts
 from kafka_medic.clients.kafka_log_ends import epoch_ends, epoch_ends_request, log_ends, log_ends_request
 from kafka_medic.clients.kafka_log_read import fetch_request, fetched
+from kafka_medic.clients.oauth import TokenSource
 from kafka_medic.clients.ports import (
     STATES_SCHEMA,
     Address,
@@ -36,6 +36,7 @@ from kafka_medic.clients.ports import (
     Reassignment,
     WriteFailed,
 )
+from kafka_medic.clients.tls import client_context
 from kafka_medic.cluster.snapshot import Quorum, TopicPartition, Voter
 
 VIEWS_AT_ONCE = 4
@@ -53,8 +54,11 @@ logging.getLogger("kafka").setLevel(logging.CRITICAL)
 class WireAdmin:
     """One kafka-python admin client for one cluster, connected when first needed."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, tokens: TokenSource | None = None) -> None:
+        """Raises ReadFailed for certificates and keys that cannot be used."""
         self._connection = connection
+        self._tokens = tokens
+        self._context = client_context(connection.tls) if connection.uses_tls else None
         self._timeout_ms = int(connection.timeout_seconds * 1000)
         self._client: Any = None
         self._unnamed: dict[int, str] = {}
@@ -257,7 +261,7 @@ class WireAdmin:
         while True:
             try:
                 if self._client is None:
-                    self._client = KafkaAdminClient(**_settings(self._connection))
+                    self._client = KafkaAdminClient(**_settings(self._connection, self._context, self._tokens))
                 return call(self._client)
             except ClientFailure:
                 raise
@@ -307,8 +311,12 @@ def _topic_id(topic: Any) -> str | None:
 
 
 def _failure(as_type: type[F], problem: BaseException, what: str) -> F:
-    if isinstance(problem, errors.SaslAuthenticationFailedError):
+    if isinstance(problem, ClientFailure):
+        return as_type(problem.kind, f"{what}: {problem.message}")
+    if isinstance(problem, errors.SaslAuthenticationFailedError | errors.UnsupportedSaslMechanismError):
         kind = FailureKind.AUTHENTICATION
+    elif isinstance(problem, errors.IllegalSaslStateError):
+        kind = FailureKind.WRONG_PROTOCOL
     elif isinstance(problem, ssl.SSLError):
         kind = FailureKind.TLS
     elif isinstance(problem, errors.ClusterAuthorizationFailedError | errors.TopicAuthorizationFailedError):
@@ -324,7 +332,18 @@ def _failure(as_type: type[F], problem: BaseException, what: str) -> F:
     return as_type(kind, f"{what}: {type(problem).__name__}: {problem}"[:500])
 
 
-def _settings(connection: Connection) -> dict[str, Any]:
+class _Provider(AbstractTokenProvider):  # type: ignore[misc]
+    """kafka-python asks for a token whenever it authenticates."""
+
+    def __init__(self, tokens: TokenSource) -> None:
+        super().__init__()
+        self._tokens = tokens
+
+    def token(self) -> str:
+        return self._tokens.token().text
+
+
+def _settings(connection: Connection, context: ssl.SSLContext | None, tokens: TokenSource | None) -> dict[str, Any]:
     timeout_ms = int(connection.timeout_seconds * 1000)
     settings: dict[str, Any] = {
         "bootstrap_servers": connection.bootstrap_servers.split(","),
@@ -336,25 +355,12 @@ def _settings(connection: Connection) -> dict[str, Any]:
         "metadata_max_age_ms": 30000,
     }
     if connection.protocol.startswith("SASL"):
-        settings |= {
-            "sasl_mechanism": connection.sasl_mechanism,
-            "sasl_plain_username": connection.sasl_username,
-            "sasl_plain_password": connection.sasl_password,
-        }
-    if connection.protocol.endswith("SSL"):
-        settings["ssl_context"] = _tls(connection)
+        settings["sasl_mechanism"] = connection.sasl_mechanism
+        if tokens is not None:
+            settings["sasl_oauth_token_provider"] = _Provider(tokens)
+        else:
+            settings["sasl_plain_username"] = connection.sasl_username
+            settings["sasl_plain_password"] = connection.sasl_password
+    if context is not None:
+        settings["ssl_context"] = context
     return settings
-
-
-def _tls(connection: Connection) -> ssl.SSLContext:
-    # The standard library takes ASCII only; what is not may stand in a comment between certificates.
-    ca = connection.ca_pem
-    context = ssl.create_default_context(cadata=ca and ca.encode("ascii", "replace").decode())
-    if connection.certificate_pem and connection.key_pem:
-        # The standard library loads client certificates from files only; the file lives for this call alone.
-        with tempfile.TemporaryDirectory() as folder:
-            pem = Path(folder, "client.pem")
-            pem.touch(mode=0o600)
-            pem.write_text(f"{connection.key_pem}\n{connection.certificate_pem}\n")
-            context.load_cert_chain(pem)
-    return context

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -23,6 +24,7 @@ from confluent_kafka.admin import (
 )
 from confluent_kafka.admin import NewTopic as RdNewTopic
 
+from kafka_medic.clients.oauth import TokenSource
 from kafka_medic.clients.ports import (
     ClientFailure,
     ClusterDescription,
@@ -40,13 +42,13 @@ from kafka_medic.cluster.snapshot import ConfigValue, TopicPartition
 
 T = TypeVar("T")
 
-# librdkafka logs every failed attempt by itself; each failure reaches us through the call or the error callback.
-_LOG = logging.getLogger(f"{__name__}.own")
-_LOG.setLevel(logging.CRITICAL)
+_AFTER = re.compile(r" \(after [0-9]+ms in state (\w+)[^)]*\)")
 
 _KINDS = {
     KafkaError._AUTHENTICATION: FailureKind.AUTHENTICATION,
     KafkaError.SASL_AUTHENTICATION_FAILED: FailureKind.AUTHENTICATION,
+    KafkaError.UNSUPPORTED_SASL_MECHANISM: FailureKind.AUTHENTICATION,
+    KafkaError.ILLEGAL_SASL_STATE: FailureKind.WRONG_PROTOCOL,
     KafkaError._SSL: FailureKind.TLS,
     KafkaError.TOPIC_AUTHORIZATION_FAILED: FailureKind.AUTHORIZATION,
     KafkaError.CLUSTER_AUTHORIZATION_FAILED: FailureKind.AUTHORIZATION,
@@ -81,18 +83,28 @@ _RESOURCE = {"TOPIC": ResourceType.TOPIC, "BROKER": ResourceType.BROKER}
 class LibrdkafkaAdmin:
     """One admin client for one cluster. Calls block, each for the connection's timeout at most."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, tokens: TokenSource | None = None) -> None:
+        """Raises ReadFailed for what librdkafka does not take."""
         self._timeout = connection.timeout_seconds
+        self._sasl = connection.sasl_mechanism is not None
         self._last_error: KafkaError | None = None
+        self._last_words = _LastWords()
+        log = logging.Logger("librdkafka")
+        log.addHandler(self._last_words)
+        settings = client_settings(connection, tokens) | {"error_cb": self._note_error}
         try:
-            self._client = AdminClient(client_settings(connection) | {"error_cb": self._note_error}, logger=_LOG)
-        except KafkaException as problem:
-            # A certificate that is not PEM, say. librdkafka's text names the setting, and may quote what is in it.
-            tls = "ssl" in str(problem).lower() or "pem" in str(problem).lower()
-            kind, what = (FailureKind.TLS, "certificate or key") if tls else (FailureKind.OTHER, "setting")
+            self._client = AdminClient(settings, logger=log)
+        except KafkaException:
+            # librdkafka's text may quote what is in a setting.
+            what = "a certificate, a key or another setting"
             raise ReadFailed(
-                kind, f"the client refused a {what} of spec.security: check the Secrets it names"
+                FailureKind.CREDENTIALS, f"the client refused {what} of spec.security: check the Secrets it names"
             ) from None
+
+    def close(self) -> None:
+        """End its threads and connections now: the callbacks make a cycle, and until that is collected a client with a
+        wrong password would go on trying it."""
+        self._client.__exit__(None, None, None)
 
     def members(self) -> ClusterDescription:
         """Who is registered, by a full metadata request to whichever broker answers; racks are not in it.
@@ -100,6 +112,7 @@ class LibrdkafkaAdmin:
         It also renews what librdkafka itself knows: it sends admin requests to the controller that it last heard of,
         and a KRaft broker names any live broker as that, which may be down by now.
         """
+        self._forget()
         try:
             heard = self._client.list_topics(timeout=self._timeout)
         except KafkaException as problem:
@@ -265,29 +278,58 @@ class LibrdkafkaAdmin:
         if error.code() != KafkaError._ALL_BROKERS_DOWN or self._last_error is None:
             self._last_error = error
 
+    def _forget(self) -> None:
+        """What was reported so far belongs to earlier calls."""
+        self._client.poll(0)
+        self._last_error, self._last_words.text = None, None
+
     def _translate(self, as_type: type[ClientFailure], problem: Exception, what: str) -> ClientFailure:
         """librdkafka reports a wrong password or certificate through its error callback and the call itself merely
-        times out: prefer what the callback said."""
-        self._last_error = None
+        times out: prefer what the callback said. Why it was cut off it tells its log alone."""
         self._client.poll(0)
+        if self._last_error is None and self._last_words.text is None:
+            self._client.poll(0.2)  # the call may end before the reason arrives
         error = problem.args[0] if isinstance(problem, KafkaException) and problem.args else None
-        noted = self._last_error
-        vague = error is None or _KINDS.get(error.code()) is FailureKind.UNREACHABLE
-        if noted is not None and vague:
-            error = noted
+        noted, words = self._last_error, self._last_words.text
+        if error is None or _KINDS.get(error.code()) is FailureKind.UNREACHABLE:
+            error = noted or error
+            if words is not None and (noted is None or noted.code() == KafkaError._ALL_BROKERS_DOWN):
+                hint = "" if self._sasl or "in state UP" not in words else "; a listener that wants SASL ends them so"
+                return as_type(FailureKind.UNREACHABLE, f"{what}: {_lasting(words)}{hint}")
         if error is None:
             return as_type(FailureKind.UNREACHABLE, f"{what}: no answer within {self._timeout:g} s")
         return _failure(as_type, error, what)
 
 
+class _LastWords(logging.Handler):
+    """In place of a log: librdkafka logs every failed attempt, and each failure is reported once, by its call."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self.text: str | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        # Facility, client, and "[thread]: broker: what happened (when)".
+        if isinstance(record.args, tuple) and record.args[:1] == ("FAIL",):
+            self.text = str(record.args[-1]).partition("]: ")[2][:500]
+
+
 def _failure(as_type: type[ClientFailure], error: Any, what: str) -> ClientFailure:
     if isinstance(error, KafkaException):
         error = error.args[0]
-    return as_type(_KINDS.get(error.code(), FailureKind.OTHER), f"{what}: {error.str()}")
+    kind = _KINDS.get(error.code(), FailureKind.OTHER)
+    if kind is FailureKind.AUTHENTICATION and "current SASL state" in error.str():
+        kind = FailureKind.WRONG_PROTOCOL  # a listener without SASL, whose own error code librdkafka does not pass on
+    return as_type(kind, f"{what}: {_lasting(error.str())}")
 
 
-def client_settings(connection: Connection) -> dict[str, Any]:
-    """What every librdkafka client of a cluster has in common."""
+def _lasting(text: str) -> str:
+    """Without how long this attempt took, so that the same failure has the same words in every turn."""
+    return _AFTER.sub("", text)
+
+
+def client_settings(connection: Connection, tokens: TokenSource | None = None) -> dict[str, Any]:
+    """What every librdkafka client of a cluster has in common. Without `tokens`, a client has its own, if any."""
     settings: dict[str, Any] = {
         "bootstrap.servers": connection.bootstrap_servers,
         "client.id": "kafka-medic",
@@ -296,14 +338,24 @@ def client_settings(connection: Connection) -> dict[str, Any]:
         "socket.connection.setup.timeout.ms": max(1000, int(connection.timeout_seconds * 1000)),
         "reconnect.backoff.ms": 500,
         "reconnect.backoff.max.ms": 2000,
-        "log.connection.close": False,
     }
     optional = {
         "sasl.mechanism": connection.sasl_mechanism,
         "sasl.username": connection.sasl_username,
         "sasl.password": connection.sasl_password,
-        "ssl.ca.pem": connection.ca_pem,
-        "ssl.certificate.pem": connection.certificate_pem,
-        "ssl.key.pem": connection.key_pem,
     }
+    if connection.oauth is not None:
+        source = tokens or TokenSource(connection.oauth, connection.timeout_seconds)
+
+        def told(_: str) -> tuple[str, float]:
+            token = source.token()
+            return token.text, token.expires
+
+        settings["oauth_cb"] = told
+    if connection.uses_tls:
+        optional |= {
+            "ssl.ca.pem": connection.tls.ca,
+            "ssl.certificate.pem": connection.tls.certificate,
+            "ssl.key.pem": connection.tls.key,
+        }
     return settings | {k: v for k, v in optional.items() if v is not None}

@@ -19,8 +19,14 @@ class FailureKind(StrEnum):
     """Why a read or write failed, as far as the cure differs."""
 
     UNREACHABLE = "Unreachable"
+    CREDENTIALS = "CredentialsUnusable"
     AUTHENTICATION = "AuthenticationFailed"
     AUTHORIZATION = "NotAuthorized"
+    WRONG_PROTOCOL = "WrongProtocol"
+    CERTIFICATE_UNTRUSTED = "CertificateUntrusted"
+    CERTIFICATE_EXPIRED = "CertificateExpired"
+    HOST_NAME = "HostNameMismatch"
+    CLIENT_CERTIFICATE = "ClientCertificateRefused"
     TLS = "TlsFailed"
     UNSUPPORTED = "Unsupported"
     REFUSED = "Refused"
@@ -45,17 +51,51 @@ class WriteFailed(ClientFailure):
 
 
 @dataclass(frozen=True, slots=True)
+class TlsMaterial:
+    """Whom to trust and what to show of oneself, as PEM text. Without `ca`, the system's certificates are trusted."""
+
+    ca: str | None = field(default=None, repr=False)
+    certificate: str | None = field(default=None, repr=False)
+    key: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class OAuthClient:
+    """Where tokens come from: the client credentials grant of RFC 6749, section 4.4."""
+
+    token_endpoint: str
+    client_id: str = field(repr=False)
+    client_secret: str = field(repr=False)
+    scope: str | None = None
+    ca: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Connection:
-    """How to reach a cluster. Secrets stay out of repr and so out of logs and tracebacks."""
+    """How to reach a cluster. Secrets stay out of repr and so out of logs and tracebacks. Two are equal only if their
+    secrets are, so a rotated one makes another Connection."""
 
     bootstrap_servers: str
     protocol: str = "PLAINTEXT"
     sasl_mechanism: str | None = None
     sasl_username: str | None = field(default=None, repr=False)
     sasl_password: str | None = field(default=None, repr=False)
-    ca_pem: str | None = field(default=None, repr=False)
-    certificate_pem: str | None = field(default=None, repr=False)
-    key_pem: str | None = field(default=None, repr=False)
+    oauth: OAuthClient | None = None
+    tls: TlsMaterial = TlsMaterial()
+    timeout_seconds: float = 5.0
+
+    @property
+    def uses_tls(self) -> bool:
+        return self.protocol.endswith("SSL")
+
+
+@dataclass(frozen=True, slots=True)
+class EnsembleConnection:
+    """How to reach a ZooKeeper ensemble. `connect` is Kafka's own form: host:port,host:port[/chroot]. Without `tls` the
+    servers are spoken to in the clear."""
+
+    connect: str
+    tls: TlsMaterial | None = None
     timeout_seconds: float = 5.0
 
 

@@ -6,17 +6,20 @@ import json
 import logging
 import re
 import socket
+import ssl
 import threading
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NoNodeError
-from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
 from kazoo.hosts import collect_hosts
 
-from kafka_medic.clients.ports import FailureKind, ReadFailed
+from kafka_medic.clients.ports import EnsembleConnection, FailureKind, ReadFailed
+from kafka_medic.clients.tls import client_context, handshake_failure
 from kafka_medic.cluster.snapshot import Controller, Quorum, Voter
 
 logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # every failed attempt also reaches us as an exception
@@ -33,13 +36,34 @@ class Registrations:
     controller: Controller
 
 
-class ZooKeeper:
-    """Read-only access to an ensemble. `connect` is Kafka's own form: host:port,host:port[/chroot]."""
+class _TlsHandler(SequentialThreadingHandler):  # type: ignore[misc]
+    """kazoo wants certificates as files; ours are in memory alone."""
 
-    def __init__(self, connect: str, timeout_seconds: float = 5.0) -> None:
-        self._hosts, slash, chroot = connect.partition("/")
+    def __init__(self, context: ssl.SSLContext) -> None:
+        super().__init__()
+        self._context = context
+
+    def create_connection(
+        self, address: Any, hostname: str | None = None, timeout: float | None = None, **_: Any
+    ) -> Any:
+        link = super().create_connection(address, timeout=timeout)
+        try:
+            link.settimeout(timeout)
+            return self._context.wrap_socket(link, server_hostname=hostname or address[0])
+        except BaseException:
+            link.close()
+            raise
+
+
+class ZooKeeper:
+    """Read-only access to an ensemble."""
+
+    def __init__(self, ensemble: EnsembleConnection) -> None:
+        self._hosts, slash, chroot = ensemble.connect.partition("/")
         self._chroot = f"{slash}{chroot}".rstrip("/")
-        self._timeout = timeout_seconds
+        self._timeout = ensemble.timeout_seconds
+        self._tls = ensemble.tls
+        self._context: ssl.SSLContext | None = None
         self._client: KazooClient | None = None
 
     def close(self) -> None:
@@ -74,7 +98,22 @@ class ZooKeeper:
             ) from problem
         except (KazooException, KazooTimeoutError, OSError, ValueError, KeyError) as problem:
             self.close()
-            raise ReadFailed(FailureKind.UNREACHABLE, f"ZooKeeper: {type(problem).__name__}: {problem}") from None
+            raise self._explained(f"{type(problem).__name__}: {problem}") from None
+
+    def _explained(self, told: str) -> ReadFailed:
+        """kazoo goes on trying after a failed handshake and says that time ran out: one of our own says why."""
+        context = self._secured()
+        if context is not None:
+            for host, port in collect_hosts(self._hosts)[0][:3]:
+                reason = handshake_failure(context, host, port, min(2.0, self._timeout))
+                if reason is not None:
+                    return ReadFailed(reason.kind, f"ZooKeeper {reason.message}")
+        return ReadFailed(FailureKind.UNREACHABLE, f"ZooKeeper: {told}")
+
+    def _secured(self) -> ssl.SSLContext | None:
+        if self._context is None and self._tls is not None:
+            self._context = client_context(self._tls)
+        return self._context
 
     def ensemble(self) -> Quorum:
         """Each server asked alone (`srvr`, the one four-letter word that is enabled by default), all at the same time
@@ -85,9 +124,10 @@ class ZooKeeper:
         except ValueError as problem:
             raise ReadFailed(FailureKind.OTHER, f"metadata.zookeeper.connect: {problem}") from None
         answers: dict[int, str] = {}
+        context = self._secured()
 
         def ask(number: int, host: str, port: int) -> None:
-            mode = self._mode(host, port)
+            mode = self._mode(context, host, port)
             if mode is not None:
                 answers[number] = mode
 
@@ -103,14 +143,17 @@ class ZooKeeper:
             thread.join(max(0.0, end - time.monotonic()))
         modes = {number: answers.get(number) for number in range(1, len(servers) + 1)}
         if all(mode is None for mode in modes.values()):
-            raise ReadFailed(FailureKind.UNREACHABLE, f"none of {len(servers)} ZooKeeper servers answered `srvr`")
+            raise self._explained(f"none of {len(servers)} servers answered `srvr`")
         voters = tuple(Voter(number, 0 if mode else None, 0 if mode else None) for number, mode in modes.items())
         return Quorum(next((n for n, mode in modes.items() if mode in ("leader", "standalone")), None), voters)
 
-    def _mode(self, host: str, port: int) -> str | None:
+    def _mode(self, context: ssl.SSLContext | None, host: str, port: int) -> str | None:
         """What the server is; empty when it answers and does not serve; None when it does not answer that."""
         try:
-            with socket.create_connection((host, port), timeout=min(2.0, self._timeout)) as link:
+            with ExitStack() as open_links:
+                link = open_links.enter_context(socket.create_connection((host, port), timeout=min(2.0, self._timeout)))
+                if context is not None:
+                    link = open_links.enter_context(context.wrap_socket(link, server_hostname=host))
                 link.sendall(b"srvr")
                 answer = b""
                 while len(answer) < 65536 and (chunk := link.recv(4096)):
@@ -126,7 +169,9 @@ class ZooKeeper:
         if self._client is not None and self._client.connected:
             return self._client
         self.close()
-        client = KazooClient(hosts=self._hosts, timeout=self._timeout, read_only=False)
+        context = self._secured()
+        handler = None if context is None else _TlsHandler(context)
+        client = KazooClient(hosts=self._hosts, timeout=self._timeout, read_only=False, handler=handler)
         self._client = client
         client.start(timeout=self._timeout)
         return client

@@ -10,7 +10,7 @@ import binascii
 import copy
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -262,17 +262,16 @@ class Store:
         now = current.metadata.model_copy(update={"resource_version": version, "finalizers": wanted})
         return current.model_copy(update={"metadata": now})
 
-    def secret_text(self, namespace: str, name: str, key: str) -> str:
-        """One key of a Secret. Raises ReadFailed, naming Secret and key and never what is in it."""
+    def secret(self, namespace: str, name: str) -> Mapping[str, bytes]:
+        """What is in a Secret. Raises ReadFailed, naming the Secret and the key, and never what is in it."""
         try:
             data = self.api.get(f"/api/v1/namespaces/{namespace}/secrets/{name}").get("data") or {}
-            return base64.b64decode(data[key], validate=True).decode()
         except ApiFailure as problem:
-            raise ReadFailed(FailureKind.OTHER, f"Secret {name} could not be read: {problem.message}") from None
-        except KeyError:
-            raise ReadFailed(FailureKind.OTHER, f"Secret {name} has no key {key!r}") from None
-        except (binascii.Error, UnicodeDecodeError):
-            raise ReadFailed(FailureKind.OTHER, f"Secret {name}, key {key!r}: not text in base64") from None
+            raise ReadFailed(FailureKind.CREDENTIALS, f"Secret {name} could not be read: {problem.message}") from None
+        try:
+            return {key: base64.b64decode(value, validate=True) for key, value in data.items()}
+        except (binascii.Error, TypeError):
+            raise ReadFailed(FailureKind.CREDENTIALS, f"Secret {name} is not in base64") from None
 
     def _list(self, kind: type[R], namespace: str | None) -> list[R]:
         found = []

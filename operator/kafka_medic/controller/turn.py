@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
@@ -17,7 +17,7 @@ from kafka_medic.actuate.carry_out import carry_out
 from kafka_medic.actuate.restart import PodWrites
 from kafka_medic.clients.broker_pods import EvictedPods, StrimziPods
 from kafka_medic.clients.kubernetes_api import ApiFailure
-from kafka_medic.clients.ports import Connection, Kafka, ReadFailed, WriteFailed
+from kafka_medic.clients.ports import Connection, EnsembleConnection, Kafka, ReadFailed, WriteFailed
 from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
 from kafka_medic.controller.canary import CanaryKeeper, ConnectCanary
 from kafka_medic.controller.events import Recorder, finding_notes
@@ -31,7 +31,7 @@ from kafka_medic.diagnose.diagnosis import diagnose
 from kafka_medic.diagnose.expectations import Expectations
 from kafka_medic.diagnose.finding import Finding
 from kafka_medic.guard.run import OtherRun
-from kafka_medic.observe.connect import connection
+from kafka_medic.observe.connect import connection, ensemble_connection
 from kafka_medic.observe.metrics import MetricsProbe
 from kafka_medic.observe.pods import BrokerPods
 from kafka_medic.observe.snapshot import ClusterReaders, MetricsReads, ZooKeeperReads, observe_cluster, unread_cluster
@@ -62,7 +62,7 @@ class Clients:
     store: Store
     record: Recorder
     kafka: Callable[[Connection], Kafka]
-    zookeeper: Callable[[str, float], ZooKeeperReads]
+    zookeeper: Callable[[EnsembleConnection], ZooKeeperReads]
     canary: ConnectCanary
     metrics: Callable[[int, float], MetricsReads] = MetricsProbe
     now: Callable[[], datetime] = utc_now
@@ -166,11 +166,12 @@ class Turn:
             self._zookeeper[1].close()
 
     def _observe(self, cluster: KafkaCluster) -> Snapshot:
-        def secret(name: str, key: str) -> str:
-            return self.clients.store.secret_text(self.namespace, name, key)
+        def secret(name: str) -> Mapping[str, bytes]:
+            return self.clients.store.secret(self.namespace, name)
 
         try:
-            wanted = connection(cluster, secret)
+            # Read anew in each turn: a rotated password or certificate counts from the next one.
+            wanted, ensemble = connection(cluster, secret), ensemble_connection(cluster, secret)
             if self._connected is None or self._connected[0] != wanted:
                 if self._connected is not None:
                     self._connected[1].close()
@@ -178,14 +179,10 @@ class Turn:
                 self._connected = (wanted, self.clients.kafka(wanted))
         except ReadFailed as problem:
             return unread_cluster(cluster.name, str(problem), self.clients.now())
-        ensemble = cluster.spec.metadata.zookeeper
-        if ensemble is not None and (self._zookeeper is None or self._zookeeper[0] != ensemble.connect):
+        if ensemble is not None and (self._zookeeper is None or self._zookeeper[0] != ensemble):
             if self._zookeeper is not None:
                 self._zookeeper[1].close()
-            self._zookeeper = (
-                ensemble.connect,
-                self.clients.zookeeper(ensemble.connect, wanted.timeout_seconds),
-            )
+            self._zookeeper = (ensemble, self.clients.zookeeper(ensemble))
         brokers = cluster.spec.brokers
         pods = BrokerPods(self.clients.store.api, self.namespace, brokers) if brokers else None
         readers = ClusterReaders(

@@ -2,34 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from kafka_medic.clients.kafka import RealKafka
 from kafka_medic.clients.ports import FailureKind, ReadFailed
 from kafka_medic.clients.zookeeper import ZooKeeper
 from kafka_medic.cluster.snapshot import Snapshot
-from kafka_medic.observe.connect import connection
+from kafka_medic.observe.connect import connection, ensemble_connection
 from kafka_medic.observe.metrics import MetricsProbe
 from kafka_medic.observe.snapshot import ClusterReaders, observe_cluster
 from kafka_medic.resources.kafkacluster import KafkaCluster
 
 
-def take_snapshot(cluster: KafkaCluster, secrets_dir: Path | None = None) -> Snapshot:
-    """What the KafkaCluster describes, observed once. A Secret `name` with `key` is the file `secrets_dir/name/key`.
-    Raises ReadFailed for a missing one; what the cluster does not answer is Unknown in the snapshot, not an error."""
+def take_snapshot(cluster: KafkaCluster, secrets: Path | Mapping[str, Mapping[str, bytes]] | None = None) -> Snapshot:
+    """What the KafkaCluster describes, observed once. `secrets`: name and key of each, or the folder in which they are
+    files, name/key. Raises ReadFailed for a missing one; what the cluster does not answer is Unknown in the snapshot,
+    not an error."""
 
-    def secret(name: str, key: str) -> str:
-        if secrets_dir is None:
-            raise ReadFailed(FailureKind.OTHER, f"Secret {name} is needed: give --secrets-dir with {name}/{key} in it")
+    def secret(name: str) -> Mapping[str, bytes]:
+        if isinstance(secrets, Mapping):
+            return secrets[name]
+        if secrets is None:
+            told = f"Secret {name} is needed: give --secrets-dir with a folder {name} in it, a file for each key"
+            raise ReadFailed(FailureKind.CREDENTIALS, told)
         try:
-            return (secrets_dir / name / key).read_text().rstrip("\n")
-        except (OSError, UnicodeDecodeError) as problem:
-            raise ReadFailed(FailureKind.OTHER, f"{secrets_dir / name / key}: {type(problem).__name__}") from None
+            return {file.name: _read(file) for file in sorted((secrets / name).iterdir()) if file.is_file()}
+        except OSError as problem:
+            told = f"{problem.filename or secrets / name}: {type(problem).__name__}"
+            raise ReadFailed(FailureKind.CREDENTIALS, told) from None
 
-    wanted = connection(cluster, secret)
-    ensemble = cluster.spec.metadata.zookeeper
+    wanted, ensemble = connection(cluster, secret), ensemble_connection(cluster, secret)
     kafka = RealKafka(wanted)
-    zookeeper = ZooKeeper(ensemble.connect, wanted.timeout_seconds) if ensemble else None
+    zookeeper = ZooKeeper(ensemble) if ensemble else None
     port = cluster.spec.probes.metrics_port
     metrics = MetricsProbe(port, wanted.timeout_seconds) if port else None
     try:
@@ -39,3 +44,8 @@ def take_snapshot(cluster: KafkaCluster, secrets_dir: Path | None = None) -> Sna
         kafka.close()
         if zookeeper is not None:
             zookeeper.close()
+
+
+def _read(file: Path) -> bytes:
+    with file.open("rb") as opened:
+        return opened.read(1024 * 1024)  # what a Secret holds at most

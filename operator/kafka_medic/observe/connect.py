@@ -1,35 +1,82 @@
-"""From a KafkaCluster and its secrets to a Connection."""
+"""From a KafkaCluster and its Secrets to the connections that they describe."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-from kafka_medic.clients.ports import Connection, FailureKind, ReadFailed
+from kafka_medic.clients.ports import (
+    Connection,
+    EnsembleConnection,
+    FailureKind,
+    OAuthClient,
+    ReadFailed,
+    TlsMaterial,
+)
 from kafka_medic.resources.durations import parse_duration
-from kafka_medic.resources.kafkacluster import KafkaCluster, SaslMechanism
+from kafka_medic.resources.kafkacluster import KafkaCluster, SaslMechanism, Tls
 
-SecretText = Callable[[str, str], str]
-"""(name of a Secret, key) -> its text; raises ReadFailed that names both and never shows what is in it."""
+Secret = Callable[[str], Mapping[str, bytes]]
+"""Name of a Secret -> all that is in it, so that a certificate and its key are of one version; raises ReadFailed that
+names it and never shows what is in it."""
 
 
-def connection(cluster: KafkaCluster, secret: SecretText) -> Connection:
-    """Raises ReadFailed for what is missing or not supported."""
-    sasl, tls = cluster.spec.security.sasl, cluster.spec.security.tls
-    if sasl is not None and sasl.mechanism is SaslMechanism.OAUTHBEARER:
-        raise ReadFailed(
-            FailureKind.UNSUPPORTED,
-            "spec.security.sasl.mechanism OAUTHBEARER is not supported yet; use SCRAM or PLAIN",
-        )
-    ca = tls.ca_secret_ref if tls else None
-    certificate = tls.cert_secret_ref if tls else None
+def connection(cluster: KafkaCluster, secret: Secret) -> Connection:
+    """Raises ReadFailed for what is missing."""
+    security = cluster.spec.security
+    username = password = oauth = None
+    if security.sasl is not None:
+        name = security.sasl.secret_ref.name
+        held = secret(name)
+        if security.sasl.mechanism is SaslMechanism.OAUTHBEARER:
+            oauth = OAuthClient(
+                token_endpoint=_text(held, name, "tokenEndpoint"),
+                client_id=_text(held, name, "clientId"),
+                client_secret=_text(held, name, "clientSecret"),
+                scope=_text(held, name, "scope") if "scope" in held else None,
+                ca=_text(held, name, "ca.crt") if "ca.crt" in held else None,
+            )
+        else:
+            username, password = _text(held, name, "username"), _text(held, name, "password")
     return Connection(
         bootstrap_servers=cluster.spec.bootstrap_servers,
-        protocol=cluster.spec.security.protocol.value,
-        sasl_mechanism=sasl.mechanism.value if sasl else None,
-        sasl_username=secret(sasl.secret_ref.name, "username") if sasl else None,
-        sasl_password=secret(sasl.secret_ref.name, "password") if sasl else None,
-        ca_pem=secret(ca.name, ca.key) if ca else None,
-        certificate_pem=secret(certificate.name, "tls.crt") if certificate else None,
-        key_pem=secret(certificate.name, "tls.key") if certificate else None,
+        protocol=security.protocol.value,
+        sasl_mechanism=security.sasl.mechanism.value if security.sasl else None,
+        sasl_username=username,
+        sasl_password=password,
+        oauth=oauth,
+        tls=_material(security.tls, secret) if security.tls else TlsMaterial(),
         timeout_seconds=parse_duration(cluster.spec.probes.timeout),
     )
+
+
+def ensemble_connection(cluster: KafkaCluster, secret: Secret) -> EnsembleConnection | None:
+    """None for KRaft. Raises ReadFailed for what is missing."""
+    ensemble = cluster.spec.metadata.zookeeper
+    if ensemble is None:
+        return None
+    tls = _material(ensemble.tls, secret) if ensemble.tls is not None else None
+    return EnsembleConnection(ensemble.connect, tls, parse_duration(cluster.spec.probes.timeout))
+
+
+def _material(tls: Tls, secret: Secret) -> TlsMaterial:
+    ca = certificate = key = None
+    if tls.ca_secret_ref is not None:
+        ca = _text(secret(tls.ca_secret_ref.name), tls.ca_secret_ref.name, tls.ca_secret_ref.key)
+    if tls.cert_secret_ref is not None:
+        name = tls.cert_secret_ref.name
+        held = secret(name)
+        certificate, key = _text(held, name, "tls.crt"), _text(held, name, "tls.key")
+    return TlsMaterial(ca, certificate, key)
+
+
+def _text(held: Mapping[str, bytes], name: str, key: str) -> str:
+    """Without the line break that an editor or `echo` leaves at the end."""
+    if key not in held:
+        raise ReadFailed(FailureKind.CREDENTIALS, f"Secret {name} has no key {key!r}")
+    try:
+        text = held[key].decode().rstrip("\r\n")
+    except UnicodeDecodeError:
+        raise ReadFailed(FailureKind.CREDENTIALS, f"Secret {name}, key {key!r}: not text") from None
+    if not text:
+        raise ReadFailed(FailureKind.CREDENTIALS, f"Secret {name}, key {key!r}: empty")
+    return text

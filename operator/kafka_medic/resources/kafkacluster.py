@@ -90,7 +90,8 @@ class Sasl(Model):
     mechanism: SaslMechanism = Field(description="Kafka's sasl.mechanism.")
     secret_ref: SecretRef = Field(
         description=(
-            "Secret with the keys username and password; for OAUTHBEARER tokenEndpoint, clientId, clientSecret."
+            "Secret with the keys username and password; for OAUTHBEARER tokenEndpoint, clientId, clientSecret and, if"
+            " needed, scope and ca.crt (the certificates to trust at the token endpoint)."
         )
     )
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from kafka_medic.clients.librdkafka import LibrdkafkaAdmin
-from kafka_medic.clients.ports import ConfigChange, Connection, FailureKind, ReadFailed, WriteFailed
+from kafka_medic.clients.ports import ConfigChange, Connection, FailureKind, ReadFailed, TlsMaterial, WriteFailed
 
 
 def test_a_certificate_that_is_not_pem():
     with pytest.raises(ReadFailed) as refused:
-        LibrdkafkaAdmin(Connection("127.0.0.1:1", protocol="SSL", ca_pem="hunter2 is no certificate"))
-    assert refused.value.kind is FailureKind.TLS
+        LibrdkafkaAdmin(Connection("127.0.0.1:1", protocol="SSL", tls=TlsMaterial("hunter2 is no certificate")))
+    assert refused.value.kind is FailureKind.CREDENTIALS
     assert "hunter2" not in str(refused.value)
 
 
@@ -25,7 +25,7 @@ def test_a_certificate_that_is_not_pem():
 def test_any_other_setting_that_is_refused(security):
     with pytest.raises(ReadFailed) as refused:
         LibrdkafkaAdmin(Connection("127.0.0.1:1", protocol="SASL_PLAINTEXT", **security))
-    assert refused.value.kind is FailureKind.OTHER
+    assert refused.value.kind is FailureKind.CREDENTIALS
     assert "hunter2" not in str(refused.value)
 
 
@@ -40,3 +40,11 @@ def test_each_request_of_a_change_is_asked_for(monkeypatch):
         admin.alter_configs(changes, lambda: next(answers))
     assert sent == [["a", "b"], ["0"]]
     admin.alter_configs([], lambda: False)
+
+
+def test_a_client_that_is_closed_tries_its_password_no_more():
+    admin = LibrdkafkaAdmin(Connection("127.0.0.1:1"))
+    admin.close()
+    admin.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        admin._client.poll(0)

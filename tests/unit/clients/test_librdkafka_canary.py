@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kafka_medic.clients.librdkafka_canary import QUEUE_RECORDS, LibrdkafkaCanary
-from kafka_medic.clients.ports import Connection, FailureKind, ReadFailed, Undelivered
+from kafka_medic.clients.ports import Connection, FailureKind, ReadFailed, TlsMaterial, Undelivered
 
 NOBODY = Connection("127.0.0.1:1")
 
@@ -46,6 +46,6 @@ def test_the_queue_is_bounded_and_full_is_an_answer_and_not_a_wait():
 
 def test_a_refused_setting_holds_no_secret():
     with pytest.raises(ReadFailed) as refused:
-        LibrdkafkaCanary(Connection("127.0.0.1:1", protocol="SSL", ca_pem="hunter2 is no certificate"), "canary", 1)
+        LibrdkafkaCanary(Connection("127.0.0.1:1", protocol="SSL", tls=TlsMaterial(ca="hunter2 is none")), "canary", 1)
     assert refused.value.kind is FailureKind.OTHER
     assert "hunter2" not in str(refused.value)

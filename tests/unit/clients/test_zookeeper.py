@@ -9,8 +9,13 @@ import time
 import pytest
 from kazoo.handlers.threading import SequentialThreadingHandler
 
-from kafka_medic.clients.ports import FailureKind, ReadFailed
+from kafka_medic.clients.ports import EnsembleConnection, FailureKind, ReadFailed
 from kafka_medic.clients.zookeeper import ZooKeeper
+
+
+def _zookeeper(connect: str, timeout_seconds: float = 5.0) -> ZooKeeper:
+    return ZooKeeper(EnsembleConnection(connect, timeout_seconds=timeout_seconds))
+
 
 LEADER = b"Zookeeper version: 3.8\nMode: leader\nNode count: 5\n"
 NOT_SERVING = b"This ZooKeeper instance is not currently serving requests\n"
@@ -48,7 +53,7 @@ def server():
 
 
 def test_servers_that_say_nothing_cost_one_timeout_and_are_a_failed_read(server):
-    dead = ZooKeeper(",".join(server(None) for _ in range(5)), timeout_seconds=0.6)
+    dead = _zookeeper(",".join(server(None) for _ in range(5)), timeout_seconds=0.6)
     begun = time.monotonic()
     with pytest.raises(ReadFailed) as failed:
         dead.ensemble()
@@ -57,20 +62,20 @@ def test_servers_that_say_nothing_cost_one_timeout_and_are_a_failed_read(server)
 
 
 def test_one_that_answers_is_an_answer(server):
-    quorum = ZooKeeper(f"{server(None)},{server(LEADER)}/chroot", timeout_seconds=0.6).ensemble()
+    quorum = _zookeeper(f"{server(None)},{server(LEADER)}/chroot", timeout_seconds=0.6).ensemble()
     assert quorum.leader == 2
     assert [(v.id, v.lag) for v in quorum.voters] == [(1, None), (2, 0)]
 
 
 def test_servers_that_answer_that_they_do_not_serve_are_a_lost_quorum(server):
-    quorum = ZooKeeper(f"{server(NOT_SERVING)},{server(NOT_SERVING)}", timeout_seconds=2).ensemble()
+    quorum = _zookeeper(f"{server(NOT_SERVING)},{server(NOT_SERVING)}", timeout_seconds=2).ensemble()
     assert quorum.leader is None
     assert [v.lag for v in quorum.voters] == [None, None]
 
 
 def test_servers_that_may_not_say_are_no_lost_quorum(server):
     with pytest.raises(ReadFailed):
-        ZooKeeper(server(NOT_ENABLED), timeout_seconds=2).ensemble()
+        _zookeeper(server(NOT_ENABLED), timeout_seconds=2).ensemble()
 
 
 def test_an_address_of_version_6(server):
@@ -78,15 +83,15 @@ def test_an_address_of_version_6(server):
         where = server(LEADER, "::1")
     except OSError:
         pytest.skip("no IPv6 here")
-    assert ZooKeeper(where, timeout_seconds=2).ensemble().leader == 1
+    assert _zookeeper(where, timeout_seconds=2).ensemble().leader == 1
 
 
 def test_a_connect_string_that_is_none():
     for wrong in ("zk:port", "zk:1,,"):
         with pytest.raises(ReadFailed):
-            ZooKeeper(wrong, timeout_seconds=0.2).ensemble()
+            _zookeeper(wrong, timeout_seconds=0.2).ensemble()
         with pytest.raises(ReadFailed):
-            ZooKeeper(wrong, timeout_seconds=0.2).registrations()
+            _zookeeper(wrong, timeout_seconds=0.2).registrations()
 
 
 def test_a_read_that_is_never_answered_ends_with_the_timeout_and_a_close_that_fails_is_no_fault():
@@ -102,7 +107,7 @@ def test_a_read_that_is_never_answered_ends_with_the_timeout_and_a_close_that_fa
         def close(self):
             pass
 
-    reader = ZooKeeper("zk:2181", timeout_seconds=0.3)
+    reader = _zookeeper("zk:2181", timeout_seconds=0.3)
     reader._client = Silent()
     begun = time.monotonic()
     with pytest.raises(ReadFailed) as failed:

@@ -1,0 +1,176 @@
+"""OAuth access tokens for SASL/OAUTHBEARER (KIP-255), by the client credentials grant (RFC 6749, section 4.4)."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import http.client
+import ipaddress
+import json
+import socket
+import ssl
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+from kafka_medic.clients.ports import FailureKind, OAuthClient, ReadFailed, TlsMaterial
+from kafka_medic.clients.tls import client_context, why
+
+MAX_ANSWER = 64 * 1024
+"""Bytes of an answer that are read at most; tokens are a few thousand."""
+
+_USED = 0.8
+"""Share of a token's lifetime after which it is fetched anew, as librdkafka does."""
+
+_UNTOLD_LIFETIME = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """An access token, and when it expires, in seconds since 1970."""
+
+    text: str = field(repr=False)
+    expires: float
+
+
+class TokenSource:
+    """One client's tokens, each used until most of its lifetime is over. Safe to ask from several threads."""
+
+    def __init__(self, client: OAuthClient, timeout_seconds: float) -> None:
+        self._client = client
+        self._timeout = timeout_seconds
+        self._lock = threading.Lock()
+        self._held: Token | None = None
+        self._renew_at = 0.0
+        self._host, self._port, self._path, self._context = _endpoint(client)
+
+    def token(self) -> Token:
+        """Raises ReadFailed that says what the endpoint answered, and no secret."""
+        with self._lock:
+            if self._held is None or time.time() >= self._renew_at:
+                asked = time.time()
+                self._held = self._fetch()
+                self._renew_at = asked + _USED * (self._held.expires - asked)
+            return self._held
+
+    def _fetch(self) -> Token:
+        where = f"token endpoint {self._host}:{self._port}"
+        if self._context is None:
+            link = http.client.HTTPConnection(self._host, self._port, timeout=self._timeout)
+        else:
+            link = http.client.HTTPSConnection(self._host, self._port, timeout=self._timeout, context=self._context)
+        late = threading.Event()
+
+        def give_up() -> None:
+            # An answer that trickles in never runs into the socket's own timeout. Below TLS, whose own shutdown is not
+            # for two threads.
+            late.set()
+            if link.sock is not None:
+                with suppress(OSError):
+                    socket.socket.shutdown(link.sock, socket.SHUT_RDWR)
+
+        watch = threading.Timer(self._timeout, give_up)
+        watch.daemon = True
+        watch.start()
+        try:
+            link.request("POST", self._path, self._form(), self._headers())
+            answer = link.getresponse()
+            status, body = answer.status, answer.read(MAX_ANSWER + 1)
+        except ssl.SSLError as problem:
+            found = why(problem, self._host, self._port)
+            if found is None:
+                raise ReadFailed(FailureKind.TLS, f"{where}: the TLS handshake failed") from None
+            raise ReadFailed(found.kind, f"token endpoint {found.message}") from None
+        except (OSError, http.client.HTTPException, ValueError, AttributeError) as problem:
+            told = f"no answer within {self._timeout:g} s" if late.is_set() else type(problem).__name__
+            raise ReadFailed(FailureKind.UNREACHABLE, f"{where}: {told}") from None
+        finally:
+            watch.cancel()
+            link.close()
+        if late.is_set():
+            raise ReadFailed(FailureKind.UNREACHABLE, f"{where}: no whole answer within {self._timeout:g} s")
+        if status in (400, 401, 403):
+            raise ReadFailed(
+                FailureKind.AUTHENTICATION, f"{where} refused the client (HTTP {status}); check clientId, clientSecret"
+            )
+        if status != 200:
+            raise ReadFailed(FailureKind.OTHER, f"{where} answered HTTP {status}")
+        return _read(body, where)
+
+    def _form(self) -> str:
+        form = {"grant_type": "client_credentials"}
+        if self._client.scope:
+            form["scope"] = self._client.scope
+        return urlencode(form)
+
+    def _headers(self) -> dict[str, str]:
+        # RFC 6749, section 2.3.1: both are form-encoded first, so that a colon in them does no harm.
+        pair = f"{quote(self._client.client_id, safe='')}:{quote(self._client.client_secret, safe='')}"
+        return {
+            "Authorization": f"Basic {base64.b64encode(pair.encode()).decode()}",
+            "Content-Type": "application/x-www-form-urlencoded",
+            "Accept": "application/json",
+        }
+
+
+def _endpoint(client: OAuthClient) -> tuple[str, int, str, ssl.SSLContext | None]:
+    wrong = ReadFailed(FailureKind.CREDENTIALS, "tokenEndpoint is not an address of the form https://host[:port]/path")
+    try:
+        url = urlsplit(client.token_endpoint)
+        host, port = url.hostname, url.port
+    except ValueError:
+        raise wrong from None
+    whole = client.token_endpoint
+    if (
+        not host
+        or url.scheme not in ("http", "https")
+        or url.username
+        or not whole.isascii()
+        or not whole.isprintable()
+    ):
+        raise wrong
+    path = (url.path or "/") + (f"?{url.query}" if url.query else "")
+    if url.scheme == "https":
+        return host, port or 443, path, client_context(TlsMaterial(ca=client.ca))
+    if not _is_local(host):
+        raise ReadFailed(
+            FailureKind.CREDENTIALS, "tokenEndpoint must be https: the client's secret would cross the network readable"
+        )
+    return host, port or 80, path, None
+
+
+def _is_local(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _read(body: bytes, where: str) -> Token:
+    if len(body) > MAX_ANSWER:
+        raise ReadFailed(FailureKind.OTHER, f"{where}: the answer is longer than {MAX_ANSWER} bytes")
+    try:
+        answer = json.loads(body)
+        text = answer["access_token"]
+        lifetime = answer.get("expires_in")
+        expires = time.time() + float(lifetime) if lifetime is not None else _claimed(text)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise ReadFailed(FailureKind.OTHER, f"{where}: the answer holds no access_token in JSON") from None
+    # RFC 6750, section 2.1: what a bearer token may consist of. It goes into a SASL message as it is.
+    if not isinstance(text, str) or not text or not text.isascii() or not text.isprintable() or " " in text:
+        raise ReadFailed(FailureKind.OTHER, f"{where}: the access_token is no bearer token")
+    if not time.time() < expires < time.time() + 10 * 365 * 86400:
+        raise ReadFailed(FailureKind.OTHER, f"{where}: the access_token has expired already, or lasts for ever")
+    return Token(text, expires)
+
+
+def _claimed(text: str) -> float:
+    """When a token expires of which the endpoint does not say so: a JWT's claim `exp` (RFC 7519, section 4.1.4)."""
+    try:
+        claims: Any = json.loads(base64.urlsafe_b64decode(text.split(".")[1] + "=="))
+        return float(claims["exp"])
+    except (IndexError, ValueError, KeyError, TypeError, binascii.Error):
+        return time.time() + _UNTOLD_LIFETIME

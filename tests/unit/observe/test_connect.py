@@ -1,0 +1,92 @@
+"""A connection is made of what the Secrets hold now; what is missing is named, and what is there is not shown."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from kafka_medic.clients.ports import FailureKind, OAuthClient, ReadFailed, TlsMaterial
+from kafka_medic.observe.connect import connection, ensemble_connection
+from kafka_medic.resources.kafkacluster import KafkaCluster
+
+HELD = {
+    "user": {"username": b"operator", "password": b"hunter2\n", "other": b"\xff"},
+    "oauth": {"tokenEndpoint": b"https://idp/token", "clientId": b"me", "clientSecret": b"hunter2\r\n"},
+    "ca": {"ca.crt": b"CA", "mine.pem": b"MINE"},
+    "cert": {"tls.crt": b"CRT", "tls.key": b"KEY"},
+    "empty": {"username": b"operator", "password": b"\n"},
+    "binary": {"username": b"operator", "password": b"hunter2\xff"},
+}
+
+
+def cluster(
+    mechanism: str = "SCRAM-SHA-512", user: str = "user", tls: dict | None = None, zookeeper: dict | None = None
+):
+    security: dict = {"protocol": "SASL_SSL", "sasl": {"mechanism": mechanism, "secretRef": {"name": user}}}
+    if tls is not None:
+        security["tls"] = tls
+    spec: dict = {"bootstrapServers": "kafka:9093", "security": security}
+    if zookeeper is not None:
+        spec["metadata"] = {"zookeeper": {"connect": "zk:2281/kafka", **zookeeper}}
+    meta = {"name": "c", "namespace": "ns"}
+    return KafkaCluster.parse(
+        {"apiVersion": "kafkamedic.dev/v1alpha1", "kind": "KafkaCluster", "metadata": meta, "spec": spec}
+    )
+
+
+MUTUAL = {"caSecretRef": {"name": "ca", "key": "mine.pem"}, "certSecretRef": {"name": "cert"}}
+
+
+def test_everything_that_a_secured_cluster_needs():
+    made = connection(cluster(tls=MUTUAL), HELD.__getitem__)
+    assert (made.protocol, made.sasl_mechanism) == ("SASL_SSL", "SCRAM-SHA-512")
+    assert (made.sasl_username, made.sasl_password) == ("operator", "hunter2"), "without the line break of an editor"
+    assert made.tls == TlsMaterial("MINE", "CRT", "KEY")
+    assert "hunter2" not in repr(made)
+    assert "KEY" not in repr(made)
+
+
+def test_a_secret_is_read_once_so_that_its_keys_are_of_one_version():
+    asked = Counter()
+
+    def secret(name):
+        asked[name] += 1
+        return HELD[name]
+
+    connection(cluster(tls=MUTUAL), secret)
+    assert set(asked.values()) == {1}
+
+
+def test_tokens_with_and_without_scope_and_authority():
+    made = connection(cluster("OAUTHBEARER", "oauth"), HELD.__getitem__)
+    assert made.oauth == OAuthClient("https://idp/token", "me", "hunter2")
+    assert made.sasl_password is None
+    more = {"oauth": HELD["oauth"] | {"scope": b"kafka", "ca.crt": b"CA"}}
+    assert connection(cluster("OAUTHBEARER", "oauth"), more.__getitem__).oauth == OAuthClient(
+        "https://idp/token", "me", "hunter2", "kafka", "CA"
+    )
+    assert "hunter2" not in repr(made)
+
+
+@pytest.mark.parametrize(
+    ("user", "says"), [("ca", "no key 'username'"), ("empty", "'password': empty"), ("binary", "'password': not text")]
+)
+def test_what_is_missing_is_named(user, says):
+    with pytest.raises(ReadFailed) as refused:
+        connection(cluster(user=user), HELD.__getitem__)
+    assert refused.value.kind is FailureKind.CREDENTIALS
+    assert f"Secret {user}" in refused.value.message
+    assert says in refused.value.message
+    assert "hunter2" not in str(refused.value)
+
+
+def test_an_ensemble_without_tls_with_tls_and_none_at_all():
+    assert ensemble_connection(cluster(), HELD.__getitem__) is None
+    plain = ensemble_connection(cluster(zookeeper={}), HELD.__getitem__)
+    assert plain is not None
+    assert plain.tls is None
+    assert ensemble_connection(cluster(zookeeper={"tls": {}}), HELD.__getitem__).tls == TlsMaterial()
+    secured = ensemble_connection(cluster(zookeeper={"tls": MUTUAL}), HELD.__getitem__)
+    assert secured.tls == TlsMaterial("MINE", "CRT", "KEY")
+    assert (secured.connect, "KEY" in repr(secured)) == ("zk:2281/kafka", False)
