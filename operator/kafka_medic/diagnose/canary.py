@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from kafka_medic.cluster.document import parse_timestamp
 from kafka_medic.cluster.snapshot import NO_LEADER, PartitionRow, TopicPartition
 from kafka_medic.diagnose.columns import some
 from kafka_medic.diagnose.finding import Finding
@@ -13,7 +14,7 @@ from kafka_medic.diagnose.scene import Scene, blind, broker_name
 from kafka_medic.resources.vocabulary import Severity
 
 FAILING_FOR = 30.0
-"""Seconds: two rounds at the default interval of 15 s."""
+"""Seconds since a record last got through: two rounds at the default interval of 15 s."""
 FAILURES = 2
 """Rounds in a row, however short they are: one lost record may be an election that is over."""
 
@@ -54,7 +55,7 @@ def detect(scene: Scene) -> Iterator[Finding]:
             message=f"records through broker {broker_id} do not get through: {some(names, 5)}",
             affected=(broker_name(broker_id), *names),
             evidence=tuple(evidence),
-            for_seconds=FAILING_FOR,
+            for_seconds=max(0.0, FAILING_FOR - min(_age(scene, p) for p in mine)),
         )
 
 
@@ -93,6 +94,14 @@ def _side(broker_id: int, others: list[int], fine: frozenset[int]) -> str:
     if others:
         return f"the canary fails through {_named(others)} as well{well}"
     return f"all failing partitions are led by broker {broker_id}{well}"
+
+
+def _age(scene: Scene, probe: Probed) -> float:
+    """Seconds for which it is known to fail already: the canary looks more often than a turn does when a broker does
+    not answer."""
+    if probe.last_ok is None:
+        return 0.0
+    return max(0.0, (scene.snapshot.taken_at - parse_timestamp(probe.last_ok)).total_seconds())
 
 
 def _since(probe: Probed) -> str:

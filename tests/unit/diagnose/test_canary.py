@@ -7,6 +7,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
+from kafka_medic.cluster.document import timestamp
 from kafka_medic.cluster.snapshot import CANARY_SCHEMA, NO_LEADER, Source, SourceState
 from kafka_medic.diagnose.diagnosis import diagnose
 from kafka_medic.resources.vocabulary import FindingState
@@ -63,9 +64,24 @@ def test_two_that_fail_are_two_findings_and_each_says_so():
     assert "the canary fails through broker 2 as well" in " ".join(first.evidence)
 
 
-def test_it_is_pending_until_it_has_lasted():
-    (finding,) = found(cluster(*SECOND_FAILS), since=20)
-    assert finding.state is FindingState.PENDING
+@pytest.mark.parametrize(
+    ("last_ok", "since", "state"),
+    [
+        (20, 0, FindingState.PENDING),
+        (31, 0, FindingState.FIRING),
+        (31, -5, FindingState.FIRING),
+        (None, 20, FindingState.PENDING),
+        (None, 31, FindingState.FIRING),
+        (-900, 20, FindingState.PENDING),
+        (-900, 31, FindingState.FIRING),
+    ],
+)
+def test_it_is_pending_until_nothing_got_through_for_long_enough(last_ok, since, state):
+    """By the canary's own clock, since turns are slow just then; by how long it has been seen, where that says
+    nothing."""
+    when = None if last_ok is None else timestamp(worlds.later(-last_ok))
+    (finding,) = found(cluster(reading(0, 1), reading(1, 2, 2, lastOkAt=when)), since=since)
+    assert finding.state is state
 
 
 @pytest.mark.parametrize(
