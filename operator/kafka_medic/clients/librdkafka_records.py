@@ -15,6 +15,8 @@ from kafka_medic.cluster.snapshot import TopicPartition
 
 WRITE_SECONDS = 60.0
 READ_SECONDS = 60.0
+KNOWN_SECONDS = 15.0
+"""Until a topic that was just made has to be known."""
 
 
 class OwnTopics:
@@ -70,18 +72,9 @@ class OwnTopics:
 
     def read_topic(self, topic: str, partition: int) -> Iterator[LogRecord]:
         """Every record from the beginning to the end as it is now. Raises ReadFailed."""
-        consumer = Consumer(
-            {
-                **self._settings,
-                "group.id": "kafka-medic-reads-without-a-group",
-                "enable.auto.commit": False,
-                "auto.offset.reset": "earliest",
-                "allow.auto.create.topics": False,
-            }
-        )
         tp = TopicPartition(topic, partition)
+        consumer, begin, end = self._consumer(tp)
         try:
-            begin, end = self._bounds(consumer, tp)
             consumer.assign([Assignment(topic, partition, begin)])
             deadline = time.monotonic() + READ_SECONDS
             at = begin
@@ -97,21 +90,31 @@ class OwnTopics:
                 told: Any = message.headers() or ()
                 headers = tuple((str(k), v if isinstance(v, bytes) else None) for k, v in told)
                 yield LogRecord(tp, at - 1, message.timestamp()[1], message.key(), message.value(), headers)
-        except KafkaException as problem:
-            raise ReadFailed(FailureKind.UNREACHABLE, f"read {tp}: {problem.args[0]}") from None
         finally:
             consumer.close()
 
-    def _bounds(self, consumer: Consumer, tp: TopicPartition) -> tuple[int, int]:
-        """A topic that was just made is not known to every broker yet, and to a stale one not at all."""
-        deadline = time.monotonic() + READ_SECONDS / 2
+    def _consumer(self, tp: TopicPartition) -> tuple[Consumer, int, int]:
+        """A consumer that knows the partition, and its bounds. A topic that was just made is not known to every broker
+        yet, and to a stale one not at all: then another consumer, which may come to another broker."""
+        deadline = time.monotonic() + KNOWN_SECONDS
         while True:
+            consumer = Consumer(
+                {
+                    **self._settings,
+                    "group.id": "kafka-medic-reads-without-a-group",
+                    "enable.auto.commit": False,
+                    "auto.offset.reset": "earliest",
+                    "allow.auto.create.topics": False,
+                }
+            )
             try:
-                return consumer.get_watermark_offsets(Assignment(tp.topic, tp.partition), timeout=self._seconds)
+                begin, end = consumer.get_watermark_offsets(Assignment(tp.topic, tp.partition), timeout=self._seconds)
             except KafkaException as problem:
+                consumer.close()
                 error: Any = problem.args[0]
                 unknown = error.code() in (KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC)
                 if not unknown or time.monotonic() > deadline:
-                    raise
-                consumer.list_topics(tp.topic, timeout=self._seconds)
+                    raise ReadFailed(FailureKind.UNREACHABLE, f"read {tp}: {error.str()}") from None
                 time.sleep(0.2)
+            else:
+                return consumer, begin, end

@@ -27,7 +27,8 @@ def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot:
     if snapshot.partitions is None or snapshot.brokers is None:
         return StepReport(StepState.UNKNOWN, "the partitions could not be read", progress=total)
     manifest = next(snapshot.rows({TopicPartition(plan.rescue_topic, 1)}), None)
-    if manifest is not None and (manifest.log_end or 0) > 0:
+    # Its size on disk is asked of each broker itself; its log end by way of metadata, which a stale broker may give.
+    if manifest is not None and ((manifest.log_end or 0) > 0 or (manifest.size_bytes or 0) > 0):
         done = total.model_copy(update={"done": total.total})
         seen = (intent_id,) if intent_id in journal else ()
         words = f"the records of {total.total} partitions are saved in topic {plan.rescue_topic}"
