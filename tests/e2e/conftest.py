@@ -20,7 +20,8 @@ def installed() -> Iterator[None]:
     operator.install()
     # As anybody may tune it: proposed after two seconds instead of thirty, which is time that tests need not spend.
     sooner = '{"spec":{"trigger":{"for":"2s"}}}'
-    kubectl("patch", "playbook", "raise-replication-factor", "--type=merge", "-p", sooner)
+    for playbook in ("raise-replication-factor", "rolling-restart"):
+        kubectl("patch", "playbook", playbook, "--type=merge", "-p", sooner)
     yield
     operator.uninstall()
 
