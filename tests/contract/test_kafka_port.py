@@ -164,6 +164,8 @@ def test_a_replica_tells_its_own_log_end_and_a_leader_where_an_epoch_ends(subjec
     for replica in (0, 1):
         subject.until(lambda b=replica: subject.kafka.own_log_ends(b, [tp]) == {tp: written})  # type: ignore[misc]
     assert subject.kafka.own_log_ends(2, [tp]) == {}
+    subject.until(lambda: subject.kafka.log_bounds([tp]) == {tp: (0, written)})
+    assert subject.kafka.log_bounds_at({tp: 1}) == {tp: (0, written)}
     state = subject.state(topic)
     assert state is not None
     assert state.leader_epoch is not None

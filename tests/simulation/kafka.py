@@ -171,6 +171,9 @@ class SimKafka:
         self._readable("log-ends")
         return {tp: (0, self.partitions[tp].end) for tp in partitions}
 
+    def log_bounds_at(self, leaders: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, tuple[int, int]]:
+        return self.log_bounds(list(leaders))
+
     def own_log_ends(self, broker: int, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         self._readable("log-ends")
         if broker not in self.up:

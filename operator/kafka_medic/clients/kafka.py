@@ -94,6 +94,9 @@ class RealKafka:
     def log_bounds(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, tuple[int, int]]:
         return self._rd.log_bounds(partitions)
 
+    def log_bounds_at(self, leaders: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, tuple[int, int]]:
+        return self._wire.log_bounds_at(leaders)
+
     def own_log_ends(self, broker: int, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         return self._wire.own_log_ends(broker, partitions)
 

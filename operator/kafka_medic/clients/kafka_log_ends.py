@@ -17,18 +17,21 @@ from kafka_medic.clients.ports import FailureKind, ReadFailed
 from kafka_medic.cluster.snapshot import TopicPartition
 
 DEBUGGING_REPLICA = -2
-LATEST = -1
+CONSUMER = -1
+LATEST, EARLIEST = -1, -2
 _ABSENT = (errors.UnknownTopicOrPartitionError, errors.ReplicaNotAvailableError, errors.NotLeaderForPartitionError)
 
 
-def log_ends_request(partitions: Iterable[TopicPartition]) -> Any:
-    """ListOffsets for the log end offset."""
+def log_ends_request(
+    partitions: Iterable[TopicPartition], *, replica: int = DEBUGGING_REPLICA, timestamp: int = LATEST
+) -> Any:
+    """ListOffsets for the log end offset; as a CONSUMER for the high watermark; for EARLIEST the log start."""
     topic, part = ListOffsetsRequest.ListOffsetsTopic, ListOffsetsRequest.ListOffsetsTopic.ListOffsetsPartition
     topics = [
-        topic(name=name, partitions=[part(partition_index=tp.partition, timestamp=LATEST) for tp in group])
+        topic(name=name, partitions=[part(partition_index=tp.partition, timestamp=timestamp) for tp in group])
         for name, group in groupby(sorted(partitions), key=lambda tp: tp.topic)
     ]
-    return ListOffsetsRequest(replica_id=DEBUGGING_REPLICA, isolation_level=0, topics=topics)
+    return ListOffsetsRequest(replica_id=replica, isolation_level=0, topics=topics)
 
 
 def log_ends(answer: Any) -> dict[TopicPartition, int]:

@@ -21,7 +21,15 @@ from kafka.protocol.metadata import MetadataRequest
 from kafka.structs import TopicPartition as WireTopicPartition
 
 from kafka_medic.clients import kafka_whereabouts
-from kafka_medic.clients.kafka_log_ends import epoch_ends, epoch_ends_request, log_ends, log_ends_request
+from kafka_medic.clients.kafka_log_ends import (
+    CONSUMER,
+    EARLIEST,
+    LATEST,
+    epoch_ends,
+    epoch_ends_request,
+    log_ends,
+    log_ends_request,
+)
 from kafka_medic.clients.kafka_log_read import fetch_request, fetched
 from kafka_medic.clients.oauth import TokenSource
 from kafka_medic.clients.ports import (
@@ -142,6 +150,20 @@ class WireAdmin:
     def own_log_ends(self, broker: int, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         request = log_ends_request(partitions)
         return log_ends(self._ask(broker, request, f"log ends of broker {broker}"))
+
+    def log_bounds_at(self, leaders: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, tuple[int, int]]:
+        found: dict[TopicPartition, tuple[int, int]] = {}
+        for broker in sorted(set(leaders.values())):
+            led = [tp for tp, leader in leaders.items() if leader == broker]
+            what = f"log bounds of broker {broker}"
+            starts, ends = (
+                log_ends(self._ask(broker, log_ends_request(led, replica=CONSUMER, timestamp=when), what))
+                for when in (EARLIEST, LATEST)
+            )
+            if missing := [tp for tp in led if tp not in starts or tp not in ends]:
+                raise ReadFailed(FailureKind.OTHER, f"{what}: it does not lead {missing[0]}")
+            found |= {tp: (starts[tp], ends[tp]) for tp in led}
+        return found
 
     def epoch_ends(self, broker: int, epochs: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         request = epoch_ends_request(epochs)

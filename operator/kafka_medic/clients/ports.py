@@ -264,6 +264,10 @@ class KafkaReads(Protocol):
     def log_bounds(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, tuple[int, int]]:
         """Log start and log end offset of partitions that have a leader."""
 
+    def log_bounds_at(self, leaders: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, tuple[int, int]]:
+        """The same, asked of these leaders themselves: `log_bounds` finds the leaders by whatever broker it comes to,
+        which may be a stale one."""
+
     def own_log_ends(self, broker: int, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Log end offset of that very broker's own replicas, past the high watermark, whoever leads. A partition that
         it does not hold is left out."""

@@ -28,6 +28,7 @@ from kafka_medic.cluster.snapshot import (
     Snapshot,
     Source,
     SourceState,
+    TopicPartition,
     View,
 )
 from kafka_medic.observe import checks, tables
@@ -215,13 +216,20 @@ def _contents(
     # States, then committed offsets, and log ends last: the other way round lag goes negative by race alone.
     offsets = seen.attempt("groups", lambda: checks.groups(kafka.groups(readers.groups)))
     leaders: list[int] = checks.numbers(states["leader"]).tolist()
-    led = [tp for tp, leader in zip(keys, leaders, strict=True) if leader >= 0]
-    bounds = seen.attempt("log-ends", lambda: checks.log_bounds(kafka.log_bounds(led)))
+    led = {tp: leader for tp, leader in zip(keys, leaders, strict=True) if leader >= 0}
+    bounds = seen.attempt("log-ends", lambda: checks.log_bounds(_bounds(kafka, led)))
     return (
         tables.partitions(states, keys, moving, sizes, bounds, of_topics),
         None if offsets is None else tables.groups(offsets),
         tables.configs(of_topics, of_brokers),
     )
+
+
+def _bounds(kafka: KafkaReads, led: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, tuple[int, int]]:
+    try:
+        return kafka.log_bounds(list(led))
+    except ReadFailed:
+        return kafka.log_bounds_at(led)
 
 
 def _hosts(described: ClusterDescription | None, pods: Mapping[int, Pod] | None) -> dict[int, str]:
