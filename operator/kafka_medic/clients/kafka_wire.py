@@ -160,9 +160,7 @@ class WireAdmin:
                 log_ends(self._ask(broker, log_ends_request(led, replica=CONSUMER, timestamp=when), what))
                 for when in (EARLIEST, LATEST)
             )
-            if missing := [tp for tp in led if tp not in starts or tp not in ends]:
-                raise ReadFailed(FailureKind.OTHER, f"{what}: it does not lead {missing[0]}")
-            found |= {tp: (starts[tp], ends[tp]) for tp in led}
+            found |= {tp: (starts[tp], ends[tp]) for tp in led if tp in starts and tp in ends}
         return found
 
     def epoch_ends(self, broker: int, epochs: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:

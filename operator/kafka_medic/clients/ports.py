@@ -266,7 +266,7 @@ class KafkaReads(Protocol):
 
     def log_bounds_at(self, leaders: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, tuple[int, int]]:
         """The same, asked of these leaders themselves: `log_bounds` finds the leaders by whatever broker it comes to,
-        which may be a stale one."""
+        which may be a stale one. A partition whose leader does not know that it leads is left out."""
 
     def own_log_ends(self, broker: int, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Log end offset of that very broker's own replicas, past the high watermark, whoever leads. A partition that

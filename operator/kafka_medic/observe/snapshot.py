@@ -218,6 +218,8 @@ def _contents(
     leaders: list[int] = checks.numbers(states["leader"]).tolist()
     led = {tp: leader for tp, leader in zip(keys, leaders, strict=True) if leader >= 0}
     bounds = seen.attempt("log-ends", lambda: checks.log_bounds(_bounds(kafka, led)))
+    if untold := sorted(set(led) - set(led if bounds is None else bounds)):
+        seen.partly("log-ends", f"{len(untold)} partitions whose leader does not know that it leads: {untold[0]}")
     return (
         tables.partitions(states, keys, moving, sizes, bounds, of_topics),
         None if offsets is None else tables.groups(offsets),

@@ -170,6 +170,25 @@ def test_a_broker_that_is_down_is_listed_and_its_view_is_empty_handed(kafka):
     assert [v.broker for v in snapshot.views or ()] == [0, 2], "nobody answered as that broker"
 
 
+def test_a_leader_that_does_not_know_that_it_leads_leaves_its_own_log_ends_unknown(kafka):
+    """Metadata from a stale broker, and a partition given to it: the others' log ends are read all the same."""
+
+    def refused(*_):
+        raise ReadFailed(FailureKind.OTHER, "Unknown topic or partition")
+
+    def partial(leaders):
+        return dict.fromkeys(sorted(leaders)[1:], (0, 21))
+
+    snapshot = seen(Watched(kafka, {"log_bounds": refused, "log_bounds_at": partial}))
+    source = snapshot.source("log-ends")
+    assert source is not None
+    assert source.known
+    assert "does not know that it leads" in (source.error or "")
+    ends = [row.log_end for row in snapshot.rows()]
+    assert ends.count(None) == 1
+    assert set(ends) == {None, 21}
+
+
 def test_a_broker_that_lost_its_registration_is_asked_where_it_was_last(kafka):
     book: dict[int, Any] = {}
     whole = kafka.views([0, 1, 2])
