@@ -17,7 +17,6 @@ from kafka_medic.clients.ports import (
 )
 from kafka_medic.playbook.intents import RescuePart, RescueRecords
 
-_FOR_EVER = {"retention.ms": "-1", "cleanup.policy": "delete"}
 PREFIX = "kafka-medic-"
 """Of the headers that say where a saved record came from; the record's own headers follow."""
 Place = tuple[str, int, int, int]
@@ -29,7 +28,7 @@ def rescue(kafka: Kafka, intent: RescueRecords, may_send: MaySend) -> None:
     written once everything else is acknowledged. Each part is read up to where the stale log ends now, which may be
     further than when the plan was made. Raises WriteFailed."""
     try:
-        kafka.create_topic(NewTopic(intent.topic, (intent.replicas, intent.replicas), _FOR_EVER))
+        kafka.create_topic(NewTopic(intent.topic, (intent.replicas, intent.replicas), _configs(len(intent.replicas))))
         saved = {place for record in kafka.read_topic(intent.topic, 0) if (place := _place(record)) is not None}
         counts = {}
         for part in intent.parts:
@@ -46,6 +45,11 @@ def rescue(kafka: Kafka, intent: RescueRecords, may_send: MaySend) -> None:
             kafka.append(intent.topic, 1, [OwnRecord(b"manifest", manifest)])
     except ReadFailed as problem:
         raise WriteFailed(problem.kind, f"rescue into {intent.topic}: {problem.message}") from None
+
+
+def _configs(replicas: int) -> dict[str, str]:
+    """Kept for ever, and with a replica to spare: else this very topic would stand against the restarts to come."""
+    return {"retention.ms": "-1", "cleanup.policy": "delete", "min.insync.replicas": str(max(1, replicas - 1))}
 
 
 def _chunks(kafka: Kafka, part: RescuePart) -> Iterator[Sequence[LogRecord]]:

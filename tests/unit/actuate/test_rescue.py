@@ -65,6 +65,11 @@ def test_again_after_half_of_it_adds_only_what_is_missing(kafka):
     assert len(saved(kafka, 1)) == 1
 
 
+def test_its_own_topic_does_not_stand_against_the_restarts_to_come(kafka):
+    rescue(kafka, INTENT, lambda: True)
+    assert kafka.dynamic["TOPIC", TOPIC, "min.insync.replicas"] == "1", "of two replicas one may be away"
+
+
 def test_without_the_lease_nothing_more_is_written(kafka):
     with pytest.raises(WriteFailed, match="Lease"):
         rescue(kafka, INTENT, lambda: False)
