@@ -4,47 +4,68 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
+from kafka_medic.clients.kafka import RealKafka
+from kafka_medic.clients.ports import Connection
 from tests.incident import operator
-from tests.testbed import KafkaDeployment, get
+from tests.testbed import KafkaDeployment, get, kubectl, wait_for
 
 INTERVAL = 3.0
 """Seconds between two probes of the KafkaClusters here."""
-SLACK = 6.0
+TIMEOUT = 5.0
+"""Of one read. A look at a cluster of which a part does not answer lasts that much longer."""
+SLACK = 8.0
 """For a loaded machine, and for reading the status itself."""
 ALWAYS = frozenset({"VersionAdvisory"})
 """Kafka 3.9 is past its support, which is true all the while."""
 SHARED = frozenset({"NodeMaintenance"})
 """The nodes are everybody's: a scenario on the other deployment may have one of them cordoned."""
 
+Finding = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Expected:
+    """A finding that has to fire, by its id, with each of `words` in what it says, no later than two probes after
+    `lasts`, its `for`."""
+
+    id: str
+    lasts: float
+    words: tuple[str, ...] = ()
+
+    @property
+    def type(self) -> str:
+        return self.id.partition("/")[0]
+
 
 @dataclass(frozen=True)
 class Scenario:
-    """`finding` fires, with `words` in its evidence, no later than two probes after its `for`; besides it only what is
-    in `also`, which follows from it. Once cured, all of it goes. `settle`: seconds that the fault itself takes to show
-    (a session that has to end)."""
+    """Everything in `expected` fires, and besides it only types in `also`, which follow from it. Once cured, all of it
+    goes. `settle`: seconds that the fault takes to show, and a look takes longer while it lasts. `keep`: seconds that
+    it is left so after it was found; what fires goes on firing."""
 
     name: str
-    finding: str
-    lasts: float
+    expected: tuple[Expected, ...]
     fault: Callable[[], None]
     cure: Callable[[], None]
-    words: str = ""
     also: frozenset[str] = frozenset()
     settle: float = 0.0
+    keep: float = 0.0
     clears_within: float = 90.0
 
 
 @dataclass(frozen=True)
 class Twin:
-    """Looks alike and is none: for `seconds` nothing fires but what is in `may`."""
+    """Looks alike and is none: for `seconds` after `act` began nothing fires but what is in `may`."""
 
     name: str
     act: Callable[[], None]
-    undo: Callable[[], None]
+    undo: Callable[[], None] = lambda: None
     seconds: float = 45.0
     may: frozenset[str] = frozenset()
 
@@ -55,66 +76,153 @@ class Scene:
 
     kafka: KafkaDeployment
     name: str
-    table: list[tuple[str, str, str, float, float, float]] = field(default_factory=list)
+    table: list[str] = field(default_factory=list)
+
+    @property
+    def boot(self) -> str:
+        return self.kafka.bootstrap
+
+    @contextlib.contextmanager
+    def client(self) -> Iterator[RealKafka]:
+        found = RealKafka(Connection(self.boot))
+        try:
+            yield found
+        finally:
+            found.close()
 
     def watch(self, **spec: Any) -> None:
-        body = operator.kafka_cluster(
-            self.kafka,
-            self.name,
-            remediation={"mode": "Observe"},
-            probes={"interval": f"{INTERVAL:.0f}s", "timeout": "5s"},
-            **spec,
-        )
+        probes = {"interval": f"{INTERVAL:.0f}s", "timeout": f"{TIMEOUT:.0f}s"}
+        body = operator.kafka_cluster(self.kafka, self.name, remediation={"mode": "Observe"}, probes=probes, **spec)
         operator.apply([body])
+        wait_for("the first look", lambda: "lastObservedAt" in self.status(), 60)
 
-    def findings(self) -> list[dict[str, Any]]:
+    def status(self) -> dict[str, Any]:
         found = get("kafkaclusters.kafkamedic.dev", self.name, "-n", self.kafka.namespace)
-        return [f for f in found.get("status", {}).get("findings", []) if f["type"] not in ALWAYS]
+        return dict(found.get("status", {}))
 
-    def firing(self) -> dict[str, dict[str, Any]]:
-        return {f["type"]: f for f in self.findings() if f["state"] == "Firing"}
+    def findings(self) -> list[Finding]:
+        return [f for f in self.status().get("findings", []) if f["type"] not in ALWAYS]
+
+    def firing(self) -> dict[str, Finding]:
+        return {f["id"]: f for f in self.findings() if f["state"] == "Firing"}
+
+    def events(self) -> Counter[str]:
+        """How often each reason was told of this KafkaCluster."""
+        return Counter(reason for reason, _ in operator.events(self.kafka.namespace, self.name))
 
     def quiet(self, seconds: float = 120.0) -> float:
         """Until nothing is said at all, pending or firing."""
         begun = time.monotonic()
-        while left := self.findings():
+        while left := [f for f in self.findings() if f["type"] not in SHARED]:
             if time.monotonic() - begun > seconds:
-                raise AssertionError(f"still said after {seconds:.0f} s: {[(f['id'], f['message']) for f in left]}")
+                raise AssertionError(f"still said after {seconds:.0f} s: {_told(left)}")
             time.sleep(0.5)
         return time.monotonic() - begun
 
     def play(self, scenario: Scenario) -> None:
         self.quiet()
-        bound = scenario.settle + scenario.lasts + 2 * INTERVAL + SLACK
+        before, seen = self.events(), set[str]()
+        after: dict[str, float] = {}
         with _cured(scenario.cure) as cure:
             scenario.fault()
             begun = time.monotonic()
-            while scenario.finding not in (firing := self.firing()):
-                assert time.monotonic() - begun < bound, f"not within {bound:.0f} s; said: {self.findings()}"
+            waiting = {e.id: e for e in scenario.expected}
+            while waiting:
+                firing = self.firing()
+                passed = time.monotonic() - begun
+                seen |= firing.keys()
+                self._no_stranger(scenario, firing)
+                for expected in [e for e in waiting.values() if e.id in firing]:
+                    said = _words(firing[expected.id])
+                    assert all(w in said for w in expected.words), f"{expected.words} not all in: {said}"
+                    after[expected.id] = passed
+                    del waiting[expected.id]
+                late = [i for i, e in waiting.items() if passed > e.lasts + scenario.settle + 2 * INTERVAL + SLACK]
+                assert not late, f"{late} not within {passed:.0f} s; said: {_told(self.findings())}"
                 time.sleep(0.5)
-            after = time.monotonic() - begun
-            said = firing[scenario.finding]
-            told = " ".join([said["message"], *said.get("evidence", ()), *said.get("affected", ())])
-            assert scenario.words in told, told
-            strangers = set(firing) - {scenario.finding} - scenario.also - SHARED
-            assert not strangers, {t: firing[t]["message"] for t in strangers}
+            end = time.monotonic() + scenario.keep
+            while time.monotonic() < end:
+                firing = self.firing()
+                seen |= firing.keys()
+                self._no_stranger(scenario, firing)
+                gone = [e.id for e in scenario.expected if e.id not in firing]
+                assert not gone, f"{gone} stopped firing while the fault lasted; said: {_told(self.findings())}"
+                time.sleep(1)
             cure()
         cleared = self.quiet(scenario.clears_within)
-        self.table.append(
-            (scenario.name, self.kafka.shape, scenario.finding, scenario.lasts, round(after, 1), round(cleared, 1))
-        )
+        self._told_once(scenario, seen, before)
+        for e in scenario.expected:
+            self._row(f"{scenario.name:<40}", f"{e.id:<32} for {e.lasts:4.0f} s, fired after {after[e.id]:5.1f} s, "
+                      f"gone {cleared:5.1f} s after the cure")  # fmt: skip
 
     def hold(self, twin: Twin) -> None:
         self.quiet()
-        with _cured(twin.undo) as undo:
-            twin.act()
-            end = time.monotonic() + twin.seconds
-            while time.monotonic() < end:
-                wrong = set(self.firing()) - twin.may - SHARED
-                assert not wrong, {t: self.firing()[t]["message"] for t in wrong if t in self.firing()}
+        with _cured(twin.undo) as undo, ThreadPoolExecutor(1) as pool:
+            acting, begun = pool.submit(twin.act), time.monotonic()
+            while not acting.done() or time.monotonic() - begun < twin.seconds:
+                firing = self.firing()
+                wrong = [f for f in firing.values() if f["type"] not in twin.may | SHARED]
+                assert not wrong, f"fired: {_told(wrong)}"
                 time.sleep(1)
+            acting.result()
             undo()
-        self.table.append((f"twin: {twin.name}", self.kafka.shape, "silence", twin.seconds, 0.0, 0.0))
+        self._row(f"twin: {twin.name:<34}", f"silent for {time.monotonic() - begun:5.1f} s")
+
+    def _no_stranger(self, scenario: Scenario, firing: dict[str, Finding]) -> None:
+        ids = {e.id for e in scenario.expected}
+        strangers = [f for f in firing.values() if f["id"] not in ids and f["type"] not in scenario.also | SHARED]
+        assert not strangers, f"fired as well: {_told(strangers)}"
+
+    def _told_once(self, scenario: Scenario, seen: set[str], before: Counter[str]) -> None:
+        """One event when it began to fire and one when it was gone, for each finding."""
+
+        def told() -> Counter[str]:
+            return self.events() - before
+
+        for type_ in {e.type for e in scenario.expected} - SHARED:
+            wanted = sum(i.partition("/")[0] == type_ for i in seen)
+            wait_for(f"the events of {type_}", lambda t=type_, n=wanted: told()[f"{t}Gone"] >= n, 15)  # type: ignore[misc]
+            counts = told()[type_], told()[f"{type_}Gone"]
+            assert counts == (wanted, wanted), f"{type_}: {wanted} fired, events (fired, gone) {counts}"
+
+    def _row(self, name: str, told: str) -> None:
+        self.table.append(f"{name} {self.kafka.shape:<10} {told}")
+        print(self.table[-1], flush=True)
+
+
+Act = Scenario | Twin
+
+
+def run(scenes: Iterable[Scene], acts: Callable[[Scene], Iterator[Act]], restore: Callable[[Scene], None]) -> None:
+    """Everything on each deployment, one after the other; the deployments side by side. All that failed is told."""
+
+    def one(scene: Scene) -> list[str]:
+        failed = []
+        for act in acts(scene):
+            begun = time.monotonic()
+            try:
+                scene.play(act) if isinstance(act, Scenario) else scene.hold(act)
+            except Exception as problem:  # noqa: BLE001
+                failed.append(f"{scene.kafka.shape}: {act.name}, after {time.monotonic() - begun:.0f} s: {problem}")
+                print("FAILED", failed[-1], flush=True)
+                restore(scene)
+        return failed
+
+    with ThreadPoolExecutor() as pool:
+        problems = [line for failed in pool.map(one, scenes) for line in failed]
+    assert not problems, "\n".join(problems)
+
+
+def patch(scene: Scene, spec: str) -> None:
+    kubectl("patch", "kafkacluster", scene.name, "-n", scene.kafka.namespace, "--type=merge", "-p", spec)
+
+
+def _words(finding: Finding) -> str:
+    return " | ".join([finding["message"], *finding.get("evidence", ()), *finding.get("affected", ())])
+
+
+def _told(findings: Iterable[Finding]) -> list[str]:
+    return [f"{f['id']} {f['state']}: {_words(f)[:500]}" for f in findings]
 
 
 @contextlib.contextmanager

@@ -103,10 +103,28 @@ def cut(source: str, destination: str, port: int | None = None) -> None:
     if _iptables("-n", "-L", _CHAIN, check=False) != 0:
         _iptables("-N", _CHAIN)
         _iptables("-I", "FORWARD", "-j", _CHAIN)
+    for rule in _rules(source, destination, port):
+        _iptables("-A", _CHAIN, *rule)
+
+
+def rejoin(source: str, destination: str, port: int | None = None) -> None:
+    """Undo one cut, made with the same arguments, and no other."""
+    for rule in _rules(source, destination, port):
+        _iptables("-D", _CHAIN, *rule, check=False)
+
+
+def _rules(source: str, destination: str, port: int | None) -> tuple[list[str], list[str]]:
     there = ["-p", "tcp", "--dport", str(port)] if port else []
     back = ["-p", "tcp", "--sport", str(port)] if port else []
-    _iptables("-A", _CHAIN, "-s", source, "-d", destination, *there, "-j", "DROP")
-    _iptables("-A", _CHAIN, "-s", destination, "-d", source, *back, "-j", "DROP")
+    return ["-s", source, "-d", destination, *there, "-j", "DROP"], [
+        "-s",
+        destination,
+        "-d",
+        source,
+        *back,
+        "-j",
+        "DROP",
+    ]
 
 
 def mend() -> None:

@@ -1,0 +1,84 @@
+"""A healthy cluster under load: nothing is said of it, nothing is written to it, and the operator does not grow."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tests.gameday import cluster
+from tests.gameday.scenario import Scene
+from tests.incident import operator, records
+from tests.testbed import own_state
+
+SECONDS = float(os.environ.get("GAMEDAY_SECONDS", "600"))
+WARM = 60.0
+"""Until the operator has seen everything once."""
+GROWTH_BYTES = 12 * 1024 * 1024
+ACCOUNT = f"system:serviceaccount:{operator.NAMESPACE}:{operator.RELEASE}"
+OWN_WRITES = {("patch", "kafkaclusters/status"), ("update", "kafkaclusters/status"), ("update", "leases")}
+"""What watching needs: what was seen, and that it is this operator which looks."""
+LOOKING = {"get", "list", "watch"}
+
+
+def test_a_healthy_cluster_is_left_alone(scenes: list[Scene]) -> None:
+    loads = []
+    for scene in scenes:
+        scene.quiet()
+        loads.append(records.Traffic(scene.boot, cluster.ORDERS))
+        loads[-1].start()
+    try:
+        time.sleep(min(WARM, SECONDS / 2))
+        events = [scene.events() for scene in scenes]
+        contents, memory, since = [content(scene) for scene in scenes], [cluster.operator_memory()], audit_size()
+        end = time.monotonic() + SECONDS
+        while time.monotonic() < end:
+            for scene in scenes:
+                assert not scene.findings(), scene.findings()
+            memory.append(cluster.operator_memory())
+            time.sleep(3)
+        assert [content(scene) for scene in scenes] == contents
+        assert [scene.events() for scene in scenes] == events
+    finally:
+        for load in loads:
+            load.stop()
+    for load in loads:
+        assert load.acked
+        assert (load.lost, load.failed) == (set(), [])
+    wrote = {(a["verb"], resource(a)) for a in audited(since) if a["verb"] not in LOOKING}
+    acked = sum(len(load.acked) for load in loads)
+    print(
+        f"healthy for {SECONDS:.0f} s, {acked} records: operator {memory[0] / 1e6:.1f} MB at first, "
+        f"{max(memory) / 1e6:.1f} at most, {memory[-1] / 1e6:.1f} MB at the end; its writes: {sorted(wrote)}"
+    )
+    assert wrote <= OWN_WRITES, wrote - OWN_WRITES
+    third = max(1, len(memory) // 3)
+    assert sum(memory[-third:]) / third - sum(memory[:third]) / third < GROWTH_BYTES
+
+
+def content(scene: Scene) -> Any:
+    """Settings, and who holds and leads each partition under which epoch."""
+    with scene.client() as client:
+        parts = {(p.topic, p.partition): (p.leader, p.leader_epoch, p.replicas) for p in cluster.states(client, 0)}
+        topics = client.topic_configs(sorted({topic for topic, _ in parts}))
+        return parts, topics, client.broker_configs(cluster.BROKERS)
+
+
+def audit_size() -> int:
+    return own_state().audit_log.stat().st_size
+
+
+def audited(since: int) -> Iterator[Mapping[str, Any]]:
+    """What the operator asked of the API server from then on."""
+    with own_state().audit_log.open() as log:
+        log.seek(since)
+        for line in log:
+            if f'"{ACCOUNT}"' in line:
+                yield json.loads(line)
+
+
+def resource(entry: Mapping[str, Any]) -> str:
+    about = entry.get("objectRef", {})
+    return "/".join(filter(None, (str(about.get("resource", entry["requestURI"])), about.get("subresource"))))
