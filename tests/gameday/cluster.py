@@ -95,7 +95,8 @@ def controller(scene: Scene) -> int:
             leader = client.quorum().leader
         assert leader is not None
         return leader
-    return int(AdminClient({"bootstrap.servers": scene.boot}).describe_cluster().result(30).controller.id)
+    admin = AdminClient({"bootstrap.servers": scene.boot})
+    return int(admin.describe_cluster().result(30).controller.id)
 
 
 def others(broker: int) -> list[int]:

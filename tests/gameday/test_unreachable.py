@@ -51,6 +51,8 @@ def acts(scene: Scene) -> Iterator[Act]:
         (Expected("ClusterUnreachable", BLIND_FOR, ("no broker answers", "nothing is done to the cluster")),),
         partial(cluster.all_gone, scene),
         partial(cluster.all_back, scene),
+        # What was seen while there still was one to tell it, and cannot be seen to have gone.
+        also=frozenset({"PartitionLeaderless", "PartitionUnderReplicated", "PartitionUnderMinIsr", "QuorumDegraded"}),
         settle=3 * TIMEOUT,
         keep=30,
         clears_within=150,

@@ -29,7 +29,7 @@ from kafka_medic.controller.status import cluster_status, remediation_allowed, u
 from kafka_medic.controller.store import Store
 from kafka_medic.diagnose.diagnosis import diagnose
 from kafka_medic.diagnose.expectations import Expectations
-from kafka_medic.diagnose.finding import Finding
+from kafka_medic.diagnose.finding import Finding, FindingState
 from kafka_medic.guard.run import OtherRun
 from kafka_medic.observe.connect import connection, ensemble_connection
 from kafka_medic.observe.metrics import MetricsProbe
@@ -221,6 +221,7 @@ class Turn:
             previous=self._previous,
             expectations=Expectations.from_spec(cluster.spec.expectations),
             remembered={f.id: f.since for f in cluster.status.findings},
+            fired=[f.id for f in cluster.status.findings if f.state is FindingState.FIRING],
             ours=ours,
             memory=self._recollection.memory,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -27,7 +27,7 @@ from kafka_medic.diagnose import (
     views,
 )
 from kafka_medic.diagnose.expectations import Expectations
-from kafka_medic.diagnose.finding import Finding
+from kafka_medic.diagnose.finding import Finding, FindingState
 from kafka_medic.diagnose.memory import Memory
 from kafka_medic.diagnose.scene import Scene
 from kafka_medic.resources.vocabulary import Severity
@@ -61,12 +61,16 @@ def diagnose(
     previous: Snapshot | None = None,
     expectations: Expectations | None = None,
     remembered: Mapping[str, datetime] | None = None,
+    fired: Collection[str] = (),
     ours: frozenset[TopicPartition] = frozenset(),
     memory: Memory | None = None,
 ) -> tuple[Finding, ...]:
     """What is wrong, worst first. A finding's `since` is what its detector knows from `memory` (which holds `snapshot`
     already, see `memory.remember`); else the time remembered for its id; else, when it was there in `previous` already,
     that snapshot's time; else this snapshot's. `remembered` wins over `previous`, since it reaches further back.
+
+    `fired`: of the ids in `remembered`, those that fired already. The same trouble goes on firing, also when it is
+    given longer from now on: a broker that hung for a while and whose Pod then is not Ready has not begun to start.
 
     `ours` are the partitions that a run of this project is reassigning: they are nobody else's reassignment.
     """
@@ -77,6 +81,8 @@ def diagnose(
     found = {f.id: f for findings in by_detector.values() for f in findings}
     since = _since(scene, found, remembered or {}, [detector for detector in DETECTORS if by_detector[detector]])
     aged = (_shown(f).seen(since=since[f.id], now=snapshot.taken_at) for f in found.values())
+    lasting = {id_ for id_, then in (remembered or {}).items() if id_ in fired and id_ in found and since[id_] <= then}
+    aged = (replace(f, state=FindingState.FIRING) if f.id in lasting else f for f in aged)
     return tuple(sorted(aged, key=lambda f: (_ORDER[f.severity], f.type, f.id)))
 
 

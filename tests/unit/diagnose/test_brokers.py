@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from kafka_medic.cluster.snapshot import Controller, Mode, Quorum, View, Voter
@@ -93,6 +95,24 @@ def test_a_pod_that_is_starting_is_given_time():
     key = "BrokerZombie/broker-3"
     starting = with_broker(3, registered=False, pod=worlds.pod(3, ready=False))
     assert not found(starting, remembered={key: worlds.later(-120)})[key].firing()
+
+
+def test_a_broker_that_hung_and_whose_pod_is_no_longer_ready_goes_on_being_down():
+    """A hung broker's port takes connections for a while, so that its Pod is Ready at first."""
+    key = "BrokerDown/broker-3"
+    hung = with_broker(3, registered=False, reachable=False, pod=worlds.pod(3, ready=False))
+    remembered = {key: worlds.later(-50)}
+    assert found(hung, remembered=remembered, fired=[key])[key].firing()
+    assert not found(hung, remembered=remembered)[key].firing(), "this one only began to start"
+
+
+def test_other_trouble_under_the_same_id_has_to_last_anew():
+    before = _stale_view(Mode.KRAFT)
+    now = worlds.healthy(views=(worlds.view(1), worlds.view(2), worlds.view(3, told={("orders", 1): (1, 4)})))
+    key = "ViewDiverged/broker-3"
+    before = replace(before, taken_at=worlds.later(-15))
+    remembered = {key: worlds.later(-60)}
+    assert not found(now, previous=before, remembered=remembered, fired=[key])[key].firing()
 
 
 def test_a_recovering_broker_is_given_longer_still():
