@@ -20,7 +20,8 @@ _NOTHING = BrokerSigns()
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """What each source said; None where it did not answer. `authority` names the replicas that partitions have."""
+    """What each source said; None where it did not answer. `authority` has STATES_SCHEMA: each partition's newest
+    state. `controller`: the active controller's id, which with KRaft may be no broker's."""
 
     mode: Mode
     described: ClusterDescription | None
@@ -29,6 +30,18 @@ class Sighting:
     authority: pa.Table | None
     pods: Mapping[int, Pod] | None
     signs: Mapping[int, BrokerSigns | ReadFailed] | None
+    controller: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """Who is registered, and of whom that cannot be told."""
+
+    ids: frozenset[int]
+    unsure: frozenset[int] = frozenset()
+
+    def has(self, broker: int) -> bool | None:
+        return None if broker in self.unsure else broker in self.ids
 
 
 def brokers_of(seen: Sighting) -> tuple[Broker, ...] | None:
@@ -38,11 +51,11 @@ def brokers_of(seen: Sighting) -> tuple[Broker, ...] | None:
     nodes = {n.id: n for n in seen.described.nodes} if seen.described else {}
     members = _members(seen)
     named = named_by(seen.authority)
-    ids = sorted(set(nodes) | (members or set()) | named | set(seen.pods or ()))
+    ids = sorted(set(nodes) | (members.ids if members else set()) | named | set(seen.pods or ()))
 
     def one(broker_id: int) -> Broker:
         node = nodes.get(broker_id)
-        is_member = None if members is None else broker_id in members
+        is_member = None if members is None else members.has(broker_id)
         answer = (seen.answers or {}).get(broker_id)
         told = (seen.signs or {}).get(broker_id)
         signs = told if isinstance(told, BrokerSigns) else _NOTHING
@@ -74,12 +87,40 @@ def named_by(authority: pa.Table | None) -> set[int]:
     return set(ids.to_pylist())
 
 
-def _members(seen: Sighting) -> set[int] | None:
-    """Who is registered. A fenced KRaft broker is left out of the metadata answer; with ZooKeeper only the ensemble's
-    word counts."""
+def _members(seen: Sighting) -> Members | None:
+    """Who is registered. With ZooKeeper only the ensemble's word counts. A fenced KRaft broker is left out of the
+    metadata answer: of whoever knows it, which is not any broker that happens to be asked. A broker that is cut off
+    from the quorum answers as well, and counts itself and all that were there when it was cut off."""
     if seen.mode is Mode.ZOOKEEPER:
-        return None if seen.registered is None else set(seen.registered.brokers)
-    return None if seen.described is None else {n.id for n in seen.described.nodes}
+        return None if seen.registered is None else Members(frozenset(seen.registered.brokers))
+    if seen.described is None:
+        return None
+    named = frozenset(n.id for n in seen.described.nodes)
+    views = {b: a for b, a in (seen.answers or {}).items() if isinstance(a, BrokerView)}
+    if not views:
+        return Members(named)
+    if seen.controller in views:  # the same process: nobody's metadata is newer
+        return Members(frozenset(views[seen.controller].members))
+    told = {frozenset(view.members) for view in views.values()}
+    if len(told) == 1:
+        (agreed,) = told
+        return Members(agreed, agreed ^ named if len(views) == 1 else frozenset())
+    current = [v.members for v in views.values() if not _behind(v.states, seen.authority)] or [
+        v.members for v in views.values()
+    ]
+    agreed = frozenset.intersection(*map(frozenset, current))
+    return Members(agreed, frozenset.union(*map(frozenset, current)) - agreed)
+
+
+def _behind(states: pa.Table | None, authority: pa.Table | None) -> bool:
+    """Whether these are older than the newest known: leader epochs only rise (KIP-101)."""
+    if states is None or authority is None:
+        return False
+    keys = ["topic", "partition"]
+    newest = authority.select([*keys, "leaderEpoch"]).rename_columns([*keys, "newest"])
+    both = newest.join(states.select([*keys, "leaderEpoch"]), keys, join_type="inner")
+    older: Any = pc.any(pc.less(both["leaderEpoch"], both["newest"]))
+    return bool(older.as_py())
 
 
 def _recovering(seen: Sighting, is_member: bool | None, signs: BrokerSigns) -> bool | None:

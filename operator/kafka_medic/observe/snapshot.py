@@ -186,7 +186,9 @@ def observe_cluster(
         cluster=ClusterInfo(name, described.cluster_id, mode, software_version(version, signs)),
         taken_at=taken_at,
         sources=tuple(seen.sources),
-        brokers=brokers_of(Sighting(mode, described, registered, heard, states, pods, signs)),
+        brokers=brokers_of(
+            Sighting(mode, described, registered, heard, states, pods, signs, controller.id if controller else None)
+        ),
         controller=controller,
         quorum=quorum,
         views=None if answers is None else _views(seen, kafka, answers, states, read_at, mode),

@@ -209,6 +209,33 @@ def test_a_broker_that_lost_its_registration_is_asked_where_it_was_last(kafka):
     assert 1 in {v.broker for v in snapshot.views or ()}
 
 
+def cut_from_the_quorum(kafka):
+    """Broker 1 was fenced, led orders-1 under epoch 4, and tells whoever asks it that all is as it was."""
+    whole = dict(kafka.views([0, 1, 2]))
+    old = moved(whole[1], leader_epoch=4)
+    told = {b: replace(moved(whole[b], leader_epoch=5), members=(0, 2)) for b in (0, 2)} | {1: old}
+    return {"views": lambda _: told, "unnamed_views": lambda _: {1: old}}
+
+
+@pytest.mark.parametrize("asked", [(0, 2), (0, 1, 2)])
+@pytest.mark.parametrize("leader", [0, 7, None])
+def test_with_kraft_it_does_not_matter_which_broker_describes_the_cluster(kafka, asked, leader):
+    instead = cut_from_the_quorum(kafka)
+    described = replace(kafka.describe_cluster(), nodes=tuple(kafka.describe_cluster().nodes[b] for b in asked))
+    answers = {"describe_cluster": lambda: described, "quorum": lambda: Quorum(leader, (Voter(0, 0, 0),))}
+    brokers = seen(Watched(kafka, instead | answers)).brokers
+    assert {b.id: b.registered for b in brokers or ()} == {0: True, 1: False, 2: True}
+
+
+def test_with_kraft_one_view_against_the_description_proves_nothing(kafka):
+    whole = dict(kafka.views([0, 1, 2]))
+    down = ReadFailed(FailureKind.UNREACHABLE, "timed out")
+    alone = {0: down, 1: replace(whole[1], members=(1,)), 2: down}
+    answers = {"views": lambda _: alone, "quorum": lambda: Quorum(7, (Voter(7, 0, 0),))}
+    brokers = seen(Watched(kafka, answers)).brokers
+    assert {b.id: b.registered for b in brokers or ()} == {0: None, 1: True, 2: None}
+
+
 def test_a_registered_broker_that_does_not_answer_is_not_reachable(kafka):
     whole = kafka.views([0, 1, 2])
     watched = Watched(kafka, {"views": lambda _: {**whole, 1: ReadFailed(FailureKind.UNREACHABLE, "timed out")}})
