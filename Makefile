@@ -42,7 +42,8 @@ test: setup check ## check, then the integration and e2e tests in the testbed (K
 	@$(TESTBED) run $(VENV)/python -m pytest $(wildcard $(TESTS))
 
 gameday: setup ## Each incident and its twin on real clusters of both kinds (about 20 minutes)
-	@$(TESTBED) run $(VENV)/python -m pytest tests/gameday -s --timeout 3000
+	@OUTAGE_ROUNDS=120 $(TESTBED) run $(VENV)/python -m pytest tests/gameday \
+		tests/e2e/test_canary.py::test_an_outage_costs_no_memory_and_no_busy_loop_and_ends_clean -s --timeout 3000
 
 mutate-guards: $(VENV)/python ## Each guard made permissive in turn: a test has to notice
 	@$(VENV)/python -m tests.mutation

@@ -143,7 +143,16 @@ def test_a_stale_leader_is_found_its_records_saved_and_itself_restarted_first(
         (saved,) = plan["rescues"]
         assert (saved["broker"], saved["topic"], saved["fromOffset"], saved["toOffset"]) == (stale, orders, 10, 15)
         assert operator.approve(run, "alice").returncode == 0
-        done = case.wait("Succeeded", 400)
+        name = run["metadata"]["name"]
+
+        def ended() -> bool:
+            phase = operator.phase(get("remediations.kafkamedic.dev", name, "-n", namespace))
+            assert phase not in ("Failed", "Aborted", "Superseded"), phase
+            return phase == "Succeeded"
+
+        # By its name: the rescue topic, of two replicas, is worth a plan of its own.
+        wait_for(f"{name} in phase Succeeded", ended, 400)
+        done = get("remediations.kafkamedic.dev", name, "-n", namespace)
     finally:
         faults.mend()
     rescued = records.read_from(case.boot, plan["rescueTopic"], 0, 5, seconds=30)
