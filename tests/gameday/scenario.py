@@ -194,7 +194,9 @@ Act = Scenario | Twin
 
 
 def run(scenes: Iterable[Scene], acts: Callable[[Scene], Iterator[Act]], restore: Callable[[Scene], None]) -> None:
-    """Everything on each deployment, one after the other; the deployments side by side. All that failed is told."""
+    """Everything on each deployment, one after the other; the deployments side by side. All that failed is told. The
+    operator itself lives through all of it."""
+    restarts = _restarts()
 
     def one(scene: Scene) -> list[str]:
         failed = []
@@ -210,11 +212,23 @@ def run(scenes: Iterable[Scene], acts: Callable[[Scene], Iterator[Act]], restore
 
     with ThreadPoolExecutor() as pool:
         problems = [line for failed in pool.map(one, scenes) for line in failed]
+    if (again := _restarts() - restarts) > 0:
+        problems.append(f"the operator was started {again} times again; its last words before: {_last_words()}")
     assert not problems, "\n".join(problems)
 
 
 def patch(scene: Scene, spec: str) -> None:
     kubectl("patch", "kafkacluster", scene.name, "-n", scene.kafka.namespace, "--type=merge", "-p", spec)
+
+
+def _restarts() -> int:
+    (pod,) = get("pods", "-n", operator.NAMESPACE, "-l", "app.kubernetes.io/name=kafka-medic")["items"]
+    return sum(int(c["restartCount"]) for c in pod["status"]["containerStatuses"])
+
+
+def _last_words() -> str:
+    log = ("logs", f"deployment/{operator.RELEASE}", "-n", operator.NAMESPACE, "--previous", "--tail=5")
+    return kubectl(*log, check=False).stdout
 
 
 def _words(finding: Finding) -> str:

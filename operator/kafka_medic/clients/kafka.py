@@ -113,7 +113,10 @@ class RealKafka:
         return self._own.append(topic, partition, records)
 
     def groups(self, wanted: Callable[[str], bool]) -> Sequence[GroupOffsets]:
-        return self._rd.groups(wanted)
+        # States first, offsets after: those of a group that is Empty now may still change, and not the other way round.
+        states = self._rd.group_states(wanted)
+        committed = self._wire.committed(list(states))
+        return [GroupOffsets(group, state, committed[group]) for group, state in states.items()]
 
     def quorum(self) -> Quorum:
         return self._wire.quorum()

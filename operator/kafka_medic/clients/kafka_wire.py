@@ -20,7 +20,7 @@ from kafka.net.sasl.oauth import AbstractTokenProvider
 from kafka.protocol.metadata import MetadataRequest
 from kafka.structs import TopicPartition as WireTopicPartition
 
-from kafka_medic.clients import kafka_whereabouts
+from kafka_medic.clients import kafka_groups, kafka_whereabouts
 from kafka_medic.clients.kafka_log_ends import (
     CONSUMER,
     EARLIEST,
@@ -210,6 +210,12 @@ class WireAdmin:
                             mine[TopicPartition(topic["name"], part["partition_index"])] = part["partition_size"]
         return sizes
 
+    def committed(self, groups: Sequence[str]) -> Mapping[str, Mapping[TopicPartition, int]]:
+        def ask(wanted: Mapping[str, None], what: str) -> Any:
+            return self._call(lambda c: c.list_group_offsets(dict(wanted)), ReadFailed, what)
+
+        return kafka_groups.committed(ask, groups, self._timeout_ms / 1000)
+
     def quorum(self) -> Quorum:
         answer = self._call(lambda c: c.describe_metadata_quorum(), ReadFailed, "quorum")
         part = answer["topics"][0]["partitions"][0]
@@ -344,7 +350,12 @@ def _failure(as_type: type[F], problem: BaseException, what: str) -> F:
     elif isinstance(problem, errors.UnsupportedVersionError):
         kind = FailureKind.UNSUPPORTED
     elif isinstance(
-        problem, errors.KafkaConnectionError | errors.KafkaTimeoutError | errors.NodeNotReadyError | OSError
+        problem,
+        errors.KafkaConnectionError
+        | errors.KafkaTimeoutError
+        | errors.NodeNotReadyError
+        | errors.NotCoordinatorError  # of a group, any more: the next connection finds out who is
+        | OSError,
     ):
         kind = FailureKind.UNREACHABLE
     else:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import logging
 import re
-import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, KafkaError, KafkaException
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as RdTopicPartition
 from confluent_kafka.admin import (
     AdminClient,
@@ -31,7 +29,6 @@ from kafka_medic.clients.ports import (
     ConfigChange,
     Connection,
     FailureKind,
-    GroupOffsets,
     MaySend,
     NewTopic,
     Node,
@@ -74,9 +71,6 @@ _STATES = {
 }
 """Group states in the words that Kafka itself has for them; any other is not known."""
 OFFSETS_AT_ONCE = 5_000
-GROUPS_AT_ONCE = 64
-SECONDS_A_GROUP = 0.02
-"""What a scan of groups may take for each, on top of one timeout: 200 s for 10,000."""
 _RESOURCE = {"TOPIC": ResourceType.TOPIC, "BROKER": ResourceType.BROKER}
 
 
@@ -165,41 +159,16 @@ class LibrdkafkaAdmin:
                 found[TopicPartition(tp.topic, tp.partition)] = answer.offset
         return found
 
-    def groups(self, wanted: Callable[[str], bool]) -> Sequence[GroupOffsets]:
-        """States first, offsets after, at most GROUPS_AT_ONCE questions under way. All of them, or ReadFailed: a group
-        that was not read must not look as if it had no offsets."""
+    def group_states(self, wanted: Callable[[str], bool]) -> Mapping[str, str | None]:
+        """The groups whose name is `wanted`, each with its state in Kafka's words."""
         listing = self._read(lambda: self._client.list_consumer_groups(request_timeout=self._timeout), "list groups")
         if listing.errors:
             raise _failure(ReadFailed, listing.errors[0], "list groups")
-        chosen = [group for group in listing.valid if wanted(group.group_id)]
-        end = time.monotonic() + self._timeout + len(chosen) * SECONDS_A_GROUP
-        pending: deque[tuple[Any, Future[Any]]] = deque()
-        found: list[GroupOffsets] = []
-        for number, group in enumerate(chosen):
-            pending.append((group, self._ask_offsets(group.group_id)))
-            while pending and (len(pending) >= GROUPS_AT_ONCE or number == len(chosen) - 1):
-                found.append(self._offsets_of(*pending.popleft()))
-                if pending and time.monotonic() > end:
-                    told = (
-                        f"{len(found)} of {len(chosen)} groups read in time; name fewer in spec.probes.consumerGroups"
-                    )
-                    raise ReadFailed(FailureKind.UNREACHABLE, told)
-        return found
-
-    def _ask_offsets(self, group: str) -> Future[Any]:
-        # Kafka takes many groups in one request (KIP-709), librdkafka one.
-        request = [ConsumerGroupTopicPartitions(group)]
-        futures = self._start(lambda: self._client.list_consumer_group_offsets(request, request_timeout=self._timeout))
-        return futures[group]
-
-    def _offsets_of(self, group: Any, future: Future[Any]) -> GroupOffsets:
-        answer = self._read(lambda: future, f"offsets of group {group.group_id}")
-        committed = {
-            TopicPartition(tp.topic, tp.partition): tp.offset
-            for tp in answer.topic_partitions
-            if tp.offset >= 0 and tp.error is None
+        return {
+            group.group_id: _STATES.get(group.state.name) if group.state else None
+            for group in listing.valid
+            if wanted(group.group_id)
         }
-        return GroupOffsets(group.group_id, _STATES.get(group.state.name) if group.state else None, committed)
 
     def alter_configs(self, changes: Sequence[ConfigChange], may_send: MaySend) -> None:
         by_resource: dict[tuple[str, str], list[ConfigEntry]] = {}

@@ -1,0 +1,62 @@
+"""Committed offsets: of all groups that were asked for, in parts, or none."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from kafka_medic.clients import kafka_groups, librdkafka
+from kafka_medic.clients.ports import ReadFailed
+from kafka_medic.cluster.snapshot import TopicPartition
+
+
+def answered(**offsets):
+    return {
+        group: {TopicPartition("orders", n): SimpleNamespace(offset=o) for n, o in enumerate(told)}
+        for group, told in offsets.items()
+    }
+
+
+def test_offsets_by_group_without_those_that_were_never_committed():
+    found = kafka_groups.committed(lambda *_: answered(billing=[10, -1], idle=[]), ["billing", "idle"], 5)
+    assert found == {"billing": {TopicPartition("orders", 0): 10}, "idle": {}}
+
+
+def test_a_group_that_is_not_in_the_answer_is_no_group_without_offsets():
+    with pytest.raises(ReadFailed, match="idle: not in the answer"):
+        kafka_groups.committed(lambda *_: answered(billing=[10]), ["billing", "idle"], 5)
+
+
+def test_many_groups_in_parts(monkeypatch):
+    asked = []
+
+    def ask(wanted, what):
+        asked.append((len(wanted), what))
+        return {group: {} for group in wanted}
+
+    groups = [f"group-{n}" for n in range(600)]
+    assert list(kafka_groups.committed(ask, groups, 5)) == groups
+    assert asked[0] == (250, "offsets of 250 groups from group-0 on")
+    assert [number for number, _ in asked] == [250, 250, 100]
+    ticks = iter([0.0, 100.0])
+    monkeypatch.setattr(kafka_groups.time, "monotonic", lambda: next(ticks))
+    with pytest.raises(ReadFailed, match="250 of 600 groups read in time"):
+        kafka_groups.committed(ask, groups, 5)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "list_consumer_group_offsets",
+        "describe_consumer_groups",
+        "delete_consumer_groups",
+        "alter_consumer_group_offsets",
+    ],
+)
+def test_librdkafka_is_asked_nothing_that_goes_to_a_coordinator(call):
+    """It aborts the process when the coordinator goes away in between (librdkafka#3663)."""
+    assert hasattr(AdminClient, call)
+    with open(librdkafka.__file__) as source:
+        assert call not in source.read()
