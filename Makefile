@@ -41,7 +41,7 @@ unit:
 test: setup check ## check, then the integration and e2e tests in the testbed (KEEP=1 leaves it up)
 	@$(TESTBED) run $(VENV)/python -m pytest $(wildcard $(TESTS))
 
-gameday: setup ## Each incident and its twin on real clusters of both kinds (about 20 minutes)
+gameday: setup ## Each incident and its twin on real clusters of both kinds (about 50 minutes)
 	@OUTAGE_ROUNDS=120 $(TESTBED) run $(VENV)/python -m pytest tests/gameday \
 		tests/e2e/test_canary.py::test_an_outage_costs_no_memory_and_no_busy_loop_and_ends_clean -s --timeout 3000
 
