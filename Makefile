@@ -36,7 +36,7 @@ imports:
 	@$(VENV)/lint-imports
 
 unit:
-	@$(VENV)/python -m pytest tests/unit tests/property
+	@$(VENV)/python -m pytest -n 2 --dist worksteal tests/unit tests/property
 
 test: setup check ## check, then the integration and e2e tests in the testbed (KEEP=1 leaves it up)
 	@$(TESTBED) run $(VENV)/python -m pytest $(wildcard $(TESTS))

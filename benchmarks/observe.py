@@ -220,7 +220,7 @@ def watching(bootstrap: str, clusters: int, seconds: float) -> dict[str, float]:
     clients = Clients(Store(api), recorder(api), RealKafka, unused, unused)
 
     def turn(key: Any) -> Turn:
-        return Turn(*key, clients, lambda c: ClusterLease(api, *key, c.uid or "", "bench"))
+        return Turn(key[0], key[1], clients, lambda c: ClusterLease(api, key[0], key[1], c.uid or "", "bench"))
 
     fleet = Fleet(turn)
     for n in range(clusters):

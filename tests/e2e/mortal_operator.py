@@ -63,7 +63,7 @@ class MortalKafka(RealKafka):
 if __name__ == "__main__":
     MortalKafka.effects = Path(sys.argv[1])
     MortalKafka.moment = sys.argv[3] if len(sys.argv) > 3 else None
-    controller.RealKafka = MortalKafka  # type: ignore[misc]
+    controller.RealKafka = MortalKafka  # type: ignore[attr-defined, misc]
     controller.main(
         ["--liveness-port", "0", "--metrics-port", "0", "--log-format", "plain", "--watch-namespaces", sys.argv[2]]
     )

@@ -14,7 +14,7 @@ from confluent_kafka import Producer
 from kafka_medic.clients.exporter import scrape
 from kafka_medic.clients.kafka import RealKafka
 from kafka_medic.clients.kubernetes_api import KubernetesApi
-from kafka_medic.clients.ports import Connection, ReadFailed
+from kafka_medic.clients.ports import Connection, EnsembleConnection, ReadFailed
 from kafka_medic.clients.zookeeper import ZooKeeper
 from kafka_medic.cluster.snapshot import Snapshot
 from kafka_medic.diagnose.diagnosis import diagnose
@@ -78,7 +78,7 @@ def look(
     api = KubernetesApi()
     monkeypatch.undo()
     kafka = RealKafka(Connection(metered.bootstrap))
-    zookeeper = ZooKeeper(metered.zookeeper_connect, 5) if metered.zookeeper_connect else None
+    zookeeper = ZooKeeper(EnsembleConnection(metered.zookeeper_connect, None, 5)) if metered.zookeeper_connect else None
     probe = MetricsProbe(EXPORTER_PORT, 10.0)
 
     def take() -> Snapshot:

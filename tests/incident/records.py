@@ -98,10 +98,17 @@ def read_from(bootstrap: str, topic: str, start: int, wanted: int, seconds: floa
 
 
 def commit_offset(bootstrap: str, group: str, topic: str, offset: int) -> None:
-    """Set the offset of partition 0 of a group without members."""
-    wanted = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0, offset)])
+    """Set the offset of partition 0 of a group without members; its coordinator may still be loading."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.alter_consumer_group_offsets([wanted])[group].result(timeout=30)
+    end = time.monotonic() + 30
+    while True:
+        wanted = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0, offset)])
+        answer = admin.alter_consumer_group_offsets([wanted])[group].result(timeout=30)
+        failed = [tp.error for tp in answer.topic_partitions if tp.error is not None]
+        if not failed:
+            return
+        assert time.monotonic() < end, failed
+        time.sleep(0.1)
 
 
 def committed(bootstrap: str, group: str, topic: str) -> int:
