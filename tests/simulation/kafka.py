@@ -8,7 +8,7 @@ tests/contract holds it to the real Kafka.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kafka_medic.clients.ports import (
     Address,
@@ -125,11 +125,9 @@ class SimKafka:
             )
             for tp, p in sorted(self.partitions.items())
         )
-        members = tuple(sorted(self.up))
+        told = BrokerView.of(min(self.up), sorted(self.up), None, rows)
         return {
-            b: BrokerView.of(b, members, None, rows)
-            if b in self.up
-            else ReadFailed(FailureKind.UNREACHABLE, f"broker {b}")
+            b: replace(told, broker=b) if b in self.up else ReadFailed(FailureKind.UNREACHABLE, f"broker {b}")
             for b in brokers
         }
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -326,6 +326,8 @@ class Snapshot:
     configs: pa.Table | None = None
     rollouts: tuple[Rollout, ...] | None = None
     canary: pa.Table | None = None
+    worked_out: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """What several readers would otherwise work out anew from the same, immutable snapshot."""
     _config_index: dict[ConfigKey, ConfigValue] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def source(self, name: str) -> Source | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,8 +21,17 @@ _LOG = logging.getLogger(__name__)
 class ClusterLease:
     """The Lease of one KafkaCluster, as one operator process sees it."""
 
-    def __init__(self, api: KubernetesApi, namespace: str, cluster: str, cluster_uid: str, identity: str) -> None:
+    def __init__(
+        self,
+        api: KubernetesApi,
+        namespace: str,
+        cluster: str,
+        cluster_uid: str,
+        identity: str,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._api = api
+        self._monotonic = monotonic
         self._path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
         self._namespace = namespace
         self._cluster, self._cluster_uid = cluster, cluster_uid
@@ -70,7 +80,7 @@ class ClusterLease:
         return True
 
     def _abandoned(self, lease: dict[str, Any]) -> bool:
-        version, now = lease["metadata"]["resourceVersion"], time.monotonic()
+        version, now = lease["metadata"]["resourceVersion"], self._monotonic()
         if self._seen is None or self._seen[0] != version:
             self._seen = (version, now)
             return False

@@ -12,7 +12,7 @@ import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from kafka_medic.clients.kubernetes_api import ApiFailure, KubernetesApi, custom_path
 from kafka_medic.clients.ports import FailureKind, ReadFailed
@@ -37,6 +37,8 @@ from kafka_medic.resources.vocabulary import (
 R = TypeVar("R", bound=Resource)
 _LOG = logging.getLogger(__name__)
 MAX_APPROVALS = 50
+MAX_PARSED = 1000
+"""Objects that are kept taken apart; each holds a plan of 500 partitions at most."""
 _ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 
 
@@ -47,9 +49,26 @@ class Store:
         """`namespaces`: where KafkaClusters are looked for; none named: everywhere."""
         self.api = api
         self.namespaces = tuple(namespaces)
+        self._parsed: dict[tuple[str, str | None, str], tuple[tuple[object, object], Resource]] = {}
 
     def cluster(self, namespace: str, name: str) -> KafkaCluster:
-        return KafkaCluster.parse(self.api.get(custom_path(KafkaCluster.PLURAL, namespace, name)))
+        return self.typed(KafkaCluster, self.cluster_raw(namespace, name))
+
+    def typed(self, kind: type[R], raw: dict[str, Any]) -> R:
+        """What the API server answered, as its type. An object that it answers again under the same uid and
+        resourceVersion is the same one, and is not taken apart again. Raises ResourceError."""
+        meta = raw["metadata"]
+        version = meta.get("uid"), meta.get("resourceVersion")
+        key = kind.PLURAL, meta.get("namespace"), meta["name"]
+        known = self._parsed.get(key)
+        if known is not None and known[0] == version and None not in version:
+            return cast("R", known[1])
+        if len(self._parsed) > MAX_PARSED:
+            self._parsed.clear()
+        # An item of a list carries neither kind nor apiVersion.
+        found = kind.parse({"apiVersion": f"{GROUP}/v1alpha1", "kind": kind.KIND, **raw})
+        self._parsed[key] = version, found
+        return found
 
     def cluster_names(self) -> dict[tuple[str, str], int | None]:
         """Every KafkaCluster where this operator looks, as (namespace, name) with its generation."""
@@ -108,7 +127,7 @@ class Store:
     def playbook(self, name: str) -> Playbook | None:
         """None when it is gone, and when it cannot be read: neither can be run."""
         try:
-            return Playbook.parse(self.api.get(custom_path(Playbook.PLURAL, None, name)))
+            return self.typed(Playbook, self.api.get(custom_path(Playbook.PLURAL, None, name)))
         except ResourceError as problem:
             _LOG.error("%s", problem)
             return None
@@ -128,14 +147,14 @@ class Store:
             if (raw.get("spec", {}).get("clusterRef") or {}).get("name") != cluster:
                 continue
             try:
-                found.append(_item(Remediation, raw))
+                found.append(self.typed(Remediation, raw))
             except ResourceError as problem:
                 _LOG.error("unreadable: %s", problem)
                 unreadable.append(raw["metadata"]["name"])
         return sorted(found, key=lambda r: (str(r.metadata.creation_timestamp), r.name)), unreadable
 
     def remediation(self, namespace: str, name: str) -> Remediation:
-        return Remediation.parse(self.api.get(custom_path(Remediation.PLURAL, namespace, name)))
+        return self.typed(Remediation, self.api.get(custom_path(Remediation.PLURAL, namespace, name)))
 
     def create_remediation(self, body: dict[str, Any]) -> Remediation | None:
         """None when one of that name is there already: it was proposed by an earlier turn."""
@@ -155,7 +174,7 @@ class Store:
         unread: list[UnreadApproval] = []
         for raw in self.api.list(custom_path(RemediationApproval.PLURAL, run.namespace)):
             try:
-                approval = _item(RemediationApproval, raw)
+                approval = self.typed(RemediationApproval, raw)
             except ResourceError as problem:
                 if not _about_another(raw, run, digest):
                     unread.append(UnreadApproval(str(raw["metadata"]["name"]), str(problem)))
@@ -277,7 +296,7 @@ class Store:
         found = []
         for raw in self.api.list(custom_path(kind.PLURAL, namespace)):
             try:
-                found.append(_item(kind, raw))
+                found.append(self.typed(kind, raw))
             except ResourceError as problem:
                 _LOG.error("left out: %s", problem)
         return found
@@ -307,8 +326,3 @@ def _about_another(raw: dict[str, Any], run: Remediation, digest: str | None) ->
     said += [reference.get("name"), reference.get("uid")] if isinstance(reference, dict) else []
     present = (digest, run.name, run.uid)
     return any(isinstance(word, str) and word not in present for word in said)
-
-
-def _item(kind: type[R], raw: dict[str, Any]) -> R:
-    """One item of a list; items carry neither kind nor apiVersion."""
-    return kind.parse({"apiVersion": f"{GROUP}/v1alpha1", "kind": kind.KIND, **raw})

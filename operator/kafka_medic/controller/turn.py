@@ -101,7 +101,7 @@ class Turn:
         store = self.clients.store
         raw = store.cluster_raw(self.namespace, self.name)
         try:
-            cluster = KafkaCluster.parse(raw)
+            cluster = store.typed(KafkaCluster, raw)
         except ResourceError as problem:
             store.write_invalid(KafkaCluster, "Ready", raw, str(problem))
             return INVALID_SECONDS

@@ -15,10 +15,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_medic.cluster.snapshot import NO_LEADER, TopicPartition
+from kafka_medic.cluster.snapshot import NO_LEADER, Snapshot, TopicPartition
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
+
+PARTITIONS = "partitions"
+"""Where a Snapshot keeps its columns (`Snapshot.worked_out`)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,6 +119,16 @@ class Partitions:
         return np.where((codes >= 0) & (mine[found] == wanted), found, -1)
 
 
+def partitions_of(snapshot: Snapshot) -> Partitions | None:
+    """The columns of a snapshot, read once for all who look at it; None when its partitions are not known."""
+    if snapshot.partitions is None:
+        return None
+    if PARTITIONS not in snapshot.worked_out:
+        snapshot.worked_out[PARTITIONS] = read_partitions(snapshot.partitions)
+    found: Partitions = snapshot.worked_out[PARTITIONS]
+    return found
+
+
 def read_partitions(table: pa.Table) -> Partitions:
     """The columns that detectors use, from a table with PARTITIONS_SCHEMA."""
     coded: Any = pc.dictionary_encode(table["topic"])
@@ -145,6 +158,8 @@ def column(name: str, kind: pa.DataType, nullable: bool = True) -> pa.Field[pa.D
 
 def numbers(column: pa.ChunkedArray[Any]) -> Numbers:
     """An integer column and where it is known."""
+    if not column.null_count:  # by far the usual case, and then nothing has to be looked at twice
+        return Numbers(np.asarray(column.to_numpy(), dtype=np.int64), np.ones(len(column), dtype=np.bool_))
     known = np.asarray(pc.is_valid(column).to_numpy(), dtype=np.bool_)
     return Numbers(_known_ints(column, absent=0), known)
 
@@ -157,6 +172,14 @@ def strings(column: pa.ChunkedArray[Any]) -> list[str]:
 
 def id_lists(column: pa.ChunkedArray[Any]) -> IdLists:
     """A column of lists of broker ids, flattened."""
+    if not column.null_count and column.num_chunks == 1:
+        lists: Any = column.chunk(0)
+        values = lists.flatten()
+        if not values.null_count:
+            counts = np.diff(lists.offsets.to_numpy()).astype(np.int64)
+            rows = np.repeat(np.arange(len(lists), dtype=np.int64), counts)
+            whole = np.ones(len(lists), dtype=np.bool_)
+            return IdLists(rows, np.asarray(values.to_numpy(), dtype=np.int64), whole, counts)
     rows = np.asarray(pc.list_parent_indices(column).to_numpy(), dtype=np.int64)
     flat: Any = pc.list_flatten(column)
     known = np.array(pc.is_valid(column).to_numpy(), dtype=np.bool_)
@@ -181,6 +204,6 @@ def some(names: Sequence[str], limit: int = 10) -> str:
 
 
 def _known_ints(column: Any, *, absent: int) -> Ints:
-    filled: Any = pc.fill_null(column, pa.scalar(absent, column.type))
+    filled: Any = pc.fill_null(column, pa.scalar(absent, column.type)) if column.null_count else column
     values = filled.to_numpy() if isinstance(filled, pa.ChunkedArray) else filled.to_numpy(zero_copy_only=False)
     return np.asarray(values, dtype=np.int64)

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 import pyarrow as pa
 
 from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
-from kafka_medic.diagnose.columns import read_partitions
+from kafka_medic.diagnose.columns import partitions_of
 from kafka_medic.diagnose.progress import PROGRESS_SCHEMA, follow
 from kafka_medic.diagnose.regressions import ENDS_SCHEMA, Regression, compare
 from kafka_medic.diagnose.unled import UNLED_SCHEMA, Outage, lengthen, longest_of, outages
@@ -60,9 +60,9 @@ def remember(
     passed = max(0.0, wall if elapsed is None else elapsed)
     jumped = 0.0 if elapsed is None or memory.at is None or abs(wall - passed) <= CLOCK_SLACK else wall - passed
     memory = _aged(_shifted(memory, jumped), now, keep_seconds)
-    if snapshot.partitions is None:
+    p = partitions_of(snapshot)
+    if p is None or snapshot.partitions is None:
         return replace(memory, at=now, unseen_seconds=memory.unseen_seconds + passed)
-    p = read_partitions(snapshot.partitions)
     topic_ids = snapshot.partitions["topicId"]
     found = compare(memory.ends, p, topic_ids, snapshot, now)
     recreated = memory.recreated | dict.fromkeys(sorted(found.recreated), now)

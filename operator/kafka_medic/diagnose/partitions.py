@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from kafka_medic.cluster.document import timestamp
-from kafka_medic.diagnose.columns import Mask, Partitions, numbers, read_partitions, some, strings
+from kafka_medic.diagnose.columns import Mask, Partitions, numbers, partitions_of, some, strings
 from kafka_medic.diagnose.finding import Finding
 from kafka_medic.diagnose.scene import Scene
 from kafka_medic.resources.vocabulary import Severity
@@ -88,8 +88,7 @@ def _unreadable(scene: Scene, p: Partitions, leaderless: Mask) -> Iterator[str]:
         return
     ends, known = p.log_end.values.copy(), p.log_end.known.copy()
     older = None
-    if before is not None and before.partitions is not None:
-        older = read_partitions(before.partitions)
+    if before is not None and (older := partitions_of(before)) is not None:
         at = older.rows_of(pa.chunked_array([pa.array(_topics(p), pa.string())]), p.partition)
         use = ~known & (at >= 0)
         use[use] = older.log_end.known[at[use]]

@@ -4,11 +4,11 @@ once."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafka_medic.cluster.document import timestamp
 from kafka_medic.cluster.snapshot import NO_LEADER, Broker, Snapshot, TopicPartition
-from kafka_medic.diagnose.columns import Partitions, read_partitions
+from kafka_medic.diagnose.columns import Partitions, partitions_of
 from kafka_medic.diagnose.expectations import Expectations
 
 if TYPE_CHECKING:
@@ -25,8 +25,6 @@ class Scene:
     previous: Snapshot | None = None
     ours: frozenset[TopicPartition] = frozenset()
     memory: Memory | None = None
-    worked_out: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
-    """What several detectors, or one asked twice, would work out anew from the same snapshot."""
     partitions: Partitions | None = field(init=False)
     brokers: tuple[Broker, ...] = field(init=False)
     """Empty when the brokers are not known: ask `live` first where that matters."""
@@ -34,8 +32,8 @@ class Scene:
     """Registered and answering, both known to be so; None when the brokers are not known."""
 
     def __post_init__(self) -> None:
-        table, brokers = self.snapshot.partitions, self.snapshot.brokers
-        object.__setattr__(self, "partitions", None if table is None else read_partitions(table))
+        brokers = self.snapshot.brokers
+        object.__setattr__(self, "partitions", partitions_of(self.snapshot))
         object.__setattr__(self, "brokers", brokers or ())
         object.__setattr__(self, "live", None if brokers is None else frozenset(b.id for b in brokers if b.live))
 

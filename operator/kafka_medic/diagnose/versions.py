@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import pyarrow.compute as pc
+import numpy as np
 
 from kafka_medic.cluster.snapshot import Broker, Mode, Snapshot
 from kafka_medic.diagnose.advisories import Advisory, Component, shipped
@@ -108,10 +108,8 @@ def _applies(advisory: Advisory, scene: Scene) -> bool:
 
 
 def _largest_topic(scene: Scene) -> int:
-    table = scene.snapshot.partitions
-    if table is None or not table.num_rows:
-        return 0
-    return int(pc.max(table.group_by("topic").aggregate([("topic", "count")])["topic_count"]).as_py())
+    p = scene.partitions
+    return 0 if p is None or not len(p) else int(np.bincount(p.topic).max())
 
 
 def _finding(advisory: Advisory, hit: list[_Seen]) -> Finding:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from kafka_medic.cluster.snapshot import NO_LEADER, Mode, Snapshot, View
-from kafka_medic.diagnose.columns import Ints, Mask, Partitions, numbers, some
+from kafka_medic.diagnose.columns import Ints, Mask, Partitions, numbers, partitions_of, some
 from kafka_medic.diagnose.finding import Finding
 from kafka_medic.diagnose.scene import Scene, broker_name
 from kafka_medic.resources.vocabulary import Severity
@@ -19,6 +19,7 @@ DIVERGED_FOR = 30.0
 
 MAX_EXAMPLES = 5
 VIEWS = "divergences"
+"""Where a Snapshot keeps them (`Snapshot.worked_out`)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,7 +65,7 @@ class Divergence:
 
 def detect(scene: Scene) -> Iterator[Finding]:
     """ViewDiverged, one for each broker whose view differs from the authority's."""
-    for divergence in of_scene(scene):
+    for divergence in divergences(scene.snapshot):
         broker = divergence.broker
         evidence = [f"broker {broker}, {scene.read_from('views', 'kafka')}:", *divergence.members]
         if divergence.controller:
@@ -110,9 +111,9 @@ def _only_here(snapshot: Snapshot, broker: int) -> Iterator[str]:
 def only_propagating(scene: Scene, before: Scene) -> frozenset[str]:
     """Ids of ViewDiverged findings whose every difference is new since the snapshot before: elections
     following one upon another, each still on its way, and not one broker that stays behind."""
-    older = {d.broker: d for d in of_scene(before)}
+    older = {d.broker: d for d in divergences(before.snapshot)}
     fresh = set()
-    for now in of_scene(scene):
+    for now in divergences(scene.snapshot):
         then = older.get(now.broker)
         if then is None:
             continue
@@ -123,16 +124,15 @@ def only_propagating(scene: Scene, before: Scene) -> frozenset[str]:
     return frozenset(fresh)
 
 
-def of_scene(scene: Scene) -> tuple[Divergence, ...]:
-    """The same, worked out once for a scene."""
-    if VIEWS not in scene.worked_out:
-        scene.worked_out[VIEWS] = divergences(scene.snapshot, scene.partitions)
-    found: tuple[Divergence, ...] = scene.worked_out[VIEWS]
+def divergences(snapshot: Snapshot) -> tuple[Divergence, ...]:
+    """Every broker that answered and whose answer differs. What it did not answer is not compared."""
+    if VIEWS not in snapshot.worked_out:
+        snapshot.worked_out[VIEWS] = _divergences(snapshot, partitions_of(snapshot))
+    found: tuple[Divergence, ...] = snapshot.worked_out[VIEWS]
     return found
 
 
-def divergences(snapshot: Snapshot, partitions: Partitions | None) -> tuple[Divergence, ...]:
-    """Every broker that answered and whose answer differs. What it did not answer is not compared."""
+def _divergences(snapshot: Snapshot, partitions: Partitions | None) -> tuple[Divergence, ...]:
     views = snapshot.views or ()
     if not views:
         return ()

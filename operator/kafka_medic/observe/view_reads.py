@@ -148,7 +148,8 @@ def _checked(answers: Answers, seen: list[pa.Table] | None = None) -> dict[int, 
         if isinstance(answer, ReadFailed):
             found[broker] = answer
             continue
-        same = next((t for t in tables if answer.states is not None and t.equals(answer.states)), None)
+        states = answer.states
+        same = next((t for t in tables if states is not None and (t is states or t.equals(states))), None)
         if same is not None:
             found[broker] = BrokerView(broker, answer.members, answer.controller, same)
             continue

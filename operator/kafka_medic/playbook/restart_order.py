@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from kafka_medic.cluster.snapshot import Broker, Snapshot
-from kafka_medic.diagnose.columns import read_partitions
 from kafka_medic.diagnose.views import divergences
 
 
 def stale_brokers(snapshot: Snapshot) -> frozenset[int]:
     """Brokers on the wrong side: their view differs from the authority's, or they answer without being registered. The
     authority is whoever keeps the registrations, never whoever serves the traffic."""
-    partitions = None if snapshot.partitions is None else read_partitions(snapshot.partitions)
-    differing = {d.broker for d in divergences(snapshot, partitions)}
+    differing = {d.broker for d in divergences(snapshot)}
     zombies = {b.id for b in snapshot.brokers or () if b.reachable is True and b.registered is False}
     return frozenset(differing | zombies)
 

@@ -52,7 +52,7 @@ def _plain(value: object, path: str) -> object:
 
 def _text(value: str, path: str) -> str:
     try:
-        value.encode("utf-8")
+        value.isascii() or value.encode("utf-8")
     except UnicodeEncodeError:
         # `from None`: the original message quotes the text, and this one may end up in a log
         raise _refused(path, "is not valid Unicode", "digest its bytes as hexadecimal") from None
@@ -63,7 +63,7 @@ def _text(value: str, path: str) -> str:
 def _key(key: object, path: str) -> str:
     if not isinstance(key, str):
         raise _refused(path, "has a key that is not a string", "JSON has string keys only")
-    if any(character > _LAST_BASIC_PLANE for character in key):
+    if not key.isascii() and any(character > _LAST_BASIC_PLANE for character in key):
         raise _refused(path, "has a key outside the Basic Multilingual Plane", "put it into a value")
     return _text(key, path)
 

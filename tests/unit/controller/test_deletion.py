@@ -144,7 +144,7 @@ def test_what_has_done_nothing_is_let_go_at_once(world: World) -> None:
 def test_somebody_elses_finalizer_on_what_is_deleted_stays_and_nothing_starts(world: World) -> None:
     run = world.until_phase("AwaitingApproval")
     path = run_path(world)
-    world.api.objects[path]["metadata"]["finalizers"] = ["example.com/theirs"]
+    world.api.touch(path)["metadata"]["finalizers"] = ["example.com/theirs"]
     world.api.delete(path)
     world.approve(run)
     world.until_phase("Aborted", 5)

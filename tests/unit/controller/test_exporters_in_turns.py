@@ -31,7 +31,7 @@ def test_one_probe_for_one_port() -> None:
     key = next(p for p in world.api.objects if "/kafkaclusters/" in p)
 
     def run(port: int | None) -> Any:
-        probes = world.api.objects[key]["spec"].setdefault("probes", {})
+        probes = world.api.touch(key)["spec"].setdefault("probes", {})
         probes.pop("metricsPort", None)
         if port is not None:
             probes["metricsPort"] = port

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from kafka_medic.clients.kubernetes_api import ApiFailure
-from kafka_medic.controller import lease as room
 from kafka_medic.controller.lease import DURATION_SECONDS, ClusterLease
 from tests.simulation.api import SimApi
 
@@ -20,11 +19,12 @@ class Clock:
         return self.now
 
 
+CLOCK = Clock()
+
+
 @pytest.fixture
-def clock(monkeypatch):
-    clock = Clock()
-    monkeypatch.setattr(room, "time", clock)
-    return clock
+def clock():
+    return CLOCK
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def api():
 
 
 def lease(api, who):
-    return ClusterLease(api, "ns", "c", "c-uid", who)
+    return ClusterLease(api, "ns", "c", "c-uid", who, CLOCK.monotonic)
 
 
 def spec(api):

@@ -132,7 +132,7 @@ def test_a_plan_whose_cause_has_gone_is_superseded():
     world = rolling()
     run = world.until_phase("AwaitingApproval")
     path = f"/apis/kafkamedic.dev/v1alpha1/namespaces/ns/remediations/{run.name}"
-    del world.api.objects[path]["spec"]["requestedBy"]
+    del world.api.touch(path)["spec"]["requestedBy"]
     world.api.objects[path]["spec"]["cause"] = {"findingId": "ViewDiverged/broker-1", "findingType": "ViewDiverged"}
     ended = world.until_phase("Superseded", turns=5)
     assert "ViewDiverged/broker-1" in ended.status.message

@@ -107,7 +107,7 @@ def test_a_playbook_that_cannot_be_read_is_none(world):
 
 def test_a_kafkacluster_that_cannot_be_read_says_so_once(world):
     path = f"{BASE}/namespaces/ns/kafkaclusters/c"
-    world.api.objects[path]["spec"]["expectations"] = {"topics": [{"pattern": r"\pN(", "exempt": True}]}
+    world.api.touch(path)["spec"]["expectations"] = {"topics": [{"pattern": r"\pN(", "exempt": True}]}
     assert world.turn is None
     world.operator().run()
     (ready,) = [c for c in world.api.get(path)["status"]["conditions"] if c["type"] == "Ready"]
@@ -116,6 +116,6 @@ def test_a_kafkacluster_that_cannot_be_read_says_so_once(world):
     writes = world.api.status_writes
     world.turn.run()
     assert world.api.status_writes == writes
-    world.api.objects[path]["spec"].pop("expectations")
+    world.api.touch(path)["spec"].pop("expectations")
     world.turn.run()
     assert world.condition("Ready")["reason"] != "InvalidSpec"
