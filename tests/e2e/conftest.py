@@ -22,6 +22,8 @@ def installed() -> Iterator[None]:
     sooner = '{"spec":{"trigger":{"for":"2s"}}}'
     for playbook in ("raise-replication-factor", "rolling-restart"):
         kubectl("patch", "playbook", playbook, "--type=merge", "-p", sooner)
+    # A broker that was away leads nothing for a while; that is the business of one test alone.
+    kubectl("patch", "playbook", "elect-preferred-leaders", "--type=merge", "-p", '{"spec":{"trigger":{"for":"1h"}}}')
     yield
     operator.uninstall()
 

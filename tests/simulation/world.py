@@ -31,6 +31,8 @@ PLAYBOOK_FILE = PLAYBOOKS / "raise-replication-factor.yaml"
 API_VERSION = "kafkamedic.dev/v1alpha1"
 
 
+NO_ELECTIONS = {"playbooks": [{"name": "elect-preferred-leaders", "mode": "Observe"}]}
+"""Of `spec.remediation`: a restarted broker leads nothing, which would be proposed a cure of its own."""
 BROKERS = {"podSelector": {"matchLabels": {"app": "kafka"}}}
 
 

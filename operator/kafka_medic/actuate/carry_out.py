@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import assert_never
 
+from kafka_medic.actuate.elect import elect
 from kafka_medic.actuate.reassign import reassign
 from kafka_medic.actuate.rescue import rescue
 from kafka_medic.actuate.restart import PodWrites, restart
 from kafka_medic.actuate.settings import change_settings
 from kafka_medic.clients.ports import Kafka, MaySend
-from kafka_medic.playbook.intents import ChangeSettings, Intent, Reassign, RescueRecords, RestartPod
+from kafka_medic.playbook.intents import ChangeSettings, ElectPreferred, Intent, Reassign, RescueRecords, RestartPod
 
 
 def carry_out(kafka: Kafka, pods: PodWrites, intent: Intent, may_send: MaySend) -> None:
@@ -21,6 +22,8 @@ def carry_out(kafka: Kafka, pods: PodWrites, intent: Intent, may_send: MaySend) 
             change_settings(kafka, intent, may_send)
         case RescueRecords():
             rescue(kafka, intent, may_send)
+        case ElectPreferred():
+            elect(kafka, intent, may_send)
         case RestartPod():
             restart(pods, intent)
         case _:

@@ -52,5 +52,6 @@ def detect(scene: Scene) -> Iterator[Finding]:
         message=f"{sum(gone[b] for b in off)} partitions are not led by their preferred replica",
         affected=tuple(broker_name(b) for b in off),
         evidence=(some(told), f"for example {some(examples)}", scene.read_from("kafka", "views")),
+        playbook="elect-preferred-leaders",
         for_seconds=IMBALANCED_FOR,
     )

@@ -19,6 +19,16 @@ PREFERRED_ANSWERS = "PreferredAnswers"
 PREFERRED_CAUGHT_UP = "PreferredCaughtUp"
 NOT_REASSIGNING = "NotReassigning"
 
+ELECT_GUARDS = (
+    PARTITIONS_KNOWN,
+    CONTROLLER_ACTIVE,
+    PREFERRED_IN_ISR,
+    PREFERRED_ANSWERS,
+    PREFERRED_CAUGHT_UP,
+    NOT_REASSIGNING,
+)
+"""Mandatory for every election; SourcesFresh comes before them."""
+
 
 def judge_elect(
     snapshot: Snapshot,
@@ -42,6 +52,19 @@ def judge_elect(
             (NOT_REASSIGNING, lambda: _not_reassigning(rows)),
         ]
     )
+
+
+def able_to_lead(snapshot: Snapshot) -> frozenset[int] | None:
+    """Brokers that answer, have recovered their log and are in every ISR they belong to; None when nobody knows."""
+    troubled = troubled_rows(snapshot)
+    if troubled is None or snapshot.brokers is None:
+        return None
+    behind: set[int] = set()
+    for row in troubled:
+        replicas, isr = known_ids(row.replicas), known_ids(row.isr)
+        if replicas is not None and isr is not None:
+            behind |= replicas - isr
+    return frozenset(b.id for b in snapshot.brokers if b.live and b.recovering is False and b.id not in behind)
 
 
 def _wanted(snapshot: Snapshot, partitions: Collection[TopicPartition] | None) -> tuple[PartitionRow, ...]:

@@ -7,12 +7,12 @@ from datetime import datetime
 from typing import assert_never
 
 from kafka_medic.guard.verdict import Reason, Verdict
-from kafka_medic.playbook import min_isr_step, reassign_step, rescue_step, restart_step
+from kafka_medic.playbook import election_step, min_isr_step, reassign_step, rescue_step, restart_step
 from kafka_medic.playbook.approval import judge_approvals
 from kafka_medic.playbook.deadline import held_by_people, lateness, note_hold
 from kafka_medic.playbook.drift import drifted_long_enough
 from kafka_medic.playbook.intents import RestartPod
-from kafka_medic.playbook.parameters import restart_parameters
+from kafka_medic.playbook.parameters import elect_parameters, restart_parameters
 from kafka_medic.playbook.report import StepReport, StepState
 from kafka_medic.playbook.restart_step import Watch
 from kafka_medic.playbook.run import SOON, Decision, World, being_deleted, ended, waiting, waiting_for
@@ -93,6 +93,10 @@ def _assess(step: Step, run: Remediation, plan: Plan, journal: Mapping[str, Jour
             return min_isr_step.assess(step.name, plan, journal, world.snapshot)
         case Action.RESCUE_RECORDS:
             return rescue_step.assess(step.name, plan, journal, world.snapshot)
+        case Action.ELECT_PREFERRED_LEADERS:
+            assert world.playbook is not None  # _lost saw to it
+            elected = elect_parameters(world.playbook, step, run.spec.parameters)
+            return election_step.assess(step.name, plan, journal, world.snapshot, elected, world.now)
         case Action.RESTART_BROKERS:
             assert world.playbook is not None  # _lost saw to it
             settings = restart_parameters(world.playbook, step, run.spec.parameters)

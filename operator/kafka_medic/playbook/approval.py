@@ -86,6 +86,9 @@ def plan_digest(remediation: Remediation, plan: Plan) -> str:
                 }
                 for c in plan.config_changes
             ],
+            "elections": [
+                {"broker": e.broker, "topic": e.topic, "partitions": list(e.partitions)} for e in plan.elections
+            ],
             "restarts": [
                 {"broker": r.broker, "pod": r.pod, "podUid": r.pod_uid, "stale": r.stale} for r in plan.restarts
             ],

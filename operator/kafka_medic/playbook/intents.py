@@ -73,7 +73,18 @@ class RescueRecords:
         return f"save the records that only stale brokers hold of {len(self.parts)} partitions into topic {self.topic}"
 
 
-Intent = ChangeSettings | Reassign | RestartPod | RescueRecords
+@dataclass(frozen=True, slots=True)
+class ElectPreferred:
+    """Make these brokers, each the first replica of its partition, lead it."""
+
+    id: str
+    preferred: Mapping[TopicPartition, int]
+
+    def describe(self) -> str:
+        return f"elect the preferred leaders of {len(self.preferred)} partitions"
+
+
+Intent = ChangeSettings | Reassign | RestartPod | RescueRecords | ElectPreferred
 
 
 def setting_key(text: str) -> SettingKey:

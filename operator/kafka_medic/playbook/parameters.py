@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from kafka_medic.guard.elect import ELECT_GUARDS
 from kafka_medic.guard.restart import RESTART_GUARDS
 from kafka_medic.resources.durations import parse_duration
 from kafka_medic.resources.errors import Problem, ResourceError
@@ -19,6 +20,7 @@ KNOWN: Mapping[Action, frozenset[str]] = {
     Action.SET_MIN_INSYNC_REPLICAS: frozenset(),
     Action.RESTART_BROKERS: frozenset({"brokers", "brokerWithin"}),
     Action.RESCUE_RECORDS: frozenset({"rescueTopic"}),
+    Action.ELECT_PREFERRED_LEADERS: frozenset({"batchSize", "leaderlessWithin"}),
 }
 
 _EVERY_ACTION = (
@@ -44,6 +46,7 @@ DEMANDED: Mapping[Action, tuple[Guard, ...]] = {
     Action.REASSIGN_PARTITIONS: _REASSIGNING,
     Action.SET_MIN_INSYNC_REPLICAS: _REASSIGNING,
     Action.RESCUE_RECORDS: _EVERY_ACTION,
+    Action.ELECT_PREFERRED_LEADERS: (*_EVERY_ACTION, *(Guard(name) for name in ELECT_GUARDS)),
     Action.RESTART_BROKERS: (*_EVERY_ACTION, *(Guard(name) for name, _ in RESTART_GUARDS)),
 }
 """The guards that an action demands, whatever a playbook names."""
@@ -66,6 +69,15 @@ class RestartParameters:
 
     brokers: str = "all"
     broker_within: float = 1800.0
+
+
+@dataclass(frozen=True, slots=True)
+class ElectParameters:
+    """`batch_size`: partitions in the first request; later ones follow what the last ones took. `leaderless_within`:
+    seconds in which a batch's leaders have to serve, before a person is told and nothing more is sent."""
+
+    batch_size: int = 50
+    leaderless_within: float = 10.0
 
 
 def check(playbook: Playbook) -> None:
@@ -132,6 +144,17 @@ def restart_parameters(playbook: Playbook, step: Step, given: Mapping[str, int |
     return RestartParameters(
         brokers=plain.brokers if brokers is None else str(brokers).strip(),
         broker_within=plain.broker_within if within is None else parse_duration(str(within)),
+    )
+
+
+def elect_parameters(playbook: Playbook, step: Step, given: Mapping[str, int | str]) -> ElectParameters:
+    """What counts for this run, as in `reassign_parameters`."""
+    plain = ElectParameters()
+    size = _value(playbook, step, given, "batchSize")
+    within = _value(playbook, step, given, "leaderlessWithin")
+    return ElectParameters(
+        batch_size=plain.batch_size if size is None else max(int(size), 1),
+        leaderless_within=plain.leaderless_within if within is None else parse_duration(str(within)),
     )
 
 

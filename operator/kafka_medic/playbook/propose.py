@@ -6,6 +6,7 @@ from datetime import datetime
 
 from kafka_medic.cluster.snapshot import Snapshot
 from kafka_medic.guard.verdict import Reason, Verdict
+from kafka_medic.playbook.election_plan import election_plan
 from kafka_medic.playbook.parameters import check, check_values
 from kafka_medic.playbook.raise_plan import raise_plan
 from kafka_medic.playbook.refusal import Refusal
@@ -35,6 +36,8 @@ def propose(
     if not snapshot.cluster.id:
         message = "the cluster did not tell its id, without which a plan cannot say which cluster it is for"
         return Refusal(message, (Reason(Guard.PRECONDITIONS_HOLD.value, Verdict.UNKNOWN, message),))
+    if any(step.action is Action.ELECT_PREFERRED_LEADERS for step in playbook.spec.steps):
+        return election_plan(run, cluster, playbook, snapshot, now)
     if restarts(playbook):
         return restart_plan(run, cluster, playbook, snapshot, now)
     return raise_plan(run, cluster, playbook, snapshot, now)

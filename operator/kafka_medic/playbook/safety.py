@@ -8,13 +8,15 @@ safer choice.
 from __future__ import annotations
 
 from kafka_medic.cluster.snapshot import Snapshot
+from kafka_medic.guard.elect import judge_elect
 from kafka_medic.guard.freshness import sources_fresh
 from kafka_medic.guard.reassign import judge_reassign
 from kafka_medic.guard.restart import judge_restart
 from kafka_medic.guard.run import alone_on_kafka, judge_run
 from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.playbook.approval import judge_approvals
-from kafka_medic.playbook.intents import Intent, RescueRecords, RestartPod
+from kafka_medic.playbook.election_step import planned_elections
+from kafka_medic.playbook.intents import ElectPreferred, Intent, RescueRecords, RestartPod
 from kafka_medic.playbook.restart_order import next_broker
 from kafka_medic.playbook.restart_step import context
 from kafka_medic.playbook.run import World
@@ -57,6 +59,11 @@ def forward_reasons(run: Remediation, world: World, intent: Intent | None = None
         # It adds a topic of our own and touches nothing else; what is read has to be read from a fresh look.
         needed = ("kafka", "views")
         return (*reasons, *sources_fresh(world.snapshot, world.now, needed))
+    if plan.elections:
+        asked = (
+            intent.preferred if isinstance(intent, ElectPreferred) else [tp for tp, _ in planned_elections(plan)[:1]]
+        )
+        return (*reasons, *judge_elect(world.snapshot, world.now, set(asked)).reasons)
     if plan.restarts:
         return (*reasons, *_restart_reasons(run, plan, world, intent))
     moves = [(c.topic, c.partition, c.replicas_before, c.replicas) for c in plan.changes]

@@ -32,6 +32,10 @@ MAX_INLINE_CHANGES = 500
 """Past this many changes a plan carries an artifact instead."""
 MAX_RESTARTS = 180
 """Of one run: its journal holds 200 entries, one for each restart."""
+MAX_ELECTED = 20_000
+"""Partitions whose leader one plan would change."""
+MAX_ELECTED_AT_ONCE = 5_000
+"""In one request: half of the records that a KRaft controller writes in one go."""
 Replicas = Annotated[tuple[BrokerId, ...], Field(max_length=32)]
 
 
@@ -97,6 +101,14 @@ class Rescue(Model):
     to_offset: BigCount = Field(description="Where its log ended when the plan was made.")
 
 
+class PreferredElection(Model):
+    """Partitions of one topic that one broker, their first replica, is to lead again."""
+
+    broker: BrokerId = Field(description="The broker that would lead them.")
+    topic: TopicName = Field(description="The topic.")
+    partitions: Annotated[tuple[Count, ...], Field(max_length=MAX_ELECTED)] = Field(description="The partitions.")
+
+
 class Artifact(Model):
     """Where a plan too large for the object lies."""
 
@@ -146,6 +158,9 @@ class Plan(Model):
     )
     rescues: Annotated[tuple[Rescue, ...], Field(max_length=MAX_INLINE_CHANGES)] = Field(
         default=(), description="Records that are saved before the brokers that hold them are restarted."
+    )
+    elections: Annotated[tuple[PreferredElection, ...], Field(max_length=MAX_INLINE_CHANGES)] = Field(
+        default=(), description="Leaderships that would go to the preferred replica, in this order."
     )
     rescue_topic: TopicName | None = Field(default=None, description="The topic that they are saved in.")
     artifact: Artifact | None = Field(default=None, description="Where the changes lie when they are too many.")

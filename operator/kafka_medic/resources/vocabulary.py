@@ -100,6 +100,7 @@ class Action(StrEnum):
     SET_MIN_INSYNC_REPLICAS = "SetMinInsyncReplicas"
     RESTART_BROKERS = "RestartBrokers"
     RESCUE_RECORDS = "RescueRecords"
+    ELECT_PREFERRED_LEADERS = "ElectPreferredLeaders"
 
 
 class Guard(StrEnum):
@@ -128,6 +129,12 @@ class Guard(StrEnum):
     NO_OTHER_BROKER_DISTURBED = "NoOtherBrokerDisturbed"
     PODS_READY_NODE_SCHEDULABLE = "PodsReadyNodeSchedulable"
     NO_FOREIGN_ROLLOUT = "NoForeignRollout"
+    PARTITIONS_KNOWN = "PartitionsKnown"
+    CONTROLLER_ACTIVE = "ControllerActive"
+    PREFERRED_IN_ISR = "PreferredInIsr"
+    PREFERRED_ANSWERS = "PreferredAnswers"
+    PREFERRED_CAUGHT_UP = "PreferredCaughtUp"
+    NOT_REASSIGNING = "NotReassigning"
 
 
 class Verdict(StrEnum):
@@ -146,6 +153,7 @@ class VerifyProbe(StrEnum):
     MIN_INSYNC_REPLICAS_SET = "MinInsyncReplicasSet"
     BROKERS_RECOVERED = "BrokersRecovered"
     RECORDS_RESCUED = "RecordsRescued"
+    PREFERRED_LEADERS_SERVE = "PreferredLeadersServe"
     FINDING_GONE = "FindingGone"
 
 

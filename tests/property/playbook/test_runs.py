@@ -16,7 +16,7 @@ from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.resources.phases import TERMINAL_PHASES, Phase, may_transition
 from kafka_medic.resources.vocabulary import RESTORE_FINALIZER, Decision
 from tests.simulation.kafka import SimKafka
-from tests.simulation.world import BASE, World
+from tests.simulation.world import BASE, NO_ELECTIONS, World
 
 BROKERS = (0, 1, 2, 3)
 SOURCES = ("views", "reassignments", "configs", "log-dirs", "kafka")
@@ -92,7 +92,7 @@ class Story:
     def __init__(self, kafka: Guarded) -> None:
         self.kafka, self.world = kafka, World(kafka)
         kafka.world = self.world
-        self.world.install(remediation={"limits": {"cooldown": "0s", "perDay": 1000}})
+        self.world.install(remediation={"limits": {"cooldown": "0s", "perDay": 1000}, **NO_ELECTIONS})
         self.phases: dict[str, Phase | None] = {}
         self.smallest = {tp: set(p.replicas) for tp, p in kafka.partitions.items()}
 

@@ -6,7 +6,7 @@ import pytest
 
 from kafka_medic.cluster.snapshot import TopicPartition
 from tests.simulation.kafka import SimKafka
-from tests.simulation.world import BROKERS, Killed, World
+from tests.simulation.world import BROKERS, NO_ELECTIONS, Killed, World
 
 
 def rolling(**how) -> World:
@@ -14,7 +14,7 @@ def rolling(**how) -> World:
     kafka.topic("orders", [0, 1, 2], [1, 2, 0], [2, 0, 1])
     kafka.topic("__consumer_offsets", [1, 0, 2])
     world = World(kafka)
-    world.install(brokers=BROKERS, remediation={"limits": {"cooldown": "0s"}})
+    world.install(brokers=BROKERS, remediation={"limits": {"cooldown": "0s"}, **NO_ELECTIONS})
     world.with_pods(**how)
     world.ask("rolling-restart")
     return world

@@ -1,0 +1,27 @@
+"""Elect preferred leaders (KIP-460)."""
+
+from __future__ import annotations
+
+from kafka_medic.clients.ports import BrokerView, FailureKind, Kafka, MaySend, ReadFailed, WriteFailed
+from kafka_medic.playbook.intents import ElectPreferred
+
+
+def elect(kafka: Kafka, intent: ElectPreferred, may_send: MaySend) -> None:
+    """Idempotent: who leads already is left alone. Each broker that would lead is asked right before: Kafka itself
+    would elect one that hangs as long as its session lasts. Raises WriteFailed; those elected by then stay elected, and
+    the next look tells which."""
+    brokers = sorted(set(intent.preferred.values()))
+    try:
+        answers = kafka.memberships(brokers)
+    except ReadFailed as problem:
+        raise WriteFailed(problem.kind, f"not sent: {problem.message}") from None
+    silent = [b for b in brokers if not isinstance(answers.get(b), BrokerView)]
+    if silent:
+        names = ", ".join(map(str, silent))
+        raise WriteFailed(FailureKind.REFUSED, f"not sent: broker {names} would lead and did not answer just now")
+    if not may_send():
+        raise WriteFailed(FailureKind.REFUSED, "not sent: the cluster's Lease is not held any more")
+    refused = kafka.elect_preferred(sorted(intent.preferred))
+    if refused:
+        shown = "; ".join(f"{tp}: {why}" for tp, why in sorted(refused.items())[:5])
+        raise WriteFailed(FailureKind.REFUSED, f"{len(refused)} of {len(intent.preferred)} elections refused: {shown}")

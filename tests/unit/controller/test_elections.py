@@ -1,0 +1,220 @@
+"""Leadership goes home through the operator's own turns: in batches, and never to a broker that does not answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka_medic.clients.ports import BrokerView, FailureKind, ReadFailed
+from kafka_medic.cluster.snapshot import TopicPartition
+from tests.simulation.kafka import SimKafka
+from tests.simulation.world import Killed, World
+
+PARTITIONS = 60
+
+
+class Elections(SimKafka):
+    """Remembers what each request named, lets some leaders be slow to serve, and some brokers hang though they are
+    registered and in the ISR."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.requests: list[list[TopicPartition]] = []
+        self.mute: set[int] = set()
+        self.hanging: set[int] = set()
+
+    def elect_preferred(self, partitions):
+        self.requests.append(list(partitions))
+        return super().elect_preferred(partitions)
+
+    def views(self, brokers):
+        return {b: self._hangs(b) or view for b, view in super().views(brokers).items()}
+
+    def memberships(self, brokers):
+        return {b: self._hangs(b) or view for b, view in super().memberships(brokers).items()}
+
+    def _hangs(self, broker: int) -> ReadFailed | None:
+        return ReadFailed(FailureKind.UNREACHABLE, f"broker {broker}: no answer") if broker in self.hanging else None
+
+    def log_bounds(self, partitions):
+        return {
+            tp: b for tp, b in super().log_bounds(partitions).items() if self.partitions[tp].leader not in self.mute
+        }
+
+    def away(self) -> list[TopicPartition]:
+        return [tp for tp, p in self.partitions.items() if p.leader != p.replicas[0]]
+
+
+@pytest.fixture
+def world() -> World:
+    """Broker 1 is back, and leads nothing."""
+    kafka = Elections()
+    kafka.topic("orders", *([[1, 2, 0]] * PARTITIONS))
+    kafka.topic("payments", *([[2, 0, 1]] * 20))
+    kafka.topic("audit", *([[0, 1, 2]] * 20))
+    for topic in ("orders", "payments", "audit"):
+        kafka.dynamic["TOPIC", topic, "min.insync.replicas"] = "2"
+    world = World(kafka)
+    world.install(remediation={"limits": {"cooldown": "0s"}})
+    kafka.stop(1)
+    kafka.start(1)
+    for _ in range(200):
+        kafka.tick()
+    return world
+
+
+def kafka_of(world: World) -> Elections:
+    assert isinstance(world.kafka, Elections)
+    return world.kafka
+
+
+def approved(world: World) -> World:
+    world.approve(world.until_phase("AwaitingApproval"))
+    return world
+
+
+def watched(world: World, turns: int = 200, seconds: float = 1.0) -> None:
+    for _ in range(turns):
+        if world.finished():
+            return
+        world.step(seconds)
+    raise AssertionError(world.run().status.message)
+
+
+def test_proposed_for_the_finding_and_sent_in_batches_that_grow(world):
+    approved(world)
+    plan = world.run().status.plan
+    assert world.run().spec.playbook.name == "elect-preferred-leaders"
+    assert [(e.broker, e.topic, len(e.partitions)) for e in plan.elections] == [(1, "orders", PARTITIONS)]
+    assert "broker 1: 60 partitions of orders" in plan.summary
+    watched(world)
+    assert world.run().status.phase == "Succeeded", world.run().status.message
+    kafka = kafka_of(world)
+    assert not kafka.away()
+    assert [len(r) for r in kafka.requests] == [50, 10]
+    assert len(set().union(*kafka.requests)) == PARTITIONS, "each once"
+
+
+def test_a_parameter_makes_the_first_batch_small(world):
+    world.ask("elect-preferred-leaders", batchSize="4")
+    approved(world)
+    watched(world)
+    assert [len(r) for r in kafka_of(world).requests] == [4, 8, 16, 32]
+
+
+def test_nothing_more_is_sent_until_the_leaders_serve_and_a_person_is_told(world):
+    world.ask("elect-preferred-leaders", batchSize="4")
+    approved(world)
+    kafka = kafka_of(world)
+    kafka.mute = {1}
+    for _ in range(40):
+        world.step(1.0)
+    assert [len(r) for r in kafka.requests] == [4]
+    run = world.run()
+    assert run.status.phase == "Paused"
+    assert "4 of 4 partitions of the last batch do not serve yet: orders-0" in run.status.message
+    assert "bound 10s" in run.status.message
+    kafka.mute = set()
+    watched(world)
+    assert [len(r) for r in kafka.requests][:3] == [4, 2, 4], "a slow batch makes the next one smaller"
+    assert world.run().status.phase == "Succeeded"
+
+
+def test_a_broker_that_hangs_is_elected_to_nothing(world):
+    approved(world)
+    kafka = kafka_of(world)
+    kafka.hanging = {1}  # registered and in the ISR as long as its session lasts: Kafka itself would elect it
+    for _ in range(20):
+        world.step()
+    assert kafka.requests == []
+    assert any(w.guard == "PreferredAnswers" for w in world.run().status.waiting_for), world.run().status
+    kafka.hanging = set()
+    watched(world)
+    assert world.run().status.phase == "Succeeded"
+
+
+def test_one_that_stops_answering_between_the_look_and_the_request_is_not_sent(world):
+    approved(world)
+    kafka = kafka_of(world)
+    plain = kafka.memberships
+    kafka.memberships = lambda brokers: plain(brokers) | {1: ReadFailed(FailureKind.UNREACHABLE, "broker 1")}
+    for _ in range(10):
+        world.step()
+    assert kafka.requests == []
+    kafka.memberships = plain
+    watched(world)
+    assert not kafka.away()
+
+
+def test_one_still_catching_up_is_waited_for(world):
+    approved(world)
+    kafka = kafka_of(world)
+    kafka.copies_per_tick = 0
+    kafka.partitions[TopicPartition("audit", 3)].isr.remove(1)
+    for _ in range(10):
+        world.step()
+    assert kafka.requests == []
+    assert any("still catching up: broker 1" in w.message for w in world.run().status.waiting_for)
+    kafka.copies_per_tick = 2
+    watched(world)
+    assert not kafka.away()
+
+
+def test_a_changed_preference_voids_the_plan(world):
+    approved(world)
+    kafka = kafka_of(world)
+    kafka.partitions[TopicPartition("orders", 7)].replicas = [2, 1, 0]
+    for _ in range(30):
+        world.step()
+    first = world.runs()[0]
+    assert first.status.phase in ("Planning", "AwaitingApproval", "Superseded"), first.status.message
+    assert kafka.requests == []
+
+
+def test_a_topic_that_goes_is_not_waited_for(world):
+    world.ask("elect-preferred-leaders", batchSize="4")
+    approved(world)
+    kafka = kafka_of(world)
+    world.until(lambda: len(kafka.requests) == 1)
+    kafka.delete("orders")
+    watched(world)
+    assert world.runs()[0].status.phase == "Succeeded"
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("number", range(4))
+def test_killed_at_an_election(world, number, moment):
+    world.ask("elect-preferred-leaders", batchSize="8")
+    approved(world)
+    kafka = kafka_of(world)
+    left = [number]
+
+    class Mortal:
+        def __getattr__(self, name):
+            return getattr(kafka, name)
+
+        def elect_preferred(self, partitions):
+            left[0] -= 1
+            if left[0] == -1 and moment == "before":
+                raise Killed
+            answer = kafka.elect_preferred(partitions)
+            if left[0] == -1:
+                raise Killed
+            return answer
+
+    world.wrap_kafka = lambda _: Mortal()
+    world.operator()
+    for _ in range(60):
+        if world.finished():
+            break
+        try:
+            world.step(1.0)
+        except Killed:
+            world.operator()
+    assert world.runs()[0].status.phase == "Succeeded"
+    assert not kafka.away()
+    once = [tp for request in kafka.requests for tp in request]
+    assert len(once) == len(set(once)), "nothing is elected twice"
+
+
+def test_a_view_is_what_it_says(world):
+    assert isinstance(kafka_of(world).memberships([1])[1], BrokerView)
