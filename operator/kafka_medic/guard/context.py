@@ -16,8 +16,12 @@ class RestartContext:
 
     remaining: frozenset[int] = frozenset()
     """Other brokers that this run has still to restart: the active controller waits for them."""
+    together: frozenset[int] = frozenset()
+    """Other brokers that this run has restarted and that are not back yet: they count as away."""
     cures: frozenset[int] = frozenset()
     """Brokers whose stale view is what this run is there to cure."""
+    replaces_controller: bool = False
+    """The run's purpose is another controller: what a stuck one leaves undone does not stand against it."""
     cordon_is_cause: bool = False
     """The node is cordoned, and moving the broker off it is the purpose."""
     outside_kubernetes: bool = False

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kafka_medic.cluster.snapshot import Broker, PartitionRow, Snapshot
+from kafka_medic.cluster.snapshot import Broker, PartitionRow, Pod, Snapshot
 from kafka_medic.guard.context import RestartQuestion
 from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.rows import known_ids, target_of
+from kafka_medic.guard.stuck import undeclared
 from kafka_medic.guard.verdict import Reason, Verdict
 
 TARGET_MAY_BE_TOUCHED = "TargetMayBeTouched"
@@ -44,17 +45,20 @@ def target_may_be_touched(snapshot: Snapshot, question: RestartQuestion) -> Reas
 
 
 def no_other_broker_disturbed(snapshot: Snapshot, question: RestartQuestion) -> tuple[Reason, ...]:
-    """No other broker is down, recovering, or out of any ISR."""
+    """No other broker is down, recovering, or out of any ISR: none but those that the run itself has away."""
     guard = NO_OTHER_BROKER_DISTURBED
     if snapshot.brokers is None or question.rows is None:
         what = "brokers" if snapshot.brokers is None else "partitions"
         return (Reason(guard, Verdict.UNKNOWN, f"the {what} are not known"),)
-    others = [b for b in snapshot.brokers if b.id != question.broker]
-    reasons = [
-        *_states(others),
-        *_out_of_isr(question.rows, question.broker, {b.id for b in snapshot.brokers}),
-    ]
+    excused = _excused(snapshot, question)
+    others = [b for b in snapshot.brokers if b.id not in excused]
+    reasons = [*_states(others), *_out_of_isr(question.rows, excused, {b.id for b in snapshot.brokers})]
     return tuple(reasons) or (Reason(guard, Verdict.ALLOW, "every other broker is up and in every ISR"),)
+
+
+def _excused(snapshot: Snapshot, question: RestartQuestion) -> frozenset[int]:
+    """The target, those that the run has away, and those that only a new controller can declare gone."""
+    return question.context.together | {question.broker} | undeclared(snapshot, question)
 
 
 def _states(others: list[Broker]) -> Iterator[Reason]:
@@ -71,7 +75,7 @@ def _states(others: list[Broker]) -> Iterator[Reason]:
         yield Reason(guard, Verdict.UNKNOWN, message)
 
 
-def _out_of_isr(rows: tuple[PartitionRow, ...], target: int, brokers: set[int]) -> Iterator[Reason]:
+def _out_of_isr(rows: tuple[PartitionRow, ...], excused: frozenset[int], brokers: set[int]) -> Iterator[Reason]:
     guard = NO_OTHER_BROKER_DISTURBED
     behind: dict[int, int] = {}
     unlisted: set[int] = set()
@@ -81,9 +85,9 @@ def _out_of_isr(rows: tuple[PartitionRow, ...], target: int, brokers: set[int]) 
         if replicas is None or isr is None:
             unknown.append(row.tp)
             continue
-        for broker in replicas - isr - {target}:
+        for broker in replicas - isr - excused:
             behind[broker] = behind.get(broker, 0) + 1
-        unlisted |= (replicas | isr) - brokers - {target}
+        unlisted |= (replicas | isr) - brokers - excused
     if unlisted:
         message = f"named as a replica but not part of the cluster: broker {some(sorted(unlisted))}"
         yield Reason(guard, Verdict.DENY, message)
@@ -109,7 +113,8 @@ def pods_ready_node_schedulable(snapshot: Snapshot, question: RestartQuestion) -
     if not with_pods:
         message = "no broker's Pod is known; if the brokers do not run in Kubernetes, say so (--outside-kubernetes)"
         return (Reason(guard, Verdict.UNKNOWN, message),)
-    reasons = [r for b in snapshot.brokers for r in _pod(b, question)]
+    excused = undeclared(snapshot, question)
+    reasons = [r for b in snapshot.brokers if b.id not in excused for r in _pod(b, question)]
     return tuple(reasons) or (Reason(guard, Verdict.ALLOW, "every other Pod is Ready, no node is cordoned"),)
 
 
@@ -122,11 +127,8 @@ def _pod(broker: Broker, question: RestartQuestion) -> Iterator[Reason]:
         if pod.uid is None:
             message = f"the uid of Pod {pod.name} is not known, so another Pod could be deleted in its place"
             yield Reason(guard, Verdict.UNKNOWN, message)
-    elif pod.ready is None:
-        yield Reason(guard, Verdict.UNKNOWN, f"whether Pod {pod.name} of broker {broker.id} is Ready is not known")
-    elif not pod.ready:
-        message = f"Pod {pod.name} of broker {broker.id} is not Ready"
-        yield Reason(guard, Verdict.WAIT, message, retry_after=15)
+    elif broker.id not in question.context.together:  # of those its node counts, which has to take it back
+        yield from _readiness(broker.id, pod)
     if question.context.cordon_is_cause and broker.id == question.broker:
         return
     node = pod.node or "(name not known)"
@@ -146,6 +148,14 @@ def _pod(broker: Broker, question: RestartQuestion) -> Iterator[Reason]:
         else:
             message = f"{sign}: broker {broker.id} may go at any time"
             yield Reason(guard, Verdict.WAIT, message, retry_after=60)
+
+
+def _readiness(broker: int, pod: Pod) -> Iterator[Reason]:
+    guard = PODS_READY_NODE_SCHEDULABLE
+    if pod.ready is None:
+        yield Reason(guard, Verdict.UNKNOWN, f"whether Pod {pod.name} of broker {broker} is Ready is not known")
+    elif not pod.ready:
+        yield Reason(guard, Verdict.WAIT, f"Pod {pod.name} of broker {broker} is not Ready", retry_after=15)
 
 
 def no_foreign_rollout(snapshot: Snapshot, question: RestartQuestion) -> tuple[Reason, ...]:

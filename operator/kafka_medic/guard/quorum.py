@@ -40,7 +40,8 @@ def _ensemble(quorum: Quorum) -> Reason:
 
 
 def _voters(quorum: Quorum, question: RestartQuestion) -> Iterator[Reason]:
-    guard, broker, limit = QUORUM_KEEPS_MAJORITY, question.broker, question.context.fetch_timeout_ms
+    guard, limit = QUORUM_KEEPS_MAJORITY, question.context.fetch_timeout_ms
+    away = question.context.together | {question.broker}
     total = len(quorum.voters)
     majority = total // 2 + 1
     if total == 1:
@@ -49,7 +50,7 @@ def _voters(quorum: Quorum, question: RestartQuestion) -> Iterator[Reason]:
         yield Reason(guard, Verdict.UNKNOWN, "the quorum's leader is not known")
     good, unknown = [], []
     for voter in quorum.voters:
-        if voter.id == broker:
+        if voter.id in away:
             continue
         if voter.id == quorum.leader:
             good.append(voter.id)  # the others' lag is measured against it
@@ -57,7 +58,7 @@ def _voters(quorum: Quorum, question: RestartQuestion) -> Iterator[Reason]:
             unknown.append(voter.id)
         elif 0 <= voter.last_caught_up_ms < limit:
             good.append(voter.id)
-    told = f"without broker {broker}, {len(good)} of {total} voters are caught up and {majority} are needed"
+    told = f"without broker {some(sorted(away))}, {len(good)} of {total} voters are caught up and {majority} are needed"
     if unknown:
         # Even where the rest would do: how far a voter is behind is asked of one leader in one answer.
         yield Reason(guard, Verdict.UNKNOWN, f"how far behind is not known of voters {some(unknown)}; {told}")

@@ -6,17 +6,21 @@ from kafka_medic.cluster.snapshot import PartitionRow, Snapshot
 from kafka_medic.guard.context import RestartQuestion
 from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.rows import known_ids, target_of
+from kafka_medic.guard.stuck import undeclared
 from kafka_medic.guard.verdict import Reason, Verdict
 
 ISR_STAYS_ABOVE_MIN = "IsrStaysAboveMin"
 NO_REASSIGNMENT = "NoReassignment"
 
 
-def isr_stays_above_min(_: Snapshot, question: RestartQuestion) -> tuple[Reason, ...]:
-    """For every partition with a replica on the broker: |ISR without it| >= max(min.isr, 1), counted on the
-    target set of a reassignment. No more replicas than min.isr is refused even while the partition could
-    spare the broker at this moment, since it never has one to spare."""
+def isr_stays_above_min(snapshot: Snapshot, question: RestartQuestion) -> tuple[Reason, ...]:
+    """For every partition with a replica on the broker: |ISR without it, and without those that the run has away
+    already| >= max(min.isr, 1), counted on the target set of a reassignment. No more replicas than min.isr is refused
+    even while the partition could spare the broker at this moment, since it never has one to spare. Where brokers are
+    down that a stuck controller has left in the ISR, somebody live has to remain in it as well."""
     guard, rows, broker = ISR_STAYS_ABOVE_MIN, question.rows, question.broker
+    away = question.context.together | {broker}
+    gone = undeclared(snapshot, question)
     if rows is None:
         return (Reason(guard, Verdict.UNKNOWN, "the partitions are not known"),)
     unknown: list[str] = []
@@ -32,9 +36,11 @@ def isr_stays_above_min(_: Snapshot, question: RestartQuestion) -> tuple[Reason,
             unknown.append(f"{row.tp} ({_missing(row)})")
             continue
         least = max(least, 1)
-        left = len((isr & target) - {broker})
+        left = len((isr & target) - away)
         if len(target) <= least:
             thin.setdefault(row.topic, f"{row.topic} ({len(target)} replicas, min.insync.replicas {least})")
+        elif gone and not (isr & target) - away - gone:
+            below.append(f"{row.tp} would have nobody live in sync")
         elif left < least:
             below.append(f"{row.tp} would have {left} in sync and needs {least}")
     reasons = []
@@ -43,7 +49,7 @@ def isr_stays_above_min(_: Snapshot, question: RestartQuestion) -> tuple[Reason,
         way_out = "run raise-replication-factor on them first"
         reasons.append(Reason(guard, Verdict.DENY, f"{told}; {way_out}"))
     if below:
-        reasons.append(Reason(guard, Verdict.DENY, f"without broker {broker}, {some(below)}"))
+        reasons.append(Reason(guard, Verdict.DENY, f"without broker {some(sorted(away))}, {some(below)}"))
     if unknown:
         reasons.append(Reason(guard, Verdict.UNKNOWN, f"not known: {some(unknown)}"))
     if reasons:

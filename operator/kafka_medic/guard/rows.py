@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -39,6 +39,14 @@ def troubled_rows(snapshot: Snapshot, broker: int | None = None) -> tuple[Partit
         wanted[replicas.rows[~np.isin(replicas.ids, listed)]] = True
     chosen = table.filter(pa.array(wanted))
     return tuple(Snapshot(snapshot.cluster, snapshot.taken_at, partitions=chosen).rows())
+
+
+def led_by(snapshot: Snapshot, leaders: Collection[int]) -> Iterator[PartitionRow]:
+    """The partitions whose leader is one of these; -1 stands for nobody."""
+    if snapshot.partitions is None:
+        return
+    wanted: Any = pc.is_in(snapshot.partitions["leader"], value_set=pa.array(sorted(leaders), pa.int32()))
+    yield from Snapshot(snapshot.cluster, snapshot.taken_at, partitions=snapshot.partitions.filter(wanted)).rows()
 
 
 def known_ids(values: Sequence[int | None] | None) -> frozenset[int] | None:

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from kafka_medic.cluster.snapshot import Mode, Snapshot, View
 from kafka_medic.guard.context import RestartQuestion
 from kafka_medic.guard.evaluate import some
+from kafka_medic.guard.stuck import undeclared
 from kafka_medic.guard.verdict import Reason, Verdict
 
 VIEWS_AGREE = "ViewsAgree"
@@ -20,27 +21,30 @@ _KEYS = {"leader": "leader", "epoch": "leaderEpoch"}
 def views_agree(snapshot: Snapshot, question: RestartQuestion) -> tuple[Reason, ...]:
     """Every broker that answers names the registered members and, for each partition, the same leader and
     epoch as the authority. A difference is allowed only in brokers that this run is there to cure, when the
-    target is one of them.
+    target is one of them. Brokers that the run itself has away are not asked, and whether they are members is not
+    settled; nor is it of those that only a new controller can declare gone.
     """
-    guard, cures = VIEWS_AGREE, question.context.cures
+    guard, cures, away = VIEWS_AGREE, question.context.cures, question.context.together
+    unsettled = away | undeclared(snapshot, question)
     if snapshot.views is None or snapshot.brokers is None or snapshot.partitions is None:
         what = [n for n in ("views", "brokers", "partitions") if getattr(snapshot, n) is None]
         return (Reason(guard, Verdict.UNKNOWN, f"not known: {some(what)}"),)
     views = {v.broker: v for v in snapshot.views}
     # A broker that is known to be down has no view to give; that it is down is for another guard.
     asked = [b.id for b in snapshot.brokers if b.reachable is not False and (b.registered is not False or b.reachable)]
+    asked = [b for b in asked if b not in away]
     reasons: list[Reason] = []
     differing: list[int] = []
     silent: list[int] = []
     if len(views) != len(snapshot.views):
         reasons.append(Reason(guard, Verdict.UNKNOWN, "the snapshot has more than one view of the same broker"))
-    for broker in sorted({*asked, *views}):
+    for broker in sorted({*asked, *views} - away):
         view = views.get(broker)
         if view is None or view.members is None or view.leaders is None:
             if broker in asked:
                 silent.append(broker)
             continue
-        gaps, differences = _compare(snapshot, view)
+        gaps, differences = _compare(snapshot, view, unsettled)
         if gaps:
             reasons.append(Reason(guard, Verdict.UNKNOWN, f"broker {broker}: {some(gaps, 5)}"))
         if differences:
@@ -61,7 +65,7 @@ def views_agree(snapshot: Snapshot, question: RestartQuestion) -> tuple[Reason, 
     return (Reason(guard, Verdict.ALLOW, f"the views of {len(asked)} brokers agree"),)
 
 
-def _compare(snapshot: Snapshot, view: View) -> tuple[list[str], list[str]]:
+def _compare(snapshot: Snapshot, view: View, unsettled: frozenset[int]) -> tuple[list[str], list[str]]:
     """(what cannot be compared, what differs)."""
     gaps: list[str] = []
     differences: list[str] = []
@@ -70,7 +74,7 @@ def _compare(snapshot: Snapshot, view: View) -> tuple[list[str], list[str]]:
         gaps.append(f"whether broker {some(unsure)} is registered is not known")
     else:
         registered = {b.id for b in brokers if b.registered}
-        if registered != set(view.members or ()):
+        if (registered ^ set(view.members or ())) - unsettled:
             differences.append(f"members {some(sorted(view.members or ()))}, registered are {some(sorted(registered))}")
     if snapshot.cluster.mode is None:
         gaps.append("whether this is KRaft or ZooKeeper is not known")

@@ -77,12 +77,25 @@ def advance(run: Remediation, world: World) -> Decision:
     else:  # Nothing that another cluster shows says how this run stands.
         report = StepReport(StepState.UNKNOWN, same.message, progress=current.progress)
     status = _record(status, current, report, world.now)
+    reasons = _reasons(run.model_copy(update={"status": status}), world, report)
+    if report.otherwise is not None and any(r.verdict is not Verdict.ALLOW for r in reasons):
+        report, reasons = report.otherwise, ()
+        status = _record(status, current, report, world.now)
     status, drift = drifted_long_enough(
         status, report.message if report.state is StepState.DRIFTED else None, world.now
     )
     if drift:
         return _give_up(status, Phase.SUPERSEDED, f"the cluster is not as planned: {drift}", world.now)
-    return _step(run.model_copy(update={"status": status}), world, step, report)
+    return _step(run.model_copy(update={"status": status}), world, step, report, reasons)
+
+
+def _reasons(run: Remediation, world: World, report: StepReport) -> tuple[Reason, ...]:
+    """What every guard says to the effect that is due; nothing when none is."""
+    if report.state is not StepState.ACT:
+        return ()
+    if report.restores:
+        return restoring_reasons(run, world, giving_up=False)
+    return forward_reasons(run, world, report.intent)
 
 
 def _assess(step: Step, run: Remediation, plan: Plan, journal: Mapping[str, JournalEntry], world: World) -> StepReport:
@@ -100,27 +113,22 @@ def _assess(step: Step, run: Remediation, plan: Plan, journal: Mapping[str, Jour
         case Action.RESTART_BROKERS:
             assert world.playbook is not None  # _lost saw to it
             settings = restart_parameters(world.playbook, step, run.spec.parameters)
-            watch = Watch(run.status.consecutive_verified or 0, step.verify.consecutive, world.now)
+            seen, since = run.status.consecutive_verified or 0, run.status.well_since
+            watch = Watch(seen, step.verify.consecutive, world.now, since)
             return restart_step.assess(step.name, plan, journal, world.snapshot, settings, watch)
         case _:
             assert_never(step.action)
 
 
-def _step(run: Remediation, world: World, step: Step, report: StepReport) -> Decision:
-    reasons: tuple[Reason, ...] = ()
-    if report.state is StepState.ACT:
-        reasons = (
-            restoring_reasons(run, world, giving_up=False)
-            if report.restores
-            else forward_reasons(run, world, report.intent)
-        )
+def _step(run: Remediation, world: World, step: Step, report: StepReport, reasons: tuple[Reason, ...]) -> Decision:
     status = note_hold(run.status, step.name, held_by_people(reasons), world.now)
     if report.state is StepState.REACHED:
         return _verify(status, world, step, report)
     status, late = lateness(status, step, world.cluster.spec.remediation.approvals.required, world.now)
     if late and step.on_failure is OnFailure.ABORT:
         return _give_up(status, Phase.FAILED, late, world.now)
-    status = status.model_copy(update={"consecutive_verified": report.streak or None})
+    well_since = (status.well_since or world.now) if report.streak else None
+    status = status.model_copy(update={"consecutive_verified": report.streak or None, "well_since": well_since})
     late = late or report.stuck
     match report.state:
         case StepState.UNKNOWN | StepState.DRIFTED:
@@ -146,15 +154,18 @@ def _verify(status: RemediationStatus, world: World, step: Step, report: StepRep
         world.finding_ids is None or any(f.startswith("ReplicationFactorLow/") for f in world.finding_ids)
     ):
         return _working(status, Phase.VERIFYING, "the finding has not gone yet")
-    count = (status.consecutive_verified or 0) + 1
+    count = max(status.consecutive_verified or 0, report.streak or 0) + 1
     # The table of phases has one way to Succeeded: a run is seen Verifying at least once.
     if count < step.verify.consecutive or status.phase is not Phase.VERIFYING:
-        message = f"{report.message}; seen {count} of {step.verify.consecutive} times in a row"
+        needed = step.verify.consecutive
+        message = f"{report.message}; seen {min(count, needed)} of {needed} times in a row"
         moved = _with_step(status, step.name, {"phase": StepPhase.VERIFYING, "message": message[:1024]})
         moved = moved.model_copy(update={"consecutive_verified": count})
         return _working(moved, Phase.VERIFYING, message, SOON)
     finished = {"phase": StepPhase.SUCCEEDED, "message": report.message[:1024], "finished_at": world.now}
-    moved = _with_step(status, step.name, finished).model_copy(update={"consecutive_verified": None})
+    moved = _with_step(status, step.name, finished).model_copy(
+        update={"consecutive_verified": None, "well_since": None}
+    )
     last = all(s.phase is StepPhase.SUCCEEDED for s in moved.steps)
     if last:
         done = moved.model_copy(update={"restore_owed": False, "current_step": None})

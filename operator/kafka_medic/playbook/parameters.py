@@ -18,7 +18,7 @@ from kafka_medic.resources.vocabulary import Action, Guard
 KNOWN: Mapping[Action, frozenset[str]] = {
     Action.REASSIGN_PARTITIONS: frozenset({"throttleBytesPerSecond", "waveBytesPerBroker", "wavePartitions"}),
     Action.SET_MIN_INSYNC_REPLICAS: frozenset(),
-    Action.RESTART_BROKERS: frozenset({"brokers", "brokerWithin"}),
+    Action.RESTART_BROKERS: frozenset({"brokers", "brokerWithin", "maxParallel"}),
     Action.RESCUE_RECORDS: frozenset({"rescueTopic"}),
     Action.ELECT_PREFERRED_LEADERS: frozenset({"batchSize", "leaderlessWithin"}),
 }
@@ -52,6 +52,10 @@ DEMANDED: Mapping[Action, tuple[Guard, ...]] = {
 """The guards that an action demands, whatever a playbook names."""
 
 
+CONTROLLER = "controller"
+"""The value of `brokers` that stands for whoever is the active controller."""
+
+
 @dataclass(frozen=True, slots=True)
 class ReassignParameters:
     """`throttle_bytes_per_second`: each broker's replication rate while replicas are copied; None: no throttle.
@@ -65,10 +69,12 @@ class ReassignParameters:
 @dataclass(frozen=True, slots=True)
 class RestartParameters:
     """`brokers`: `all`, `controller`, `cause` (the broker that the finding names) or ids such as `1,3`.
-    `broker_within`: seconds that a broker may take to be back in everything before a person is told."""
+    `broker_within`: seconds that a broker may take to be back in everything before a person is told. `max_parallel`:
+    how many may be away at once."""
 
     brokers: str = "all"
     broker_within: float = 1800.0
+    max_parallel: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,9 +147,11 @@ def restart_parameters(playbook: Playbook, step: Step, given: Mapping[str, int |
     plain = RestartParameters()
     within = _value(playbook, step, given, "brokerWithin")
     brokers = _value(playbook, step, given, "brokers")
+    parallel = _value(playbook, step, given, "maxParallel")
     return RestartParameters(
         brokers=plain.brokers if brokers is None else str(brokers).strip(),
         broker_within=plain.broker_within if within is None else parse_duration(str(within)),
+        max_parallel=plain.max_parallel if parallel is None else max(int(parallel), 1),
     )
 
 

@@ -9,6 +9,7 @@ from kafka_medic.cluster.snapshot import Snapshot
 from kafka_medic.guard.context import RestartContext
 from kafka_medic.guard.restart import judge_restart
 from kafka_medic.guard.verdict import Reason, Verdict
+from kafka_medic.playbook import parameters
 from kafka_medic.playbook.approval import plan_digest
 from kafka_medic.playbook.parameters import RestartParameters, rescue_topic, restart_parameters
 from kafka_medic.playbook.refusal import NO_DIGEST, Refusal, unread
@@ -42,7 +43,8 @@ def restart_plan(
             "the KafkaCluster does not say which Pods its brokers are: set spec.brokers.podSelector", permanent=True
         )
     step = next(s for s in playbook.spec.steps if s.action is Action.RESTART_BROKERS)
-    wanted = _wanted(run, restart_parameters(playbook, step, run.spec.parameters), snapshot)
+    settings = restart_parameters(playbook, step, run.spec.parameters)
+    wanted = _wanted(run, settings, snapshot)
     if isinstance(wanted, Refusal):
         return wanted
     stale = stale_brokers(snapshot)
@@ -63,7 +65,7 @@ def restart_plan(
                 reason=why(snapshot, broker_id),
             )
         )
-    against = _against(restarts, snapshot, now)
+    against = _against(restarts, settings, snapshot, now)
     if against:
         return Refusal("; ".join(r.message for r in against[:3]), against)
     rescues = _rescues(playbook, snapshot, wanted)
@@ -75,7 +77,7 @@ def restart_plan(
         proposed_at=now,
         expires_at=now + timedelta(seconds=parse_duration(cluster.spec.remediation.approvals.expire_after)),
         steps=tuple(
-            PlanStep(name=s.name, action=s.action, description=_sentence(s, restarts, rescues, topic))
+            PlanStep(name=s.name, action=s.action, description=_sentence(s, restarts, settings, rescues, topic))
             for s in playbook.spec.steps
         ),
         restarts=tuple(restarts),
@@ -83,7 +85,7 @@ def restart_plan(
         rescue_topic=topic,
         preconditions=(Precondition(name=CLUSTER_ID, value=snapshot.cluster.id or ""),),
     )
-    plan = plan.model_copy(update={"summary": _summary(restarts, rescues, topic)})
+    plan = plan.model_copy(update={"summary": _summary(restarts, settings, rescues, topic)})
     return plan.model_copy(update={"digest": plan_digest(run, plan)})
 
 
@@ -93,7 +95,7 @@ def _wanted(run: Remediation, settings: RestartParameters, snapshot: Snapshot) -
     match settings.brokers:
         case "all":
             wanted = present
-        case "controller":
+        case parameters.CONTROLLER:
             controller = active_controller(snapshot)
             if controller is None:
                 return Refusal("nobody is known to be the active controller")
@@ -122,14 +124,17 @@ def _wanted(run: Remediation, settings: RestartParameters, snapshot: Snapshot) -
     return wanted
 
 
-def _against(restarts: list[BrokerRestart], snapshot: Snapshot, now: datetime) -> tuple[Reason, ...]:
+def _against(
+    restarts: list[BrokerRestart], settings: RestartParameters, snapshot: Snapshot, now: datetime
+) -> tuple[Reason, ...]:
     """What denies the first restart as things stand, and any later one as things will stand when its turn comes: every
     replica back in sync, since nothing goes on before that."""
     stale = frozenset(r.broker for r in restarts if r.stale)
+    asked = RestartContext(cures=stale, replaces_controller=settings.brokers == parameters.CONTROLLER)
     found: dict[str, Reason] = {}
     for index, restart in enumerate(restarts):
         then = snapshot if index == 0 else _all_in_sync(snapshot)
-        judged = judge_restart(then, restart.broker, now, context=RestartContext(cures=stale))
+        judged = judge_restart(then, restart.broker, now, context=asked)
         for reason in judged.refusals:
             # A divergence that one restart is there to cure stands against the others only until it is cured.
             if reason.verdict is Verdict.DENY and not (stale and reason.guard == "ViewsAgree"):
@@ -183,12 +188,21 @@ def _all_in_sync(snapshot: Snapshot) -> Snapshot:
     return replace(snapshot, partitions=snapshot.partitions.set_column(column, field, snapshot.partitions["replicas"]))
 
 
-def _sentence(step: Step, restarts: list[BrokerRestart], rescues: tuple[Rescue, ...], topic: str | None) -> str:
+def _sentence(
+    step: Step,
+    restarts: list[BrokerRestart],
+    settings: RestartParameters,
+    rescues: tuple[Rescue, ...],
+    topic: str | None,
+) -> str:
     if step.action is Action.RESCUE_RECORDS:
         if not rescues:
             return "no broker holds records that the others lack"
         return f"save {_records(rescues)} records that only a stale broker holds into topic {topic}"
     ids = ", ".join(str(r.broker) for r in restarts)
+    if settings.max_parallel > 1:
+        most = f"at most {settings.max_parallel} at a time"
+        return f"restart broker {ids}, {most}, the next only when those before are back in every ISR"[:1024]
     return f"restart broker {ids}, one at a time, each only when the one before is back in every ISR"[:1024]
 
 
@@ -196,9 +210,13 @@ def _records(rescues: tuple[Rescue, ...]) -> int:
     return sum(r.to_offset - r.from_offset for r in rescues)
 
 
-def _summary(restarts: list[BrokerRestart], rescues: tuple[Rescue, ...], topic: str | None) -> str:
+def _summary(
+    restarts: list[BrokerRestart], settings: RestartParameters, rescues: tuple[Rescue, ...], topic: str | None
+) -> str:
+    most = settings.max_parallel
+    pace = "one at a time" if most == 1 else f"at most {most} at a time where every partition can spare all of them"
     lines = [
-        f"restart {len(restarts)} brokers, one at a time: {', '.join(str(r.broker) for r in restarts)}",
+        f"restart {len(restarts)} brokers, {pace}: {', '.join(str(r.broker) for r in restarts)}",
         "every guard is asked again from fresh observations right before each restart; the active controller at that "
         "moment goes last",
     ]

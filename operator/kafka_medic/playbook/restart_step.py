@@ -1,4 +1,5 @@
-"""RestartBrokers: one broker after the other, the next only when the last one is back in everything it was in.
+"""RestartBrokers: one broker after the other, the next only when the last one is back in everything it was in. With
+`maxParallel` above 1, up to so many at a time, if every guard permits the next while the others count as away.
 
 For each broker the journal and a snapshot can say:
 
@@ -6,25 +7,27 @@ For each broker the journal and a snapshot can say:
 2. an entry `restart-B`, and the planned Pod is still there: sent and unseen, or never sent. It is asked for again; the
    Pod's uid makes that harmless.
 3. an entry, and another Pod, or none: it has happened. Until the broker is registered and answers, its log recovered,
-   every view agrees, and it is in the ISR of every partition it has a replica of, so many times in a row, nothing else
-   is touched.
+   every view agrees, and it is in the ISR of every partition it has a replica of, so many times in a row, and, where
+   there is a canary, a record of it has gone through since, nothing else is touched.
 4. the entry is Done: it was seen so. Never again in this run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
-from kafka_medic.cluster.snapshot import Broker, Snapshot
+from kafka_medic.cluster.fields import parse_timestamp
+from kafka_medic.cluster.snapshot import Broker, Snapshot, TopicPartition
 from kafka_medic.guard.context import RestartContext, RestartQuestion
 from kafka_medic.guard.evaluate import some
+from kafka_medic.guard.restart import judge_restart
 from kafka_medic.guard.rows import known_ids, target_of, troubled_rows
 from kafka_medic.guard.verdict import Verdict
 from kafka_medic.guard.views import views_agree
 from kafka_medic.playbook.intents import RestartPod
-from kafka_medic.playbook.parameters import RestartParameters
+from kafka_medic.playbook.parameters import CONTROLLER, RestartParameters
 from kafka_medic.playbook.report import StepReport, StepState
 from kafka_medic.playbook.restart_order import next_broker
 from kafka_medic.resources.durations import format_duration
@@ -34,11 +37,13 @@ from kafka_medic.resources.remediation_status import IntentState, JournalEntry, 
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """How long a broker is watched after its restart: `seen` observations in a row so far of `needed`."""
+    """How long brokers are watched after their restart: `seen` observations in a row so far of `needed`, `since` the
+    first of those (None: there is none)."""
 
     seen: int
     needed: int
     now: datetime
+    since: datetime | None = None
 
 
 def intent_id(step: str, broker: int) -> str:
@@ -54,27 +59,33 @@ def assess(
     settings: RestartParameters,
     watch: Watch,
 ) -> StepReport:
-    """Where the step stands. At most one broker is ever between its restart and its recovery."""
+    """Where the step stands. At most `max_parallel` brokers are ever between their restart and their recovery."""
     entries = {r.broker: journal.get(intent_id(step, r.broker)) for r in plan.restarts}
     done = [r for r in plan.restarts if _is(entries[r.broker], IntentState.DONE)]
+    begun = [r for r in plan.restarts if _is(entries[r.broker], IntentState.INTENDED)]
+    left = [r for r in plan.restarts if entries[r.broker] is None]
     progress = Progress(done=len(done), total=len(plan.restarts), unit="brokers")
     if not plan.restarts:
         return StepReport(StepState.REACHED, "no broker is to be restarted")
-    if snapshot.brokers is None or (snapshot.source("kubernetes") is None or _unread(snapshot, "kubernetes")):
+    if snapshot.brokers is None or _unread(snapshot, "kubernetes"):
         return StepReport(StepState.UNKNOWN, "the brokers' Pods could not be read", progress=progress)
-    left = [r for r in plan.restarts if entries[r.broker] is None]
-    begun = next((r for r in plan.restarts if _is(entries[r.broker], IntentState.INTENDED)), None)
-    if begun is not None:
-        entry = entries[begun.broker]
-        assert entry is not None
-        still_stale = frozenset(r.broker for r in left if r.stale)
-        return _begun(step, begun, entry, still_stale, snapshot, settings, watch, progress)
-    if not left:
-        return StepReport(StepState.REACHED, f"{len(done)} brokers were restarted and are back", progress=progress)
-    if moved := next(iter(other_pods(left, snapshot)), None):
-        return StepReport(StepState.DRIFTED, moved, progress=progress)
-    target = next_broker(snapshot, [r.broker for r in left])
-    return _due(step, next(r for r in left if r.broker == target), progress)
+    turn = _Turn(step, plan, journal, snapshot, settings, watch, progress)
+    if not begun:
+        return _next(turn, left, ())
+    report = _watched(turn, begun, left)
+    if report.state is StepState.WAIT and not report.observed and len(begun) < settings.max_parallel:
+        return _another(turn, left, report) or report
+    if not report.observed:
+        return report
+    # What is back in this look is done with in it, and the next one is judged by the very same look.
+    later = {
+        e.id: e.model_copy(update={"state": IntentState.DONE}) for e in journal.values() if e.id in report.observed
+    }
+    ahead = progress.model_copy(update={"done": progress.done + len(begun)})
+    turn = replace(turn, journal={**journal, **later}, progress=ahead)
+    after = _next(turn, left, report.observed)
+    # The goal has been seen so many times in a row by now; another broker's own count begins at nothing.
+    return replace(after, streak=watch.needed) if after.state is StepState.REACHED else after
 
 
 def other_pods(restarts: Sequence[BrokerRestart], snapshot: Snapshot) -> list[str]:
@@ -89,12 +100,18 @@ def other_pods(restarts: Sequence[BrokerRestart], snapshot: Snapshot) -> list[st
     return found
 
 
-def context(step: str, plan: Plan, journal: Mapping[str, JournalEntry], broker: int) -> RestartContext:
-    """What the guards are told of the run: who else is still to come, and whose stale view it is there to cure."""
+def context(
+    step: str, plan: Plan, journal: Mapping[str, JournalEntry], broker: int, *, replaces_controller: bool
+) -> RestartContext:
+    """What the guards are told of the run: who else is still to come or on its way, and whose stale view it is there to
+    cure. `replaces_controller`: the run's purpose is another controller."""
     left = {r.broker: r for r in plan.restarts if not _is(journal.get(intent_id(step, r.broker)), IntentState.DONE)}
+    begun = {b for b in left if _is(journal.get(intent_id(step, b)), IntentState.INTENDED)}
     return RestartContext(
         remaining=frozenset(b for b in left if b != broker),
+        together=frozenset(begun - {broker}),
         cures=frozenset(b for b, restart in left.items() if restart.stale),
+        replaces_controller=replaces_controller,
     )
 
 
@@ -129,50 +146,135 @@ def not_back(snapshot: Snapshot, broker: int, still_stale: frozenset[int]) -> st
     return None
 
 
-def _begun(
-    step: str,
-    restart: BrokerRestart,
-    entry: JournalEntry,
-    still_stale: frozenset[int],
-    snapshot: Snapshot,
-    settings: RestartParameters,
-    watch: Watch,
-    progress: Progress,
-) -> StepReport:
-    found = snapshot.broker(restart.broker)
-    pod = found.pod if found else None
-    since = (watch.now - entry.intended_at).total_seconds()
-    late = None
-    if since > settings.broker_within:
-        limit = format_duration(settings.broker_within)
-        late = f"broker {restart.broker} is not back {since:.0f} s after its restart was begun (limit {limit})"
-    if pod is not None and pod.uid == restart.pod_uid:
-        if pod.deleting is not True:
-            return _due(step, restart, progress)
-        message = f"broker {restart.broker}: Pod {restart.pod} is stopping"
-        return StepReport(StepState.WAIT, message, progress=progress, streak=0, stuck=late)
-    id_ = intent_id(step, restart.broker)
-    lacking = not_back(snapshot, restart.broker, still_stale)
-    if lacking:
-        message = f"broker {restart.broker} was restarted: {lacking}"
-        return StepReport(StepState.WAIT, message, progress=progress, streak=0, stuck=late and f"{late}: {lacking}")
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """What `assess` was asked with, for its parts."""
+
+    step: str
+    plan: Plan
+    journal: Mapping[str, JournalEntry]
+    snapshot: Snapshot
+    settings: RestartParameters
+    watch: Watch
+    progress: Progress
+
+    def asked(self, broker: int) -> RestartContext:
+        controller = self.settings.brokers == CONTROLLER
+        return context(self.step, self.plan, self.journal, broker, replaces_controller=controller)
+
+
+def _next(turn: _Turn, left: Sequence[BrokerRestart], observed: tuple[str, ...]) -> StepReport:
+    """Nobody is on the way: the next one, or the end."""
+    if not left:
+        message = f"{turn.progress.done} brokers were restarted and are back"
+        return StepReport(StepState.REACHED, message, progress=turn.progress, observed=observed)
+    if moved := next(iter(other_pods(left, turn.snapshot)), None):
+        return StepReport(StepState.DRIFTED, moved, progress=turn.progress, observed=observed)
+    target = next_broker(turn.snapshot, [r.broker for r in left])
+    return replace(_due(turn, next(r for r in left if r.broker == target)), observed=observed)
+
+
+def _another(turn: _Turn, left: Sequence[BrokerRestart], meanwhile: StepReport) -> StepReport | None:
+    """One more while others are on their way: the first that every guard permits though they all count as away."""
+    if meanwhile.stuck or other_pods(left, turn.snapshot):
+        return None
+    for restart in left:
+        judged = judge_restart(turn.snapshot, restart.broker, turn.watch.now, context=turn.asked(restart.broker))
+        if judged.verdict is Verdict.ALLOW:
+            return replace(_due(turn, restart), otherwise=meanwhile)
+    return None
+
+
+def _watched(turn: _Turn, begun: Sequence[BrokerRestart], left: Sequence[BrokerRestart]) -> StepReport:
+    """Those that were begun: asked for again, on their way, or all back, which is when `observed` names them."""
+    still_stale = frozenset(r.broker for r in left if r.stale)
+    waits: list[str] = []
+    stuck: list[str] = []
+    again: list[BrokerRestart] = []
+    for restart in begun:
+        found = turn.snapshot.broker(restart.broker)
+        pod = found.pod if found else None
+        stopping = pod is not None and pod.uid == restart.pod_uid
+        if stopping and pod is not None and pod.deleting is not True:
+            again.append(restart)
+            continue
+        lacking = None if stopping else not_back(turn.snapshot, restart.broker, still_stale)
+        if not stopping and lacking is None:
+            continue
+        waits.append(
+            f"broker {restart.broker}: Pod {restart.pod} is stopping"
+            if stopping
+            else f"broker {restart.broker} was restarted: {lacking}"
+        )
+        late = _late(turn, restart)
+        if late:
+            stuck.append(late if lacking is None else f"{late}: {lacking}")
+    message, late = "; ".join(waits), "; ".join(stuck) or None
+    meanwhile = StepReport(StepState.WAIT, message, progress=turn.progress, streak=0, stuck=late)
+    if again:
+        return replace(_due(turn, again[0]), otherwise=meanwhile if waits else None)
+    return meanwhile if waits else _back(turn, begun)
+
+
+def _back(turn: _Turn, begun: Sequence[BrokerRestart]) -> StepReport:
+    """All that were begun are back in this look."""
+    watch, ids = turn.watch, some([r.broker for r in begun])
     seen = watch.seen + 1
-    message = f"broker {restart.broker} is back, seen {seen} of {watch.needed} times in a row"
-    if seen < watch.needed:
-        return StepReport(StepState.WAIT, message, progress=progress, streak=seen)
-    ahead = progress.model_copy(update={"done": progress.done + 1})
-    return StepReport(StepState.WAIT, message, progress=ahead, observed=(id_,), streak=0)
+    message = f"broker {ids} is back, seen {min(seen, watch.needed)} of {watch.needed} times in a row"
+    untold = _canary(turn.snapshot, {r.broker for r in begun}, watch.since)
+    late = next((late for r in begun if (late := _late(turn, r))), None) if untold else None
+    if untold:
+        message = f"{message}; {untold}"
+    if seen < watch.needed or untold:
+        stuck = late and f"{late}: {untold}"
+        streak = min(seen, watch.needed)
+        return StepReport(StepState.WAIT, message, progress=turn.progress, streak=streak, stuck=stuck)
+    ids_done = tuple(intent_id(turn.step, r.broker) for r in begun)
+    return StepReport(StepState.WAIT, message, progress=turn.progress, observed=ids_done, streak=0)
 
 
-def _due(step: str, restart: BrokerRestart, progress: Progress) -> StepReport:
-    intent = RestartPod(intent_id(step, restart.broker), restart.broker, restart.pod, restart.pod_uid)
+def _canary(snapshot: Snapshot, brokers: set[int], since: datetime | None) -> str | None:
+    """What the canary has not shown yet: a record through every partition of its own that these brokers have a replica
+    of, later than `since`, when they were first seen back. None: it has, or the KafkaCluster asks for no canary."""
+    source = snapshot.source("canary")
+    if source is None:
+        return None
+    if not source.known or snapshot.canary is None:
+        return f"what the canary sees is not known: {source.error or 'no reason given'}"
+    probes = {TopicPartition(r["topic"], r["partition"]): r for r in snapshot.canary.to_pylist()}
+    if not probes:
+        return "the canary has not looked at any partition yet"
+    for row in snapshot.rows(set(probes)):
+        replicas = known_ids(row.replicas)
+        if replicas is not None and not replicas & brokers:
+            continue
+        probe = probes[row.tp]
+        if probe["consecutiveFailures"]:
+            return f"the canary fails through {row.tp}: {probe['lastError'] or 'no reason given'}"
+        through = probe["lastOkAt"]
+        if since is None or through is None or parse_timestamp(through) < since:
+            return f"no record of the canary has gone through {row.tp} since"
+    return None
+
+
+def _late(turn: _Turn, restart: BrokerRestart) -> str | None:
+    entry = turn.journal[intent_id(turn.step, restart.broker)]
+    passed = (turn.watch.now - entry.intended_at).total_seconds()
+    if passed <= turn.settings.broker_within:
+        return None
+    limit = format_duration(turn.settings.broker_within)
+    return f"broker {restart.broker} is not back {passed:.0f} s after its restart was begun (limit {limit})"
+
+
+def _due(turn: _Turn, restart: BrokerRestart) -> StepReport:
+    id_ = intent_id(turn.step, restart.broker)
     words = f": {restart.reason}" if restart.reason else ""
     return StepReport(
         StepState.ACT,
         f"restarting broker {restart.broker} (Pod {restart.pod}){words}",
-        intent=intent,
+        intent=RestartPod(id_, restart.broker, restart.pod, restart.pod_uid),
         target=restart.pod,
-        progress=progress,
+        progress=turn.progress,
     )
 
 

@@ -17,10 +17,12 @@ from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.playbook.approval import judge_approvals
 from kafka_medic.playbook.election_step import planned_elections
 from kafka_medic.playbook.intents import ElectPreferred, Intent, RescueRecords, RestartPod
+from kafka_medic.playbook.parameters import CONTROLLER, restart_parameters
 from kafka_medic.playbook.restart_order import next_broker
 from kafka_medic.playbook.restart_step import context
 from kafka_medic.playbook.run import World
 from kafka_medic.resources.phases import ACTING_PHASES
+from kafka_medic.resources.playbook import Playbook
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_plan import Plan
 from kafka_medic.resources.vocabulary import Action, Guard
@@ -81,8 +83,16 @@ def _restart_reasons(run: Remediation, plan: Plan, world: World, intent: Intent 
     else:
         broker = next_broker(world.snapshot, [r.broker for r in plan.restarts]) or plan.restarts[0].broker
     step = next((s.name for s in plan.steps if s.action is Action.RESTART_BROKERS), "")
-    asked = context(step, plan, journal, broker)
+    asked = context(step, plan, journal, broker, replaces_controller=_replaces_controller(run, world.playbook))
     return judge_restart(world.snapshot, broker, world.now, context=asked).reasons
+
+
+def _replaces_controller(run: Remediation, playbook: Playbook | None) -> bool:
+    steps = playbook.spec.steps if playbook else ()
+    step = next((s for s in steps if s.action is Action.RESTART_BROKERS), None)
+    if playbook is None or step is None:
+        return False
+    return restart_parameters(playbook, step, run.spec.parameters).brokers == CONTROLLER
 
 
 def restoring_reasons(run: Remediation, world: World, *, giving_up: bool) -> tuple[Reason, ...]:

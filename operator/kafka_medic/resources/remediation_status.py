@@ -199,6 +199,9 @@ class RemediationStatus(Model):
     consecutive_verified: Count | None = Field(
         default=None, description="Observations in a row that said that the current step is done."
     )
+    well_since: Timestamp | None = Field(
+        default=None, description="Since when brokers that were restarted have been seen back in everything."
+    )
     restore_owed: Flag = Field(
         default=False,
         description="Whether the run has set something in Kafka that has to be taken back if it ends now: a throttle, "

@@ -1,0 +1,37 @@
+"""What a controller that is there and does nothing leaves undone."""
+
+from __future__ import annotations
+
+from kafka_medic.cluster.snapshot import NO_LEADER, Broker, Mode, Snapshot
+from kafka_medic.guard.context import RestartQuestion
+from kafka_medic.guard.rows import known_ids, led_by
+
+NOBODY: frozenset[int] = frozenset()
+
+
+def undeclared(snapshot: Snapshot, question: RestartQuestion) -> frozenset[int]:
+    """Brokers that are down and still lead partitions, or are the last leader's fellows of one that nobody leads,
+    though a live replica in sync could be elected. Only a controller can do that, so that they do not stand against
+    restarting the one that does not. Empty for every other restart."""
+    controller = snapshot.controller
+    if not question.context.replaces_controller or snapshot.brokers is None or snapshot.partitions is None:
+        return NOBODY
+    if controller is None or controller.id != question.broker:
+        return NOBODY
+    down = {b.id for b in snapshot.brokers if b.id != question.broker and _gone(b, snapshot.cluster.mode)}
+    live = {b.id for b in snapshot.brokers if b.live}
+    found: set[int] = set()
+    for row in led_by(snapshot, down | {NO_LEADER}) if down else ():
+        in_sync = known_ids(row.isr)
+        if in_sync is not None and in_sync & live:
+            found |= down & (in_sync if row.leader == NO_LEADER else {row.leader})
+    return frozenset(found)
+
+
+def _gone(broker: Broker, mode: Mode | None) -> bool:
+    """As ControllerStuck has it: with ZooKeeper it is the registrations that say so; with KRaft it is the controller
+    itself that would, so that one which does not answer and whose Pod is not Ready is gone as well."""
+    if broker.registered is False:
+        return True
+    silent = mode is Mode.KRAFT and broker.reachable is False
+    return silent and broker.pod is not None and broker.pod.ready is False
