@@ -1,7 +1,8 @@
-"""Looks at a Kafka cluster all the while, from outside of the operator, and keeps what a roll must never do."""
+"""Looks at a Kafka cluster all the while, from outside of the operator: what a roll must never do, what it takes."""
 
 from __future__ import annotations
 
+import subprocess
 import threading
 import time
 from dataclasses import dataclass, field
@@ -9,38 +10,78 @@ from dataclasses import dataclass, field
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+from tests.testbed import KafkaDeployment, follow
+
 SECONDS = 0.2
 """Between two looks."""
+_POD = '{.metadata.name} {.metadata.uid} {.metadata.deletionTimestamp}|{.status.conditions[?(@.type=="Ready")].status}'
+
+
+@dataclass
+class Restart:
+    """One broker's, in monotonic seconds: its Pod told to go, its successor Ready."""
+
+    told: float
+    ready: float | None = None
 
 
 @dataclass
 class Watcher:
     """`most_away`: the most brokers that were missing from some ISR at once. `thinnest`: the smallest ISR of any
-    partition seen. `trouble`: (from, to) of each stretch in which not all was in sync, monotonic seconds."""
+    partition seen. `in_sync`: when each broker was last missing from some ISR. `restarts`: by broker, in order."""
 
-    bootstrap: str
+    kafka: KafkaDeployment
     most_away: int = 0
     thinnest: int = 99
     looks: int = 0
-    trouble: list[list[float]] = field(default_factory=list)
+    in_sync: dict[int, float] = field(default_factory=dict)
+    restarts: dict[int, Restart] = field(default_factory=dict)
     _stopping: threading.Event = field(default_factory=threading.Event)
-    _thread: threading.Thread | None = None
+    _threads: list[threading.Thread] = field(default_factory=list)
+    _pods: subprocess.Popen[str] | None = None
 
     def start(self) -> None:
-        self._thread = threading.Thread(target=self._watch)
-        self._thread.start()
+        arguments = ("-n", self.kafka.namespace, "-l", "app.kubernetes.io/name=kafka", "--watch")
+        self._pods = follow("get", "pods", *arguments, "-o", f'jsonpath={_POD}{{"\\n"}}')
+        self._threads = [threading.Thread(target=self._watch), threading.Thread(target=self._follow)]
+        for thread in self._threads:
+            thread.start()
 
     def stop(self) -> None:
         self._stopping.set()
-        assert self._thread is not None
-        self._thread.join(30)
+        assert self._pods is not None
+        self._pods.terminate()
+        self._pods.wait(10)
+        for thread in self._threads:
+            thread.join(30)
 
-    def troubled_seconds(self) -> float:
-        """How long not everything was in sync: what stopping, starting and catching up took."""
-        return sum(end - begin for begin, end in self.trouble)
+    def took(self) -> dict[int, float]:
+        """Seconds from each broker's Pod being told to go until its successor was Ready and in every ISR: stopping,
+        starting and catching up, all of which no operator can shorten."""
+        return {
+            b: max(r.ready, self.in_sync.get(b, r.ready)) - r.told
+            for b, r in self.restarts.items()
+            if r.ready is not None
+        }
+
+    def began(self) -> float:
+        return min(r.told for r in self.restarts.values())
+
+    def _follow(self) -> None:
+        assert self._pods is not None
+        assert self._pods.stdout is not None
+        first: dict[int, str] = {}
+        for line in self._pods.stdout:
+            now, (pod, _, ready) = time.monotonic(), line.strip().partition("|")
+            name, uid, *deleted = pod.split()
+            broker = int(name.rpartition("-")[2])
+            if deleted and first.setdefault(broker, uid) == uid:
+                self.restarts.setdefault(broker, Restart(now))
+            elif first.setdefault(broker, uid) != uid and ready == "True" and self.restarts[broker].ready is None:
+                self.restarts[broker].ready = now
 
     def _watch(self) -> None:
-        admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        admin = AdminClient({"bootstrap.servers": self.kafka.bootstrap, "log_level": 0})
         while not self._stopping.wait(SECONDS):
             try:
                 topics = admin.list_topics(timeout=5).topics
@@ -54,9 +95,4 @@ class Watcher:
                     self.thinnest = min(self.thinnest, len(part.isrs))
             self.looks += 1
             self.most_away = max(self.most_away, len(away))
-            if not away:
-                continue
-            if self.trouble and now - self.trouble[-1][1] < 4 * SECONDS:
-                self.trouble[-1][1] = now
-            else:
-                self.trouble.append([now, now])
+            self.in_sync.update(dict.fromkeys(away, now))

@@ -5,7 +5,7 @@ from tests.testbed.cluster import external_kubeconfig
 from tests.testbed.image_transfer import load_image
 from tests.testbed.kafka import KafkaDeployment, deploy_kafka
 from tests.testbed.kafka_settings import FACTOR_ONE, Shape
-from tests.testbed.kubectl import KubectlError, apply, get, kubectl
+from tests.testbed.kubectl import KubectlError, apply, follow, get, kubectl
 from tests.testbed.operator_image import operator_image
 from tests.testbed.places import NODES, own_state
 from tests.testbed.steps import StepFailedError, wait_for
@@ -21,6 +21,7 @@ __all__ = [
     "deploy_kafka",
     "external_kubeconfig",
     "faults",
+    "follow",
     "get",
     "kubectl",
     "load_image",

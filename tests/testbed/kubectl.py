@@ -30,20 +30,28 @@ def kubectl(
 
     In the testbed a user has a kubeconfig of their own; in a caller's cluster they are impersonated.
     """
-    if cluster.external_kubeconfig() is not None:
-        command = ["kubectl", *arguments, *(["--as", user] if user else [])]
-        environment = dict(os.environ)
-    else:
-        state = own_state()
-        # Named in full, since the caller's own PATH is what finds the program.
-        command = cluster.enter_command(state, [str(tools() / "bin" / "kubectl"), *arguments])
-        environment = cluster.environment(state, user or "admin")
+    command, environment = _command(arguments, user)
     done = subprocess.run(
         command, input=input, capture_output=True, text=True, env=environment, timeout=timeout, check=False
     )
     if check and done.returncode != 0:
         raise KubectlError(f"kubectl {' '.join(arguments)} failed: {done.stderr.strip() or done.stdout.strip()}")
     return done
+
+
+def follow(*arguments: str) -> subprocess.Popen[str]:
+    """A kubectl that goes on talking (get --watch), for the caller to read and to end."""
+    command, environment = _command(arguments, None)
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment)
+
+
+def _command(arguments: Iterable[str], user: str | None) -> tuple[list[str], dict[str, str]]:
+    if cluster.external_kubeconfig() is not None:
+        return ["kubectl", *arguments, *(["--as", user] if user else [])], dict(os.environ)
+    state = own_state()
+    # Named in full, since the caller's own PATH is what finds the program.
+    command = cluster.enter_command(state, [str(tools() / "bin" / "kubectl"), *arguments])
+    return command, cluster.environment(state, user or "admin")
 
 
 def apply(objects: Iterable[Mapping[str, Any]], *, user: str | None = None) -> None:

@@ -118,7 +118,8 @@ class Turn:
         cluster, runs = self._keep(cluster, runs, unreadable)
         if _gone(cluster):
             return interval
-        acting = bool(unreadable) or any(r.status.phase in ACTING_PHASES for r in runs)
+        # One that only waits for its start is held by the same guards, which need every view.
+        acting = bool(unreadable) or any(r.status.phase in {*ACTING_PHASES, Phase.APPROVED} for r in runs)
         self._recollection.before_look(cluster, acting=acting)
         snapshot = self._observe(cluster)
         self._recollection.take_in(cluster, snapshot, self.clients.monotonic())

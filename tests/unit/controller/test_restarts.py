@@ -6,7 +6,7 @@ import pytest
 
 from kafka_medic.cluster.snapshot import TopicPartition
 from tests.simulation.kafka import SimKafka
-from tests.simulation.world import BROKERS, NO_ELECTIONS, Killed, World
+from tests.simulation.world import BASE, BROKERS, NO_ELECTIONS, Killed, World
 
 
 def rolling(**how) -> World:
@@ -23,6 +23,10 @@ def rolling(**how) -> World:
 def approved(world: World) -> World:
     world.approve(world.until_phase("AwaitingApproval"))
     return world
+
+
+def paused(world: World, so: bool) -> None:
+    world.api.touch(f"{BASE}/namespaces/ns/kafkaclusters/c")["spec"]["remediation"]["paused"] = so
 
 
 def watched(world: World, turns: int = 120) -> None:
@@ -66,6 +70,82 @@ def test_a_broker_that_does_not_come_back_holds_the_run_and_nothing_else_is_touc
     watched(world, turns=200)
     assert world.run().status.phase == "Succeeded"
     assert world.pods.restarts == [1, 2, 0]
+
+
+def test_a_broker_that_crashes_again_and_again_holds_the_run_and_nothing_else_is_touched():
+    world = approved(rolling(crashing={1}))
+    run = world.until_phase("Paused", turns=300)
+    assert world.pods.restarts == [1], "it is never evicted again, and nobody else is"
+    assert "broker 1 is not back" in run.status.message
+    world.pods.crashing.clear()
+    watched(world, turns=200)
+    assert world.pods.restarts == [1, 2, 0]
+
+
+def test_a_reject_while_paused_ends_it_and_touches_nothing_else():
+    world = approved(rolling(never_back={1}))
+    run = world.until_phase("Paused", turns=300)
+    world.approve(run, decision="Reject")
+    watched(world)
+    assert world.run().status.phase == "Aborted"
+    assert world.pods.restarts == [1]
+    (entry,) = world.run().status.journal[:1]
+    assert (entry.id, entry.state, entry.target_uid) == ("restart-brokers/restart-1", "Intended", "pod-1-2")
+
+
+def test_a_pause_holds_it_between_two_brokers_and_it_goes_on_afterwards():
+    world = approved(rolling())
+    world.until(lambda: world.pods.restarts == [1])
+    paused(world, True)
+    for _ in range(30):
+        world.step()
+    assert world.pods.restarts == [1]
+    assert world.run().status.phase == "Blocked"
+    assert [(w.guard, w.verdict) for w in world.run().status.waiting_for] == [("NotPaused", "Wait")]
+    paused(world, False)
+    watched(world)
+    assert world.pods.restarts == [1, 2, 0]
+
+
+def six(**parameters) -> World:
+    """Two racks' worth of partitions that have nothing in common: 0, 1, 2 and 3, 4, 5."""
+    kafka = SimKafka(racks={b: "abc"[b % 3] for b in range(6)})
+    kafka.topic("left", [0, 1, 2], [1, 2, 0])
+    kafka.topic("right", [3, 4, 5], [4, 5, 3])
+    for topic in ("left", "right"):
+        kafka.dynamic["TOPIC", topic, "min.insync.replicas"] = "2"
+    world = World(kafka)
+    world.install(brokers=BROKERS, remediation={"limits": {"cooldown": "0s"}, **NO_ELECTIONS})
+    world.with_pods()
+    world.ask("rolling-restart", **parameters)
+    return world
+
+
+@pytest.mark.parametrize(("most", "down"), [("1", 1), ("2", 2), ("6", 2)])
+def test_brokers_that_share_no_partition_are_restarted_together(most: str, down: int):
+    """Of six voters four have to be left, so that never more than two are away. More brokers than tell their whole
+    view in a look at rest: all are asked as soon as the run is approved."""
+    world = six(maxParallel=most)
+    world.approve(world.until_phase("AwaitingApproval"))
+    for _ in range(200):
+        if world.finished():
+            break
+        world.step()
+        assert all(len(p.isr) >= 2 for p in world.kafka.partitions.values())
+    assert world.run().status.phase == "Succeeded", world.run().status.message
+    assert sorted(world.pods.restarts) == list(range(6))
+    assert world.pods.restarts[-1] == 0, "the active controller last"
+    assert world.pods.most_down == down
+
+
+def test_brokers_that_share_a_partition_are_not_restarted_together_whatever_is_asked():
+    world = rolling()
+    world.api.objects = {p: o for p, o in world.api.objects.items() if "/remediations/" not in p}
+    world.kafka.dynamic["TOPIC", "orders", "min.insync.replicas"] = "2"
+    world.ask("rolling-restart", maxParallel="3")
+    watched(approved(world))
+    assert world.pods.most_down == 1
+    assert world.run().status.phase == "Succeeded"
 
 
 def test_a_replica_that_stays_out_of_the_isr_holds_the_next_restart():

@@ -1,0 +1,136 @@
+"""When a restarted broker is back, seen in one look: in everything, so many times in a row, and through the canary."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pyarrow as pa
+import pytest
+
+from kafka_medic.cluster.snapshot import CANARY_SCHEMA, Snapshot, Source, SourceState
+from kafka_medic.playbook.parameters import RestartParameters
+from kafka_medic.playbook.report import StepReport, StepState
+from kafka_medic.playbook.restart_step import Watch, assess
+from kafka_medic.resources.remediation_plan import BrokerRestart, Plan
+from kafka_medic.resources.remediation_status import IntentState, JournalEntry
+from tests.unit.cluster import worlds
+
+STEP = "restart-brokers"
+PLAN = Plan(
+    digest="sha256:" + "0" * 64,
+    proposed_at=worlds.NOW,
+    expires_at=worlds.NOW,
+    restarts=tuple(BrokerRestart(broker=n, pod=f"kafka-{n}", pod_uid=f"uid-{n}") for n in (2, 3, 1)),
+)
+AGO = worlds.NOW - timedelta(seconds=20)
+
+
+def looked(snapshot: Snapshot, seen: int = 2, since=AGO, done=(), within: float = 60.0) -> StepReport:
+    """Broker 2 was restarted 40 s ago and is in another Pod."""
+    journal = {
+        f"{STEP}/restart-{n}": JournalEntry(
+            id=f"{STEP}/restart-{n}",
+            step=STEP,
+            kind="RestartPod",
+            state=IntentState.DONE if n in done else IntentState.INTENDED,
+            intended_at=worlds.NOW - timedelta(seconds=40),
+        )
+        for n in (2, *done)
+    }
+    watch = Watch(seen, 3, worlds.NOW, since)
+    return assess(STEP, PLAN, journal, snapshot, RestartParameters(broker_within=within), watch)
+
+
+def restarted(**changes) -> Snapshot:
+    """All is well, and broker 2 is in the Pod that came after the planned one."""
+    pod = changes.pop("pod", worlds.pod(2, uid="uid-2b"))
+    brokers = tuple(replace(b, pod=pod, **changes) if b.id == 2 else b for b in worlds.brokers())
+    return worlds.healthy(brokers=brokers)
+
+
+def test_back_in_the_last_look_is_done_and_the_next_one_is_due_in_the_same_look():
+    report = looked(restarted())
+    assert report.observed == (f"{STEP}/restart-2",)
+    assert (report.state, report.intent.broker) == (StepState.ACT, 3)
+    assert report.streak is None, "the next one's own count begins at nothing"
+    assert (report.progress.done, report.progress.total) == (1, 3)
+
+
+def test_back_once_is_not_enough():
+    report = looked(restarted(), seen=0, since=None)
+    assert (report.state, report.streak, report.observed) == (StepState.WAIT, 1, ())
+    assert report.message == "broker 2 is back, seen 1 of 3 times in a row"
+
+
+def test_the_last_one_back_is_the_goal_seen_as_often_as_it_has_to_be():
+    report = looked(restarted(), done=(3, 1))
+    assert (report.state, report.streak) == (StepState.REACHED, 3)
+
+
+@pytest.mark.parametrize(
+    ("lacking", "words"),
+    [
+        ({"recovering": True, "registered": False, "reachable": False}, "not registered yet"),
+        ({"recovering": True}, "recovering its log"),
+        ({"recovering": None}, "whether it is recovering its log is not known"),
+        ({"reachable": False}, "it does not answer yet"),
+        ({"pod": worlds.pod(2, uid="uid-2b", ready=False)}, "Pod kafka-2 is not Ready yet"),
+        ({"pod": None}, "it has no Pod yet"),
+    ],
+)
+def test_whatever_it_lacks_begins_the_count_anew_and_is_told(lacking, words):
+    report = looked(restarted(**lacking))
+    assert (report.state, report.streak, report.stuck) == (StepState.WAIT, 0, None)
+    assert report.message == f"broker 2 was restarted: {words}"
+    late = looked(restarted(**lacking), within=30.0)
+    assert late.state is StepState.WAIT, "and it is never touched again"
+    assert late.stuck == f"broker 2 is not back 40 s after its restart was begun (limit 30s): {words}"
+
+
+def canary(snapshot: Snapshot, *rows: tuple[int, int, str | None], error: str | None = None) -> Snapshot:
+    """(partition, failures, last through); partition n of orders stands for the canary's."""
+    table = pa.Table.from_pylist(
+        [
+            {
+                "topic": "orders",
+                "partition": n,
+                "consecutiveFailures": failures,
+                "lastOkAt": at,
+                "lastError": "too late",
+            }
+            for n, failures, at in rows
+        ],
+        schema=CANARY_SCHEMA,
+    )
+    state = SourceState.UNKNOWN if error else SourceState.KNOWN
+    return replace(
+        snapshot,
+        canary=None if error else table,
+        sources=(*snapshot.sources, Source("canary", worlds.NOW, state, error)),
+    )
+
+
+BEFORE, SINCE = "2026-01-31T11:59:30Z", "2026-01-31T11:59:50Z"
+
+
+@pytest.mark.parametrize(
+    ("rows", "error", "words"),
+    [
+        (((0, 0, SINCE), (1, 0, BEFORE)), None, "no record of the canary has gone through orders-1 since"),
+        (((0, 0, SINCE), (1, 0, None)), None, "no record of the canary has gone through orders-1 since"),
+        (((0, 2, SINCE),), None, "the canary fails through orders-0: too late"),
+        ((), None, "the canary has not looked at any partition yet"),
+        ((), "stopped", "what the canary sees is not known: stopped"),
+    ],
+)
+def test_with_a_canary_a_record_has_to_go_through_since(rows, error, words):
+    report = looked(canary(restarted(), *rows, error=error))
+    assert (report.state, report.observed) == (StepState.WAIT, ())
+    assert words in report.message
+    assert words in (looked(canary(restarted(), *rows, error=error), within=30.0).stuck or "")
+
+
+def test_with_a_canary_that_went_through_since_it_is_back():
+    assert looked(canary(restarted(), (0, 0, SINCE), (1, 0, SINCE))).observed
+    assert not looked(canary(restarted(), (0, 0, SINCE)), since=None).observed, "not by a record from before"
