@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import subprocess
+import sys
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.incident import operator, records
-from tests.testbed import KafkaDeployment, Shape, kubectl
+from tests.testbed import KafkaDeployment, Shape, deploy_kafka, kubectl
+from tests.testbed import get as get_object
+
+STEADY_SLOTS: dict[Shape, int] = {"kraft": 5, "zookeeper": 6}
+STEADY = {
+    "default.replication.factor": 3,
+    "offsets.topic.replication.factor": 3,
+    "offsets.topic.num.partitions": 3,
+    "transaction.state.log.replication.factor": 3,
+    "min.insync.replicas": 2,
+}
 
 
 @pytest.fixture(scope="session")
@@ -26,6 +40,22 @@ def installed() -> Iterator[None]:
     kubectl("patch", "playbook", "elect-preferred-leaders", "--type=merge", "-p", '{"spec":{"trigger":{"for":"1h"}}}')
     yield
     operator.uninstall()
+
+
+@pytest.fixture(scope="session")
+def steady_of() -> Iterator[Callable[[Shape], KafkaDeployment]]:
+    """The deployment of a shape in which every partition has a replica to spare."""
+    made: dict[Shape, KafkaDeployment] = {}
+
+    def get(shape: Shape) -> KafkaDeployment:
+        if shape not in made:
+            KafkaDeployment(f"roll-{shape}", shape, {}, {0: ""}).undeploy()  # what a killed run left
+            made[shape] = deploy_kafka(f"roll-{shape}", shape, STEADY, STEADY_SLOTS[shape])
+        return made[shape]
+
+    yield get
+    for deployment in made.values():
+        deployment.undeploy()
 
 
 @dataclass
@@ -124,3 +154,40 @@ def _case(kafka: KafkaDeployment) -> Iterator[Case]:
     case = Case(kafka, f"case-{uuid.uuid4().hex[:6]}")
     yield case
     case.end()
+
+
+@pytest.fixture(scope="module")
+def no_other_operator(installed: None) -> Iterator[None]:
+    """The installed one steps aside: the one under test runs outside, where it can be killed to the point."""
+    deployment = f"deployment/{operator.RELEASE}"
+    kubectl("scale", deployment, "-n", operator.NAMESPACE, "--replicas=0")
+    gone = ["-n", operator.NAMESPACE, "-l", "app.kubernetes.io/name=kafka-medic"]
+    kubectl("wait", "pods", *gone, "--for=delete", "--timeout=60s")
+    yield
+    kubectl("scale", deployment, "-n", operator.NAMESPACE, "--replicas=1")
+    kubectl("rollout", "status", deployment, "-n", operator.NAMESPACE, "--timeout=120s", timeout=130)
+
+
+def asked(case: Case, playbook: str, **parameters: str) -> None:
+    """A person asks for a run."""
+    cluster = get_object("kafkaclusters.kafkamedic.dev", case.name, "-n", case.namespace)
+    digest = get_object("playbooks.kafkamedic.dev", playbook)["status"]["digest"]
+    spec = {
+        "clusterRef": {"name": case.name, "uid": cluster["metadata"]["uid"]},
+        "playbook": {"name": playbook, "digest": digest},
+        "parameters": parameters,
+        "requestedBy": "admin",
+    }
+    meta = {"name": f"{case.name}-{uuid.uuid4().hex[:5]}", "namespace": case.namespace}
+    operator.apply([{"apiVersion": operator.API_VERSION, "kind": "Remediation", "metadata": meta, "spec": spec}])
+
+
+def mortal_operator(case: Case, folder: Path, number: int, moment: str | None) -> subprocess.Popen[bytes]:
+    """One operator process. Its name stays, as a container's does when the kubelet starts it again in its Pod."""
+    command = [sys.executable, "-m", "tests.e2e.mortal_operator", str(folder / "effects"), case.namespace]
+    environment = os.environ | {
+        "KUBECONFIG": str(operator.kubeconfig(folder / "kubeconfig")),
+        "POD_NAME": "operator-under-test",
+    }
+    log = (folder / f"operator-{number}.log").open("wb")
+    return subprocess.Popen([*command, *([moment] if moment else [])], env=environment, stdout=log, stderr=log)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from kafka_medic.clients.kafka import RealKafka
+from kafka_medic.clients.kubernetes_api import KubernetesApi
 from kafka_medic.clients.ports import unasked
 from kafka_medic.controller import __main__ as controller
 
@@ -26,6 +27,16 @@ MOMENTS = (
     "before-min-isr",
     "after-min-isr",
 )
+
+
+MOMENTS_OF_A_ROLL = (
+    "before-intent",
+    "after-intent",
+    *("before-evict", "after-evict", "before-done", "after-done") * 3,
+    "before-end",
+    "after-end",
+)
+"""Each by a process of its own. The write that notes that a broker is back also holds the intent of the next."""
 
 
 def die() -> None:
@@ -60,10 +71,51 @@ class MortalKafka(RealKafka):
         self._effect(kind, len(changes), lambda: super(MortalKafka, self).alter_configs(changes, may_send))
 
 
+class MortalApi(KubernetesApi):
+    effects: Path
+    moment: str | None
+
+    def create(self, path: str, body: Any) -> Any:
+        if not path.endswith("/eviction"):
+            return super().create(path, body)
+        self._at("before-evict")
+        answer = super().create(path, body)
+        with self.effects.open("a") as log:
+            log.write(json.dumps({"kind": "evict", "what": body["deleteOptions"]["preconditions"]["uid"]}) + "\n")
+            log.flush()
+            os.fsync(log.fileno())
+        self._at("after-evict")
+        return answer
+
+    def replace(self, path: str, body: Any) -> Any:
+        if "/remediations/" not in path or not path.endswith("/status"):
+            return super().replace(path, body)
+        before = self._facts(self.get(path.removesuffix("/status")).get("status") or {})
+        now = self._facts(body["status"])
+        news = [kind for kind, had, has in zip(("intent", "done", "end"), before, now, strict=True) if has > had]
+        for kind in news:
+            self._at(f"before-{kind}")
+        answer = super().replace(path, body)
+        for kind in news:
+            self._at(f"after-{kind}")
+        return answer
+
+    def _at(self, moment: str) -> None:
+        if self.moment == moment:
+            die()
+
+    @staticmethod
+    def _facts(status: Any) -> tuple[int, int, int]:
+        """Intents noted, those seen to have happened, and whether the run is over."""
+        journal = status.get("journal") or []
+        return len(journal), sum(e["state"] == "Done" for e in journal), int(status.get("phase") == "Succeeded")
+
+
 if __name__ == "__main__":
-    MortalKafka.effects = Path(sys.argv[1])
-    MortalKafka.moment = sys.argv[3] if len(sys.argv) > 3 else None
+    MortalKafka.effects = MortalApi.effects = Path(sys.argv[1])
+    MortalKafka.moment = MortalApi.moment = sys.argv[3] if len(sys.argv) > 3 else None
     controller.RealKafka = MortalKafka  # type: ignore[attr-defined, misc]
+    controller.KubernetesApi = MortalApi  # type: ignore[attr-defined, misc]
     controller.main(
         ["--liveness-port", "0", "--metrics-port", "0", "--log-format", "plain", "--watch-namespaces", sys.argv[2]]
     )

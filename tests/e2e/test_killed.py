@@ -3,42 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import Case
-from tests.e2e.mortal_operator import MOMENTS
+from tests.e2e.conftest import Case, asked, mortal_operator
+from tests.e2e.mortal_operator import MOMENTS, MOMENTS_OF_A_ROLL
 from tests.incident import operator, records
-from tests.testbed import kubectl, wait_for
-
-
-@pytest.fixture(scope="module")
-def no_other_operator(installed: None) -> Iterator[None]:
-    """The installed one steps aside: the one under test runs outside, where it can be killed to the point."""
-    deployment = f"deployment/{operator.RELEASE}"
-    kubectl("scale", deployment, "-n", operator.NAMESPACE, "--replicas=0")
-    gone = ["-n", operator.NAMESPACE, "-l", "app.kubernetes.io/name=kafka-medic"]
-    kubectl("wait", "pods", *gone, "--for=delete", "--timeout=60s")
-    yield
-    kubectl("scale", deployment, "-n", operator.NAMESPACE, "--replicas=1")
-    kubectl("rollout", "status", deployment, "-n", operator.NAMESPACE, "--timeout=120s", timeout=130)
-
-
-def start(case: Case, folder: Path, number: int, moment: str | None) -> subprocess.Popen[bytes]:
-    """One operator process. Its name stays, as a container's does when the kubelet starts it again in its Pod."""
-    command = [sys.executable, "-m", "tests.e2e.mortal_operator", str(folder / "effects"), case.namespace]
-    environment = os.environ | {
-        "KUBECONFIG": str(operator.kubeconfig(folder / "kubeconfig")),
-        "POD_NAME": "operator-under-test",
-    }
-    log = (folder / f"operator-{number}.log").open("wb")
-    return subprocess.Popen([*command, *([moment] if moment else [])], env=environment, stdout=log, stderr=log)
+from tests.incident.watcher import Watcher
+from tests.testbed import KafkaDeployment, Shape, wait_for
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
@@ -55,14 +30,14 @@ def dies_and_heals(moment: str, case: Case, folder: Path) -> None:
     orders, others = case.topic([1]), case.topic([0], [2], suffix="others")
     records.write(case.boot, orders, [f"order-{n}" for n in range(21)])
     case.watch()
-    first = start(case, folder, 1, moment)
+    first = mortal_operator(case, folder, 1, moment)
     second = None
     try:
         run = case.wait("AwaitingApproval")
         assert operator.approve(run, "alice").returncode == 0
         wait_for(f"death {moment}", lambda: first.poll() is not None, 60)
         assert first.returncode == -9, (folder / "operator-1.log").read_text()[-3000:]
-        second = start(case, folder, 2, None)
+        second = mortal_operator(case, folder, 2, None)
         done = case.wait("Succeeded", 120)
     finally:
         for process in (first, second):
@@ -82,3 +57,52 @@ def dies_and_heals(moment: str, case: Case, folder: Path) -> None:
     found = operator.factors(case.boot)
     assert found[orders] == found[others] == {3}
     assert [v for _, v in records.read_from(case.boot, orders, 0, 21, 30)] == [f"order-{n}" for n in range(21)]
+
+
+def test_killed_at_each_write_of_a_roll(
+    steady_of: Callable[[Shape], KafkaDeployment], no_other_operator: None, tmp_path: Path
+) -> None:
+    """All in one roll: each process dies at the next write, before it or right after, and the one after it goes on.
+    What was written and not seen, and what was seen and not written, is found out from the cluster."""
+    kafkas = [steady_of("kraft"), steady_of("zookeeper")]
+    with ThreadPoolExecutor() as pool:
+        stories = [pool.submit(rolled_by_many, kafka, tmp_path / kafka.namespace) for kafka in kafkas]
+    problems = {k.namespace: p for k, s in zip(kafkas, stories, strict=True) if (p := s.exception()) is not None}
+    if problems:
+        raise AssertionError(f"on {' and '.join(problems)}") from next(iter(problems.values()))
+
+
+def rolled_by_many(kafka: KafkaDeployment, folder: Path) -> None:
+    folder.mkdir()
+    operator.people(kafka.namespace)
+    case = Case(kafka, f"kill-{kafka.shape}")
+    orders = case.topic([0, 1, 2], [1, 2, 0], config={"min.insync.replicas": "2"})
+    assert records.write(case.boot, orders, ["first"]) == 1
+    operator.apply([operator.kafka_cluster(kafka, case.name)])
+    before = {kafka.pod(b)["metadata"]["uid"] for b in (0, 1, 2)}
+    watcher, traffic = Watcher(kafka), records.Traffic(case.boot, orders)
+    process = mortal_operator(case, folder, 0, MOMENTS_OF_A_ROLL[0])
+    watcher.start()
+    traffic.start()
+    try:
+        asked(case, "rolling-restart")
+        assert operator.approve(case.wait("AwaitingApproval"), "alice").returncode == 0
+        for number, moment in enumerate((*MOMENTS_OF_A_ROLL[1:], None), 1):
+            process.wait(180)
+            assert process.returncode == -9, (folder / f"operator-{number - 1}.log").read_text()[-3000:]
+            process = mortal_operator(case, folder, number, moment)
+        done = case.wait("Succeeded", 120)
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            process.wait(30)
+        watcher.stop()
+        traffic.stop()
+    effects = [json.loads(line) for line in (folder / "effects").read_text().splitlines()]
+    assert [e["kind"] for e in effects] == ["evict"] * 3, "each Pod once, however often the operator died"
+    assert {e["what"] for e in effects} == before, "and those that the plan names"
+    assert [e["state"] for e in done["status"]["journal"]] == ["Done"] * 3
+    assert watcher.most_away == 1
+    assert watcher.thinnest >= 2
+    assert (traffic.lost, traffic.doubled, traffic.failed) == (set(), [], [])
+    case.end()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -12,44 +12,16 @@ from confluent_kafka.admin import AdminClient
 from kafka_medic.clients.kafka import RealKafka
 from kafka_medic.clients.ports import BrokerView, Connection, PartitionState
 from kafka_medic.cluster.snapshot import TopicPartition
-from tests.e2e.conftest import Case
+from tests.e2e.conftest import Case, asked
 from tests.incident import operator, records
 from tests.incident.watcher import Watcher
-from tests.testbed import KafkaDeployment, Shape, deploy_kafka, faults, get, wait_for
+from tests.testbed import KafkaDeployment, Shape, faults, get, wait_for
 from tests.testbed.kafka_settings import CONTROLLER_PORT
 
-SLOTS: dict[Shape, int] = {"kraft": 5, "zookeeper": 6}
-SETTINGS = {
-    "default.replication.factor": 3,
-    "offsets.topic.replication.factor": 3,
-    "offsets.topic.num.partitions": 3,
-    "transaction.state.log.replication.factor": 3,
-    "min.insync.replicas": 2,
-}
 
-
-@pytest.fixture(scope="module", params=["kraft", "zookeeper"])
-def steady(request: pytest.FixtureRequest) -> Iterator[KafkaDeployment]:
-    """A deployment in which every partition has a replica to spare."""
-    shape: Shape = request.param
-    KafkaDeployment(f"roll-{shape}", shape, {}, {0: ""}).undeploy()  # what a killed run left
-    made = deploy_kafka(f"roll-{shape}", shape, SETTINGS, SLOTS[shape])
-    yield made
-    made.undeploy()
-
-
-def asked(case: Case, playbook: str, **parameters: str) -> None:
-    """A person asks for a run."""
-    cluster = get("kafkaclusters.kafkamedic.dev", case.name, "-n", case.namespace)
-    digest = get("playbooks.kafkamedic.dev", playbook)["status"]["digest"]
-    spec = {
-        "clusterRef": {"name": case.name, "uid": cluster["metadata"]["uid"]},
-        "playbook": {"name": playbook, "digest": digest},
-        "parameters": parameters,
-        "requestedBy": "admin",
-    }
-    meta = {"name": f"{case.name}-{uuid.uuid4().hex[:5]}", "namespace": case.namespace}
-    operator.apply([{"apiVersion": operator.API_VERSION, "kind": "Remediation", "metadata": meta, "spec": spec}])
+@pytest.fixture(params=["kraft", "zookeeper"])
+def steady(request: pytest.FixtureRequest, steady_of: Callable[[Shape], KafkaDeployment]) -> KafkaDeployment:
+    return steady_of(request.param)
 
 
 def uids(kafka: KafkaDeployment) -> dict[int, str]:
