@@ -83,15 +83,13 @@ def report(
 def test_a_stale_leader_is_found_its_records_saved_and_itself_restarted_first(
     installed: None, steady: KafkaDeployment
 ) -> None:
-    """The split brain: the controller cannot tell one broker that another one leads by now. It goes on taking writes,
-    which nobody else ever has, and looks as healthy as the rest."""
-    if steady.shape == "kraft":
-        pytest.skip("KRaft brokers fetch the metadata themselves: there is no link from the controller to cut")
+    """The split brain: one broker does not hear that another one leads by now. It goes on taking writes, which nobody
+    else ever has. With ZooKeeper the controller cannot reach it, and it stays registered; with KRaft it is cut from the
+    rest of the quorum, which fences it, and serves the metadata that it had."""
     operator.people(steady.namespace)
     case = Case(steady, f"split-{uuid.uuid4().hex[:6]}")
     kafka = RealKafka(Connection(case.boot))
-    admin = AdminClient({"bootstrap.servers": case.boot})
-    controller = admin.describe_cluster().result(30).controller.id
+    controller = active_controller(steady, kafka)
     stale, other = (b for b in (0, 1, 2) if b != controller)
     orders = case.topic([stale, other, controller], config={"min.insync.replicas": "2"})
     tp = TopicPartition(orders, 0)
@@ -99,13 +97,13 @@ def test_a_stale_leader_is_found_its_records_saved_and_itself_restarted_first(
     assert records.write(case.boot, orders, kept) == 10
     operator.apply([operator.kafka_cluster(steady, case.name)])
     namespace = steady.namespace
-    source = faults.pod_address(namespace, steady.pod_name(controller))
     try:
-        faults.cut(source, faults.pod_address(namespace, steady.pod_name(stale)), CONTROLLER_PORT)
-        assert kafka.alter_reassignments({tp: [other, controller, stale]}) == {}
-        wait_for("the new order", lambda: replicas(kafka, other, tp)[0] == other, 30)
-        assert kafka.elect_preferred([tp]) == {}
-        wait_for("another leader", lambda: leader_by(kafka, other, tp) == other, 30)
+        cut_off(steady, stale, controller)
+        if steady.shape == "zookeeper":
+            assert kafka.alter_reassignments({tp: [other, controller, stale]}) == {}
+            wait_for("the new order", lambda: replicas(kafka, other, tp)[0] == other, 30)
+            assert kafka.elect_preferred([tp]) == {}
+        wait_for("another leader", lambda: leader_by(kafka, other, tp) == other, 60)
         assert leader_by(kafka, stale, tp) == stale, "nobody told it"
         lost = [f"only-there-{n}" for n in range(5)]
         assert records.write(steady.broker_address(stale), orders, lost, acks="1") == 5
@@ -140,6 +138,26 @@ def test_a_stale_leader_is_found_its_records_saved_and_itself_restarted_first(
     case.condition("MetadataConsistent", "True")
     kafka.close()
     case.end()
+
+
+def active_controller(steady: KafkaDeployment, kafka: RealKafka) -> int:
+    if steady.shape == "kraft":
+        leader = kafka.quorum().leader
+        assert leader is not None
+        return leader
+    return int(AdminClient({"bootstrap.servers": steady.bootstrap}).describe_cluster().result(30).controller.id)
+
+
+def cut_off(steady: KafkaDeployment, stale: int, controller: int) -> None:
+    def address(broker: int) -> str:
+        return faults.pod_address(steady.namespace, steady.pod_name(broker))
+
+    if steady.shape == "zookeeper":
+        faults.cut(address(controller), address(stale), CONTROLLER_PORT)
+        return
+    for broker in {0, 1, 2} - {stale}:
+        faults.cut(address(stale), address(broker), CONTROLLER_PORT)
+        faults.cut(address(broker), address(stale), CONTROLLER_PORT)
 
 
 def leader_by(kafka: RealKafka, broker: int, tp: TopicPartition) -> int:

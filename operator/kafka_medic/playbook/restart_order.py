@@ -4,8 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from kafka_medic.cluster.snapshot import Broker, Snapshot
+from kafka_medic.cluster.snapshot import Broker, Mode, Snapshot
 from kafka_medic.diagnose.views import divergences
+
+REFUSED_STOP = (
+    "the controller refuses its controlled shutdown, so it stops only after its retries, by default 3 times 5 s "
+    "(controlled.shutdown.max.retries and controlled.shutdown.retry.backoff.ms), or after its Pod's "
+    "terminationGracePeriodSeconds if that is sooner"
+)
+UNHEARD_STOP = (
+    "no controller may hear its controlled shutdown, so it may stop only after its Pod's "
+    "terminationGracePeriodSeconds (by default 30 s), and then recovers its log"
+)
+"""With KRaft a broker asks by its heartbeats (KIP-631), which nobody answers one that is cut off."""
 
 
 def stale_brokers(snapshot: Snapshot) -> frozenset[int]:
@@ -43,11 +54,8 @@ def why(snapshot: Snapshot, broker_id: int) -> str:
     """A sentence for the person who approves: the place in the order, and what to expect of the stop."""
     broker = snapshot.broker(broker_id)
     if broker is not None and broker.reachable is True and broker.registered is False:
-        return (
-            "answers but is not registered: the controller refuses its controlled shutdown, so it stops only after its "
-            "retries (controlled.shutdown.max.retries, each after controlled.shutdown.retry.backoff.ms); "
-            + only_there(snapshot, broker_id)
-        )
+        stop = REFUSED_STOP if snapshot.cluster.mode is Mode.ZOOKEEPER else UNHEARD_STOP
+        return f"answers but is not registered: {stop}; {only_there(snapshot, broker_id)}"
     if broker_id == active_controller(snapshot):
         return "the active controller, last"
     if broker_id in stale_brokers(snapshot):

@@ -8,9 +8,10 @@ from datetime import timedelta
 import pyarrow as pa
 import pytest
 
-from kafka_medic.cluster.snapshot import CANARY_SCHEMA, Snapshot, Source, SourceState
+from kafka_medic.cluster.snapshot import CANARY_SCHEMA, Mode, Snapshot, Source, SourceState
 from kafka_medic.playbook.parameters import RestartParameters
 from kafka_medic.playbook.report import StepReport, StepState
+from kafka_medic.playbook.restart_order import why
 from kafka_medic.playbook.restart_step import Watch, assess
 from kafka_medic.resources.remediation_plan import BrokerRestart, Plan
 from kafka_medic.resources.remediation_status import IntentState, JournalEntry
@@ -134,3 +135,9 @@ def test_with_a_canary_a_record_has_to_go_through_since(rows, error, words):
 def test_with_a_canary_that_went_through_since_it_is_back():
     assert looked(canary(restarted(), (0, 0, SINCE), (1, 0, SINCE))).observed
     assert not looked(canary(restarted(), (0, 0, SINCE)), since=None).observed, "not by a record from before"
+
+
+@pytest.mark.parametrize(("mode", "words"), [(Mode.ZOOKEEPER, "3 times 5 s"), (Mode.KRAFT, "by default 30 s")])
+def test_the_plan_foresees_that_a_zombie_takes_its_time_to_stop(mode, words):
+    zombie = worlds.healthy(mode, brokers=worlds.brokers(b2={"registered": False}))
+    assert words in why(zombie, 2)
