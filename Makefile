@@ -5,11 +5,12 @@ TESTBED := $(PYTHON) -m tests.testbed
 VENV := .venv/bin
 MODE ?= kraft
 RUNS ?= 3
+PARTITIONS ?= 2000
 CMD ?= $(SHELL)
 TESTS ?= tests/integration tests/contract tests/e2e
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check format-check lint types imports unit test gameday mutate-guards demo bench-observe bench-roll up down status logs enter crds lock clean-cache
+.PHONY: help setup check format-check lint types imports unit test gameday mutate-guards demo bench-observe bench-roll bench-elect up down status logs enter crds lock clean-cache
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,6 +58,9 @@ bench-observe: setup ## How long looks at large clusters take, and what watching
 
 bench-roll: setup ## How long a roll of three brokers under load takes, in both modes, against what it takes at least
 	@$(TESTBED) run $(VENV)/python -m pytest -s tests/e2e/test_roll.py -k rolled_under_load
+
+bench-elect: setup ## Leaders given back in batches, beside one election of everything (PARTITIONS=2000)
+	@$(TESTBED) run $(VENV)/python -m benchmarks.elections --partitions $(PARTITIONS)
 
 up: ## Start the testbed: Kubernetes on this machine, in namespaces of its own
 	@$(TESTBED) up

@@ -87,6 +87,19 @@ class Case:
         body = operator.kafka_cluster(self.kafka, self.name, expectations=expectations, **spec)
         operator.apply([body])
 
+    def ask(self, playbook: str, **parameters: str) -> None:
+        """A person asks for a run."""
+        cluster = get_object("kafkaclusters.kafkamedic.dev", self.name, "-n", self.namespace)
+        digest = get_object("playbooks.kafkamedic.dev", playbook)["status"]["digest"]
+        spec = {
+            "clusterRef": {"name": self.name, "uid": cluster["metadata"]["uid"]},
+            "playbook": {"name": playbook, "digest": digest},
+            "parameters": parameters,
+            "requestedBy": "admin",
+        }
+        meta = {"name": f"{self.name}-{uuid.uuid4().hex[:5]}", "namespace": self.namespace}
+        operator.apply([{"apiVersion": operator.API_VERSION, "kind": "Remediation", "metadata": meta, "spec": spec}])
+
     def runs(self) -> list[operator.Object]:
         return [r for r in operator.runs(self.namespace) if r["spec"]["clusterRef"]["name"] == self.name]
 
@@ -167,19 +180,6 @@ def no_other_operator(installed: None) -> Iterator[None]:
     kubectl("scale", deployment, "-n", operator.NAMESPACE, "--replicas=1")
     kubectl("rollout", "status", deployment, "-n", operator.NAMESPACE, "--timeout=120s", timeout=130)
 
-
-def asked(case: Case, playbook: str, **parameters: str) -> None:
-    """A person asks for a run."""
-    cluster = get_object("kafkaclusters.kafkamedic.dev", case.name, "-n", case.namespace)
-    digest = get_object("playbooks.kafkamedic.dev", playbook)["status"]["digest"]
-    spec = {
-        "clusterRef": {"name": case.name, "uid": cluster["metadata"]["uid"]},
-        "playbook": {"name": playbook, "digest": digest},
-        "parameters": parameters,
-        "requestedBy": "admin",
-    }
-    meta = {"name": f"{case.name}-{uuid.uuid4().hex[:5]}", "namespace": case.namespace}
-    operator.apply([{"apiVersion": operator.API_VERSION, "kind": "Remediation", "metadata": meta, "spec": spec}])
 
 
 def mortal_operator(case: Case, folder: Path, number: int, moment: str | None) -> subprocess.Popen[bytes]:

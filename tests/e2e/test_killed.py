@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import Case, asked, mortal_operator
+from tests.e2e.conftest import Case, mortal_operator
 from tests.e2e.mortal_operator import MOMENTS, MOMENTS_OF_A_ROLL
 from tests.incident import operator, records
 from tests.incident.watcher import Watcher
@@ -85,7 +85,7 @@ def rolled_by_many(kafka: KafkaDeployment, folder: Path) -> None:
     watcher.start()
     traffic.start()
     try:
-        asked(case, "rolling-restart")
+        case.ask("rolling-restart")
         assert operator.approve(case.wait("AwaitingApproval"), "alice").returncode == 0
         for number, moment in enumerate((*MOMENTS_OF_A_ROLL[1:], None), 1):
             process.wait(180)

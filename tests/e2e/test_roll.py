@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 from kafka_medic.clients.kafka import RealKafka
 from kafka_medic.clients.ports import BrokerView, Connection, PartitionState
 from kafka_medic.cluster.snapshot import TopicPartition
-from tests.e2e.conftest import Case, asked
+from tests.e2e.conftest import Case
 from tests.incident import operator, records
 from tests.incident.watcher import Watcher
 from tests.testbed import KafkaDeployment, Shape, faults, get, wait_for
@@ -36,7 +36,7 @@ def test_a_whole_cluster_is_rolled_under_load(installed: None, steady: KafkaDepl
     assert records.read_group(case.boot, f"{case.name}-group", orders, 1)  # so that the offsets topic is there
     operator.apply([operator.kafka_cluster(steady, case.name)])
     before = uids(steady)
-    asked(case, "rolling-restart")
+    case.ask("rolling-restart")
     run = case.wait("AwaitingApproval")
     planned = [r["broker"] for r in run["status"]["plan"]["restarts"]]
     assert sorted(planned) == [0, 1, 2]
