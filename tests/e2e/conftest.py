@@ -36,8 +36,9 @@ def installed() -> Iterator[None]:
     sooner = '{"spec":{"trigger":{"for":"2s"}}}'
     for playbook in ("raise-replication-factor", "rolling-restart"):
         kubectl("patch", "playbook", playbook, "--type=merge", "-p", sooner)
-    # A broker that was away leads nothing for a while; that is the business of one test alone.
-    kubectl("patch", "playbook", "elect-preferred-leaders", "--type=merge", "-p", '{"spec":{"trigger":{"for":"1h"}}}')
+    # Brokers that were away lead nothing for a while, and are kept away by a cordon: that is the business of one test.
+    for playbook in ("elect-preferred-leaders", "drain-broker"):
+        kubectl("patch", "playbook", playbook, "--type=merge", "-p", '{"spec":{"trigger":{"for":"1h"}}}')
     yield
     operator.uninstall()
 
@@ -179,7 +180,6 @@ def no_other_operator(installed: None) -> Iterator[None]:
     yield
     kubectl("scale", deployment, "-n", operator.NAMESPACE, "--replicas=1")
     kubectl("rollout", "status", deployment, "-n", operator.NAMESPACE, "--timeout=120s", timeout=130)
-
 
 
 def mortal_operator(case: Case, folder: Path, number: int, moment: str | None) -> subprocess.Popen[bytes]:

@@ -7,8 +7,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import pytest
-
 from tests.e2e.conftest import Case, mortal_operator
 from tests.e2e.mortal_operator import MOMENTS, MOMENTS_OF_A_ROLL
 from tests.incident import operator, records
@@ -16,34 +14,34 @@ from tests.incident.watcher import Watcher
 from tests.testbed import KafkaDeployment, Shape, wait_for
 
 
-@pytest.mark.parametrize("moment", MOMENTS)
-def test_killed(moment: str, both_cases: list[Case], no_other_operator: None, tmp_path: Path) -> None:
+def test_killed_before_and_after_each_write_of_one_run(
+    both_cases: list[Case], no_other_operator: None, tmp_path: Path
+) -> None:
     with ThreadPoolExecutor() as pool:
-        stories = [pool.submit(dies_and_heals, moment, case, tmp_path / case.namespace) for case in both_cases]
+        stories = [pool.submit(dies_and_heals, case, tmp_path / case.namespace) for case in both_cases]
     problems = {c.namespace: p for c, s in zip(both_cases, stories, strict=True) if (p := s.exception()) is not None}
     if problems:
         raise AssertionError(f"on {' and '.join(problems)}") from next(iter(problems.values()))
 
 
-def dies_and_heals(moment: str, case: Case, folder: Path) -> None:
+def dies_and_heals(case: Case, folder: Path) -> None:
     folder.mkdir()
     orders, others = case.topic([1]), case.topic([0], [2], suffix="others")
     records.write(case.boot, orders, [f"order-{n}" for n in range(21)])
     case.watch()
-    first = mortal_operator(case, folder, 1, moment)
-    second = None
+    process = mortal_operator(case, folder, 0, MOMENTS[0])
     try:
         run = case.wait("AwaitingApproval")
         assert operator.approve(run, "alice").returncode == 0
-        wait_for(f"death {moment}", lambda: first.poll() is not None, 60)
-        assert first.returncode == -9, (folder / "operator-1.log").read_text()[-3000:]
-        second = mortal_operator(case, folder, 2, None)
+        for number, moment in enumerate(MOMENTS):
+            wait_for(f"death {moment}", lambda p=process: p.poll() is not None, 90)  # type: ignore[misc]
+            assert process.returncode == -9, (folder / f"operator-{number}.log").read_text()[-3000:]
+            process = mortal_operator(case, folder, number + 1, (*MOMENTS, None)[number + 1])
         done = case.wait("Succeeded", 120)
     finally:
-        for process in (first, second):
-            if process is not None and process.poll() is None:
-                process.terminate()
-                process.wait(30)
+        if process.poll() is None:
+            process.terminate()
+            process.wait(30)
     effects = [json.loads(line) for line in (folder / "effects").read_text().splitlines()]
     kinds = [e["kind"] for e in effects]
     assert kinds == ["throttle", "reassign", "restore", "min-isr"], "each effect once, however the operator died"

@@ -85,8 +85,11 @@ class World:
         self.put("remediations", {"apiVersion": API_VERSION, "kind": "Remediation", "metadata": meta, "spec": spec})
 
     def put(self, plural: str, body: dict[str, Any]) -> dict[str, Any]:
-        self.api.created_at = self.now.strftime("%Y-%m-%dT%H:%M:%SZ")
+        self.api.created_at = self._timestamp()
         return self.api.put(f"{BASE}/namespaces/ns/{plural}", body)
+
+    def _timestamp(self) -> str:
+        return self.now.strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def operator(self, identity: str = "operator") -> Turn:
         """A fresh operator process: nothing is carried over but what the API server and Kafka hold."""
@@ -112,6 +115,7 @@ class World:
         if self.turn is None:
             self.operator()
         assert self.turn is not None
+        self.api.created_at = self._timestamp()
         self.turn.run()
         self.kafka.tick()
         if self.pods is not None:

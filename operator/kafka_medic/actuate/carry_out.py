@@ -5,12 +5,20 @@ from __future__ import annotations
 from typing import assert_never
 
 from kafka_medic.actuate.elect import elect
-from kafka_medic.actuate.reassign import reassign
+from kafka_medic.actuate.reassign import reassign, reorder
 from kafka_medic.actuate.rescue import rescue
 from kafka_medic.actuate.restart import PodWrites, restart
 from kafka_medic.actuate.settings import change_settings
 from kafka_medic.clients.ports import Kafka, MaySend
-from kafka_medic.playbook.intents import ChangeSettings, ElectPreferred, Intent, Reassign, RescueRecords, RestartPod
+from kafka_medic.playbook.intents import (
+    ChangeSettings,
+    ElectPreferred,
+    Intent,
+    Reassign,
+    Reorder,
+    RescueRecords,
+    RestartPod,
+)
 
 
 def carry_out(kafka: Kafka, pods: PodWrites, intent: Intent, may_send: MaySend) -> None:
@@ -18,6 +26,8 @@ def carry_out(kafka: Kafka, pods: PodWrites, intent: Intent, may_send: MaySend) 
     match intent:
         case Reassign():
             reassign(kafka, intent)
+        case Reorder():
+            reorder(kafka, intent)
         case ChangeSettings():
             change_settings(kafka, intent, may_send)
         case RescueRecords():

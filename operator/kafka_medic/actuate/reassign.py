@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from kafka_medic.clients.ports import FailureKind, KafkaWrites, WriteFailed
-from kafka_medic.playbook.intents import Reassign
+from kafka_medic.cluster.snapshot import TopicPartition
+from kafka_medic.playbook.intents import Reassign, Reorder
 
 MAX_RECORDS = 5000
 """Half of what a KRaft controller accepts in one request (10,000 records)."""
@@ -16,7 +19,16 @@ def reassign(kafka: KafkaWrites, intent: Reassign) -> None:
         raise WriteFailed(
             FailureKind.REFUSED, f"{len(intent.targets)} partitions in one request; at most {MAX_RECORDS}"
         )
-    refused = kafka.alter_reassignments(intent.targets)
+    _send(kafka, intent.targets)
+
+
+def reorder(kafka: KafkaWrites, intent: Reorder) -> None:
+    """Give partitions the replicas they have in another order, which Kafka does at once. Raises as `reassign`."""
+    _send(kafka, intent.orders)
+
+
+def _send(kafka: KafkaWrites, targets: Mapping[TopicPartition, tuple[int, ...] | None]) -> None:
+    refused = kafka.alter_reassignments(targets)
     if refused:
         shown = "; ".join(f"{tp}: {why}" for tp, why in sorted(refused.items())[:5])
-        raise WriteFailed(FailureKind.REFUSED, f"{len(refused)} of {len(intent.targets)} partitions refused: {shown}")
+        raise WriteFailed(FailureKind.REFUSED, f"{len(refused)} of {len(targets)} partitions refused: {shown}")

@@ -8,14 +8,15 @@ from datetime import datetime
 from typing import Any
 
 from kafka_medic.diagnose.finding import Finding
-from kafka_medic.playbook.parameters import check
+from kafka_medic.playbook.parameters import AWAY, BACK, brings_leaders, check
 from kafka_medic.resources.durations import parse_duration
 from kafka_medic.resources.errors import ResourceError
 from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.phases import TERMINAL_PHASES, Phase
 from kafka_medic.resources.playbook import Playbook
 from kafka_medic.resources.remediation import Remediation
-from kafka_medic.resources.vocabulary import API_VERSION, RemediationMode
+from kafka_medic.resources.remediation_plan import MAX_INLINE_CHANGES
+from kafka_medic.resources.vocabulary import API_VERSION, RemediationMode, Severity
 
 GAVE_UP = (Phase.REJECTED, Phase.EXPIRED, Phase.FAILED, Phase.ABORTED)
 
@@ -39,10 +40,13 @@ def due(
         if policy.mode_for(name) is RemediationMode.OBSERVE:
             continue
         mine = [f for f in findings if _treats(playbook, f, now)]
+        if brings_leaders(playbook) == BACK:
+            mine = _over(cluster, playbook, findings, runs)
         known = [r for r in runs if r.spec.playbook.name == name and r.spec.cluster_ref.uid == cluster.uid]
         if not mine or any(r.status.phase not in TERMINAL_PHASES for r in known):
             continue
-        fresh = [f for f in mine if not _declined(f, known)]
+        drains = brings_leaders(playbook) == AWAY
+        fresh = [f for f in mine if not _declined(f, known) and not (drains and _drained(f, known))]
         if not fresh:
             continue
         try:
@@ -63,12 +67,60 @@ def _treats(playbook: Playbook, finding: Finding, now: datetime) -> bool:
     )
 
 
+def _over(
+    cluster: KafkaCluster, playbook: Playbook, findings: Sequence[Finding], runs: Sequence[Remediation]
+) -> list[Finding]:
+    """What drains were made for and is over, each not yet followed by a run of this playbook. Over is what neither
+    this look nor the last one told: one that could not be read stays in the status."""
+    lasting = {f.id for f in findings} | {f.id for f in cluster.status.findings}
+    over = []
+    for drain in runs:
+        cause, plan, ended = drain.spec.cause, drain.status.plan, drain.status.finished_at
+        if drain.status.phase is not Phase.SUCCEEDED or cause is None or plan is None or ended is None:
+            continue
+        if drain.spec.playbook.name == playbook.name or not plan.reorders or cause.finding_id in lasting:
+            continue
+        follows = [
+            r
+            for r in runs
+            if r.spec.playbook.name == playbook.name
+            and r.spec.cause is not None
+            and r.spec.cause.finding_id == cause.finding_id
+            and r.metadata.creation_timestamp is not None
+            and r.metadata.creation_timestamp >= ended.replace(microsecond=0)
+        ]
+        if not follows:
+            over.append(Finding(cause.finding_id, cause.finding_type, Severity.INFO, "is over", (), (), since=ended))
+    return over
+
+
 def _declined(finding: Finding, runs: Sequence[Remediation]) -> bool:
     return any(
         r.status.phase in GAVE_UP
         and finding.since is not None
         and r.metadata.creation_timestamp is not None
         and r.metadata.creation_timestamp >= finding.since
+        for r in runs
+    )
+
+
+def _drained(finding: Finding, runs: Sequence[Remediation]) -> bool:
+    """A machine may be about to go for days: its broker is drained once, or found to lead nothing once. Not so where
+    a plan was too long for one run, or was stopped because the cluster changed under it."""
+
+    def enough(run: Remediation) -> bool:
+        plan = run.status.plan
+        if run.status.phase is Phase.SUPERSEDED:
+            return run.status.started_at is None
+        return run.status.phase is Phase.SUCCEEDED and (plan is None or (plan.partitions or 0) < MAX_INLINE_CHANGES)
+
+    return any(
+        enough(r)
+        and r.spec.cause is not None
+        and r.spec.cause.finding_id == finding.id
+        and finding.since is not None
+        and r.metadata.creation_timestamp is not None
+        and r.metadata.creation_timestamp >= finding.since.replace(microsecond=0)
         for r in runs
     )
 

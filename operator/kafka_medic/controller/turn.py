@@ -36,6 +36,7 @@ from kafka_medic.observe.metrics import MetricsProbe
 from kafka_medic.observe.pods import BrokerPods
 from kafka_medic.observe.snapshot import ClusterReaders, MetricsReads, ZooKeeperReads, observe_cluster, unread_cluster
 from kafka_medic.playbook.engine import decide
+from kafka_medic.playbook.reorder_step import changed_orders
 from kafka_medic.playbook.run import SOON, Decision, World
 from kafka_medic.resources.base import Resource
 from kafka_medic.resources.durations import parse_duration
@@ -280,7 +281,7 @@ class Turn:
         if unreadable:
             return None
         return [
-            OtherRun(r.name, r.status.phase, r.status.started_at, r.status.finished_at)
+            OtherRun(r.name, r.status.phase, r.status.started_at, r.status.finished_at, changed_orders(r))
             for r in runs
             if r.uid != run.uid
         ]

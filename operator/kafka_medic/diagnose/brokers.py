@@ -167,4 +167,5 @@ def _maintenance_finding(scene: Scene, broker: Broker, signs: tuple[str, ...]) -
         message=f"the node or Pod of broker {broker.id} is being taken away ({signs[0]}); expect the broker to go",
         affected=(broker_name(broker.id),),
         evidence=tuple(f"{sign}, {scene.read_from('kubernetes')}" for sign in signs),
+        playbook="drain-broker",
     )

@@ -11,6 +11,7 @@ from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.resources.durations import parse_duration
 from kafka_medic.resources.kafkacluster_remediation import Day, RemediationPolicy, Window
 from kafka_medic.resources.phases import Phase
+from kafka_medic.resources.remediation_plan import PartitionChange
 from kafka_medic.resources.vocabulary import Guard
 
 _DAYS = list(Day)
@@ -24,6 +25,8 @@ class OtherRun:
     phase: Phase | None
     started_at: datetime | None
     finished_at: datetime | None
+    reorders: tuple[PartitionChange, ...] = ()
+    """Of one that succeeded: the orders of replicas that it changed."""
 
 
 @dataclass(frozen=True, slots=True)

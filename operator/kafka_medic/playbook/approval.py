@@ -86,6 +86,15 @@ def plan_digest(remediation: Remediation, plan: Plan) -> str:
                 }
                 for c in plan.config_changes
             ],
+            "reorders": [
+                {
+                    "topic": c.topic,
+                    "partition": c.partition,
+                    "replicasBefore": list(c.replicas_before),
+                    "replicas": list(c.replicas),
+                }
+                for c in plan.reorders
+            ],
             "elections": [
                 {"broker": e.broker, "topic": e.topic, "partitions": list(e.partitions)} for e in plan.elections
             ],

@@ -8,9 +8,11 @@ from the Snapshot what is so.
 from __future__ import annotations
 
 from kafka_medic.guard.verdict import Verdict
+from kafka_medic.playbook import reorder_step
 from kafka_medic.playbook.acting import advance
 from kafka_medic.playbook.approval import judge_approvals
 from kafka_medic.playbook.drift import drifted_long_enough
+from kafka_medic.playbook.parameters import AWAY, brings_leaders
 from kafka_medic.playbook.positions import Position, standings
 from kafka_medic.playbook.propose import propose, restarts
 from kafka_medic.playbook.refusal import Refusal
@@ -51,15 +53,16 @@ def _outlived(run: Remediation, world: World) -> str | None:
     if world.playbook.digest() != run.spec.playbook.digest:
         return f"the playbook {run.spec.playbook.name} was changed since"
     cause, found = run.spec.cause, world.finding_ids
-    if restarts(world.playbook) and cause is not None and found is not None and cause.finding_id not in found:
-        # Restarting is never right by itself: without what it was to cure there is no reason left.
+    needs_cause = restarts(world.playbook) or brings_leaders(world.playbook) == AWAY
+    if needs_cause and cause is not None and found is not None and cause.finding_id not in found:
+        # Neither a restart nor a drain is right by itself: without what it was to cure there is no reason left.
         return f"what it was to cure has gone: {cause.finding_id}"
     return None
 
 
 def _plan(run: Remediation, world: World) -> Decision:
     assert world.playbook is not None  # _outlived saw to it
-    proposal = propose(run, world.cluster, world.playbook, world.snapshot, world.now)
+    proposal = propose(run, world.cluster, world.playbook, world.snapshot, world.now, world.others)
     if isinstance(proposal, Refusal):
         if proposal.nothing_to_do:
             return ended(run.status, Phase.SUPERSEDED, proposal.message, world.now)
@@ -97,6 +100,7 @@ def _await(run: Remediation, world: World) -> Decision:
         return ended(status, Phase.EXPIRED, "nobody approved the plan in time", world.now)
     drift = next((s.reason for s in standings(plan.changes, world.snapshot) if s.position is Position.DRIFTED), None)
     drift = drift or next(iter(other_pods(plan.restarts, world.snapshot)), None)
+    drift = drift or reorder_step.other_orders(plan, world.snapshot)
     status, voided = drifted_long_enough(status, drift or _done_by_others(run, world), world.now)
     if voided:
         update = {

@@ -84,7 +84,18 @@ class ElectPreferred:
         return f"elect the preferred leaders of {len(self.preferred)} partitions"
 
 
-Intent = ChangeSettings | Reassign | RestartPod | RescueRecords | ElectPreferred
+@dataclass(frozen=True, slots=True)
+class Reorder:
+    """Put the replicas of partitions, which stay the same ones, into this order."""
+
+    id: str
+    orders: Mapping[TopicPartition, tuple[int, ...]]
+
+    def describe(self) -> str:
+        return f"change the order of the replicas of {len(self.orders)} partitions"
+
+
+Intent = ChangeSettings | Reassign | RestartPod | RescueRecords | ElectPreferred | Reorder
 
 
 def setting_key(text: str) -> SettingKey:

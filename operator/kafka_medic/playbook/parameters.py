@@ -21,6 +21,7 @@ KNOWN: Mapping[Action, frozenset[str]] = {
     Action.RESTART_BROKERS: frozenset({"brokers", "brokerWithin", "maxParallel"}),
     Action.RESCUE_RECORDS: frozenset({"rescueTopic"}),
     Action.ELECT_PREFERRED_LEADERS: frozenset({"batchSize", "leaderlessWithin"}),
+    Action.REORDER_REPLICAS: frozenset({"brokers", "leaders"}),
 }
 
 _EVERY_ACTION = (
@@ -47,6 +48,7 @@ DEMANDED: Mapping[Action, tuple[Guard, ...]] = {
     Action.SET_MIN_INSYNC_REPLICAS: _REASSIGNING,
     Action.RESCUE_RECORDS: _EVERY_ACTION,
     Action.ELECT_PREFERRED_LEADERS: (*_EVERY_ACTION, *(Guard(name) for name in ELECT_GUARDS)),
+    Action.REORDER_REPLICAS: (*_EVERY_ACTION, *(Guard(name) for name in ELECT_GUARDS)),
     Action.RESTART_BROKERS: (*_EVERY_ACTION, *(Guard(name) for name, _ in RESTART_GUARDS)),
 }
 """The guards that an action demands, whatever a playbook names."""
@@ -86,6 +88,18 @@ class ElectParameters:
     leaderless_within: float = 10.0
 
 
+AWAY, BACK = "away", "back"
+
+
+@dataclass(frozen=True, slots=True)
+class DrainParameters:
+    """`leaders`: `away` from these brokers, or `back` to where they were before a drain. `brokers`: ids such as `1,3`,
+    or `cause` (the broker that the finding names)."""
+
+    leaders: str = AWAY
+    brokers: str = "cause"
+
+
 def check(playbook: Playbook) -> None:
     """Refuse a playbook that names a key no action knows. Raises ResourceError with the path of each."""
     used: set[str] = set()
@@ -97,6 +111,8 @@ def check(playbook: Playbook) -> None:
             if key not in known:
                 way = f"{step.action.value} knows {', '.join(sorted(known)) or 'no parameters'}"
                 problems.append(Problem(f"spec.steps[{i}].with.{key}", "is not a parameter of this action", way))
+        if step.action is Action.REORDER_REPLICAS and step.with_.get("leaders") not in (AWAY, BACK):
+            problems.append(Problem(f"spec.steps[{i}].with.leaders", "is not set", f"write {AWAY} or {BACK}"))
     for i, parameter in enumerate(playbook.spec.parameters):
         if parameter.name not in used:
             problems.append(
@@ -164,6 +180,18 @@ def elect_parameters(playbook: Playbook, step: Step, given: Mapping[str, int | s
         batch_size=plain.batch_size if size is None else max(int(size), 1),
         leaderless_within=plain.leaderless_within if within is None else parse_duration(str(within)),
     )
+
+
+def drain_parameters(playbook: Playbook, step: Step, given: Mapping[str, int | str]) -> DrainParameters:
+    """What counts for this run, as in `reassign_parameters`."""
+    brokers = _value(playbook, step, given, "brokers")
+    return DrainParameters(str(step.with_.get("leaders", AWAY)), "cause" if brokers is None else str(brokers).strip())
+
+
+def brings_leaders(playbook: Playbook) -> str | None:
+    """AWAY or BACK for a playbook that drains brokers or undoes that; None for any other."""
+    steps = [s for s in playbook.spec.steps if s.action is Action.REORDER_REPLICAS]
+    return str(steps[0].with_.get("leaders", AWAY)) if steps else None
 
 
 def _value(playbook: Playbook, step: Step, given: Mapping[str, int | str], name: str) -> int | str | None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from kafka_medic.cluster.snapshot import Snapshot
+from kafka_medic.guard.run import OtherRun
 from kafka_medic.guard.verdict import Reason, Verdict
+from kafka_medic.playbook.drain_plan import drain_plan
 from kafka_medic.playbook.election_plan import election_plan
-from kafka_medic.playbook.parameters import check, check_values
+from kafka_medic.playbook.parameters import brings_leaders, check, check_values
 from kafka_medic.playbook.raise_plan import raise_plan
 from kafka_medic.playbook.refusal import Refusal
 from kafka_medic.playbook.restart_plan import restart_plan
@@ -25,7 +28,12 @@ def restarts(playbook: Playbook) -> bool:
 
 
 def propose(
-    run: Remediation, cluster: KafkaCluster, playbook: Playbook, snapshot: Snapshot, now: datetime
+    run: Remediation,
+    cluster: KafkaCluster,
+    playbook: Playbook,
+    snapshot: Snapshot,
+    now: datetime,
+    others: Sequence[OtherRun] | None = (),
 ) -> Plan | Refusal:
     """The whole plan, or why there is none. What the playbook's steps do decides which kind of plan it is."""
     try:
@@ -36,6 +44,8 @@ def propose(
     if not snapshot.cluster.id:
         message = "the cluster did not tell its id, without which a plan cannot say which cluster it is for"
         return Refusal(message, (Reason(Guard.PRECONDITIONS_HOLD.value, Verdict.UNKNOWN, message),))
+    if brings_leaders(playbook) is not None:
+        return drain_plan(run, cluster, playbook, snapshot, others, now)
     if any(step.action is Action.ELECT_PREFERRED_LEADERS for step in playbook.spec.steps):
         return election_plan(run, cluster, playbook, snapshot, now)
     if restarts(playbook):

@@ -11,6 +11,7 @@ from kafka_medic.cluster.snapshot import Snapshot
 from kafka_medic.guard.elect import judge_elect
 from kafka_medic.guard.freshness import sources_fresh
 from kafka_medic.guard.reassign import judge_reassign
+from kafka_medic.guard.reorder import judge_reorder
 from kafka_medic.guard.restart import judge_restart
 from kafka_medic.guard.run import alone_on_kafka, judge_run
 from kafka_medic.guard.verdict import Reason, Verdict
@@ -18,6 +19,7 @@ from kafka_medic.playbook.approval import judge_approvals
 from kafka_medic.playbook.election_step import planned_elections
 from kafka_medic.playbook.intents import ElectPreferred, Intent, RescueRecords, RestartPod
 from kafka_medic.playbook.parameters import CONTROLLER, restart_parameters
+from kafka_medic.playbook.reorder_step import planned_orders
 from kafka_medic.playbook.restart_order import next_broker
 from kafka_medic.playbook.restart_step import context
 from kafka_medic.playbook.run import World
@@ -61,6 +63,8 @@ def forward_reasons(run: Remediation, world: World, intent: Intent | None = None
         # It adds a topic of our own and touches nothing else; what is read has to be read from a fresh look.
         needed = ("kafka", "views")
         return (*reasons, *sources_fresh(world.snapshot, world.now, needed))
+    if plan.reorders and not isinstance(intent, ElectPreferred):
+        return (*reasons, *judge_reorder(world.snapshot, planned_orders(plan), world.now).reasons)
     if plan.elections:
         asked = (
             intent.preferred if isinstance(intent, ElectPreferred) else [tp for tp, _ in planned_elections(plan)[:1]]

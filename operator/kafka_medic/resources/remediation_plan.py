@@ -159,6 +159,9 @@ class Plan(Model):
     rescues: Annotated[tuple[Rescue, ...], Field(max_length=MAX_INLINE_CHANGES)] = Field(
         default=(), description="Records that are saved before the brokers that hold them are restarted."
     )
+    reorders: Annotated[tuple[PartitionChange, ...], Field(max_length=MAX_INLINE_CHANGES)] = Field(
+        default=(), description="Partitions whose replicas would stand in another order, and nothing else change."
+    )
     elections: Annotated[tuple[PreferredElection, ...], Field(max_length=MAX_INLINE_CHANGES)] = Field(
         default=(), description="Leaderships that would go to the preferred replica, in this order."
     )

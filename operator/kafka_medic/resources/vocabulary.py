@@ -101,6 +101,7 @@ class Action(StrEnum):
     RESTART_BROKERS = "RestartBrokers"
     RESCUE_RECORDS = "RescueRecords"
     ELECT_PREFERRED_LEADERS = "ElectPreferredLeaders"
+    REORDER_REPLICAS = "ReorderReplicas"
 
 
 class Guard(StrEnum):
@@ -153,6 +154,7 @@ class VerifyProbe(StrEnum):
     MIN_INSYNC_REPLICAS_SET = "MinInsyncReplicasSet"
     BROKERS_RECOVERED = "BrokersRecovered"
     RECORDS_RESCUED = "RecordsRescued"
+    REPLICAS_REORDERED = "ReplicasReordered"
     PREFERRED_LEADERS_SERVE = "PreferredLeadersServe"
     FINDING_GONE = "FindingGone"
 

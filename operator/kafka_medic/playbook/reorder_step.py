@@ -1,0 +1,68 @@
+"""ReorderReplicas: another replica becomes the preferred one. No data moves, and nobody leads who did not before; that
+is for the elections that follow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
+from kafka_medic.guard.evaluate import some
+from kafka_medic.playbook.intents import Reorder
+from kafka_medic.playbook.report import StepReport, StepState
+from kafka_medic.resources.phases import Phase
+from kafka_medic.resources.remediation import Remediation
+from kafka_medic.resources.remediation_plan import PartitionChange, Plan
+from kafka_medic.resources.remediation_status import JournalEntry, Progress
+
+
+def planned_orders(plan: Plan) -> dict[TopicPartition, tuple[tuple[int, ...], tuple[int, ...]]]:
+    """By partition: its replicas before and after."""
+    return {TopicPartition(c.topic, c.partition): (tuple(c.replicas_before), tuple(c.replicas)) for c in plan.reorders}
+
+
+def changed_orders(run: Remediation) -> tuple[PartitionChange, ...]:
+    """What a run that succeeded has changed, for the run that puts it back."""
+    plan = run.status.plan
+    return plan.reorders if plan is not None and run.status.phase is Phase.SUCCEEDED else ()
+
+
+def other_orders(plan: Plan, snapshot: Snapshot) -> str | None:
+    """The first partition whose replicas are neither as the plan saw them nor as it wants them."""
+    orders = planned_orders(plan)
+    for row in snapshot.rows(set(orders)):
+        if row.adding or row.removing:
+            return f"{row.tp} is being reassigned by somebody else"
+        if row.replicas is not None and row.replicas not in orders[row.tp]:
+            before = list(orders[row.tp][0])
+            return f"{row.tp} has replicas {list(row.replicas)}; the plan saw {before}"
+    return None
+
+
+def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: Snapshot) -> StepReport:
+    """Where the step stands. A partition that is gone by now counts as done."""
+    orders = planned_orders(plan)
+    if not orders:
+        return StepReport(StepState.REACHED, "every partition has the order that is wanted")
+    if snapshot.partitions is None:
+        return StepReport(StepState.UNKNOWN, "the partitions could not be read")
+    drifted = other_orders(plan, snapshot)
+    if drifted:
+        return StepReport(StepState.DRIFTED, drifted)
+    rows = {row.tp: row for row in snapshot.rows(set(orders))}
+    due = {tp: after for tp, (_, after) in orders.items() if tp in rows and rows[tp].replicas != after}
+    progress = Progress(done=len(orders) - len(due), total=len(orders), unit="partitions")
+    unknown = [tp for tp in due if rows[tp].replicas is None]
+    if unknown:
+        message = f"the replicas could not be read: {some(unknown, 3)}"
+        return StepReport(StepState.UNKNOWN, message, progress=progress)
+    id_ = f"{step}/reorder"
+    if not due:
+        seen = (id_,) if id_ in journal else ()
+        return StepReport(StepState.REACHED, "every order is as wanted", observed=seen, progress=progress)
+    return StepReport(
+        StepState.ACT,
+        f"changing the order of the replicas of {len(due)} partitions",
+        intent=Reorder(id_, due),
+        target=some(sorted(due), 5),
+        progress=progress,
+    )

@@ -1,0 +1,186 @@
+"""A machine is about to go: its broker leads nothing by then, and leads again what it led before once it is back."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka_medic.cluster.snapshot import TopicPartition
+from tests.simulation.kafka import SimKafka
+from tests.simulation.pods import NODES
+from tests.simulation.world import BROKERS, Killed, World
+
+ORDERS = ([1, 2, 0], [1, 0, 2], [2, 1, 0], [0, 1, 2], [1, 2, 0], [0, 2, 1])
+
+
+@pytest.fixture
+def world() -> World:
+    kafka = SimKafka()
+    kafka.topic("orders", *ORDERS)
+    kafka.topic("ledger", [1])
+    kafka.dynamic["TOPIC", "orders", "min.insync.replicas"] = "2"
+    world = World(kafka)
+    world.install(
+        brokers=BROKERS,
+        remediation={"limits": {"cooldown": "0s"}},
+        expectations={"topics": [{"pattern": "ledger", "exempt": True}]},
+    )
+    world.with_pods()
+    return world
+
+
+def cordon(world: World, broker: int, on: bool = True) -> None:
+    node = world.api.get(f"{NODES}/node-{broker}")
+    world.api.put(NODES, node | {"spec": {"unschedulable": True} if on else {}})
+
+
+def leaders(world: World) -> list[int]:
+    return [p.leader for tp, p in sorted(world.kafka.partitions.items()) if tp.topic == "orders"]
+
+
+def orders(world: World) -> list[list[int]]:
+    return [p.replicas for tp, p in sorted(world.kafka.partitions.items()) if tp.topic == "orders"]
+
+
+def done(world: World, playbook: str, turns: int = 80) -> None:
+    """Approved when it asks for it, and ended well."""
+
+    def mine():
+        return [r for r in world.runs() if r.spec.playbook.name == playbook]
+
+    world.until(lambda: any(r.status.phase == "AwaitingApproval" for r in mine()))
+    world.approve(next(r for r in mine() if r.status.phase == "AwaitingApproval"))
+    world.until(lambda: mine()[-1].status.phase == "Succeeded", turns)
+
+
+def test_leaderships_go_before_the_machine_and_come_back_after(world):
+    before = leaders(world)
+    cordon(world, 1)
+    done(world, "drain-broker")
+    plan = world.runs()[0].status.plan
+    assert "move 3 leaderships off broker 1" in plan.summary
+    assert "1 stay, as no other replica could take over: ledger-0" in plan.summary
+    assert 1 not in leaders(world)
+    assert all(sorted(now) == sorted(was) for now, was in zip(orders(world), ORDERS, strict=True)), "no replica moved"
+    assert not any(replicas[0] == 1 for replicas in orders(world)), "nothing brings it back by itself"
+    assert sorted(leaders(world).count(b) for b in (0, 2)) == [3, 3], "spread over the others"
+    for _ in range(20):
+        world.step()
+    assert len(world.runs()) == 1, "drained once, however long the machine takes to go"
+
+    cordon(world, 1, on=False)
+    done(world, "undrain-broker")
+    assert orders(world) == [list(o) for o in ORDERS]
+    assert leaders(world) == before
+    for _ in range(20):
+        world.step()
+    assert len(world.runs()) == 2
+
+
+def test_it_does_not_come_back_while_the_broker_is_away_or_behind(world):
+    cordon(world, 1)
+    done(world, "drain-broker")
+    world.kafka.stop(1)
+    world.kafka.copies_per_tick = 0
+    cordon(world, 1, on=False)
+    for _ in range(20):
+        world.step()
+    undrain = world.runs()[-1]
+    assert undrain.spec.playbook.name == "undrain-broker"
+    assert undrain.status.phase == "Planning"
+    assert "broker 1 cannot lead yet" in undrain.status.message
+    world.kafka.start(1)
+    for _ in range(5):
+        world.step()
+    assert world.runs()[-1].status.phase == "Planning", "it is still out of the ISR"
+    world.kafka.copies_per_tick = 10
+    done(world, "undrain-broker")
+    assert orders(world) == [list(o) for o in ORDERS]
+
+
+def test_an_order_that_somebody_changed_meanwhile_is_theirs(world):
+    cordon(world, 1)
+    done(world, "drain-broker")
+    theirs = TopicPartition("orders", 1)
+    world.kafka.partitions[theirs].replicas = [2, 0, 1]
+    cordon(world, 1, on=False)
+    done(world, "undrain-broker")
+    assert world.kafka.partitions[theirs].replicas == [2, 0, 1]
+    assert orders(world)[0] == [1, 2, 0]
+
+
+def test_a_maintenance_that_is_called_off_needs_no_drain(world):
+    cordon(world, 1)
+    world.until_phase("AwaitingApproval")
+    cordon(world, 1, on=False)
+    world.until(lambda: world.runs()[0].status.phase == "Superseded")
+    assert world.kafka.writes == []
+
+
+def test_a_broker_that_leads_nothing_is_not_drained_again_and_again(world):
+    world.kafka.delete("ledger")
+    for part in world.kafka.partitions.values():
+        part.replicas = part.isr = [0, 2, 1]
+        part.leader = 0
+    cordon(world, 1)
+    for _ in range(30):
+        world.step()
+    assert [(r.spec.playbook.name, r.status.phase) for r in world.runs()] == [("drain-broker", "Superseded")]
+    assert world.kafka.writes == []
+
+
+def test_an_order_that_changes_after_the_plan_voids_it(world):
+    cordon(world, 1)
+    run = world.until_phase("AwaitingApproval")
+    world.approve(run)
+    world.kafka.partitions[TopicPartition("orders", 0)].replicas = [0, 1, 2]
+    world.step()
+    for _ in range(10):
+        world.step()
+    assert world.kafka.writes == []
+    assert world.runs()[0].status.phase == "AwaitingApproval", "a plan of its own, which nobody approved"
+
+
+def test_a_person_may_ask_for_one_and_names_the_brokers(world):
+    world.ask("drain-broker", brokers="0, 2")
+    run = world.until_phase("AwaitingApproval")
+    assert all(c.replicas[0] == 1 for c in run.status.plan.reorders)
+    world.ask("drain-broker")
+    world.until(lambda: any(r.status.phase == "Failed" for r in world.runs()))
+    assert "set the parameter brokers" in next(r for r in world.runs() if r.status.phase == "Failed").status.message
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("write", ["alter_reassignments", "elect_preferred"])
+def test_killed_at_each_write(world, write, moment):
+    cordon(world, 1)
+    world.approve(world.until_phase("AwaitingApproval"))
+    kafka, left = world.kafka, [1]
+
+    class Mortal:
+        def __getattr__(self, name):
+            if name != write:
+                return getattr(kafka, name)
+
+            def send(*arguments):
+                left[0] -= 1
+                if left[0] == 0 and moment == "before":
+                    raise Killed
+                answer = getattr(kafka, write)(*arguments)
+                if left[0] == 0:
+                    raise Killed
+                return answer
+
+            return send
+
+    world.wrap_kafka = lambda _: Mortal()
+    world.operator()
+    for _ in range(60):
+        if world.finished():
+            break
+        try:
+            world.step()
+        except Killed:
+            world.operator()
+    assert world.run().status.phase == "Succeeded", world.run().status.message
+    assert len([w for w in kafka.writes if w.startswith("reassign")]) == 1
+    assert 1 not in leaders(world)
