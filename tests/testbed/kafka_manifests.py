@@ -12,6 +12,7 @@ from tests.testbed.places import NODES
 
 Object = dict[str, Any]
 NAME_LABEL = "app.kubernetes.io/name"
+INSTANCE_LABEL = "app.kubernetes.io/instance"
 _HOST_PROGRAMS = ("/usr", "/lib", "/lib64", "/bin", "/etc")
 
 
@@ -167,7 +168,10 @@ def stateful_set(
             "replicas": count,
             "podManagementPolicy": "Parallel",
             "selector": {"matchLabels": {NAME_LABEL: member.name}},
-            "template": {"metadata": {"labels": {NAME_LABEL: member.name}}, "spec": pod},
+            "template": {
+                "metadata": {"labels": {NAME_LABEL: member.name, INSTANCE_LABEL: member.namespace}},
+                "spec": pod,
+            },
             "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": claim}],
         },
     }

@@ -1,4 +1,5 @@
-"""Leadership goes home in batches, and never to a process that hangs, which Kafka itself would elect."""
+"""Leadership goes home in batches, and never to a process that hangs, which Kafka itself would elect; and it leaves a
+machine before it goes."""
 
 from __future__ import annotations
 
@@ -8,8 +9,8 @@ from kafka_medic.clients.kafka import RealKafka
 from kafka_medic.clients.ports import BrokerView, Connection
 from kafka_medic.cluster.snapshot import TopicPartition
 from tests.e2e.conftest import Case
-from tests.incident import operator
-from tests.testbed import faults, wait_for
+from tests.incident import operator, records
+from tests.testbed import faults, kubectl, wait_for
 
 PARTITIONS = 40
 HOME = 1
@@ -60,3 +61,45 @@ def test_leadership_goes_home_and_not_to_a_broker_that_hangs(case: Case) -> None
     assert {e["state"] for e in batches} == {"Done"}
     case.condition("LeadersBalanced", "True")
     kafka.close()
+
+
+def test_a_node_is_drained_and_its_broker_leads_nothing_by_then(case: Case) -> None:
+    kafka = RealKafka(Connection(case.boot))
+    before = [[0, HOME, 2], [HOME, 0, 2], [HOME, 2, 0], [2, HOME, 0]]
+    topic = case.topic(*before, config={"min.insync.replicas": "2"})
+    case.watch()
+    case.condition("Ready", "True")
+    traffic = records.Traffic(case.boot, topic)
+    traffic.start()
+    node = case.kafka.node_of(HOME)
+    pod = case.kafka.pod(HOME)["metadata"]["uid"]
+    try:
+        kubectl("cordon", node)
+        case.ask("drain-broker", brokers=str(HOME))
+        done(case, "drain-broker")
+        assert HOME not in leaders(kafka, topic), "before its Pod goes"
+        assert case.kafka.pod(HOME)["metadata"]["uid"] == pod
+        selector = f"--pod-selector=app.kubernetes.io/name=kafka,app.kubernetes.io/instance={case.namespace}"
+        kubectl("drain", node, "--ignore-daemonsets", "--delete-emptydir-data", selector, timeout=120)
+        assert HOME not in leaders(kafka, topic)
+        kubectl("uncordon", node)
+        case.kafka.wait_ready()
+        case.ask("undrain-broker", brokers=str(HOME))
+        done(case, "undrain-broker")
+    finally:
+        kubectl("uncordon", node)
+        traffic.stop()
+    view = kafka.views([0])[0]
+    assert isinstance(view, BrokerView)
+    mine = sorted((p.partition, list(p.replicas), p.leader) for p in view.partitions if p.topic == topic)
+    assert mine == [(n, replicas, replicas[0]) for n, replicas in enumerate(before)]
+    assert traffic.acked
+    assert (traffic.lost, traffic.doubled, traffic.failed) == (set(), [], [])
+    kafka.close()
+
+
+def done(case: Case, playbook: str) -> None:
+    run = case.wait("AwaitingApproval")
+    assert run["spec"]["playbook"]["name"] == playbook
+    assert operator.approve(run, "alice").returncode == 0
+    case.wait("Succeeded", 180)
