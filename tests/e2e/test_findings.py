@@ -38,7 +38,9 @@ def test_an_offset_beyond_the_log_end_and_one_that_lags(case: Case) -> None:
     assert f"{topic}-0 committed 5000, log end 21" in finding["evidence"][0]
     records.commit_offset(case.boot, group, topic, 10)
     case.condition("OffsetsConsistent", "True")
-    assert [reason for reason, _ in case.events() if "OffsetBeyondLogEnd" in reason] == [
-        "OffsetBeyondLogEnd",
-        "OffsetBeyondLogEndGone",
-    ]
+    wanted = ["OffsetBeyondLogEnd", "OffsetBeyondLogEndGone"]
+    wait_for(
+        "both events, once each",
+        lambda: [reason for reason, _ in case.events() if "OffsetBeyondLogEnd" in reason] == wanted,
+        30,
+    )
