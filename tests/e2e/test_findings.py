@@ -41,6 +41,6 @@ def test_an_offset_beyond_the_log_end_and_one_that_lags(case: Case) -> None:
     wanted = ["OffsetBeyondLogEnd", "OffsetBeyondLogEndGone"]
     wait_for(
         "both events, once each",
-        lambda: [reason for reason, _ in case.events() if "OffsetBeyondLogEnd" in reason] == wanted,
+        lambda: sorted(reason for reason, _ in case.events() if "OffsetBeyondLogEnd" in reason) == wanted,
         30,
     )
