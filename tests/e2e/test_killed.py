@@ -34,7 +34,7 @@ def dies_and_heals(case: Case, folder: Path) -> None:
         run = case.wait("AwaitingApproval")
         assert operator.approve(run, "alice").returncode == 0
         for number, moment in enumerate(MOMENTS):
-            wait_for(f"death {moment}", lambda p=process: p.poll() is not None, 90)  # type: ignore[misc]
+            wait_for(f"death {moment}", lambda p=process: p.poll() is not None, 240)  # type: ignore[misc]
             assert process.returncode == -9, (folder / f"operator-{number}.log").read_text()[-3000:]
             process = mortal_operator(case, folder, number + 1, (*MOMENTS, None)[number + 1])
         done = case.wait("Succeeded", 120)
