@@ -40,7 +40,7 @@ unit:
 	@$(VENV)/python -m pytest -n 2 --dist worksteal tests/unit tests/property
 
 test: setup check ## check, then the integration and e2e tests in the testbed (KEEP=1 leaves it up)
-	@$(TESTBED) run $(VENV)/python -m pytest $(wildcard $(TESTS))
+	@$(TESTBED) run $(VENV)/python -m pytest --durations=15 $(wildcard $(TESTS))
 
 gameday: setup ## Each incident and its twin on real clusters of both kinds (about 50 minutes)
 	@OUTAGE_ROUNDS=120 $(TESTBED) run $(VENV)/python -m pytest tests/gameday \

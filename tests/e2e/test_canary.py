@@ -17,7 +17,7 @@ from tests.incident import operator, records
 from tests.testbed import KafkaDeployment, faults, get, kubectl, wait_for
 
 ROUND_SECONDS = 1
-OUTAGE_ROUNDS = int(os.environ.get("OUTAGE_ROUNDS", "60"))
+OUTAGE_ROUNDS = int(os.environ.get("OUTAGE_ROUNDS", "45"))
 """120 are as many as half an hour has at the default interval of 15 s: what `make gameday` asks for."""
 SETTLED_ROUNDS = 30
 GROWTH_BYTES = 6 * 1024 * 1024

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from kafka_medic.clients.kafka import RealKafka
 from kafka_medic.clients.ports import Connection
 from tests.e2e.conftest import Case
@@ -11,8 +9,15 @@ from tests.incident import operator, records
 from tests.testbed import get, kubectl, wait_for
 
 
-@pytest.mark.parametrize("what", ["kafkacluster", "remediation"])
-def test_deleted_in_mid_run(what: str, case: Case) -> None:
+def test_the_kafkacluster_deleted_in_mid_run(zookeeper_case: Case) -> None:
+    deleted_in_mid_run("kafkacluster", zookeeper_case)
+
+
+def test_the_remediation_deleted_in_mid_run(kraft_case: Case) -> None:
+    deleted_in_mid_run("remediation", kraft_case)
+
+
+def deleted_in_mid_run(what: str, case: Case) -> None:
     topic = case.topic([1])
     # Large beside the smallest throttle that the playbook allows: copied for half a minute, while we look.
     records.write(case.boot, topic, ["x" * 500_000 for _ in range(60)])

@@ -1,4 +1,7 @@
-"""What must not be done is not done, and is said: a condition, an event, no write, no crash."""
+"""What must not be done is not done, and is said: a condition, an event, no write, no crash.
+
+Where the metadata is kept plays no part in it, so each is shown on one kind of cluster.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,8 @@ from tests.incident import operator, records
 from tests.testbed import get, kubectl, secured, wait_for
 
 
-def test_fewer_live_brokers_than_the_factor(case: Case) -> None:
+def test_fewer_live_brokers_than_the_factor(kraft_case: Case) -> None:
+    case = kraft_case
     case.topic([1])
     mine = {"pattern": rf"(?:{case.name}\..*)", "replicationFactor": 4}
     case.watch(expectations={"topics": [mine, {"pattern": ".*", "exempt": True}]})
@@ -24,7 +28,8 @@ def test_fewer_live_brokers_than_the_factor(case: Case) -> None:
     assert operator.phase(case.runs()[0]) == "Planning"
 
 
-def test_an_exempt_topic(case: Case) -> None:
+def test_an_exempt_topic(zookeeper_case: Case) -> None:
+    case = zookeeper_case
     case.topic([1])
     case.watch(expectations={"topics": [{"pattern": ".*", "exempt": True}]})
     case.condition("Reachable", "True")
@@ -40,7 +45,8 @@ def test_an_exempt_topic(case: Case) -> None:
     assert case.factors() == {1}
 
 
-def test_somebody_elses_reassignment(case: Case) -> None:
+def test_somebody_elses_reassignment(zookeeper_case: Case) -> None:
+    case = zookeeper_case
     case.topic([1])
     theirs = case.topic([0], suffix="theirs")
     records.write(case.boot, theirs, ["x" * 50_000 for _ in range(60)])
@@ -72,7 +78,8 @@ def test_somebody_elses_reassignment(case: Case) -> None:
     assert case.factors() == {3}
 
 
-def test_a_dead_target(case: Case) -> None:
+def test_a_dead_target(kraft_case: Case) -> None:
+    case = kraft_case
     case.topic([1])
     case.watch()
     run = case.wait("AwaitingApproval")
