@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from confluent_kafka.admin import AdminClient
 from kazoo.client import KazooClient
@@ -16,7 +17,7 @@ from kafka_medic.cluster.snapshot import TopicPartition
 from tests.gameday.scenario import Scene
 from tests.incident import operator, records
 from tests.testbed import KafkaDeployment, faults, get, kubectl, own_state, wait_for
-from tests.testbed.kafka_settings import CONTROLLER_PORT, ZOOKEEPER_PORT
+from tests.testbed.kafka_settings import CLIENT_PORT, CONTROLLER_PORT, ZOOKEEPER_PORT
 
 BROKERS = (0, 1, 2)
 ORDERS, THIN, MOVING, BILLING = "orders", "scratch-ledger", "moving", "billing"
@@ -195,15 +196,19 @@ class Cuts:
     """Links of one deployment's Pods that are cut and mended together. Addresses are those of when they were cut."""
 
     def __init__(self) -> None:
-        self.made: list[tuple[str, str, int | None]] = []
+        self.made: list[Callable[[], None]] = []
 
     def cut(self, source: str, destination: str, port: int | None = None) -> None:
         faults.cut(source, destination, port)
-        self.made.append((source, destination, port))
+        self.made.append(partial(faults.rejoin, source, destination, port))
+
+    def cut_clients(self, destination: str, port: int, peers: Sequence[str]) -> None:
+        faults.cut_clients(destination, port, peers)
+        self.made.append(partial(faults.rejoin_clients, destination, port, peers))
 
     def mend(self) -> None:
         while self.made:
-            faults.rejoin(*self.made.pop())
+            self.made.pop()()
 
 
 def address(kafka: KafkaDeployment, pod: str) -> str:
@@ -235,6 +240,14 @@ def cut_from_controller(scene: Scene, broker: int, cuts: Cuts) -> None:
     kafka = scene.kafka
     source = address(kafka, kafka.pod_name(controller(scene)))
     cuts.cut(source, address(kafka, kafka.pod_name(broker)), CONTROLLER_PORT)
+
+
+def cut_clients(scene: Scene, broker: int, cuts: Cuts) -> None:
+    """Its client listener: neither the operator, nor a program of this machine, nor the kubelet gets through; the other
+    brokers do, so that it stays registered and in every ISR."""
+    kafka = scene.kafka
+    peers = [address(kafka, kafka.pod_name(other)) for other in others(broker)]
+    cuts.cut_clients(address(kafka, kafka.pod_name(broker)), CLIENT_PORT, peers)
 
 
 def forget(scene: Scene, broker: int) -> None:

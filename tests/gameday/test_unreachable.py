@@ -28,6 +28,7 @@ def test_unreachable(scenes: list[Scene]) -> None:
 
 def acts(scene: Scene) -> Iterator[Act]:
     yield hung(scene)
+    yield listener_cut(scene)
     if scene.kafka.shape == "zookeeper":
         yield Scenario(
             "two of three ZooKeeper servers gone",
@@ -75,6 +76,26 @@ def hung(scene: Scene) -> Scenario:
         partial(cluster.resume, scene, 2),
         settle=12 + 2 * TIMEOUT,
         keep=75,
+    )
+
+
+def listener_cut(scene: Scene) -> Scenario:
+    """Still registered and in every ISR, so that no metadata shows it."""
+    broker, cuts = 2, Cuts()
+
+    def cure() -> None:
+        cuts.mend()
+        scene.kafka.wait_ready()
+        cluster.home(scene)
+
+    words = ("registered, yet does not answer", "Pod kafka-2 is")
+    return Scenario(
+        "a client listener cut, the broker in every ISR",
+        (Expected(f"BrokerDown/broker-{broker}", DOWN_FOR, words),),
+        partial(cluster.cut_clients, scene, broker, cuts),
+        cure,
+        settle=3 * TIMEOUT,
+        keep=20,
     )
 
 

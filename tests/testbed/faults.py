@@ -9,7 +9,7 @@ import contextlib
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from tests.testbed.kubectl import get, kubectl
 from tests.testbed.places import own_state
 
 _CHAIN = "KAFKA-MEDIC-CUTS"
+_CLIENTS = "KAFKA-MEDIC-CLIENTS"
 
 
 def processes_of(pod: dict[str, Any]) -> list[int]:
@@ -127,9 +128,31 @@ def _rules(source: str, destination: str, port: int | None) -> tuple[list[str], 
     ]
 
 
+def cut_clients(address: str, port: int, peers: Iterable[str]) -> None:
+    """Let nobody but its peers reach that port of a Pod: the listener is there, its clients' packets are not."""
+    if _iptables("-n", "-L", _CLIENTS, check=False) != 0:
+        _iptables("-N", _CLIENTS)
+        # What programs of this machine send passes no FORWARD; by now a Service's address is the Pod's.
+        _iptables("-I", "POSTROUTING", "-j", _CLIENTS)
+    for rule in _of_clients(address, port, peers):
+        _iptables("-A", _CLIENTS, *rule)
+
+
+def rejoin_clients(address: str, port: int, peers: Iterable[str]) -> None:
+    """Undo one `cut_clients`, made with the same arguments, and no other."""
+    for rule in _of_clients(address, port, peers):
+        _iptables("-D", _CLIENTS, *rule, check=False)
+
+
+def _of_clients(address: str, port: int, peers: Iterable[str]) -> list[tuple[str, ...]]:
+    there = ("-d", address, "-p", "tcp", "--dport", str(port))
+    return [*(("-s", peer, *there, "-j", "RETURN") for peer in peers), (*there, "-j", "DROP")]
+
+
 def mend() -> None:
     """Undo every cut."""
-    _iptables("-F", _CHAIN, check=False)
+    for chain in (_CHAIN, _CLIENTS):
+        _iptables("-F", chain, check=False)
 
 
 @contextlib.contextmanager

@@ -46,7 +46,8 @@ def _zombie(broker: Broker) -> bool:
 def _grace(broker: Broker, usual: float) -> float:
     if broker.recovering is True:
         return RECOVERING_FOR
-    starting = broker.pod is not None and broker.pod.ready is False
+    # A broker that starts is not registered yet: one that is and whose Pod is not Ready has lost its clients.
+    starting = broker.registered is not True and broker.pod is not None and broker.pod.ready is False
     return STARTING_FOR if starting else usual
 
 

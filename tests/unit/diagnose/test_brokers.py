@@ -97,6 +97,14 @@ def test_a_pod_that_is_starting_is_given_time():
     assert not found(starting, remembered={key: worlds.later(-120)})[key].firing()
 
 
+def test_a_registered_broker_that_does_not_answer_is_not_starting():
+    """Its client listener is cut: the kubelet's probes fail like everybody's, and its replicas are in sync."""
+    cut = with_broker(3, registered=True, reachable=False, pod=worlds.pod(3, ready=False))
+    finding = found(cut, remembered={"BrokerDown/broker-3": worlds.later(-30)})["BrokerDown/broker-3"]
+    assert finding.firing()
+    assert "registered, yet does not answer" in " ".join(finding.evidence)
+
+
 def test_a_broker_that_hung_and_whose_pod_is_no_longer_ready_goes_on_being_down():
     """A hung broker's port takes connections for a while, so that its Pod is Ready at first."""
     key = "BrokerDown/broker-3"
