@@ -47,9 +47,10 @@ def fill(scene: Scene) -> None:
 def restore(scene: Scene) -> None:
     """Whatever a failed act left."""
     kafka = scene.kafka
-    kubectl("uncordon", *(kafka.node_of(b) for b in BROKERS))
-    kubectl("scale", "statefulset/kafka", "-n", kafka.namespace, "--replicas=3")
-    kafka.wait_ready()
+    with _NODES:
+        kubectl("uncordon", *(kafka.node_of(b) for b in BROKERS))
+        kubectl("scale", "statefulset/kafka", "-n", kafka.namespace, "--replicas=3")
+        kafka.wait_ready()
     home(scene)
 
 

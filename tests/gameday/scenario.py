@@ -49,8 +49,8 @@ class Expected:
 @dataclass(frozen=True)
 class Scenario:
     """Everything in `expected` fires, and besides it only types in `also`, which follow from it. Once cured, all of it
-    goes. `settle`: seconds that the fault takes to show. `keep`: seconds that it is left so after it was found; what fires
-    goes on firing."""
+    goes. `settle`: seconds that the fault takes to show. `keep`: seconds that it is left so after it was found; what
+    fires goes on firing."""
 
     name: str
     expected: tuple[Expected, ...]

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from kafka_medic.cluster.document import timestamp
-from kafka_medic.diagnose.columns import Mask, Partitions, numbers, partitions_of, some, strings
+from kafka_medic.diagnose.columns import Ints, Mask, Partitions, numbers, partitions_of, some, strings
 from kafka_medic.diagnose.finding import Finding
 from kafka_medic.diagnose.scene import Scene
 from kafka_medic.resources.vocabulary import Severity
@@ -73,8 +73,7 @@ def _leaderless(scene: Scene, p: Partitions, leaderless: Mask) -> Finding:
 
 def _unreadable(scene: Scene, p: Partitions, leaderless: Mask) -> Iterator[str]:
     """How many records, from its committed offset to the log end, each group cannot read. A partition without
-    a leader has nobody to ask for its log end, so what the snapshot before knew is used and said to be from
-    then."""
+    a leader has nobody to ask for its log end, so the last one that was known is used and said to be old."""
     now, before = scene.snapshot, scene.previous
     groups = now.groups if now.groups is not None else before.groups if before else None
     if groups is None:
@@ -86,28 +85,45 @@ def _unreadable(scene: Scene, p: Partitions, leaderless: Mask) -> Iterator[str]:
     waiting[waiting] = leaderless[row_of[waiting]]
     if not waiting.any():
         return
-    ends, known = p.log_end.values.copy(), p.log_end.known.copy()
-    older = None
-    if before is not None and (older := partitions_of(before)) is not None:
-        at = older.rows_of(pa.chunked_array([pa.array(_topics(p), pa.string())]), p.partition)
-        use = ~known & (at >= 0)
-        use[use] = older.log_end.known[at[use]]
-        ends[use] = older.log_end.values[at[use]]
-        known |= use
+    ends, known, as_of = _log_ends(scene, p)
     names = strings(groups["group"])
     missing: dict[str, int] = defaultdict(int)
+    unsure: set[str] = set()
     details: dict[str, list[str]] = defaultdict(list)
     for i in np.flatnonzero(waiting).tolist():
         row = int(row_of[i])
         if not known[row]:
             missing.setdefault(names[i], 0)
+            unsure.add(names[i])
             details[names[i]].append(f"{p.name(row)} committed {committed.values[i]}, log end not known")
             continue
         missing[names[i]] += max(0, int(ends[row] - committed.values[i]))
         details[names[i]].append(f"{p.name(row)} committed {committed.values[i]}, log end {ends[row]}")
-    as_of = f" (log ends not known now are those of {timestamp(before.taken_at)})" if before and older else ""
     for group in sorted(missing, key=lambda g: (-missing[g], g))[:10]:
-        yield f"group {group} cannot read {missing[group]} records: {some(details[group], 3)}{as_of}"
+        count = f"{'at least ' if group in unsure else ''}{missing[group]} records"
+        if not missing[group] and group in unsure:
+            count = "records, how many is not known"
+        yield f"group {group} cannot read {count}: {some(details[group], 3)}{as_of}"
+
+
+def _log_ends(scene: Scene, p: Partitions) -> tuple[Ints, Mask, str]:
+    """Each partition's log end, where it is known, and in words what those are that nobody tells now."""
+    ends, known = p.log_end.values.copy(), p.log_end.known.copy()
+    before, memory = scene.previous, scene.memory
+    if memory is not None and memory.ends.num_rows:
+        at = p.rows_of(memory.ends["topic"], numbers(memory.ends["partition"]).values)
+        use = (at >= 0) & ~known[at]
+        ends[at[use]] = numbers(memory.ends["logEnd"]).values[use]
+        known[at[use]] = True
+        return ends, known, " (log ends not known now are the last that were)" if use.any() else ""
+    older = None if before is None else partitions_of(before)
+    if before is None or older is None:
+        return ends, known, ""
+    at = older.rows_of(pa.chunked_array([pa.array(_topics(p), pa.string())]), p.partition)
+    use = ~known & (at >= 0)
+    use[use] = older.log_end.known[at[use]]
+    ends[use] = older.log_end.values[at[use]]
+    return ends, known | use, f" (log ends not known now are those of {timestamp(before.taken_at)})"
 
 
 def _under_replicated(scene: Scene, p: Partitions) -> Iterator[Finding]:

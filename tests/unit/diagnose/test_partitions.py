@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kafka_medic.diagnose.diagnosis import diagnose
+from kafka_medic.diagnose.memory import Memory, remember
 from tests.unit.cluster import worlds
 
 B1_GONE = worlds.brokers(b1={"registered": False, "reachable": None, "pod": worlds.pod(1, ready=False)})
@@ -31,6 +32,21 @@ def test_leaderless_names_the_missing_broker_and_the_records_nobody_can_read():
     assert not finding.firing()
     alone = " ".join(found(down)["PartitionLeaderless"].evidence)
     assert "which groups wait for these partitions is not known" in alone
+
+
+def test_the_records_nobody_can_read_are_counted_for_as_long_as_the_partition_has_no_leader():
+    """The look before knew no log end either: it is the last one that was known that counts, and never a zero."""
+    row, groups = worlds.partition("orders", 0, (1,), logEnd=21), worlds.groups(("billing", "Empty", "orders", 0, 10))
+    up = worlds.healthy(rows=[row], groups=groups, at=worlds.later(-60))
+    gone = [worlds.partition("orders", 0, (1,), leader=-1, logEnd=None)]
+    before, now = (worlds.healthy(rows=gone, brokers=B1_GONE, groups=groups, at=worlds.later(n)) for n in (-15, 0))
+    memory = Memory()
+    for look in (up, before, now):
+        memory = remember(memory, look)
+    told = " ".join(found(now, previous=before, memory=memory)["PartitionLeaderless"].evidence)
+    assert "group billing cannot read 11 records: orders-0 committed 10, log end 21" in told
+    untold = " ".join(found(now, previous=before)["PartitionLeaderless"].evidence)
+    assert "group billing cannot read records, how many is not known: orders-0 committed 10" in untold
 
 
 def test_leaderless_with_a_live_replica_warns_of_the_election():
