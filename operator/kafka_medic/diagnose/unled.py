@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from kafka_medic.cluster.snapshot import NO_LEADER, Broker, Mode, Snapshot
+from kafka_medic.diagnose.authority import FETCH_TIMEOUT_MS
 from kafka_medic.diagnose.columns import Ints, Mask, Partitions, column, is_any, numbers, some, strings
 from kafka_medic.diagnose.finding import Finding
 from kafka_medic.resources.vocabulary import Severity
@@ -58,13 +59,17 @@ def implied_timeout_ms(seconds: float) -> int:
     return max(DEFAULT_API_TIMEOUT_MS, int(-(-wanted // STEP_MS)) * STEP_MS)
 
 
-def gone(broker: Broker | None, mode: Mode | None, pods_known: bool) -> bool:
+def gone(broker: Broker | None, snapshot: Snapshot, pods_known: bool) -> bool:
     """The broker does not run, as far as anybody but the controller can tell. In ZooKeeper it is its session that says
     so. With KRaft it is the controller that would take it out of the metadata, so one that does not answer and has no
-    Ready Pod is gone as well."""
+    Ready Pod is gone as well; unless it keeps up with the quorum as a voter: then it runs, and only its clients, the
+    kubelet among them, do not get through to it."""
     if broker is None or broker.registered is False:
         return True
-    if mode is not Mode.KRAFT or broker.reachable is not False:
+    if snapshot.cluster.mode is not Mode.KRAFT or broker.reachable is not False:
+        return False
+    ages = [v.last_caught_up_ms for v in snapshot.quorum.voters if v.id == broker.id] if snapshot.quorum else []
+    if any(age is not None and age < FETCH_TIMEOUT_MS for age in ages):
         return False
     return broker.pod.ready is False if broker.pod is not None else pods_known
 
@@ -78,7 +83,7 @@ def without_leader(p: Partitions, snapshot: Snapshot) -> Mask:
     dead = [
         int(b)
         for b in np.unique(p.leader.values[p.leader.known])
-        if b >= 0 and gone(snapshot.broker(int(b)), snapshot.cluster.mode, pods_known)
+        if b >= 0 and gone(snapshot.broker(int(b)), snapshot, pods_known)
     ]
     return p.leader.known & ((p.leader.values < 0) | is_any(p.leader.values, dead))
 

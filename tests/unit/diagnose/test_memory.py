@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_medic.cluster.snapshot import Mode, Source, SourceState
+from kafka_medic.cluster.snapshot import Mode, Quorum, Source, SourceState, Voter
 from kafka_medic.diagnose.diagnosis import diagnose
 from kafka_medic.diagnose.memory import MAX_OUTAGES, MAX_RECREATED, MAX_REGRESSIONS, Memory, remember
 from kafka_medic.diagnose.unled import implied_timeout_ms
@@ -16,9 +16,9 @@ from tests.unit.cluster import worlds
 ORDERS = "orders"
 
 
-def world(at=0.0, *, mode=Mode.KRAFT, groups=None, brokers=None, **row):
+def world(at=0.0, *, mode=Mode.KRAFT, groups=None, brokers=None, quorum=None, **row):
     rows = [worlds.partition(ORDERS, 0, **row)]
-    more = {"brokers": brokers} if brokers else {}
+    more = {name: value for name, value in (("brokers", brokers), ("quorum", quorum)) if value}
     return worlds.healthy(mode, rows=rows, at=worlds.later(at), groups=groups or worlds.groups(), **more)
 
 
@@ -246,6 +246,9 @@ def test_a_clock_that_jumps_ahead_is_no_long_stall():
 # ControllerStuck
 
 
+BEHIND = {"quorum": Quorum(1, (Voter(1, 0, 0), Voter(2, 900, 60_000), Voter(3, 0, 0)))}
+
+
 def dead(mode=Mode.KRAFT, **changes):
     usual = {"registered": False, "reachable": None, "pod": worlds.pod(2, ready=False)}
     return {"mode": mode, "brokers": worlds.brokers(b2=usual | changes), "leader": 2}
@@ -257,8 +260,9 @@ def dead(mode=Mode.KRAFT, **changes):
         dead(),
         dead(Mode.ZOOKEEPER),
         dead() | {"leader": -1},
-        dead(registered=True, reachable=False),  # a KRaft controller that does not even fence it
-        dead(registered=True, reachable=False, pod=None),
+        dead(registered=True, reachable=False) | BEHIND,  # a KRaft controller that does not even fence it
+        dead(registered=True, reachable=False, pod=None) | BEHIND,
+        dead(registered=True, reachable=False) | {"quorum": Quorum(1, (Voter(1, 0, 0),))},  # it is no voter
     ],
 )
 def test_a_broker_is_gone_and_its_partitions_get_no_other_leader(case):
@@ -282,6 +286,7 @@ def test_a_broker_is_gone_and_its_partitions_get_no_other_leader(case):
         dead(Mode.ZOOKEEPER, registered=True, reachable=False),  # its session lives, so the controller is right to wait
         dead(registered=True, reachable=False, pod=worlds.pod(2)),  # its Pod is Ready: it is us who do not reach it
         dead(registered=None),
+        dead(registered=True, reachable=False),  # it keeps up with the quorum: its client listener alone is cut
     ],
 )
 def test_where_nobody_is_to_blame(case):
