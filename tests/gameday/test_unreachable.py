@@ -34,7 +34,7 @@ def acts(scene: Scene) -> Iterator[Act]:
             "two of three ZooKeeper servers gone",
             (Expected("QuorumDegraded", QUORUM_FOR, ("no majority", "server 2 does not serve")),),
             partial(servers, scene, faults.pause),
-            partial(servers, scene, faults.resume),
+            partial(servers_back, scene),
             settle=2 * TIMEOUT,
             keep=20,
         )
@@ -102,3 +102,9 @@ def listener_cut(scene: Scene) -> Scenario:
 def servers(scene: Scene, change: Callable[[str, str], None]) -> None:
     for number in (1, 2):
         change(scene.kafka.namespace, f"zookeeper-{number}")
+
+
+def servers_back(scene: Scene) -> None:
+    """A broker whose session ended meanwhile has registered anew, and leads less than before."""
+    servers(scene, faults.resume)
+    cluster.home(scene)
