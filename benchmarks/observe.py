@@ -24,7 +24,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -45,6 +45,9 @@ from kafka_medic.diagnose.diagnosis import diagnose  # noqa: E402
 from kafka_medic.diagnose.memory import Memory, remember  # noqa: E402
 from kafka_medic.observe.snapshot import ClusterReaders, observe_cluster  # noqa: E402
 from kafka_medic.observe.view_reads import ViewRotation  # noqa: E402
+
+if TYPE_CHECKING:
+    from tests.testbed import KafkaDeployment
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 BROKERS, OFFSETS, PER_TOPIC = 500, 100_000, 100
@@ -291,6 +294,15 @@ def groups(bootstrap: str, count: int = 10_000, partitions: int = 10) -> None:
     print(f"{len(found):,} of {count:,} groups, {rows:,} offsets read in {seconds:.1f} s")
 
 
+def hung(kafka: KafkaDeployment) -> None:
+    """How long a look takes while one of three brokers hangs."""
+    from tests.incident.looks import FAULTS, looks_while, told  # noqa: PLC0415
+
+    for fault in FAULTS:
+        print(told(kafka, fault, *looks_while(kafka, fault)), flush=True)
+        kafka.wait_ready()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=3)
@@ -316,8 +328,14 @@ def main() -> None:
 
         kafka = deploy_kafka("bench", "kraft")
         try:
+            hung(kafka)
             steady(kafka.bootstrap, args.seconds, args.runs)
             groups(kafka.bootstrap)
+        finally:
+            kafka.undeploy()
+        kafka = deploy_kafka("bench", "zookeeper")
+        try:
+            hung(kafka)
         finally:
             kafka.undeploy()
         return

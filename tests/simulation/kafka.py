@@ -169,8 +169,11 @@ class SimKafka:
         self._readable("log-ends")
         return {tp: (0, self.partitions[tp].end) for tp in partitions}
 
-    def log_bounds_at(self, leaders: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, tuple[int, int]]:
-        return self.log_bounds(list(leaders))
+    def log_bounds_at(
+        self, leaders: Mapping[TopicPartition, int]
+    ) -> Mapping[int, Mapping[TopicPartition, tuple[int, int]] | ReadFailed]:
+        found = self.log_bounds(list(leaders))
+        return {b: {tp: found[tp] for tp, leader in leaders.items() if leader == b} for b in set(leaders.values())}
 
     def own_log_ends(self, broker: int, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         self._readable("log-ends")

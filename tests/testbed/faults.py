@@ -156,6 +156,17 @@ def mend() -> None:
 
 
 @contextlib.contextmanager
+def black_hole(address: str) -> Iterator[None]:
+    """Nothing that the testbed itself sends to the address arrives, as long as the block lasts. What Pods send does."""
+    rule = ("OUTPUT", "-d", address, "-j", "DROP")
+    _iptables("-A", *rule)
+    try:
+        yield
+    finally:
+        _iptables("-D", *rule)
+
+
+@contextlib.contextmanager
 def link_cut(source: str, destination: str, port: int | None = None) -> Iterator[None]:
     """A cut that is mended at the end of the block (with every other cut)."""
     cut(source, destination, port)

@@ -1,9 +1,9 @@
-"""The real Kafka behind the port: librdkafka where it can, kafka-python where it has a gap."""
+"""The real Kafka behind the port: librdkafka where it can, kafka-python where it has a gap or one broker is meant."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from concurrent.futures import ThreadPoolExecutor
 
 from kafka_medic.clients.kafka_wire import WireAdmin
 from kafka_medic.clients.librdkafka import LibrdkafkaAdmin
@@ -30,7 +30,7 @@ from kafka_medic.cluster.snapshot import ConfigValue, Quorum, TopicPartition
 
 
 class RealKafka:
-    """Implements `ports.Kafka`. One per cluster; not shared between threads."""
+    """Implements `ports.Kafka`. One per cluster. Its reads may go side by side, from several threads."""
 
     def __init__(self, connection: Connection) -> None:
         """Raises ReadFailed for credentials that cannot be used, or for which no token is given out."""
@@ -43,18 +43,25 @@ class RealKafka:
         self._own = OwnTopics(connection)
 
     def describe_cluster(self) -> ClusterDescription:
-        """Every look begins here, so here it is found out why a secured connection does not come about."""
+        """Every look begins here, so here it is found out why a secured connection does not come about. Both libraries
+        are asked at the same time, and one that came upon a broker that hangs does not spoil it."""
         if self._tokens is not None:
             self._tokens.token()
+        with ThreadPoolExecutor(1, "librdkafka-metadata") as beside:
+            renewed = beside.submit(self._rd.members)
+            try:
+                told: ClusterDescription | ReadFailed = self._wire.members()
+            except ReadFailed as problem:
+                told = problem
         try:
-            heard = self._rd.members()
+            heard = renewed.result()
         except ReadFailed as problem:
-            raise explained(self._connection, [], problem) from None
-        try:
-            racks = self._wire.racks()
-        except ReadFailed as problem:
-            raise self._refusal(explained(self._connection, [(n.host, n.port) for n in heard.nodes], problem)) from None
-        return replace(heard, nodes=tuple(replace(node, rack=racks.get(node.id)) for node in heard.nodes))
+            if isinstance(told, ReadFailed) or problem.kind is not FailureKind.UNREACHABLE:
+                raise explained(self._connection, [], problem) from None
+            return told
+        if isinstance(told, ReadFailed):
+            raise self._refusal(explained(self._connection, [(n.host, n.port) for n in heard.nodes], told))
+        return told
 
     def _refusal(self, problem: ReadFailed) -> ReadFailed:
         """kafka-python tries again until time is up and does not tell that it was refused: librdkafka, which goes on
@@ -83,10 +90,10 @@ class RealKafka:
         return self._wire.reassignments()
 
     def topic_configs(self, topics: Sequence[str]) -> Mapping[str, Mapping[str, ConfigValue]]:
-        return self._rd.topic_configs(topics)
+        return self._wire.topic_configs(topics)
 
     def broker_configs(self, brokers: Sequence[int]) -> Mapping[int, Mapping[str, ConfigValue]]:
-        return self._rd.broker_configs(brokers)
+        return self._wire.broker_configs(brokers)
 
     def log_sizes(self, brokers: Sequence[int]) -> Mapping[int, Mapping[TopicPartition, int]]:
         return self._wire.log_sizes(brokers)
@@ -94,7 +101,9 @@ class RealKafka:
     def log_bounds(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, tuple[int, int]]:
         return self._rd.log_bounds(partitions)
 
-    def log_bounds_at(self, leaders: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, tuple[int, int]]:
+    def log_bounds_at(
+        self, leaders: Mapping[TopicPartition, int]
+    ) -> Mapping[int, Mapping[TopicPartition, tuple[int, int]] | ReadFailed]:
         return self._wire.log_bounds_at(leaders)
 
     def own_log_ends(self, broker: int, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:

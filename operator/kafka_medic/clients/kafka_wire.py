@@ -1,26 +1,28 @@
-"""kafka-python: what librdkafka cannot do.
+"""kafka-python: what librdkafka cannot do, or not of a broker that we choose.
 
-Reassignments (KIP-455), log directories (KIP-113), the KRaft quorum (KIP-595), leader epochs, and a metadata request
-sent to one named broker. The last needs the client's connection layer (`_manager`), which is not public API; the
-contract tests hold it to the real thing and the dependency is pinned below its next major version.
+Reassignments (KIP-455), log directories (KIP-113), the KRaft quorum (KIP-595), leader epochs, settings, and a metadata
+request sent to one named broker. Whatever any broker can answer is asked of one that has just answered.
 """
 
 from __future__ import annotations
 
-import logging
-import ssl
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import pyarrow as pa
 from kafka import errors
-from kafka.admin import KafkaAdminClient
-from kafka.net.sasl.oauth import AbstractTokenProvider
+from kafka.protocol.admin import (
+    DescribeConfigsRequest,
+    DescribeLogDirsRequest,
+    DescribeQuorumRequest,
+    ListPartitionReassignmentsRequest,
+)
 from kafka.protocol.metadata import MetadataRequest
 from kafka.structs import TopicPartition as WireTopicPartition
 
 from kafka_medic.clients import kafka_groups, kafka_whereabouts
+from kafka_medic.clients.kafka_link import WireLink, answer_of, failure_of
 from kafka_medic.clients.kafka_log_ends import (
     CONSUMER,
     EARLIEST,
@@ -36,208 +38,227 @@ from kafka_medic.clients.ports import (
     STATES_SCHEMA,
     Address,
     BrokerView,
-    ClientFailure,
+    ClusterDescription,
     Connection,
     FailureKind,
     LogRecord,
+    Node,
     ReadFailed,
     Reassignment,
     WriteFailed,
 )
-from kafka_medic.clients.tls import client_context
-from kafka_medic.cluster.snapshot import Quorum, TopicPartition, Voter
+from kafka_medic.cluster.snapshot import ConfigValue, Quorum, TopicPartition, Voter
 
-VIEWS_AT_ONCE = 4
+VIEWS_AT_ONCE = 5
+BROKERS_AT_ONCE = 50
+TOPICS_AT_ONCE = 200
+"""Answers of large clusters are large, and decoded larger: so many at the same time, or in one request."""
 T = TypeVar("T")
-F = TypeVar("F", bound=ClientFailure)
 
 PREFERRED = 0
 """KIP-460's election type: each partition's first replica, if it is in sync."""
-
-# kafka-python logs each failed connection attempt as an error with a traceback; the failure reaches us as an
-# exception anyway and is reported once.
-logging.getLogger("kafka").setLevel(logging.CRITICAL)
+TOPIC, BROKER = 2, 4
+"""KIP-133's resource types."""
+_DYNAMIC = {1, 2}
+"""KIP-226's config sources: set for this topic or this broker while it runs."""
 
 
 class WireAdmin:
-    """One kafka-python admin client for one cluster, connected when first needed."""
+    """What is asked of one cluster by kafka-python. May be used by several threads at the same time."""
 
     def __init__(self, connection: Connection, tokens: TokenSource | None = None) -> None:
         """Raises ReadFailed for certificates and keys that cannot be used."""
+        self._link = WireLink(connection, tokens)
         self._connection = connection
-        self._tokens = tokens
-        self._context = client_context(connection.tls) if connection.uses_tls else None
         self._timeout_ms = int(connection.timeout_seconds * 1000)
-        self._client: Any = None
-        self._unnamed: dict[int, str] = {}
 
     def close(self) -> None:
-        if self._client is not None:
-            client, self._client = self._client, None
-            self._unnamed.clear()
-            client.close()
+        self._link.close()
 
-    def racks(self) -> Mapping[int, str | None]:
-        """`broker.rack` of each registered broker, each of which can be asked from then on."""
-
-        async def ask(client: Any) -> Any:
-            answer = await client._manager.send(MetadataRequest(topics=[], allow_auto_topic_creation=False))
-            # The client reads metadata anew only every so often, and until then knows no broker that came back.
-            # `_coordinator_brokers` is where it looks for those that its own metadata does not name.
-            client._manager.cluster._coordinator_brokers.update({node.node_id: node for node in answer.brokers})
-            return answer
-
-        answer = self._call(lambda c: c._manager.run(ask, c), ReadFailed, "racks")
-        return {node.node_id: node.rack or None for node in answer.brokers}
+    def members(self) -> ClusterDescription:
+        """Who is registered, as whoever answers first has it. Each of them can be asked from then on."""
+        answer = self._link.members(lambda: _metadata_request([]))
+        nodes = (Node(n.node_id, n.host, n.port, n.rack or None) for n in answer.brokers)
+        controller = answer.controller_id if answer.controller_id >= 0 else None
+        return ClusterDescription(answer.cluster_id, tuple(sorted(nodes, key=lambda n: n.id)), controller)
 
     def views(self, brokers: Sequence[int]) -> Mapping[int, BrokerView | ReadFailed]:
-        # An answer of a large cluster is large, and decoded it is larger: a few at a time.
         found: dict[int, BrokerView | ReadFailed] = {}
-        for start in range(0, len(brokers), VIEWS_AT_ONCE):
-            found |= self._metadata(brokers[start : start + VIEWS_AT_ONCE], None)
+        for part in _parts(brokers, VIEWS_AT_ONCE):
+            found |= self._metadata(part, None)
         return found
 
     def memberships(self, brokers: Sequence[int]) -> Mapping[int, BrokerView | ReadFailed]:
         return self._metadata(brokers, [])
 
+    def _metadata(self, brokers: Sequence[int], topics: list[str] | None) -> dict[int, BrokerView | ReadFailed]:
+        """Each broker's own answer about these topics: None is all of them. Version and shape are negotiated with each
+        connection, so that it can only be that broker's."""
+        return self._link.ask_each(
+            brokers,
+            lambda _: _metadata_request(topics),
+            lambda broker, answer: _view(broker, answer, with_partitions=topics is None),
+            "metadata",
+        )
+
     def unnamed_views(self, brokers: Mapping[int, Sequence[Address]]) -> Mapping[int, BrokerView | ReadFailed]:
         bootstrap = [_address(server) for server in self._connection.bootstrap_servers.split(",")]
+        link = self._link
+
+        async def look_for(client: Any, broker: int, addresses: Sequence[Address]) -> BrokerView:
+            node = await kafka_whereabouts.find(client, broker, addresses)
+            if node is None:
+                link.unnamed.pop(broker, None)
+                raise ReadFailed(FailureKind.UNREACHABLE, "nobody answers as that broker")
+            link.unnamed[broker] = node
+            answer = await answer_of(client, node, _metadata_request(None), link.seconds)
+            return _view(broker, answer, with_partitions=True)
 
         async def ask_all(client: Any) -> dict[int, BrokerView | ReadFailed]:
             named = {(node.host, node.port) for node in client._manager.cluster.brokers()}
             others = [address for address in bootstrap if address not in named]
+            looking = {
+                broker: client._manager.call_soon(look_for, client, broker, list(dict.fromkeys([*given, *others])))
+                for broker, given in brokers.items()
+            }
             answers: dict[int, BrokerView | ReadFailed] = {}
-            for broker, given in brokers.items():
-                what = f"metadata of broker {broker}, which the cluster does not name"
-                node = await kafka_whereabouts.find(client, broker, list(dict.fromkeys([*given, *others])))
-                if node is None:
-                    self._unnamed.pop(broker, None)
-                    answers[broker] = ReadFailed(FailureKind.UNREACHABLE, f"{what}: nobody answers as that broker")
-                    continue
-                self._unnamed[broker] = node
+            for broker, found in looking.items():
                 try:
-                    request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
-                    answer = await client._manager.send(request, node, self._timeout_ms)
-                    answers[broker] = _view(broker, answer, with_partitions=True)
+                    answers[broker] = await found
                 except Exception as problem:  # noqa: BLE001 - any failure of one broker is that broker's Unknown
-                    answers[broker] = _failure(ReadFailed, problem, what)
+                    what = f"metadata of broker {broker}, which the cluster does not name"
+                    answers[broker] = failure_of(ReadFailed, problem, what)
             return answers
 
-        return self._call(lambda c: c._manager.run(ask_all, c), ReadFailed, "metadata of brokers that are not named")
-
-    def _metadata(self, brokers: Sequence[int], topics: list[str] | None) -> dict[int, BrokerView | ReadFailed]:
-        """Each broker's own answer about these topics: None is all of them."""
-
-        async def ask_all(client: Any) -> dict[int, BrokerView | ReadFailed]:
-            # Request version and shape are negotiated per connection, so the answer can only be that broker's own.
-            request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
-            answers: dict[int, BrokerView | ReadFailed] = {}
-            pending: dict[int, Any] = {}
-            for broker in brokers:
-                try:
-                    pending[broker] = client._manager.send(request, broker, self._timeout_ms)
-                except Exception as problem:  # noqa: BLE001 - as below: a broker whose address nobody knows
-                    answers[broker] = _failure(ReadFailed, problem, f"metadata of broker {broker}")
-            for broker in list(pending):
-                try:
-                    answers[broker] = _view(broker, await pending.pop(broker), with_partitions=topics is None)
-                except Exception as problem:  # noqa: BLE001 - any failure of one broker is that broker's Unknown
-                    answers[broker] = _failure(ReadFailed, problem, f"metadata of broker {broker}")
-            return answers
-
-        return self._call(lambda c: c._manager.run(ask_all, c), ReadFailed, "metadata of each broker")
+        return link.call(lambda c: c._manager.run(ask_all, c), ReadFailed, "metadata of brokers that are not named")
 
     def own_log_ends(self, broker: int, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         request = log_ends_request(partitions)
-        return log_ends(self._ask(broker, request, f"log ends of broker {broker}"))
+        return log_ends(self._link.ask(broker, request, f"log ends of broker {broker}"))
 
-    def log_bounds_at(self, leaders: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, tuple[int, int]]:
-        found: dict[TopicPartition, tuple[int, int]] = {}
-        for broker in sorted(set(leaders.values())):
-            led = [tp for tp, leader in leaders.items() if leader == broker]
-            what = f"log bounds of broker {broker}"
-            starts, ends = (
-                log_ends(self._ask(broker, log_ends_request(led, replica=CONSUMER, timestamp=when), what))
-                for when in (EARLIEST, LATEST)
+    def log_bounds_at(
+        self, leaders: Mapping[TopicPartition, int]
+    ) -> Mapping[int, Mapping[TopicPartition, tuple[int, int]] | ReadFailed]:
+        led: dict[int, list[TopicPartition]] = {}
+        for tp, leader in leaders.items():
+            led.setdefault(leader, []).append(tp)
+
+        def ask(when: int, brokers: Sequence[int]) -> dict[int, dict[TopicPartition, int] | ReadFailed]:
+            return self._link.ask_each(
+                brokers,
+                lambda broker: log_ends_request(led[broker], replica=CONSUMER, timestamp=when),
+                lambda _, answer: log_ends(answer),
+                "log bounds",
             )
-            found |= {tp: (starts[tp], ends[tp]) for tp in led if tp in starts and tp in ends}
+
+        found: dict[int, Mapping[TopicPartition, tuple[int, int]] | ReadFailed] = {}
+        for part in _parts(sorted(led), BROKERS_AT_ONCE):
+            starts = ask(EARLIEST, part)
+            ends = ask(LATEST, [broker for broker, told in starts.items() if not isinstance(told, ReadFailed)])
+            for broker, start in starts.items():
+                end = ends.get(broker, start)
+                if isinstance(start, ReadFailed):
+                    found[broker] = start
+                elif isinstance(end, ReadFailed):
+                    found[broker] = end
+                else:
+                    found[broker] = {tp: (start[tp], end[tp]) for tp in led[broker] if tp in start and tp in end}
         return found
 
     def epoch_ends(self, broker: int, epochs: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         request = epoch_ends_request(epochs)
-        return epoch_ends(self._ask(broker, request, f"epoch ends of broker {broker}"))
+        return epoch_ends(self._link.ask(broker, request, f"epoch ends of broker {broker}"))
 
     def read_log(self, broker: int, tp: TopicPartition, start: int, end: int) -> tuple[Sequence[LogRecord], int]:
-        answer = self._ask(broker, fetch_request(tp, start), f"log of {tp} on broker {broker}")
+        answer = self._link.ask(broker, fetch_request(tp, start), f"log of {tp} on broker {broker}")
         return fetched(answer, tp, start, end)
 
-    def _ask(self, broker: int, request: Any, what: str) -> Any:
-        """One request to one named broker."""
-
-        async def ask(client: Any) -> Any:
-            # A broker that the cluster does not name is known by the connection at which it said who it is.
-            named = any(node.node_id == broker for node in client._manager.cluster.brokers())
-            node = broker if named else self._unnamed.get(broker, broker)
-            return await client._manager.send(request, node, self._timeout_ms)
-
-        return self._call(lambda c: c._manager.run(ask, c), ReadFailed, what)
-
     def reassignments(self) -> Mapping[TopicPartition, Reassignment]:
-        listed = self._call(
-            lambda c: c.list_partition_reassignments(timeout_ms=self._timeout_ms),
-            ReadFailed,
-            "list reassignments",
-        )
+        """A KRaft broker passes the question on to the controller; one of a ZooKeeper cluster that is not the
+        controller says so."""
+        what = "list reassignments"
+        _, answer = self._link.ask_anyone(self._reassignments_request, what)
+        if answer.error_code == errors.NotControllerError.errno:
+            _, told = self._link.ask_anyone(lambda: _metadata_request([]), what)
+            answer = self._link.ask(told.controller_id, self._reassignments_request(), what)
+        _refuse(answer.error_code, what)
         return {
-            TopicPartition(tp.topic, tp.partition): Reassignment(
-                tuple(r["replicas"]), tuple(r["adding_replicas"]), tuple(r["removing_replicas"])
+            TopicPartition(topic.name, part.partition_index): Reassignment(
+                tuple(part.replicas), tuple(part.adding_replicas), tuple(part.removing_replicas)
             )
-            for tp, r in listed.items()
+            for topic in answer.topics
+            for part in topic.partitions
         }
 
+    def _reassignments_request(self) -> Any:
+        return ListPartitionReassignmentsRequest(timeout_ms=self._timeout_ms, topics=None)
+
+    def topic_configs(self, topics: Sequence[str]) -> Mapping[str, Mapping[str, ConfigValue]]:
+        found: dict[str, Mapping[str, ConfigValue]] = {}
+        for part in _parts(topics, TOPICS_AT_ONCE):
+            _, answer = self._link.ask_anyone(lambda part=part: _configs_request(TOPIC, part), "settings of topics")  # type: ignore[misc]
+            found |= _configs(answer)
+        if missing := set(topics) - set(found):
+            raise ReadFailed(FailureKind.OTHER, f"settings of topic {min(missing)}: not in the answer")
+        return found
+
+    def broker_configs(self, brokers: Sequence[int]) -> Mapping[int, Mapping[str, ConfigValue]]:
+        return self._every(
+            brokers,
+            lambda broker: _configs_request(BROKER, [str(broker)]),
+            lambda broker, answer: _configs(answer)[str(broker)],
+            "settings",
+        )
+
     def log_sizes(self, brokers: Sequence[int]) -> Mapping[int, Mapping[TopicPartition, int]]:
-        listed = self._call(lambda c: c.describe_log_dirs(brokers=list(brokers)), ReadFailed, "log directories")
-        sizes: dict[int, dict[TopicPartition, int]] = {}
-        for answer in listed:
-            mine = sizes.setdefault(answer["broker"], {})
-            for directory in answer["log_dirs"]:
-                if directory.get("error_code"):
-                    kind = errors.for_code(directory["error_code"]).__name__
-                    raise ReadFailed(FailureKind.OTHER, f"log directory of broker {answer['broker']}: {kind}")
-                for topic in directory["topics"]:
-                    for part in topic["partitions"]:
-                        if not part.get("is_future_key"):
-                            mine[TopicPartition(topic["name"], part["partition_index"])] = part["partition_size"]
-        return sizes
+        return self._every(brokers, lambda _: DescribeLogDirsRequest(topics=None), _sizes, "log directories")
+
+    def _every(
+        self, brokers: Sequence[int], request: Callable[[int], Any], read: Callable[[int, Any], T], what: str
+    ) -> dict[int, T]:
+        """All of them or ReadFailed."""
+        found: dict[int, T] = {}
+        for part in _parts(brokers, BROKERS_AT_ONCE):
+            for broker, answer in self._link.ask_each(part, request, read, what).items():
+                if isinstance(answer, ReadFailed):
+                    raise answer
+                found[broker] = answer
+        return found
 
     def committed(self, groups: Sequence[str]) -> Mapping[str, Mapping[TopicPartition, int]]:
         def ask(wanted: Mapping[str, None], what: str) -> Any:
-            return self._call(lambda c: c.list_group_offsets(dict(wanted)), ReadFailed, what)
+            return self._link.call(lambda c: _group_offsets(c, wanted), ReadFailed, what)
 
         return kafka_groups.committed(ask, groups, self._timeout_ms / 1000)
 
     def quorum(self) -> Quorum:
-        answer = self._call(lambda c: c.describe_metadata_quorum(), ReadFailed, "quorum")
-        part = answer["topics"][0]["partitions"][0]
-        if part["error"]:
-            raise ReadFailed(FailureKind.OTHER, f"quorum: {part['error']}")
-        leader = part["leader_id"]
-        end = max((v["log_end_offset"] for v in part["current_voters"]), default=-1)
+        topic, part = DescribeQuorumRequest.TopicData, DescribeQuorumRequest.TopicData.PartitionData
+
+        def request() -> Any:
+            return DescribeQuorumRequest(
+                topics=[topic(topic_name="__cluster_metadata", partitions=[part(partition_index=0)])]
+            )
+
+        _, answer = self._link.ask_anyone(request, "quorum")
+        _refuse(answer.error_code, "quorum")
+        told = answer.topics[0].partitions[0]
+        _refuse(told.error_code, "quorum")
+        end = max((v.log_end_offset for v in told.current_voters), default=-1)
         now_ms = time.time() * 1000
         return Quorum(
-            leader=leader if leader >= 0 else None,
+            leader=told.leader_id if told.leader_id >= 0 else None,
             voters=tuple(
                 Voter(
-                    id=v["replica_id"],
-                    lag=end - v["log_end_offset"] if v["log_end_offset"] >= 0 else None,
-                    last_caught_up_ms=_age(v.get("last_caught_up_timestamp", -1), now_ms),
+                    id=v.replica_id,
+                    lag=end - v.log_end_offset if v.log_end_offset >= 0 else None,
+                    last_caught_up_ms=_age(getattr(v, "last_caught_up_timestamp", None) or -1, now_ms),
                 )
-                for v in part["current_voters"]
+                for v in told.current_voters
             ),
         )
 
     def version(self) -> str | None:
-        found = self._call(lambda c: c._manager.broker_version, ReadFailed, "broker version")
+        found = self._link.call(lambda c: c._manager.broker_version, ReadFailed, "broker version")
         return ".".join(str(n) for n in found) if found else None
 
     def alter_reassignments(
@@ -247,7 +268,7 @@ class WireAdmin:
             WireTopicPartition(tp.topic, tp.partition): None if replicas is None else list(replicas)
             for tp, replicas in targets.items()
         }
-        answers = self._call(
+        answers = self._link.call(
             lambda c: c.alter_partition_reassignments(request, timeout_ms=self._timeout_ms),
             WriteFailed,
             "alter partition reassignments",
@@ -268,37 +289,19 @@ class WireAdmin:
         topics: dict[str, list[int]] = {}
         for tp in partitions:
             topics.setdefault(tp.topic, []).append(tp.partition)
-        answer = self._call(
+        answer = self._link.call(
             lambda c: c.elect_leaders(PREFERRED, topics, timeout_ms=self._timeout_ms, raise_errors=False),
             WriteFailed,
             "elect preferred leaders",
         )
         if getattr(answer, "error_code", 0):
-            raise _failure(WriteFailed, errors.for_code(answer.error_code)(), "elect preferred leaders")
+            raise failure_of(WriteFailed, errors.for_code(answer.error_code)(), "elect preferred leaders")
         return {
             TopicPartition(result.topic, part.partition_id): errors.for_code(part.error_code).__name__
             for result in answer.replica_election_results
             for part in result.partition_result
             if part.error_code not in (0, errors.ElectionNotNeededError.errno)
         }
-
-    def _call(self, call: Callable[[Any], T], as_type: type[ClientFailure], what: str) -> T:
-        end = time.monotonic() + self._timeout_ms / 1000
-        while True:
-            try:
-                if self._client is None:
-                    self._client = KafkaAdminClient(**_settings(self._connection, self._context, self._tokens))
-                return call(self._client)
-            except ClientFailure:
-                raise
-            except Exception as problem:  # noqa: BLE001
-                # The library raises its own errors, OSError, struct.error from garbage on the wire, and more: all of
-                # them mean that this call has no answer. A fresh connection next time.
-                self.close()
-                failure = _failure(as_type, problem, what)
-            # It may have asked a broker that is down; another one may answer. What changes something is sent once.
-            if failure.kind is not FailureKind.UNREACHABLE or as_type is WriteFailed or time.monotonic() >= end:
-                raise failure
 
 
 def _age(stamp_ms: int, now_ms: float) -> int | None:
@@ -336,62 +339,51 @@ def _topic_id(topic: Any) -> str | None:
     return str(found) if found is not None and found.int else None
 
 
-def _failure(as_type: type[F], problem: BaseException, what: str) -> F:
-    if isinstance(problem, ClientFailure):
-        return as_type(problem.kind, f"{what}: {problem.message}")
-    if isinstance(problem, errors.SaslAuthenticationFailedError | errors.UnsupportedSaslMechanismError):
-        kind = FailureKind.AUTHENTICATION
-    elif isinstance(problem, errors.IllegalSaslStateError):
-        kind = FailureKind.WRONG_PROTOCOL
-    elif isinstance(problem, ssl.SSLError):
-        kind = FailureKind.TLS
-    elif isinstance(problem, errors.ClusterAuthorizationFailedError | errors.TopicAuthorizationFailedError):
-        kind = FailureKind.AUTHORIZATION
-    elif isinstance(problem, errors.UnsupportedVersionError):
-        kind = FailureKind.UNSUPPORTED
-    elif isinstance(
-        problem,
-        errors.KafkaConnectionError
-        | errors.KafkaTimeoutError
-        | errors.NodeNotReadyError
-        | errors.NotCoordinatorError  # of a group, any more: the next connection finds out who is
-        | OSError,
-    ):
-        kind = FailureKind.UNREACHABLE
-    else:
-        kind = FailureKind.OTHER
-    return as_type(kind, f"{what}: {type(problem).__name__}: {problem}"[:500])
+def _metadata_request(topics: list[str] | None) -> Any:
+    return MetadataRequest(topics=topics, allow_auto_topic_creation=False)
 
 
-class _Provider(AbstractTokenProvider):  # type: ignore[misc]
-    """kafka-python asks for a token whenever it authenticates."""
-
-    def __init__(self, tokens: TokenSource) -> None:
-        super().__init__()
-        self._tokens = tokens
-
-    def token(self) -> str:
-        return self._tokens.token().text
+def _configs_request(kind: int, names: Sequence[str]) -> Any:
+    resource = DescribeConfigsRequest.DescribeConfigsResource
+    asked = [resource(resource_type=kind, resource_name=name, configuration_keys=None) for name in names]
+    return DescribeConfigsRequest(resources=asked, include_synonyms=False)
 
 
-def _settings(connection: Connection, context: ssl.SSLContext | None, tokens: TokenSource | None) -> dict[str, Any]:
-    timeout_ms = int(connection.timeout_seconds * 1000)
-    settings: dict[str, Any] = {
-        "bootstrap_servers": connection.bootstrap_servers.split(","),
-        "client_id": "kafka-medic",
-        "security_protocol": connection.protocol,
-        "request_timeout_ms": timeout_ms,
-        "bootstrap_timeout_ms": timeout_ms,
-        "reconnect_backoff_max_ms": 2000,
-        "metadata_max_age_ms": 30000,
-    }
-    if connection.protocol.startswith("SASL"):
-        settings["sasl_mechanism"] = connection.sasl_mechanism
-        if tokens is not None:
-            settings["sasl_oauth_token_provider"] = _Provider(tokens)
-        else:
-            settings["sasl_plain_username"] = connection.sasl_username
-            settings["sasl_plain_password"] = connection.sasl_password
-    if context is not None:
-        settings["ssl_context"] = context
-    return settings
+def _configs(answer: Any) -> dict[str, dict[str, ConfigValue]]:
+    """By name of the topic or broker. A sensitive setting has no value."""
+    found = {}
+    for result in answer.results:
+        _refuse(result.error_code, f"settings of {result.resource_name}", result.error_message)
+        found[result.resource_name] = {
+            entry.name: ConfigValue(entry.value, entry.config_source in _DYNAMIC) for entry in result.configs
+        }
+    return found
+
+
+def _sizes(broker: int, answer: Any) -> dict[TopicPartition, int]:
+    sizes = {}
+    for directory in answer.results:
+        _refuse(directory.error_code, f"log directory of broker {broker}")
+        for topic in directory.topics:
+            for part in topic.partitions:
+                if not getattr(part, "is_future_key", False):
+                    sizes[TopicPartition(topic.name, part.partition_index)] = part.partition_size
+    return sizes
+
+
+def _group_offsets(client: Any, groups: Mapping[str, None]) -> Any:
+    try:
+        return client.list_group_offsets(dict(groups))
+    except Exception:
+        client._manager.cluster._coordinators.clear()  # kafka-python goes on asking whoever it was
+        raise
+
+
+def _refuse(code: int, what: str, told: str | None = None) -> None:
+    if code:
+        raise failure_of(ReadFailed, errors.for_code(code)(told or ""), what)
+
+
+def _parts(listed: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
+    for start in range(0, len(listed), size):
+        yield listed[start : start + size]

@@ -15,7 +15,6 @@ from confluent_kafka.admin import (
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
-    ConfigSource,
     NewPartitions,
     OffsetSpec,
     ResourceType,
@@ -35,7 +34,7 @@ from kafka_medic.clients.ports import (
     ReadFailed,
     WriteFailed,
 )
-from kafka_medic.cluster.snapshot import ConfigValue, TopicPartition
+from kafka_medic.cluster.snapshot import TopicPartition
 
 T = TypeVar("T")
 
@@ -57,10 +56,6 @@ _KINDS = {
     KafkaError.REQUEST_TIMED_OUT: FailureKind.UNREACHABLE,
     KafkaError.UNSUPPORTED_VERSION: FailureKind.UNSUPPORTED,
     KafkaError._UNSUPPORTED_FEATURE: FailureKind.UNSUPPORTED,
-}
-_DYNAMIC = {
-    int(ConfigSource.DYNAMIC_TOPIC_CONFIG.value),
-    int(ConfigSource.DYNAMIC_BROKER_CONFIG.value),
 }
 _STATES = {
     "STABLE": "Stable",
@@ -117,25 +112,6 @@ class LibrdkafkaAdmin:
         return ClusterDescription(
             heard.cluster_id, tuple(nodes), heard.controller_id if heard.controller_id >= 0 else None
         )
-
-    def topic_configs(self, topics: Sequence[str]) -> Mapping[str, Mapping[str, ConfigValue]]:
-        return {r.name: v for r, v in self._configs([ConfigResource(ResourceType.TOPIC, t) for t in topics])}
-
-    def broker_configs(self, brokers: Sequence[int]) -> Mapping[int, Mapping[str, ConfigValue]]:
-        # A broker answers for itself alone, so librdkafka takes one of them in a call.
-        answers = [self._configs([ConfigResource(ResourceType.BROKER, str(b))]) for b in brokers]
-        return {int(resource.name): values for answer in answers for resource, values in answer}
-
-    def _configs(self, wanted: list[ConfigResource]) -> list[tuple[ConfigResource, dict[str, ConfigValue]]]:
-        if not wanted:
-            return []
-        futures = self._start(lambda: self._client.describe_configs(wanted, request_timeout=self._timeout))
-        answers = []
-        for resource, future in futures.items():
-            entries = self._read(lambda f=future: f, f"describe configs of {resource.name}")  # type: ignore[misc]
-            values = {name: ConfigValue(entry.value, int(entry.source) in _DYNAMIC) for name, entry in entries.items()}
-            answers.append((resource, values))
-        return answers
 
     def log_bounds(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, tuple[int, int]]:
         starts = self._offsets(partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]

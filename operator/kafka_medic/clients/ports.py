@@ -238,7 +238,8 @@ class OwnRecord:
 
 
 class KafkaReads(Protocol):
-    """Reading. Each method has the connection's timeout as its deadline and raises ReadFailed."""
+    """Reading. Each method has the connection's timeout as its deadline, however many brokers it asks and however many
+    of them hang, and raises ReadFailed. Several may be called at the same time."""
 
     def describe_cluster(self) -> ClusterDescription: ...
 
@@ -264,9 +265,11 @@ class KafkaReads(Protocol):
     def log_bounds(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, tuple[int, int]]:
         """Log start and log end offset of partitions that have a leader."""
 
-    def log_bounds_at(self, leaders: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, tuple[int, int]]:
-        """The same, asked of these leaders themselves: `log_bounds` finds the leaders by whatever broker it comes to,
-        which may be a stale one. A partition whose leader does not know that it leads is left out."""
+    def log_bounds_at(
+        self, leaders: Mapping[TopicPartition, int]
+    ) -> Mapping[int, Mapping[TopicPartition, tuple[int, int]] | ReadFailed]:
+        """The same, asked of these leaders themselves, and by leader: `log_bounds` finds the leaders by whatever broker
+        it comes to, which may be a stale one. A partition whose leader does not know that it leads is left out."""
 
     def own_log_ends(self, broker: int, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Log end offset of that very broker's own replicas, past the high watermark, whoever leads. A partition that

@@ -78,8 +78,10 @@ class ZooKeeper:
     def registrations(self) -> Registrations:
         """Raises ReadFailed when no majority answers within the timeout."""
 
+        end = time.monotonic() + self._timeout
+
         def read(pending: Any) -> Any:
-            return pending.get(timeout=self._timeout)
+            return pending.get(timeout=max(0.0, end - time.monotonic()))
 
         try:
             client = self._connected()

@@ -60,14 +60,16 @@ def stale_leaderships(
     return found
 
 
-def diverged_logs(kafka: KafkaReads, broker: int, stale: tuple[StaleLeadership, ...]) -> tuple[DivergedLog, ...]:
+def diverged_logs(
+    kafka: KafkaReads, broker: int, stale: tuple[StaleLeadership, ...], silent: Mapping[int, ReadFailed]
+) -> tuple[DivergedLog, ...]:
     """Where the broker's log of each of these partitions parts from the cluster's. Where nobody else leads or is in
-    sync the end of the common part is not known. Raises ReadFailed."""
+    sync the end of the common part is not known. Raises ReadFailed, for a broker that has just been `silent` without
+    asking it once more."""
     if len(stale) > MAX_PARTITIONS:
         raise ReadFailed(
             FailureKind.OTHER, f"broker {broker} is stale on {len(stale)} partitions; at most {MAX_PARTITIONS}"
         )
-    own_ends = kafka.own_log_ends(broker, [s.tp for s in stale])
     by_leader: dict[int, dict[TopicPartition, int]] = {}
     by_replica: dict[int, list[TopicPartition]] = {}
     for one in stale:
@@ -77,6 +79,9 @@ def diverged_logs(kafka: KafkaReads, broker: int, stale: tuple[StaleLeadership, 
         elif one.leader != NO_LEADER:
             by_leader.setdefault(one.leader, {})[one.tp] = one.epoch
     shared: dict[TopicPartition, int] = {}
+    for other in sorted({*by_leader, *by_replica} & set(silent)):
+        raise silent[other]
+    own_ends = kafka.own_log_ends(broker, [s.tp for s in stale])
     for leader, asked in sorted(by_leader.items()):
         shared |= kafka.epoch_ends(leader, asked)
     for replica, held in sorted(by_replica.items()):

@@ -234,8 +234,8 @@ class MetricsProbe:
         return rate
 
 
-def named_failures(answer: Answer, most: int = 5) -> str | None:
-    """Which brokers' exporters failed, and why; None when none did."""
+def named_failures(answer: Mapping[int, object], most: int = 5) -> str | None:
+    """Which brokers failed, and why; None when none did."""
     failed = [f"broker {b}: {p}" for b, p in answer.items() if isinstance(p, ReadFailed)]
     more = f"; and {len(failed) - most} more" if len(failed) > most else ""
     return "; ".join(failed[:most]) + more if failed else None

@@ -7,10 +7,11 @@ the others are still read. Only when the cluster does not answer at all are its 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -28,17 +29,16 @@ from kafka_medic.cluster.snapshot import (
     Snapshot,
     Source,
     SourceState,
-    TopicPartition,
     View,
 )
-from kafka_medic.observe import checks, tables
+from kafka_medic.observe import checks
 from kafka_medic.observe.brokers import Sighting, brokers_of, named_by, software_version
+from kafka_medic.observe.contents import Contents
 from kafka_medic.observe.divergence import diverged_logs, stale_leaderships
 from kafka_medic.observe.metrics import BrokerSigns, named_failures
+from kafka_medic.observe.sources import THREADS, Reading, Readings, value_of
 from kafka_medic.observe.unnamed import AddressBook, unnamed_views
 from kafka_medic.observe.view_reads import Answers, ViewRotation, authority, read_views
-
-T = TypeVar("T")
 
 SOURCES_OF_KAFKA = ("views", "reassignments", "log-dirs", "configs", "groups", "log-ends")
 """What is read from the brokers once the cluster has answered at all."""
@@ -54,38 +54,6 @@ class ZooKeeperReads(Protocol):
     def close(self) -> None: ...
 
 
-@dataclass(slots=True)
-class _Readings:
-    """The sources so far. `attempt` is the only way in, so that no failure goes unrecorded."""
-
-    now: Callable[[], datetime]
-    sources: list[Source] = field(default_factory=list)
-
-    def attempt(self, name: str, read: Callable[[], T]) -> T | None:
-        began = self.now()
-        try:
-            value = read()
-        except ReadFailed as problem:
-            self.fail(name, str(problem), began)
-            return None
-        ended = self.now()
-        self.sources.append(Source(name, ended, SourceState.KNOWN, None, _milliseconds(began, ended)))
-        return value
-
-    def partly(self, name: str, error: str | None) -> None:
-        """The source of that name is known as a whole, and this is what it could not tell."""
-        self.sources = [replace(s, error=error) if s.name == name else s for s in self.sources]
-
-    def fail(self, name: str, error: str, began: datetime | None = None) -> None:
-        ended = self.now()
-        took = None if began is None else _milliseconds(began, ended)
-        self.sources.append(Source(name, ended, SourceState.UNKNOWN, error, took))
-
-    def skip(self, names: Sequence[str], why: str) -> None:
-        for name in names:
-            self.fail(name, f"not tried: {why}")
-
-
 MetricsAnswer = Mapping[int, BrokerSigns | ReadFailed]
 
 
@@ -93,11 +61,6 @@ class MetricsReads(Protocol):
     """The brokers' exporters; `observe.metrics.MetricsProbe` is the real one."""
 
     def begin(self, hosts: Mapping[int, str]) -> Callable[[], MetricsAnswer]: ...
-
-
-def _milliseconds(began: datetime, ended: datetime) -> int:
-    """Never negative, whatever the clock was set to in between."""
-    return max(0, round((ended - began).total_seconds() * 1000))
 
 
 def every_group(_: str) -> bool:
@@ -133,107 +96,140 @@ def observe_cluster(
     book: AddressBook | None = None,
 ) -> Snapshot:
     """One snapshot. Never raises for what the cluster does; a source that fails is Unknown. `rotation` and `book` are
-    kept from look to look; without the first, every broker's whole view is read."""
-    seen = _Readings(now)
+    kept from look to look; without the first, every broker's whole view is read. All that does not need another's
+    answer is read side by side: first who is there, then what each broker says of itself, which shows who hangs, then
+    the rest, of which nothing is asked of a broker that has just not answered."""
     taken_at = now()
     mode = Mode.ZOOKEEPER if readers.zookeeper else Mode.KRAFT
-    pods = seen.attempt("kubernetes", readers.pods) if readers.pods else None
-    rollouts = seen.attempt("rollouts", readers.rollouts) if readers.rollouts else None
-    rollouts = None if rollouts is None else tuple(rollouts)
-    canary = seen.attempt("canary", readers.canary) if readers.canary else None
-    registered: Registrations | None = None
-    quorum: Quorum | None = None
-    if readers.zookeeper:
-        registered = seen.attempt("zookeeper", readers.zookeeper.registrations)
-        quorum = seen.attempt("ensemble", readers.zookeeper.ensemble)
-    described = seen.attempt("kafka", lambda: checks.description(readers.kafka.describe_cluster()))
-    # Begun here and waited for at the end, so that pages of many megabytes cost the turn no time of its own.
-    measured = readers.metrics.begin(_hosts(described, pods)) if readers.metrics else None
-    if described is None:
-        seen.skip(SOURCES_OF_KAFKA, "the cluster did not answer")
-        if mode is Mode.KRAFT:
-            seen.fail("quorum", "not tried: the cluster did not answer")
-        signs = _metrics(seen, measured)
-        brokers = brokers_of(Sighting(mode, None, registered, None, None, pods, signs))
-        return Snapshot(
-            ClusterInfo(name, mode=mode), taken_at, tuple(seen.sources), brokers=brokers, quorum=quorum,
-            controller=registered.controller if registered else None, rollouts=rollouts, canary=canary,
-        )  # fmt: skip
-    kafka = readers.kafka
+    with ThreadPoolExecutor(THREADS, "look") as pool:
+        seen = Readings(now, pool)
+        pods = seen.begin("kubernetes", readers.pods) if readers.pods else None
+        rollouts = _rollouts(seen, pods, readers)
+        canary = seen.begin("canary", readers.canary) if readers.canary else None
+        zookeeper = seen.begin("zookeeper", readers.zookeeper.registrations) if readers.zookeeper else None
+        quorum = seen.begin("ensemble", readers.zookeeper.ensemble) if readers.zookeeper else None
+        described = seen.begin("kafka", lambda: checks.description(readers.kafka.describe_cluster())).value()
+        # Waited for at the end, so that pages of many megabytes cost the look no time of their own.
+        metrics = _metrics(seen, readers.metrics, described, pods) if readers.metrics else None
+        found = Snapshot(ClusterInfo(name, mode=mode), taken_at, ())
+        if described is None:
+            found = _unanswered(seen, found, mode, value_of(zookeeper), value_of(pods), value_of(metrics))
+        else:
+            if quorum is None:
+                quorum = seen.begin("quorum", readers.kafka.quorum)
+            asked = _Asked(
+                mode, described, value_of(zookeeper), quorum, rotation or ViewRotation(everything=True), book
+            )
+            found = _answered(seen, found, readers, asked, pods, metrics)
+        rolling = value_of(rollouts)
+        found = replace(
+            found,
+            quorum=value_of(quorum),
+            rollouts=None if rolling is None else tuple(rolling),
+            canary=value_of(canary),
+        )
+    return replace(found, sources=seen.sources)
+
+
+def _unanswered(
+    seen: Readings,
+    found: Snapshot,
+    mode: Mode,
+    registered: Registrations | None,
+    pods: Mapping[int, Pod] | None,
+    signs: MetricsAnswer | None,
+) -> Snapshot:
+    """What is known of a cluster of which nobody answers."""
+    seen.skip(SOURCES_OF_KAFKA, "the cluster did not answer")
+    if mode is Mode.KRAFT:
+        seen.fail("quorum", "not tried: the cluster did not answer")
+    brokers = brokers_of(Sighting(mode, None, registered, None, None, pods, signs))
+    return replace(found, brokers=brokers, controller=registered.controller if registered else None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Whom to ask."""
+
+    mode: Mode
+    described: ClusterDescription
+    registered: Registrations | None
+    quorum: Reading[Quorum]
+    rotation: ViewRotation
+    book: AddressBook | None
+
+
+def _answered(
+    seen: Readings,
+    found: Snapshot,
+    readers: ClusterReaders,
+    asked: _Asked,
+    pods: Reading[Mapping[int, Pod]] | None,
+    metrics: Reading[MetricsAnswer] | None,
+) -> Snapshot:
+    kafka, mode, described, registered = readers.kafka, asked.mode, asked.described, asked.registered
+    version = seen.begin("version", kafka.version)
     ids = sorted({n.id for n in described.nodes} | set(registered.brokers if registered else ()))
-    answers = seen.attempt(
-        "views", lambda: read_views(kafka, ids, rotation or ViewRotation(everything=True), registered)
-    )
-    read_at = seen.sources[-1].observed_at
+    reading = seen.begin("views", lambda: read_views(kafka, ids, asked.rotation, registered))
+    answers: Answers | None = reading.value()
     for broker, answer in sorted((answers or {}).items()):
         if isinstance(answer, checks.BadAnswer):
             seen.fail(f"view-{broker}", str(answer))
-    if mode is Mode.KRAFT:
-        quorum = seen.attempt("quorum", kafka.quorum)
     controller = registered.controller if registered else None
-    if mode is Mode.KRAFT and quorum is not None:
+    if mode is Mode.KRAFT and (quorum := asked.quorum.value()) is not None:
         controller = Controller(quorum.leader)
     states = authority(answers, controller, None if registered is None else set(registered.brokers))
-    unnamed = _unnamed(seen, kafka, {} if book is None else book, described, states, pods)
+    contents = Contents(seen, kafka, readers.groups, states, answers or {}, described)
+    contents.begin()
+    unnamed = _unnamed(seen, kafka, {} if asked.book is None else asked.book, described, states, value_of(pods))
     if answers is not None:
-        answers = answers | {b: a for b, a in unnamed.items() if isinstance(a, BrokerView)}
-    answering = [b for b, view in (answers or {}).items() if isinstance(view, BrokerView)]
+        answers = {**answers, **{b: a for b, a in unnamed.items() if isinstance(a, BrokerView)}}
     heard = None if answers is None else {**unnamed, **answers}
-    partitions, groups, configs = _contents(seen, readers, states, answering)
-    version = seen.attempt("version", kafka.version)
-    signs = _metrics(seen, measured)
-    return Snapshot(
-        cluster=ClusterInfo(name, described.cluster_id, mode, software_version(version, signs)),
-        taken_at=taken_at,
-        sources=tuple(seen.sources),
+    views = None
+    if answers is not None:
+        views = _views(seen, kafka, answers, states, contents.silent, reading.observed_at, mode)
+    signs = value_of(metrics)
+    return replace(
+        found,
+        cluster=ClusterInfo(found.cluster.name, described.cluster_id, mode, software_version(version.value(), signs)),
         brokers=brokers_of(
-            Sighting(mode, described, registered, heard, states, pods, signs, controller.id if controller else None)
+            Sighting(
+                mode, described, registered, heard, states, value_of(pods), signs, controller.id if controller else None
+            )
         ),
         controller=controller,
-        quorum=quorum,
-        views=None if answers is None else _views(seen, kafka, answers, states, read_at, mode),
-        partitions=partitions,
-        groups=groups,
-        configs=configs,
-        rollouts=rollouts,
-        canary=canary,
+        views=views,
+        partitions=contents.partitions(),
+        groups=contents.groups(),
+        configs=contents.configs(),
     )
 
 
-def _contents(
-    seen: _Readings, readers: ClusterReaders, states: pa.Table | None, answering: Sequence[int]
-) -> tuple[pa.Table | None, pa.Table | None, pa.Table | None]:
-    """Partitions, groups and configs."""
-    kafka = readers.kafka
-    moving = seen.attempt("reassignments", lambda: checks.reassignments(kafka.reassignments()))
-    if states is None:
-        seen.skip(("log-dirs", "configs", "log-ends"), "no broker told its own view")
-        offsets = seen.attempt("groups", lambda: checks.groups(kafka.groups(readers.groups)))
-        return None, None if offsets is None else tables.groups(offsets), None
-    keys = tables.addresses(states)
-    sizes = seen.attempt("log-dirs", lambda: checks.log_sizes(kafka.log_sizes(answering)))
-    topics = sorted({tp.topic for tp in keys})
-    settings = seen.attempt("configs", lambda: (kafka.topic_configs(topics), kafka.broker_configs(answering)))
-    of_topics, of_brokers = settings or (None, None)
-    # States, then committed offsets, and log ends last: the other way round lag goes negative by race alone.
-    offsets = seen.attempt("groups", lambda: checks.groups(kafka.groups(readers.groups)))
-    leaders: list[int] = checks.numbers(states["leader"]).tolist()
-    led = {tp: leader for tp, leader in zip(keys, leaders, strict=True) if leader >= 0}
-    bounds = seen.attempt("log-ends", lambda: checks.log_bounds(_bounds(kafka, led)))
-    if untold := sorted(set(led) - set(led if bounds is None else bounds)):
-        seen.partly("log-ends", f"{len(untold)} partitions whose leader does not know that it leads: {untold[0]}")
-    return (
-        tables.partitions(states, keys, moving, sizes, bounds, of_topics),
-        None if offsets is None else tables.groups(offsets),
-        tables.configs(of_topics, of_brokers),
-    )
+def _rollouts(
+    seen: Readings, pods: Reading[Mapping[int, Pod]] | None, readers: ClusterReaders
+) -> Reading[Sequence[Rollout]] | None:
+    """Of the Pods that were listed."""
+    read = readers.rollouts
+    if read is None:
+        return None
+
+    def after_pods() -> Sequence[Rollout]:
+        value_of(pods)
+        return read()
+
+    return seen.begin("rollouts", after_pods)
 
 
-def _bounds(kafka: KafkaReads, led: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, tuple[int, int]]:
-    try:
-        return kafka.log_bounds(list(led))
-    except ReadFailed:
-        return kafka.log_bounds_at(led)
+def _metrics(
+    seen: Readings,
+    exporters: MetricsReads,
+    described: ClusterDescription | None,
+    pods: Reading[Mapping[int, Pod]] | None,
+) -> Reading[MetricsAnswer]:
+    def after_pods() -> MetricsAnswer:
+        return exporters.begin(_hosts(described, value_of(pods)))()
+
+    return seen.begin("metrics", after_pods, named_failures)
 
 
 def _hosts(described: ClusterDescription | None, pods: Mapping[int, Pod] | None) -> dict[int, str]:
@@ -242,23 +238,15 @@ def _hosts(described: ClusterDescription | None, pods: Mapping[int, Pod] | None)
     return hosts | {b: pod.ip for b, pod in (pods or {}).items() if pod.ip}
 
 
-def _metrics(seen: _Readings, measured: Callable[[], MetricsAnswer] | None) -> MetricsAnswer | None:
-    signs = seen.attempt("metrics", measured) if measured else None
-    if signs is not None:
-        seen.partly("metrics", named_failures(signs))
-    return signs
-
-
 def unread_cluster(name: str, error: str, now: datetime) -> Snapshot:
     """The snapshot of a cluster that could not even be asked: a Secret is missing, say."""
-    seen = _Readings(lambda: now)
-    seen.fail("kafka", error)
-    seen.skip(SOURCES_OF_KAFKA, "the cluster could not be asked")
-    return Snapshot(ClusterInfo(name), now, tuple(seen.sources))
+    left = [(source, "not tried: the cluster could not be asked") for source in SOURCES_OF_KAFKA]
+    sources = (Source(source, now, SourceState.UNKNOWN, why) for source, why in (("kafka", error), *left))
+    return Snapshot(ClusterInfo(name), now, tuple(sources))
 
 
 def _unnamed(
-    seen: _Readings,
+    seen: Readings,
     kafka: KafkaReads,
     book: AddressBook,
     described: ClusterDescription,
@@ -270,28 +258,32 @@ def _unnamed(
     if expected <= {node.id for node in described.nodes}:
         unnamed_views(kafka, book, described, (), None)
         return {}
-    return seen.attempt("unnamed-brokers", lambda: unnamed_views(kafka, book, described, expected, pods)) or {}
+    looking = seen.begin("unnamed-brokers", lambda: unnamed_views(kafka, book, described, expected, pods))
+    return looking.value() or {}
 
 
 def _views(
-    seen: _Readings,
+    seen: Readings,
     kafka: KafkaReads,
     answers: Answers,
     states: pa.Table | None,
+    silent: Mapping[int, ReadFailed],
     read_at: datetime | None,
     mode: Mode,
 ) -> tuple[View, ...]:
     """Every view, with what only its broker's log holds where it is a stale leader."""
     stale = {} if states is None else stale_leaderships(answers, states)
+    logs = {
+        broker: seen.begin(f"stale-log-{broker}", partial(diverged_logs, kafka, broker, beliefs, silent))
+        for broker, beliefs in stale.items()
+    }
     found = []
     for view in _plain_views(answers, read_at, mode):
-        logs: tuple[DivergedLog, ...] | None = ()
-        if view.leaders is None or states is None:
-            logs = None
-        elif view.broker in stale:
-            belief = stale[view.broker]
-            logs = seen.attempt(f"stale-log-{view.broker}", partial(diverged_logs, kafka, view.broker, belief))
-        found.append(replace(view, diverged=logs))
+        unread = view.leaders is None or states is None
+        diverged: tuple[DivergedLog, ...] | None = None if unread else ()
+        if not unread and view.broker in logs:
+            diverged = logs[view.broker].value()
+        found.append(replace(view, diverged=diverged))
     return tuple(found)
 
 

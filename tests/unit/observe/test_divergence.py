@@ -43,7 +43,7 @@ class Kafka:
 
 def test_the_difference_between_its_own_end_and_the_end_of_its_epoch_at_the_real_leader():
     kafka = Kafka()
-    (log,) = diverged_logs(kafka, 3, stale([state(3, 5)], [state(1, 7)]))
+    (log,) = diverged_logs(kafka, 3, stale([state(3, 5)], [state(1, 7)]), {})
     assert log == DivergedLog("orders", 0, 5, 120, 100)
     assert log.records == 20
     assert kafka.asked == [("own", 3, [ORDERS]), ("epoch", 1, {ORDERS: 5})]
@@ -53,7 +53,7 @@ def test_a_leader_that_has_not_heard_of_its_own_new_epoch_is_compared_with_who_e
     """Nobody can follow it, and whoever leads next has what it has now."""
     kafka = Kafka()
     kafka.own_log_ends = lambda broker, partitions: dict.fromkeys(partitions, {3: 120, 1: 90, 2: 95}[broker])
-    (log,) = diverged_logs(kafka, 3, stale([state(3, 5)], [state(3, 7)]))
+    (log,) = diverged_logs(kafka, 3, stale([state(3, 5)], [state(3, 7)]), {})
     assert (log.log_end, log.shared_end, log.records) == (120, 90, 30)
 
 
@@ -77,7 +77,7 @@ def test_views_that_are_one_table_are_not_even_compared():
 
 
 def test_where_nobody_leads_the_number_is_unknown():
-    (log,) = diverged_logs(Kafka(), 3, stale([state(3, 5)], [state(-1, 7)]))
+    (log,) = diverged_logs(Kafka(), 3, stale([state(3, 5)], [state(-1, 7)]), {})
     assert (log.log_end, log.shared_end, log.records) == (120, None, None)
 
 
@@ -85,5 +85,5 @@ def test_too_many_is_a_failed_read(monkeypatch):
     monkeypatch.setattr(divergence, "MAX_PARTITIONS", 1)
     both = stale([state(3, 5, 0), state(3, 5, 1)], [state(1, 7, 0), state(1, 7, 1)])
     with pytest.raises(ReadFailed, match="at most 1") as failed:
-        diverged_logs(Kafka(), 3, both)
+        diverged_logs(Kafka(), 3, both, {})
     assert failed.value.kind is FailureKind.OTHER

@@ -177,7 +177,7 @@ def test_a_leader_that_does_not_know_that_it_leads_leaves_its_own_log_ends_unkno
         raise ReadFailed(FailureKind.OTHER, "Unknown topic or partition")
 
     def partial(leaders):
-        return dict.fromkeys(sorted(leaders)[1:], (0, 21))
+        return {leader: {tp: (0, 21)} if tp != min(leaders) else {} for tp, leader in leaders.items()}
 
     snapshot = seen(Watched(kafka, {"log_bounds": refused, "log_bounds_at": partial}))
     source = snapshot.source("log-ends")

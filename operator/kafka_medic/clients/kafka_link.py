@@ -1,0 +1,329 @@
+"""kafka-python: the connection to a cluster, and which of its brokers a question goes to.
+
+The admin client's loop has a thread of its own and takes work from any other thread (`NetworkSelector.run`), so one
+client serves all that is asked at the same time. What is used of it beyond its public methods is its connection layer
+(`_manager`); the contract tests hold that to the real thing and the dependency is pinned below its next major version.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import random
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+from kafka import errors
+from kafka.admin import KafkaAdminClient
+from kafka.future import Future
+from kafka.net.sasl.oauth import AbstractTokenProvider
+
+from kafka_medic.clients.oauth import TokenSource
+from kafka_medic.clients.ports import ClientFailure, Connection, FailureKind, ReadFailed, WriteFailed
+from kafka_medic.clients.tls import client_context
+
+AT_ONCE = 10
+"""Bootstrap servers that are tried, and brokers that are asked who is there, at the same time."""
+IN_FLIGHT = 64
+"""Requests to one broker before kafka-python refuses the next one."""
+PAUSE_SECONDS = 0.1
+T = TypeVar("T")
+F = TypeVar("F", bound=ClientFailure)
+
+# kafka-python logs each failed connection attempt as an error with a traceback; the failure reaches us as an
+# exception anyway and is reported once.
+logging.getLogger("kafka").setLevel(logging.CRITICAL)
+
+
+class WireLink:
+    """One kafka-python admin client for one cluster, connected when first needed. May be used by several threads at
+    the same time."""
+
+    def __init__(self, connection: Connection, tokens: TokenSource | None = None) -> None:
+        """Raises ReadFailed for certificates and keys that cannot be used."""
+        self.connection = connection
+        self.seconds = connection.timeout_seconds
+        self._tokens = tokens
+        self._context = client_context(connection.tls) if connection.uses_tls else None
+        self._lock = threading.Lock()
+        self._client: Any = None
+        self._users = 0
+        self._spoilt = False
+        self.unnamed: dict[int, str] = {}
+        """Brokers that the cluster does not name, and the connection at which each said who it is."""
+        self._answered: list[int] = []
+        """Brokers that answered when last it was asked who is there, the quickest first."""
+
+    def close(self) -> None:
+        with self._lock:
+            self._drop()
+
+    def _drop(self) -> None:
+        if self._client is not None:
+            client, self._client = self._client, None
+            self.unnamed.clear()
+            self._answered = []
+            client.close()
+        self._spoilt = False
+
+    def call(self, call: Callable[[Any], T], as_type: type[ClientFailure], what: str, *, anew: bool = False) -> T:
+        """What `call` makes of the client. With `anew` the client is not used again after a failure."""
+        end = time.monotonic() + self.seconds
+        while True:
+            client = None
+            try:
+                client = self._enter()
+                return call(client)
+            except ClientFailure:
+                raise
+            except Exception as problem:  # noqa: BLE001
+                # The library raises its own errors, OSError, struct.error from garbage on the wire, and more: all of
+                # them mean that this call has no answer.
+                failure = failure_of(as_type, problem, what)
+            finally:
+                if client is not None:
+                    self._leave()
+            if anew or as_type is WriteFailed or failure.kind not in _LASTING:
+                self._spoilt = True
+            # It may have asked a broker that is down; another one may answer. What changes something is sent once.
+            if failure.kind is not FailureKind.UNREACHABLE or as_type is WriteFailed or time.monotonic() >= end:
+                raise failure
+            time.sleep(PAUSE_SECONDS)
+
+    def _enter(self) -> Any:
+        """The client; a spoilt one is replaced as soon as nobody else uses it."""
+        with self._lock:
+            if self._spoilt and not self._users:
+                self._drop()
+            if self._client is None:
+                self._client = _connect(_settings(self.connection, self._context, self._tokens))
+            self._users += 1
+            return self._client
+
+    def _leave(self) -> None:
+        with self._lock:
+            self._users -= 1
+
+    def members(self, request: Callable[[], Any]) -> Any:
+        """The first answer to a small request that goes to many brokers at once, so that one that hangs delays
+        nobody."""
+
+        async def ask(client: Any) -> Any:
+            manager = client._manager
+            known = [node.node_id for node in manager.cluster.brokers()]
+            asked = random.sample(known, min(AT_ONCE, len(known)))
+            self._answered = answered = []
+            first, left = Future(), [len(asked)]
+
+            def heard(broker: int, answer: Any) -> None:
+                answered.append(broker)
+                if not first.is_done:
+                    first.success(answer)
+
+            def failed(problem: BaseException) -> None:
+                left[0] -= 1
+                if not left[0] and not first.is_done:
+                    first.failure(problem)
+
+            for broker in asked:
+                sent = _sent(client, broker, request(), self.seconds)
+                sent.add_callback(lambda answer, broker=broker: heard(broker, answer))
+                sent.add_errback(failed)
+            if not asked:
+                raise errors.NodeNotReadyError("no broker is known")
+            answer = await manager.wait_for(first, self.seconds * 1000)
+            # The client reads metadata anew only every so often, and until then knows no broker that came back, nor
+            # its new address. `_coordinator_brokers` is where it looks for those that its own metadata does not name.
+            told = {node.node_id: node for node in answer.brokers}
+            manager.cluster._brokers.update(told)
+            manager.cluster._coordinator_brokers.update(told)
+            return answer
+
+        return self.call(lambda c: c._manager.run(ask, c), ReadFailed, "metadata", anew=True)
+
+    def ask(self, broker: int, request: Any, what: str) -> Any:
+        """One request to one named broker."""
+
+        async def send(client: Any) -> Any:
+            return await answer_of(client, self._node(client, broker), request, self.seconds)
+
+        return self.call(lambda c: c._manager.run(send, c), ReadFailed, what)
+
+    def _node(self, client: Any, broker: int) -> Any:
+        """A broker that the cluster does not name is known by the connection at which it said who it is."""
+        named = any(node.node_id == broker for node in client._manager.cluster.brokers())
+        return broker if named else self.unnamed.get(broker, broker)
+
+    def ask_anyone(self, request: Callable[[], Any], what: str) -> tuple[int, Any]:
+        """One request to a broker that answered when last it was asked who is there: which one, and its answer."""
+
+        async def send(client: Any) -> tuple[int, Any]:
+            answered = self._answered
+            node = answered[0] if answered else client._manager.least_loaded_node()
+            try:
+                return node, await answer_of(client, node, request(), self.seconds)
+            except Exception:
+                if node in answered:
+                    answered.remove(node)
+                raise
+
+        answer: tuple[int, Any] = self.call(lambda c: c._manager.run(send, c), ReadFailed, what)
+        return answer
+
+    def ask_each(
+        self, brokers: Iterable[int], request: Callable[[int], Any], read: Callable[[int, Any], T], what: str
+    ) -> dict[int, T | ReadFailed]:
+        """A request of its own to each of these brokers, all at the same time: what `read` makes of its answer, or why
+        there is none. For one timeout at most, however many of them hang."""
+
+        async def send(client: Any) -> dict[int, T | ReadFailed]:
+            end = time.monotonic() + self.seconds
+            pending = {b: _sent(client, self._node(client, b), request(b), self.seconds) for b in brokers}
+            answers: dict[int, T | ReadFailed] = {}
+            for broker in list(pending):
+                left = max(0.0, end - time.monotonic())
+                try:
+                    answers[broker] = read(broker, await client._manager.wait_for(pending.pop(broker), left * 1000))
+                except Exception as problem:  # noqa: BLE001 - any failure of one broker is that broker's Unknown
+                    answers[broker] = failure_of(ReadFailed, problem, f"{what} of broker {broker}")
+            return answers
+
+        return self.call(lambda c: c._manager.run(send, c), ReadFailed, f"{what} of each broker")
+
+
+_LASTING = (FailureKind.UNREACHABLE, FailureKind.AUTHORIZATION, FailureKind.UNSUPPORTED)
+"""Failures after which the client is as good as before: one broker did not answer, or answered no."""
+
+
+def _sent(client: Any, node: Any, request: Any, seconds: float) -> Any:
+    """The future answer; a broker whose address nobody knows fails it rather than the caller."""
+    try:
+        client._manager.reset_backoff(node)  # however often it failed before: whoever asks has a reason to
+        return client._manager.send(request, node, int(seconds * 1000))
+    except Exception as problem:  # noqa: BLE001
+        return Future().failure(problem)
+
+
+async def answer_of(client: Any, node: Any, request: Any, seconds: float) -> Any:
+    """kafka-python's own limit begins only once there is a connection: this one counts from now on."""
+    return await client._manager.wait_for(_sent(client, node, request, seconds), seconds * 1000)
+
+
+def _connect(settings: Mapping[str, Any]) -> Any:
+    """A client by whichever bootstrap server lets it in first: given all of them, kafka-python picks one at random and
+    stays with it until time is up, also when it hangs."""
+    servers = list(settings["bootstrap_servers"])
+    tried = random.sample(servers, min(AT_ONCE, len(servers)))
+    if len(tried) == 1:
+        return _opened(settings)
+    results: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    over = threading.Event()
+    lock = threading.Lock()
+
+    def attempt(server: str) -> None:
+        try:
+            client = _opened({**settings, "bootstrap_servers": [server]})
+        except Exception as problem:  # noqa: BLE001 - told by who waits for it
+            results.put(problem)
+            return
+        with lock:
+            late = over.is_set()
+            over.set()
+        if late:
+            client.close()
+        else:
+            results.put(client)
+
+    for server in tried:
+        threading.Thread(target=attempt, args=(server,), name="kafka-bootstrap", daemon=True).start()
+    failures: list[Exception] = []
+    while len(failures) < len(tried):
+        result = results.get()
+        if not isinstance(result, Exception):
+            return result
+        failures.append(result)
+    raise next((f for f in failures if not isinstance(f, errors.KafkaTimeoutError)), failures[0])
+
+
+def _opened(settings: Mapping[str, Any]) -> Any:
+    """A connected client. One that does not come about is closed: it has a thread by then."""
+    client = KafkaAdminClient.__new__(KafkaAdminClient)
+    try:
+        client.__init__(**settings)
+    except BaseException:
+        if hasattr(client, "_net"):
+            client._closed = False
+            client.close()
+        raise
+    limit = settings["request_timeout_ms"]
+    client._manager.config.update(
+        socket_connection_setup_timeout_ms=limit, socket_connection_setup_timeout_max_ms=limit
+    )
+    return client
+
+
+def failure_of(as_type: type[F], problem: BaseException, what: str) -> F:
+    """A failure of any library below in our words."""
+    if isinstance(problem, ClientFailure):
+        return as_type(problem.kind, f"{what}: {problem.message}")
+    if isinstance(problem, errors.SaslAuthenticationFailedError | errors.UnsupportedSaslMechanismError):
+        kind = FailureKind.AUTHENTICATION
+    elif isinstance(problem, errors.IllegalSaslStateError):
+        kind = FailureKind.WRONG_PROTOCOL
+    elif isinstance(problem, ssl.SSLError):
+        kind = FailureKind.TLS
+    elif isinstance(problem, errors.ClusterAuthorizationFailedError | errors.TopicAuthorizationFailedError):
+        kind = FailureKind.AUTHORIZATION
+    elif isinstance(problem, errors.UnsupportedVersionError):
+        kind = FailureKind.UNSUPPORTED
+    elif isinstance(
+        problem,
+        errors.KafkaConnectionError
+        | errors.KafkaTimeoutError
+        | errors.NodeNotReadyError
+        | errors.RequestTimedOutError
+        | errors.NotCoordinatorError  # of a group, any more: the next connection finds out who is
+        | OSError,
+    ):
+        kind = FailureKind.UNREACHABLE
+    else:
+        kind = FailureKind.OTHER
+    return as_type(kind, f"{what}: {type(problem).__name__}: {problem}"[:500])
+
+
+class _Provider(AbstractTokenProvider):  # type: ignore[misc]
+    """kafka-python asks for a token whenever it authenticates."""
+
+    def __init__(self, tokens: TokenSource) -> None:
+        super().__init__()
+        self._tokens = tokens
+
+    def token(self) -> str:
+        return self._tokens.token().text
+
+
+def _settings(connection: Connection, context: ssl.SSLContext | None, tokens: TokenSource | None) -> dict[str, Any]:
+    timeout_ms = int(connection.timeout_seconds * 1000)
+    settings: dict[str, Any] = {
+        "bootstrap_servers": connection.bootstrap_servers.split(","),
+        "client_id": "kafka-medic",
+        "security_protocol": connection.protocol,
+        "request_timeout_ms": timeout_ms,
+        "bootstrap_timeout_ms": timeout_ms,
+        "reconnect_backoff_max_ms": 2000,
+        "metadata_max_age_ms": 30000,
+        "max_in_flight_requests_per_connection": IN_FLIGHT,
+    }
+    if connection.protocol.startswith("SASL"):
+        settings["sasl_mechanism"] = connection.sasl_mechanism
+        if tokens is not None:
+            settings["sasl_oauth_token_provider"] = _Provider(tokens)
+        else:
+            settings["sasl_plain_username"] = connection.sasl_username
+            settings["sasl_plain_password"] = connection.sasl_password
+    if context is not None:
+        settings["ssl_context"] = context
+    return settings

@@ -1,0 +1,37 @@
+"""A broker that hangs costs a look two timeouts at most, and what it alone could tell is all that is not known."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka_medic.cluster.snapshot import NO_LEADER
+from tests.incident.looks import FAULTS, HUNG, TIMEOUT, Watcher, looks_while, told
+from tests.incident.records import create_topic, delete_topic
+from tests.testbed import KafkaDeployment, wait_for
+
+WORK_SECONDS = 2.0
+"""What a look at a small cluster takes on a busy machine when nothing hangs."""
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_hung_broker_delays_no_look(kafka: KafkaDeployment, fault: str, capsys: pytest.CaptureFixture[str]) -> None:
+    topic = f"hung-{fault}"
+    create_topic(kafka.bootstrap, topic, [[HUNG, 0], [0, 1], [1, HUNG]])
+    try:
+        found, first = looks_while(kafka, fault)
+        with capsys.disabled():
+            print(f"\n{told(kafka, fault, found, first)}")
+        for seconds, snapshot in found:
+            assert seconds <= 2 * TIMEOUT + WORK_SECONDS, [(s.name, s.duration_ms, s.error) for s in snapshot.sources]
+            hung = snapshot.broker(HUNG)
+            assert hung is not None
+            assert hung.reachable is False
+            assert [s.name for s in snapshot.sources if not s.known and s.name != "groups"] == []
+            rows = [row for row in snapshot.rows() if row.topic == topic]
+            assert [row.leader for row in rows if row.log_end is None] in ([HUNG], [NO_LEADER], [])
+        assert first <= 2 * TIMEOUT + WORK_SECONDS
+        watcher = Watcher(kafka)
+        wait_for("a whole look again", lambda: all(s.known for s in watcher.look()[1].sources), 60)
+        watcher.close()
+    finally:
+        delete_topic(kafka.bootstrap, topic)

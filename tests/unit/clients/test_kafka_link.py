@@ -1,0 +1,215 @@
+"""What is asked of several brokers at the same time: one that hangs costs one timeout, and nobody else's answer."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from kafka import errors
+from kafka.future import Future
+from kafka.net.manager import KafkaConnectionManager
+from kafka.net.selector import NetworkSelector
+
+from kafka_medic.clients import kafka_link
+from kafka_medic.clients.kafka_link import WireLink
+from kafka_medic.clients.kafka_wire import WireAdmin
+from kafka_medic.clients.ports import Connection, FailureKind, Node, ReadFailed
+
+SECONDS = 0.4
+HANGS = object()
+
+
+class Brokers:
+    """kafka-python's loop as it is, with brokers that answer at once, fail, or hang."""
+
+    def __init__(self, answers: dict[int, Any]) -> None:
+        self.answers, self.asked, self.closed = answers, list[int](), False
+        self._net = NetworkSelector()
+        self._net.start()
+        self.run, self.call_soon = self._net.run, self._net.call_soon_with_future
+        nodes = [SimpleNamespace(node_id=broker, host=f"broker-{broker}", port=9092) for broker in answers]
+        self.cluster = SimpleNamespace(brokers=lambda: nodes, _brokers={}, _coordinator_brokers={})
+        self._manager = self
+
+    def reset_backoff(self, _: int) -> None: ...
+
+    def send(self, _: Any, broker: int, __: int) -> Any:
+        self.asked.append(broker)
+        answer = self.answers[broker]
+        if answer is HANGS:
+            return Future()
+        return Future().failure(answer) if isinstance(answer, Exception) else Future().success(answer)
+
+    async def wait_for(self, future: Any, milliseconds: float) -> Any:
+        return await KafkaConnectionManager.wait_for(self, future, milliseconds)  # type: ignore[arg-type]
+
+    def close(self) -> None:
+        self.closed = True
+        self._net.stop()
+
+
+Linked = Callable[..., tuple[WireLink, Brokers]]
+
+
+@pytest.fixture
+def linked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Linked]:
+    links = []
+
+    def link(answers: dict[int, Any], seconds: float = SECONDS) -> tuple[WireLink, Brokers]:
+        brokers = Brokers(answers)
+        made = WireLink(Connection("127.0.0.1:1", timeout_seconds=seconds))
+        monkeypatch.setattr(kafka_link, "_connect", lambda _: brokers)
+        links.append(made)
+        return made, brokers
+
+    yield link
+    for made in links:
+        made.close()
+
+
+def told(broker: int) -> Any:
+    node = SimpleNamespace(node_id=broker, host=f"10.0.0.{broker}", port=9092, rack="zone-1")
+    return SimpleNamespace(cluster_id="c", controller_id=-1, brokers=[node])
+
+
+def seconds_of(work: Callable[[], Any]) -> float:
+    began = time.monotonic()
+    work()
+    return time.monotonic() - began
+
+
+def failing(read: Callable[[], Any]) -> Callable[[], None]:
+    def attempt() -> None:
+        with pytest.raises(ReadFailed):
+            read()
+
+    return attempt
+
+
+def test_who_is_there_is_told_by_whoever_answers_first(linked: Linked):
+    link, brokers = linked({0: HANGS, 1: told(2), 2: HANGS}, 30)
+    assert seconds_of(lambda: link.members(lambda: None)) < 20
+    assert sorted(brokers.asked) == [0, 1, 2]
+
+
+def test_a_broker_that_came_back_can_be_asked_before_the_client_reads_metadata_anew(linked: Linked):
+    link, brokers = linked({1: told(2)})
+    admin = WireAdmin(Connection("127.0.0.1:1"))
+    admin._link = link
+    assert admin.members().nodes == (Node(2, "10.0.0.2", 9092, "zone-1"),)
+    assert {b: n.host for b, n in brokers.cluster._brokers.items()} == {2: "10.0.0.2"}
+    assert set(brokers.cluster._coordinator_brokers) == {2}
+
+
+def test_nobody_there_is_unreachable_and_the_next_question_begins_with_a_new_connection(linked: Linked):
+    link, brokers = linked({0: HANGS, 1: errors.KafkaConnectionError()})
+    with pytest.raises(ReadFailed) as failed:
+        link.members(lambda: None)
+    assert failed.value.kind is FailureKind.UNREACHABLE
+    assert not brokers.closed
+    with pytest.raises(ReadFailed):
+        link.members(lambda: None)
+    assert brokers.closed
+
+
+def test_what_any_broker_knows_is_asked_of_one_that_has_just_answered(linked: Linked):
+    link, brokers = linked({0: HANGS, 1: told(1), 2: HANGS})
+    link.members(lambda: None)
+    brokers.asked.clear()
+    assert link.ask_anyone(lambda: None, "quorum")[0] == 1
+    assert brokers.asked == [1]
+
+
+def test_brokers_that_hang_cost_one_timeout_between_them(linked: Linked):
+    link, brokers = linked({0: HANGS, 1: "yes", 2: HANGS, 3: HANGS, 4: errors.KafkaConnectionError()})
+    answers: dict[int, Any] = {}
+    took = seconds_of(
+        lambda: answers.update(link.ask_each(range(5), lambda _: None, lambda b, told: (b, told), "metadata"))
+    )
+    assert SECONDS <= took < 3 * SECONDS, "one after the other"
+    assert answers.pop(1) == (1, "yes")
+    assert {b: a.kind for b, a in answers.items()} == dict.fromkeys((0, 2, 3, 4), FailureKind.UNREACHABLE)
+    assert str(answers[2]).startswith("Unreachable: metadata of broker 2: ")
+    assert sorted(brokers.asked) == [0, 1, 2, 3, 4]
+
+
+def test_a_question_that_waits_delays_no_other(linked: Linked):
+    link, _ = linked({0: HANGS, 1: "yes"}, 2)
+    failed: list[Exception] = []
+
+    def wait() -> None:
+        try:
+            link.ask(0, None, "log ends")
+        except ReadFailed as problem:
+            failed.append(problem)
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    link.ask(1, None, "log ends")
+    assert waiting.is_alive()
+    waiting.join()
+    assert [type(f) for f in failed] == [ReadFailed]
+
+
+def test_a_client_that_somebody_uses_is_not_closed_under_them(linked: Linked):
+    link, brokers = linked({0: HANGS, 1: ValueError("garbage")})
+    waiting = threading.Thread(target=failing(lambda: link.ask(0, None, "log ends")))
+    waiting.start()
+    deadline = time.monotonic() + 5
+    while 0 not in brokers.asked and time.monotonic() < deadline:
+        time.sleep(0.005)
+    for _ in range(2):
+        with pytest.raises(ReadFailed):
+            link.ask(1, None, "log ends")
+    assert not brokers.closed
+    waiting.join()
+    with pytest.raises(ReadFailed):
+        link.ask(1, None, "log ends")
+    assert brokers.closed
+
+
+def test_a_cluster_that_is_away_costs_no_thread():
+    before = threading.active_count()
+    link = WireLink(Connection("127.0.0.1:1,127.0.0.2:1", timeout_seconds=SECONDS))
+    for _ in range(3):
+        with pytest.raises(ReadFailed):
+            link.members(lambda: None)
+    link.close()
+    deadline = time.monotonic() + 5
+    while threading.active_count() > before and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert threading.active_count() == before
+
+
+def test_servers_that_hang_do_not_keep_a_connection_from_coming_about(monkeypatch: pytest.MonkeyPatch):
+    over, late = threading.Event(), list[Any]()
+
+    def opened(settings: Any) -> Any:
+        (server,) = settings["bootstrap_servers"]
+        client = SimpleNamespace(server=server, close=lambda: late.append(server))
+        if server != "good:9092":
+            over.wait(10)
+        return client
+
+    monkeypatch.setattr(kafka_link, "_opened", opened)
+    found: Any = kafka_link._connect({"bootstrap_servers": ["hung:9092", "good:9092", "hung:9093"]})
+    assert found.server == "good:9092"
+    over.set()
+    deadline = time.monotonic() + 5
+    while len(late) < 2 and time.monotonic() < deadline:
+        time.sleep(0.005)
+    assert sorted(late) == ["hung:9092", "hung:9093"]
+
+
+def test_a_server_that_accepts_and_is_silent_costs_one_timeout():
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        link = WireLink(Connection(f"127.0.0.1:{port}", timeout_seconds=SECONDS))
+        took = seconds_of(failing(lambda: link.members(lambda: None)))
+        link.close()
+    assert took < 10
