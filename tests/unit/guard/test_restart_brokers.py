@@ -1,0 +1,130 @@
+"""Guards of a restart over the other brokers, their Pods and nodes, and who else is at work."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka_medic.cluster.snapshot import Rollout
+from kafka_medic.guard.verdict import Verdict
+from tests.unit.cluster import worlds
+from tests.unit.guard.restarts import judged, only, refusals
+
+
+@pytest.mark.parametrize(
+    ("change", "verdict"),
+    [
+        ({"registered": False, "reachable": False}, Verdict.DENY),
+        ({"reachable": False}, Verdict.DENY),
+        ({"recovering": True}, Verdict.WAIT),
+        ({"recovering": None}, Verdict.UNKNOWN),
+        ({"reachable": None}, Verdict.UNKNOWN),
+        ({"registered": None}, Verdict.UNKNOWN),
+    ],
+)
+def test_another_broker_is_disturbed(change, verdict):
+    found = refusals(worlds.healthy(brokers=worlds.brokers(b3=change)))
+    assert found["NoOtherBrokerDisturbed"][0] is verdict
+
+
+def test_another_broker_out_of_an_isr_that_the_target_is_not_in():
+    rows = [*worlds.ROWS, worlds.partition("elsewhere", 0, (1, 3), isr=[1], minIsr=1)]
+    only(worlds.healthy(rows=rows), "NoOtherBrokerDisturbed", Verdict.WAIT, "broker 3 (1 partitions)")
+
+
+def test_a_replica_on_a_broker_nobody_knows():
+    rows = [*worlds.ROWS, worlds.partition("elsewhere", 0, (1, 9), minIsr=1)]
+    assert refusals(worlds.healthy(rows=rows))["NoOtherBrokerDisturbed"][0] is Verdict.DENY
+
+
+def test_the_target_may_be_out_of_its_isrs():
+    rows = [worlds.partition("orders", 0, (1, 2, 3, 4), isr=[1, 3, 4])]
+    four = (*worlds.brokers(), worlds.broker(4))
+    views = tuple(worlds.view(n, rows, members=(1, 2, 3, 4)) for n in (1, 2, 3, 4))
+    assert judged(worlds.healthy(rows=rows, brokers=four, views=views)).permits
+
+
+def test_the_target_is_a_broker_and_not_recovering():
+    assert refusals(worlds.healthy(), broker=9)["TargetMayBeTouched"][0] is Verdict.DENY
+    snapshot = worlds.healthy(brokers=worlds.brokers(b2={"recovering": True}))
+    only(snapshot, "TargetMayBeTouched", Verdict.WAIT, "begin that again")
+    snapshot = worlds.healthy(brokers=worlds.brokers(b2={"recovering": None}))
+    only(snapshot, "TargetMayBeTouched", Verdict.UNKNOWN, "not known")
+    snapshot = worlds.healthy(brokers=(*worlds.brokers(), worlds.broker(2)))
+    only(snapshot, "TargetMayBeTouched", Verdict.UNKNOWN, "more than once")
+
+
+def test_a_zombie_that_answers_may_be_restarted_as_the_cure():
+    rows = [worlds.partition("orders", 0, (1, 2, 3), isr=[1, 3])]
+    zombie = worlds.brokers(b2={"registered": False, "recovering": None})
+    views = (
+        worlds.view(1, rows, members=(1, 3)),
+        worlds.view(2, rows, told={("orders", 0): (2, 4)}),
+        worlds.view(3, rows, members=(1, 3)),
+    )
+    snapshot = worlds.healthy(rows=rows, brokers=zombie, views=views)
+    assert judged(snapshot, cures=frozenset({2})).permits
+    assert not judged(snapshot).permits
+
+
+@pytest.mark.parametrize(
+    ("number", "pod", "verdict"),
+    [
+        (3, {"ready": False}, Verdict.WAIT),
+        (3, {"ready": None}, Verdict.UNKNOWN),
+        (3, {"cordoned": True}, Verdict.WAIT),
+        (3, {"cordoned": None}, Verdict.UNKNOWN),
+        (2, {"cordoned": True}, Verdict.DENY),
+        (2, {"cordoned": None}, Verdict.UNKNOWN),
+        (3, {"maintenance": ("node n3 has the taint karpenter.sh/disrupted",)}, Verdict.WAIT),
+        (2, {"maintenance": ("node n2 has the taint karpenter.sh/disrupted",)}, Verdict.DENY),
+        (3, {"maintenance": None}, None),
+        (2, {"uid": None}, Verdict.UNKNOWN),
+        (2, {"ready": False}, None),
+    ],
+)
+def test_pods_and_nodes(number, pod, verdict):
+    changed = worlds.brokers(**{f"b{number}": {"pod": worlds.pod(number, **pod)}})
+    found = refusals(worlds.healthy(brokers=changed))
+    assert {g: v for g, (v, _) in found.items()} == ({"PodsReadyNodeSchedulable": verdict} if verdict else {})
+
+
+def test_a_cordon_that_is_the_cause():
+    cordoned = worlds.healthy(brokers=worlds.brokers(b2={"pod": worlds.pod(2, cordoned=True)}))
+    assert judged(cordoned, cordon_is_cause=True).permits
+    going = worlds.pod(2, maintenance=("node n2 has the taint karpenter.sh/disrupted",))
+    assert judged(worlds.healthy(brokers=worlds.brokers(b2={"pod": going})), cordon_is_cause=True).permits
+
+
+def test_somebody_elses_rollout_is_waited_for():
+    rollout = Rollout("StatefulSet", "kafka", "1 of 3 Pods have the revision b")
+    only(worlds.healthy(rollouts=(rollout,)), "NoForeignRollout", Verdict.WAIT, "StatefulSet kafka is being rolled out")
+
+
+def test_rollouts_that_could_not_be_read_are_not_none():
+    only(worlds.healthy(rollouts=None), "NoForeignRollout", Verdict.UNKNOWN, "is not known")
+    failed = refusals(worlds.healthy(rollouts=None, sources=worlds.sources(rollouts="403")))
+    assert {g: v for g, (v, _) in failed.items()} == {
+        "NoForeignRollout": Verdict.UNKNOWN, "SourcesFresh": Verdict.UNKNOWN,
+    }  # fmt: skip
+
+
+def test_a_snapshot_of_another_writer_that_does_not_speak_of_rollouts():
+    silent = tuple(s for s in worlds.sources() if s.name != "rollouts")
+    reasons = judged(worlds.healthy(rollouts=None, sources=silent))
+    assert reasons.permits
+    told = next(r.message for r in reasons.reasons if r.guard == "NoForeignRollout")
+    assert "does not speak of rollouts" in told
+
+
+def test_a_pod_not_known():
+    snapshot = worlds.healthy(brokers=worlds.brokers(b3={"pod": None}))
+    only(snapshot, "PodsReadyNodeSchedulable", Verdict.UNKNOWN, "the Pod of broker 3")
+
+
+def test_outside_kubernetes_is_a_statement_that_must_be_true():
+    podless = worlds.brokers(**{f"b{n}": {"pod": None} for n in worlds.IDS})
+    no_kubernetes = tuple(s for s in worlds.sources() if s.name != "kubernetes")
+    snapshot = worlds.healthy(brokers=podless, sources=no_kubernetes)
+    assert judged(snapshot).verdict is Verdict.UNKNOWN
+    assert judged(snapshot, outside_kubernetes=True).permits
+    only(worlds.healthy(), "PodsReadyNodeSchedulable", Verdict.DENY, "told of Pods", outside_kubernetes=True)
