@@ -1,0 +1,108 @@
+"""People with rights of their own on a real API server, and what each of them asks of it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from tests.testbed import kubectl, wait_for
+from tests.unit.resources.sources import ROOT, smallest
+
+Object = dict[str, Any]
+Done = subprocess.CompletedProcess[str]
+
+
+def helm(*arguments: str, check: bool = True) -> Done:
+    """helm in the cluster's network."""
+    command = [sys.executable, "-m", "tests.testbed", "enter", "helm", *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0 or not check, done.stderr
+    return done
+
+
+@contextmanager
+def people(name: str, role: str, *bindings: tuple[str, str, str]) -> Iterator[str]:
+    """A namespace in which alice approves, bob asks, and mallory may create approvals but not approve."""
+    # the leftover of a killed run
+    kubectl("delete", "namespace", name, "--ignore-not-found", "--timeout=60s")
+    kubectl("create", "namespace", name)
+    try:
+        resources = "--resource=remediationapprovals.kafkamedic.dev"
+        kubectl("-n", name, "create", "role", "creators", "--verb=create", resources)
+        for binding, of, who in (
+            ("approvers", f"--clusterrole={role}-approver", "alice"),
+            ("askers", f"--clusterrole={role}-operator-user", "bob"),
+            ("creators", "--role=creators", "mallory"),
+            *bindings,
+        ):
+            kubectl("-n", name, "create", "rolebinding", binding, of, f"--user={who}")
+        # roles and policies come into force a moment after they are written
+        wait_for("the people's roles", lambda: _may_not_lie("bob", name), seconds=30)
+        yield name
+    finally:
+        kubectl("delete", "namespace", name, "--wait=false")
+
+
+def _may_not_lie(user: str, namespace: str) -> bool:
+    """Whether the user may ask for a remediation, and is refused by the policy in another's name."""
+    lie = placed("Remediation", namespace, requestedBy="somebody-else")
+    return "must be your own user name" in create(lie, "--dry-run=server", user=user).stderr
+
+
+def create(value: Mapping[str, Any], *extra: str, user: str | None = None) -> Done:
+    return kubectl("create", "-f", "-", "-o", "json", *extra, user=user, input=json.dumps(value), check=False)
+
+
+def created(value: Mapping[str, Any], *extra: str, user: str | None = None) -> Object:
+    done = create(value, *extra, user=user)
+    assert done.returncode == 0, done.stderr
+    stored: Object = json.loads(done.stdout)
+    return stored
+
+
+def placed(kind: str, namespace: str, **spec: object) -> Object:
+    value = smallest(kind)
+    value["metadata"] = (
+        {"generateName": "test-"}
+        if kind == "Playbook"
+        else {
+            "generateName": "test-",
+            "namespace": namespace,
+        }
+    )
+    value["spec"] = {name: field for name, field in (value["spec"] | spec).items() if field is not None}
+    return value
+
+
+def patch(stored: Object, change: Object, *extra: str) -> Done:
+    name = f"{stored['kind'].lower()}s.kafkamedic.dev/{stored['metadata']['name']}"
+    place = ["-n", stored["metadata"]["namespace"]] if "namespace" in stored["metadata"] else []
+    arguments = ["patch", name, *place, "--type=merge", "-p", json.dumps(change), "-o", "json", *extra]
+    return kubectl(*arguments, check=False)
+
+
+def as_status(user: str) -> tuple[str, ...]:
+    return ("--subresource=status", f"--as={user}")
+
+
+def refused(done: Done, *words: str) -> None:
+    assert done.returncode != 0, done.stdout
+    for word in words:
+        assert word in done.stderr
+
+
+def remediation(namespace: str) -> Object:
+    return created(placed("Remediation", namespace, requestedBy="bob"), user="bob")
+
+
+def approval(run: Object, **spec: object) -> Object:
+    ref = {"name": run["metadata"]["name"], "uid": run["metadata"]["uid"]}
+    return placed("RemediationApproval", run["metadata"]["namespace"], remediationRef=ref, **spec)
+
+
+def can(verb: str, resource: str, *where: str) -> bool:
+    return kubectl("auth", "can-i", verb, f"{resource}.kafkamedic.dev", *where, check=False).stdout.strip() == "yes"
