@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import queue
 import random
+import re
 import ssl
 import threading
 import time
@@ -30,6 +31,7 @@ AT_ONCE = 10
 IN_FLIGHT = 64
 """Requests to one broker before kafka-python refuses the next one."""
 PAUSE_SECONDS = 0.1
+_LATE = re.compile(r"\b[Tt]imed out\b|RequestTimedOut")
 T = TypeVar("T")
 F = TypeVar("F", bound=ClientFailure)
 
@@ -291,7 +293,9 @@ def failure_of(as_type: type[F], problem: BaseException, what: str) -> F:
         kind = FailureKind.UNREACHABLE
     else:
         kind = FailureKind.OTHER
-    return as_type(kind, f"{what}: {type(problem).__name__}: {problem}"[:500])
+    told = f"{type(problem).__name__}: {problem}"
+    # The same failure has the same words in every look, whichever limit was reached first and after how long.
+    return as_type(kind, f"{what}: {'no answer in time' if _LATE.search(told) else told}"[:500])
 
 
 class _Provider(AbstractTokenProvider):  # type: ignore[misc]

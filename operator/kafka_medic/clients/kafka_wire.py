@@ -361,7 +361,8 @@ def _configs(answer: Any) -> dict[str, dict[str, ConfigValue]]:
 
 
 def _sizes(broker: int, answer: Any) -> dict[TopicPartition, int]:
-    sizes = {}
+    sizes: dict[TopicPartition, int] = {}
+    _refuse(answer.error_code or 0, f"log directories of broker {broker}")  # from version 3 on
     for directory in answer.results:
         _refuse(directory.error_code, f"log directory of broker {broker}")
         for topic in directory.topics:

@@ -134,7 +134,7 @@ def test_brokers_that_hang_cost_one_timeout_between_them(linked: Linked):
     assert SECONDS <= took < 3 * SECONDS, "one after the other"
     assert answers.pop(1) == (1, "yes")
     assert {b: a.kind for b, a in answers.items()} == dict.fromkeys((0, 2, 3, 4), FailureKind.UNREACHABLE)
-    assert str(answers[2]).startswith("Unreachable: metadata of broker 2: ")
+    assert str(answers[2]) == "Unreachable: metadata of broker 2: no answer in time"
     assert sorted(brokers.asked) == [0, 1, 2, 3, 4]
 
 
@@ -213,3 +213,12 @@ def test_a_server_that_accepts_and_is_silent_costs_one_timeout():
         took = seconds_of(failing(lambda: link.members(lambda: None)))
         link.close()
     assert took < 10
+
+
+def test_sizes_that_may_not_be_read_are_no_empty_list(linked: Linked):
+    link, _ = linked({1: SimpleNamespace(error_code=errors.ClusterAuthorizationFailedError.errno, results=[])})
+    admin = WireAdmin(Connection("127.0.0.1:1"))
+    admin._link = link
+    with pytest.raises(ReadFailed) as refused:
+        admin.log_sizes([1])
+    assert refused.value.kind is FailureKind.AUTHORIZATION
