@@ -58,6 +58,8 @@ class WireLink:
         """Brokers that the cluster does not name, and the connection at which each said who it is."""
         self._answered: list[int] = []
         """Brokers that answered when last it was asked who is there, the quickest first."""
+        self._controller = -1
+        """The controller as they had it; with KRaft any live broker (KIP-590)."""
 
     def close(self) -> None:
         with self._lock:
@@ -142,6 +144,7 @@ class WireLink:
             told = {node.node_id: node for node in answer.brokers}
             manager.cluster._brokers.update(told)
             manager.cluster._coordinator_brokers.update(told)
+            self._controller = answer.controller_id
             return answer
 
         return self.call(lambda c: c._manager.run(ask, c), ReadFailed, "metadata", anew=True)
@@ -160,11 +163,13 @@ class WireLink:
         return broker if named else self.unnamed.get(broker, broker)
 
     def ask_anyone(self, request: Callable[[], Any], what: str) -> tuple[int, Any]:
-        """One request to a broker that answered when last it was asked who is there: which one, and its answer."""
+        """One request to a broker that answered when last it was asked who is there: which one, and its answer. The
+        controller if it did: with ZooKeeper another one may have lost what it would have to look up there."""
 
         async def send(client: Any) -> tuple[int, Any]:
             answered = self._answered
             node = answered[0] if answered else client._manager.least_loaded_node()
+            node = self._controller if self._controller in answered else node
             try:
                 return node, await answer_of(client, node, request(), self.seconds)
             except Exception:

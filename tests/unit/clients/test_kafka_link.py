@@ -72,9 +72,9 @@ def linked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Linked]:
         made.close()
 
 
-def told(broker: int) -> Any:
+def told(broker: int, controller: int = -1) -> Any:
     node = SimpleNamespace(node_id=broker, host=f"10.0.0.{broker}", port=9092, rack="zone-1")
-    return SimpleNamespace(cluster_id="c", controller_id=-1, brokers=[node])
+    return SimpleNamespace(cluster_id="c", controller_id=controller, brokers=[node])
 
 
 def seconds_of(work: Callable[[], Any]) -> float:
@@ -123,6 +123,15 @@ def test_what_any_broker_knows_is_asked_of_one_that_has_just_answered(linked: Li
     brokers.asked.clear()
     assert link.ask_anyone(lambda: None, "quorum")[0] == 1
     assert brokers.asked == [1]
+
+
+@pytest.mark.parametrize(("answers", "asked"), [({}, 2), ({2: HANGS}, 1)])
+def test_the_controller_is_asked_if_it_answers(linked: Linked, answers: dict[int, Any], asked: int):
+    link, brokers = linked({1: told(1, controller=2), 2: told(2, controller=2)} | answers)
+    link.members(lambda: None)
+    brokers.asked.clear()
+    assert link.ask_anyone(lambda: None, "settings")[0] == asked
+    assert brokers.asked == [asked]
 
 
 def test_brokers_that_hang_cost_one_timeout_between_them(linked: Linked):
