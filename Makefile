@@ -6,11 +6,13 @@ VENV := .venv/bin
 MODE ?= kraft
 RUNS ?= 3
 PARTITIONS ?= 2000
+SEED ?= 0
+SCHEDULES ?= 100000
 CMD ?= $(SHELL)
 TESTS ?= tests/integration tests/contract tests/e2e
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check format-check lint types imports unit test gameday mutate-guards demo bench-observe bench-roll bench-elect up down status logs enter crds lock clean-cache
+.PHONY: help setup check format-check lint types imports unit simulate soak test gameday mutate-guards demo bench-observe bench-roll bench-elect up down status logs enter crds lock clean-cache
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,7 +41,13 @@ imports:
 unit:
 	@$(VENV)/python -m pytest -n 2 --dist worksteal tests/unit tests/property
 
-test: setup check ## check, then the integration and e2e tests in the testbed (KEEP=1 leaves it up)
+simulate: $(VENV)/python ## 10,000 seeded schedules of the operator against a simulated world (SEED=0)
+	@$(VENV)/python -m tests.simulation.soak --schedules 10000 --seed $(SEED)
+
+soak: $(VENV)/python ## As many schedules as you like: SCHEDULES=100000 SEED=10000
+	@$(VENV)/python -m tests.simulation.soak --schedules $(SCHEDULES) --seed $(SEED)
+
+test: setup check simulate ## check, 10,000 schedules, then the integration and e2e tests in the testbed (KEEP=1 leaves it up)
 	@$(TESTBED) run $(VENV)/python -m pytest --durations=15 $(wildcard $(TESTS))
 
 gameday: setup ## Each incident and its twin on real clusters of both kinds (about 50 minutes)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from kafka_medic.clients.ports import (
     Address,
@@ -62,6 +63,15 @@ class SimKafka:
     cluster_id: str = "sim"
     voted: int | None = None
     logs: dict[TopicPartition, list[LogRecord]] = field(default_factory=dict)
+    deaf: set[int] = field(default_factory=set)
+    """Brokers that are up and do not answer when they are asked for their view."""
+    stale: dict[int, BrokerView] = field(default_factory=dict)
+    """Brokers that are cut off from the controller, and what they go on telling."""
+    zookeeper: bool = False
+    """Whether brokers name the controller; KRaft's name any live broker (KIP-590)."""
+    behind: set[int] = field(default_factory=set)
+    """Voters that have not caught up for a minute."""
+    _told: tuple[Any, BrokerView] | None = None
 
     def __post_init__(self) -> None:
         self.up = self.up or set(self.racks)
@@ -114,29 +124,41 @@ class SimKafka:
 
     def describe_cluster(self) -> ClusterDescription:
         self._readable("kafka")
-        nodes = tuple(Node(b, f"broker-{b}", 9092, self.racks[b]) for b in sorted(self.up))
+        asked = self.stale.get(min(self.up))
+        members = sorted(self.up) if asked is None else asked.members
+        nodes = tuple(Node(b, f"broker-{b}", 9092, self.racks[b]) for b in members)
         return ClusterDescription(self.cluster_id, nodes, self.controller())
 
+    def view(self) -> BrokerView:
+        """What a broker that is cut off from nothing tells; the same object until something changes."""
+        now = [(tp, p.leader, p.epoch, (*p.replicas,), (*p.isr,), p.born) for tp, p in sorted(self.partitions.items())]
+        controller = self.controller() if self.zookeeper else None
+        key = (now, sorted(self.up), controller)
+        if self._told is None or self._told[0] != key:
+            rows = [
+                PartitionState(*tp, leader, epoch, replicas, isr, f"id-{born}-{tp.topic}")
+                for tp, leader, epoch, replicas, isr, born in now
+            ]
+            self._told = key, BrokerView.of(-1, sorted(self.up), controller, rows)
+        return self._told[1]
+
     def views(self, brokers: Sequence[int]) -> Mapping[int, BrokerView | ReadFailed]:
+        return self._answers(brokers)
+
+    def _answers(self, brokers: Sequence[int]) -> Mapping[int, BrokerView | ReadFailed]:
         self._readable("views")
-        rows = tuple(
-            PartitionState(
-                tp.topic, tp.partition, p.leader, p.epoch, tuple(p.replicas), tuple(p.isr), f"id-{p.born}-{tp.topic}"
-            )
-            for tp, p in sorted(self.partitions.items())
-        )
-        told = BrokerView.of(min(self.up), sorted(self.up), None, rows)
+        told = self.view()
         return {
-            b: replace(told, broker=b) if b in self.up else ReadFailed(FailureKind.UNREACHABLE, f"broker {b}")
+            b: replace(self.stale.get(b, told), broker=b)
+            if b in self.up and b not in self.deaf
+            else ReadFailed(FailureKind.UNREACHABLE, f"broker {b}")
             for b in brokers
         }
 
     def memberships(self, brokers: Sequence[int]) -> Mapping[int, BrokerView | ReadFailed]:
         self._readable("views")
-        members = tuple(sorted(self.up))
         return {
-            b: BrokerView(b, members, None) if b in self.up else ReadFailed(FailureKind.UNREACHABLE, f"broker {b}")
-            for b in brokers
+            b: replace(a, states=None) if isinstance(a, BrokerView) else a for b, a in self._answers(brokers).items()
         }
 
     def unnamed_views(self, brokers: Mapping[int, Sequence[Address]]) -> Mapping[int, BrokerView | ReadFailed]:
@@ -220,7 +242,11 @@ class SimKafka:
     def quorum(self) -> Quorum:
         self._readable("quorum")
         return Quorum(
-            self.controller(), tuple(Voter(b, 0, 0) if b in self.up else Voter(b) for b in sorted(self.racks))
+            self.controller(),
+            tuple(
+                Voter(b, 900, 60_000) if b in self.behind else Voter(b, 0, 0) if b in self.up else Voter(b)
+                for b in sorted(self.racks)
+            ),
         )
 
     def version(self) -> str | None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from kafka_medic.clients.kubernetes_api import ApiFailure
 from tests.simulation.api import SimApi
 from tests.simulation.kafka import SimKafka
 
 PODS, NODES = "/api/v1/namespaces/ns/pods", "/api/v1/nodes"
+SETS = "/apis/apps/v1/namespaces/ns/statefulsets"
+SETS_PATH = f"{SETS}/kafka"
+OWNER = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "kafka", "uid": "uid-of-set", "controller": True}
 
 
 @dataclass
@@ -24,11 +29,24 @@ class SimPods:
     crashing: set[int] = field(default_factory=set)
     most_down: int = 0
     restarts: list[int] = field(default_factory=list)
+    evicted: list[tuple[int, str]] = field(default_factory=list)
+    """(broker, uid) of each eviction that was granted."""
+    stopped: Callable[[int], None] | None = None
+    """Told of each Pod that begins to stop; without it `tick` is what makes the successors."""
+    min_available: int | None = None
+    """Of a PodDisruptionBudget over the Pods; None: there is none."""
     _starting: dict[int, int] = field(default_factory=dict)
     _generation: int = 0
 
-    def create(self) -> None:
+    def create(self, owned: bool = False) -> None:
+        """`owned`: by a StatefulSet, whose rollouts can be told."""
         self.api.evicted = self.evict
+        if owned:
+            status = {"replicas": len(self.kafka.racks), "currentRevision": "r1", "updateRevision": "r1"}
+            spec = {"replicas": len(self.kafka.racks)}
+            self.api.put(
+                SETS, {"metadata": {"name": "kafka"}, "spec": spec, "status": status | {"observedGeneration": 1}}
+            )
         for broker in self.kafka.racks:
             self.api.put(NODES, {"metadata": {"name": f"node-{broker}"}, "spec": {}, "status": {}})
             self._put(broker, ready=True)
@@ -38,10 +56,34 @@ class SimPods:
         pod = self.api.objects[f"{PODS}/{name}"]
         if "deletionTimestamp" in pod["metadata"]:
             return
-        pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-        self.kafka.stop(broker)
+        if self.min_available is not None and self.available() <= self.min_available:
+            raise ApiFailure(429, "Cannot evict pod as it would violate the pod's disruption budget.")
         self.restarts.append(broker)
+        self.evicted.append((broker, pod["metadata"]["uid"]))
+        self.stop(broker)
         self.most_down = max(self.most_down, len(self.down()))
+
+    def stop(self, broker: int) -> None:
+        """The Pod is told to go, by whomever."""
+        self.api.touch(f"{PODS}/kafka-{broker}")["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+        self.kafka.stop(broker)
+        if self.stopped is not None:
+            self.stopped(broker)
+
+    def gone(self, broker: int) -> None:
+        """Its owner makes the next one, which is not Ready yet."""
+        self._put(broker, ready=False)
+
+    def ready(self, broker: int) -> None:
+        self._put(broker, ready=True, keep=True)
+
+    def uid(self, broker: int) -> str:
+        return str(self.api.objects[f"{PODS}/kafka-{broker}"]["metadata"]["uid"])
+
+    def available(self) -> int:
+        """How many Pods are Ready and stay."""
+        pods = (self.api.objects[f"{PODS}/kafka-{b}"] for b in self.kafka.racks)
+        return sum("deletionTimestamp" not in p["metadata"] and _ready(p) for p in pods)
 
     def replace(self, broker: int) -> None:
         """Somebody else has the Pod replaced, all in one moment."""
@@ -81,5 +123,12 @@ class SimPods:
             self._generation += 1
         old = self.api.objects.get(f"{PODS}/{name}", {}).get("metadata", {}).get("uid") if keep else None
         status: dict[str, Any] = {"conditions": [{"type": "Ready", "status": "True" if ready else "False"}]}
-        meta = {"name": name, "namespace": "ns", "uid": old or f"pod-{broker}-{self._generation}"}
+        meta: dict[str, Any] = {"name": name, "namespace": "ns", "uid": old or f"pod-{broker}-{self._generation}"}
+        if SETS_PATH in self.api.objects:
+            meta["ownerReferences"] = [OWNER]
+            meta["labels"] = {"controller-revision-hash": self.api.objects[SETS_PATH]["status"]["updateRevision"]}
         self.api.put(PODS, {"metadata": meta, "spec": {"nodeName": f"node-{broker}"}, "status": status})
+
+
+def _ready(pod: dict[str, Any]) -> bool:
+    return any(c == {"type": "Ready", "status": "True"} for c in pod["status"]["conditions"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import assert_never
 
 from kafka_medic.actuate.elect import elect
@@ -9,7 +10,7 @@ from kafka_medic.actuate.reassign import reassign, reorder
 from kafka_medic.actuate.rescue import rescue
 from kafka_medic.actuate.restart import PodWrites, restart
 from kafka_medic.actuate.settings import change_settings
-from kafka_medic.clients.ports import Kafka, MaySend
+from kafka_medic.clients.ports import FailureKind, Kafka, MaySend, WriteFailed
 from kafka_medic.playbook.intents import (
     ChangeSettings,
     ElectPreferred,
@@ -21,8 +22,16 @@ from kafka_medic.playbook.intents import (
 )
 
 
-def carry_out(kafka: Kafka, pods: PodWrites, intent: Intent, may_send: MaySend) -> None:
-    """Sends only while `may_send` says so. Raises WriteFailed when the cluster refused it or did not answer."""
+def carry_out(
+    kafka: Kafka, pods: PodWrites, intent: Intent, may_send: MaySend, still_fresh: Callable[[], bool] = lambda: True
+) -> None:
+    """Sends only while `may_send` says so, which it is asked before each request, since those to many slow brokers can
+    take longer than the Lease lasts; and begins only if what the intent rests on is still fresh once it has said so.
+    Raises WriteFailed when nothing was sent, or the cluster refused it or did not answer."""
+    if not may_send():
+        raise WriteFailed(FailureKind.REFUSED, "not sent: the cluster's Lease is not held any more")
+    if not still_fresh():
+        raise WriteFailed(FailureKind.REFUSED, "not sent: what it rests on was read too long ago by now")
     match intent:
         case Reassign():
             reassign(kafka, intent)

@@ -30,6 +30,7 @@ from kafka_medic.controller.store import Store
 from kafka_medic.diagnose.diagnosis import diagnose
 from kafka_medic.diagnose.expectations import Expectations
 from kafka_medic.diagnose.finding import Finding, FindingState
+from kafka_medic.guard.freshness import MAX_AGE
 from kafka_medic.guard.run import OtherRun
 from kafka_medic.observe.connect import connection, ensemble_connection
 from kafka_medic.observe.metrics import MetricsProbe
@@ -302,9 +303,11 @@ class Turn:
             return decision
         metadata = run.metadata.model_copy(update={"resource_version": version})
         written = run.model_copy(update={"status": decision.status, "metadata": metadata})
-        return self._act(written, decision, findings)
+        return self._act(cluster, written, decision, findings)
 
-    def _act(self, run: Remediation, decision: Decision, findings: Sequence[Finding]) -> Decision:
+    def _act(
+        self, cluster: KafkaCluster, run: Remediation, decision: Decision, findings: Sequence[Finding]
+    ) -> Decision:
         intent = decision.intent
         assert intent is not None
         now = self.clients.now()
@@ -312,9 +315,10 @@ class Turn:
             return Decision(decision.status, requeue=(self._not_before[intent.id] - now).total_seconds())
         # Once more from fresh reads of everything, Kafka too: only if the same effect is still what is due, and every
         # guard still permits it, is it sent. Kafka has no compare-and-set for what we send.
-        cluster = self.clients.store.cluster(self.namespace, self.name)
         self._recollection.before_look(cluster, acting=True)
         latest = self._observe(cluster)
+        looked = self.clients.monotonic()  # which may have taken long: what people say is read after it
+        cluster = self.clients.store.cluster(self.namespace, self.name)
         present = self.clients.store.remediation(self.namespace, run.name)
         if present.metadata.resource_version != run.metadata.resource_version:
             return Decision(decision.status, requeue=0.0)  # somebody wrote it, or asked for its deletion
@@ -326,12 +330,11 @@ class Turn:
             return Decision(decision.status, requeue=0.0)  # first neither can be deleted, then it is sent
         assert self._connected is not None
         try:
-            # Requests to many slow brokers can take longer than the Lease lasts.
-            carry_out(self._connected[1], self._pods(cluster), intent, self._still_ours)
+            kafka, pods = self._connected[1], self._pods(cluster)
+            carry_out(kafka, pods, intent, self._still_ours, lambda: self.clients.monotonic() - looked <= MAX_AGE)
         except WriteFailed as problem:
             self.clients.series.effect(self.key, "failed")
-            count = self._failures.get(intent.id, 0) + 1
-            self._failures[intent.id] = count
+            self._failures[intent.id] = count = self._failures.get(intent.id, 0) + 1
             wait = min(2.0**count, 300.0)
             self._not_before[intent.id] = now + timedelta(seconds=wait)
             if count == 1:
@@ -358,9 +361,8 @@ class Turn:
         waits_anew = {w.guard for w in after.waiting_for} - {w.guard for w in before.waiting_for}
         if before.phase is not after.phase or waits_anew:
             bad = after.phase in (Phase.FAILED, Phase.ABORTED, Phase.BLOCKED, Phase.PAUSED, Phase.EXPIRED)
-            self.clients.record(
-                run, ("Warning" if bad else "Normal", str(after.phase), after.message or str(after.phase))
-            )
+            kind, reason = "Warning" if bad else "Normal", str(after.phase)
+            self.clients.record(run, (kind, reason, after.message or reason))
 
     def _write_status(
         self,

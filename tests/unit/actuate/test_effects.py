@@ -79,7 +79,7 @@ def test_a_broker_that_is_down_refuses(kafka):
 def test_what_takes_several_requests_stops_when_it_may_go_on_no_more(kafka):
     floor = ("TOPIC", "orders", "min.insync.replicas")
     rates = {("BROKER", str(b), "leader.replication.throttled.rate"): "5" for b in (0, 1, 2)}
-    answers = iter([True, True, False])
+    answers = iter([True, True, True, False])  # before anything at all, and before each request
     with pytest.raises(WriteFailed, match="stopped after 2"):
         carry_out(kafka, NO_PODS, ChangeSettings("s", {**rates, floor: "2"}), lambda: next(answers))
     assert kafka.dynamic == {floor: "2", ("BROKER", "0", "leader.replication.throttled.rate"): "5"}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -11,7 +14,7 @@ from kafka_medic.clients.ports import BrokerView, FailureKind, PartitionState, R
 from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.observe.snapshot import ClusterReaders, observe_cluster
 from tests.simulation.kafka import SimKafka
-from tests.simulation.world import World, factor_one_cluster
+from tests.simulation.world import BROKERS, World, factor_one_cluster
 
 
 class Meddled:
@@ -95,6 +98,132 @@ def test_a_lease_that_is_taken_while_requests_are_sent_ends_them() -> None:
     world.until(lambda: bool(world.kafka.writes))
     assert {key[0] for key in world.kafka.dynamic} == {"TOPIC"}, "the first request, and no other"
     assert any(reason == "EffectFailed" and "stopped after 1" in why for reason, why in world.api.events)
+
+
+class Meanwhile:
+    """Something happens while the other KafkaClusters are listed: after the Lease was renewed, right before an effect
+    whose intent is written down already."""
+
+    def __init__(self, inner: Any, happens: Callable[[], None]) -> None:
+        self.inner, self.happens, self.written = inner, happens, False
+        self.listed = False
+        self.renewing: Callable[[], None] | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    def replace(self, path: str, body: Any) -> Any:
+        if "/remediations/" in path:
+            self.written = any(e["state"] == "Intended" for e in body["status"].get("journal") or ())
+        return self.inner.replace(path, body)
+
+    def get(self, path: str, query: Any = None) -> Any:
+        if self.renewing is not None and self.listed and "/leases/" in path:
+            self.renewing()
+        return self.inner.get(path, query)
+
+    def list(self, path: str, query: Any = None) -> Any:
+        self.listed = self.written and path.endswith("/kafkaclusters")
+        if self.written and path.endswith("/kafkaclusters"):
+            self.written = False
+            self.happens()
+        return self.inner.list(path, query)
+
+
+@pytest.mark.parametrize("before", ["throttle", "reassignment", "eviction"])
+def test_nothing_is_sent_once_the_lease_is_anothers(before: str) -> None:
+    world, wanted = _about_to(before)
+    lease = "/apis/coordination.k8s.io/v1/namespaces/ns/leases/kafka-medic-c"
+
+    def stolen() -> None:
+        world.api.touch(lease)["spec"]["holderIdentity"] = "another"
+
+    world.wrap_api = lambda api: Meanwhile(api, stolen)
+    world.operator()
+    sent = wanted()
+    for _ in range(6):
+        world.step(2.0)
+    assert world.api.objects[lease]["spec"]["holderIdentity"] == "another"
+    assert wanted() == sent
+
+
+@pytest.mark.parametrize("before", ["throttle", "reassignment", "eviction"])
+def test_rules_that_change_during_the_last_look_count(before: str) -> None:
+    world, wanted = _about_to(before)
+    paused: list[int] = []
+
+    def pause() -> None:
+        if not paused:
+            body = world.cluster()
+            body["spec"]["remediation"]["paused"] = True
+            world.put("kafkaclusters", body)
+            paused.append(wanted())
+
+    api = Meanwhile(world.api, lambda: None)
+    world.wrap_api, world.wrap_kafka = lambda _: api, lambda kafka: Looked(kafka, api, pause)
+    world.operator()
+    for _ in range(6):
+        with suppress(ApiFailure):  # the turn's status write loses to the person's, and is taken again
+            world.step(2.0)
+    assert paused == [wanted()]
+
+
+@pytest.mark.parametrize("before", ["throttle", "reassignment", "eviction"])
+def test_what_was_read_before_a_long_pause_is_read_again(before: str) -> None:
+    """The process stands still right before it renews the Lease for the last time, and nobody else takes it."""
+    world, wanted = _about_to(before)
+    paused: list[int] = []
+
+    def pause() -> None:
+        if not paused:
+            world.now += timedelta(seconds=31)
+            world.api.approvers.clear()
+            paused.append(wanted())
+
+    api = Meanwhile(world.api, lambda: None)
+    api.renewing = pause
+    world.wrap_api = lambda _: api
+    world.operator()
+    for _ in range(6):
+        world.step(2.0)
+    assert paused == [wanted()]
+
+
+class Looked:
+    """Something happens while Kafka is looked at once more before an effect."""
+
+    def __init__(self, inner: SimKafka, api: Meanwhile, happens: Callable[[], None]) -> None:
+        self.inner, self.api, self.happens = inner, api, happens
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    def describe_cluster(self) -> Any:
+        if self.api.written:
+            self.happens()
+        return self.inner.describe_cluster()
+
+
+def _about_to(before: str) -> tuple[World, Callable[[], int]]:
+    """A run whose next effect is that one, and how many of the kind were sent."""
+    if before == "eviction":
+        kafka = SimKafka()
+        kafka.topic("orders", [0, 1, 2])
+        world = World(kafka)
+        world.install(brokers=BROKERS, remediation={"limits": {"cooldown": "0s"}})
+        pods = world.with_pods()
+        world.ask("rolling-restart")
+        world.approve(world.until_phase("AwaitingApproval"))
+        world.until_phase("Running")
+        return world, lambda: len(pods.restarts)
+    world = World(factor_one_cluster())
+    world.install(remediation={"limits": {"cooldown": "0s"}})
+    world.approve(world.until_phase("AwaitingApproval"))
+    if before == "reassignment":
+        world.until(lambda: bool(world.kafka.dynamic))
+    else:
+        world.until_phase("Running")
+    return world, lambda: len(world.kafka.writes)
 
 
 class Lagging(SimKafka):

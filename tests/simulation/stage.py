@@ -1,0 +1,537 @@
+"""A world in which everything is an event of one queue: operators' turns, Pods that stop and start, replicas that catch
+up, people, faults. The clock moves only from one event to the next, and by what each request of an operator takes; so
+whatever happens may happen between any two requests of a turn.
+
+All chance comes from one seeded generator, so a schedule runs the same way every time. `freeze` is the whole world at
+one moment; what is thawed goes on with new operator processes, as after a kill -9.
+"""
+
+from __future__ import annotations
+
+import heapq
+import pickle
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from kafka_medic.clients.kubernetes_api import ApiFailure
+from kafka_medic.clients.ports import FailureKind, ReadFailed, WriteFailed
+from kafka_medic.clients.zookeeper import Registrations
+from kafka_medic.cluster.snapshot import Controller, Quorum, TopicPartition, Voter
+from kafka_medic.controller.events import recorder
+from kafka_medic.controller.lease import ClusterLease
+from kafka_medic.controller.metrics import Metrics
+from kafka_medic.controller.store import Store
+from kafka_medic.controller.turn import Clients, Turn
+from kafka_medic.resources.phases import TERMINAL_PHASES
+from tests.simulation.api import SimApi
+from tests.simulation.kafka import SimKafka
+from tests.simulation.oracle import Oracle, Violated
+from tests.simulation.pods import SETS_PATH, SimPods
+from tests.simulation.world import BASE, Killed, World
+
+START = datetime(2026, 1, 1, 12, tzinfo=UTC)
+RUNS = f"{BASE}/namespaces/ns/remediations/"
+CLUSTER = f"{BASE}/namespaces/ns/kafkaclusters/c"
+EFFECTS = frozenset(
+    {"alter_reassignments", "alter_configs", "create_topic", "append", "add_partitions", "elect_preferred"}
+)
+SPACING = 3.0
+"""Seconds that lie at least between two turns; the real one would look at a broker that is away twice a second."""
+SERIES = Metrics()
+
+Fault = list[Any]
+"""["at", seconds, what, ...], or aimed at an operator's requests: ["crash" or "lost", kind, nth, "before" or "after"]
+with the kinds effect, status and call; ["pause", nth, seconds]."""
+
+
+@dataclass
+class Operator:
+    """A process: how many requests of each kind it has sent, and what it has read in this turn (kept by the oracle)."""
+
+    name: str
+    counts: dict[str, int] = field(default_factory=lambda: {"effect": 0, "status": 0, "call": 0})
+    busy: bool = False
+    turn: Turn | None = None
+    seen: dict[str, Any] = field(default_factory=dict)
+
+
+class Line:
+    """An operator's line to Kafka or to the API server: each request takes its time, and may meet its fault."""
+
+    def __init__(self, stage: Stage, operator: Operator, inner: Any, names: frozenset[str]) -> None:
+        self._stage, self._operator, self._inner, self._names = stage, operator, inner, names
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._inner, name)
+        if name not in self._names:
+            return found
+        stage, operator = self._stage, self._operator
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return stage.request(operator, name, lambda: found(*args, **kwargs), args)
+
+        self.__dict__[name] = call
+        return call
+
+
+class SimZooKeeper:
+    """The ensemble of a cluster that keeps its metadata in ZooKeeper: three servers of its own."""
+
+    def __init__(self, kafka: SimKafka) -> None:
+        self._kafka = kafka
+
+    def registrations(self) -> Registrations:
+        self._kafka._readable("zookeeper")
+        return Registrations(tuple(sorted(self._kafka.up)), Controller(self._kafka.controller(), 1))
+
+    def ensemble(self) -> Quorum:
+        self._kafka._readable("ensemble")
+        return Quorum(0, tuple(Voter(n) if n in self._kafka.behind else Voter(n, 0) for n in range(3)))
+
+    def close(self) -> None:
+        pass
+
+
+KAFKA_CALLS = EFFECTS | {
+    "describe_cluster", "views", "memberships", "unnamed_views", "reassignments", "topic_configs", "broker_configs",
+    "log_sizes", "log_bounds", "log_bounds_at", "own_log_ends", "epoch_ends", "groups", "quorum", "version",
+    "registrations", "ensemble",
+}  # fmt: skip
+API_CALLS = frozenset({"get", "list", "create", "replace", "merge"})
+
+
+class Stage:
+    """`elapsed`: seconds since the beginning. `faults`: those aimed at requests that have not been met yet."""
+
+    def __init__(self, kafka: SimKafka, seed: int = 0, *, zookeeper: bool = False) -> None:
+        self.kafka, self.api = kafka, SimApi()
+        kafka.zookeeper = zookeeper
+        self.random = random.Random(seed)
+        self.elapsed, self.number, self.turns, self.events = 0.0, 0, 0, 0
+        self.queue: list[tuple[float, int, str, tuple[Any, ...]]] = []
+        self.pods: SimPods | None = None
+        self.starting: set[int] = set()
+        self.copying: set[tuple[TopicPartition, int]] = set()
+        self.slow: set[int] = set()
+        self.api_down = False
+        self.willing = True
+        self.aimed: list[Fault] = []
+        self.operators: dict[str, Operator] = {}
+        self.oracle = Oracle(kafka, self.api)
+        self._begin()
+
+    def _begin(self) -> None:
+        self.world = World(self.kafka, api=self.api, series=SERIES)
+        self._to(self.elapsed)
+
+    # -- one moment, kept and gone back to ------------------------------------------------------------
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in self.__dict__.items() if k not in ("world", "operators")} | {
+            "operators": sorted(self.operators)
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        names = state.pop("operators")
+        self.__dict__.update(state)
+        self.operators = {}
+        self._begin()
+        for name in names:
+            self.operators[name] = Operator(name)
+            self._process(self.operators[name])
+
+    def freeze(self) -> bytes:
+        return pickle.dumps(self, pickle.HIGHEST_PROTOCOL)
+
+    @staticmethod
+    def thaw(frozen: bytes, seed: int) -> Stage:
+        stage: Stage = pickle.loads(frozen)
+        stage.random = random.Random(seed)
+        return stage
+
+    # -- time -----------------------------------------------------------------------------------------
+
+    def later(self, seconds: float, what: str, *args: Any) -> None:
+        self.number += 1
+        heapq.heappush(self.queue, (self.elapsed + seconds, self.number, what, args))
+
+    def pass_time(self, seconds: float) -> None:
+        """Everything that is due by then happens, each in its turn."""
+        end = self.elapsed + seconds
+        while self.queue and self.queue[0][0] <= end:
+            self.next()
+        self._to(max(self.elapsed, end))
+
+    def next(self) -> None:
+        at, _, what, args = heapq.heappop(self.queue)
+        self._to(max(self.elapsed, at))
+        self.events += 1
+        getattr(self, f"on_{what}")(*args)
+        self.settle()
+        self.oracle.after_event(self.elapsed)
+
+    def _to(self, elapsed: float) -> None:
+        self.elapsed = elapsed
+        self.world.now = START + timedelta(seconds=elapsed)
+
+    # -- operators ------------------------------------------------------------------------------------
+
+    def start(self, name: str) -> None:
+        self.operators[name] = Operator(name)
+        self._process(self.operators[name])
+        self.later(0.5, "turn", name)
+
+    def _process(self, operator: Operator) -> None:
+        api: Any = Line(self, operator, self.api, API_CALLS)
+        kafka: Any = Line(self, operator, self.kafka, KAFKA_CALLS)
+        clients = Clients(
+            store=Store(api),
+            record=recorder(api),
+            kafka=lambda _: kafka,
+            zookeeper=lambda _: Line(self, operator, SimZooKeeper(self.kafka), KAFKA_CALLS),  # type: ignore[arg-type,return-value]
+            canary=None,  # type: ignore[arg-type]
+            series=SERIES,
+            now=lambda: self.world.now,
+            monotonic=lambda: self.elapsed,
+        )
+        operator.turn = Turn(
+            "ns", "c", clients,
+            lambda c: ClusterLease(api, "ns", "c", c.uid or "", operator.name, lambda: self.elapsed),
+        )  # fmt: skip
+        operator.seen, operator.busy = {}, False
+
+    def on_turn(self, name: str) -> None:
+        operator = self.operators[name]
+        if operator.busy:  # it is in the middle of one: a long pause
+            return self.later(SPACING, "turn", name)
+        if operator.turn is None:
+            self._process(operator)
+        operator.busy, operator.seen = True, {}
+        assert operator.turn is not None
+        self.turns += 1
+        try:
+            wait = operator.turn.run()
+        except ApiFailure as problem:
+            wait = 0.2 if problem.conflict else 5.0
+        except Killed:
+            operator.turn, wait = None, self.random.uniform(1, 20)
+        operator.busy = False
+        self.later(max(wait, SPACING), "turn", name)
+        return None
+
+    def request(self, operator: Operator, name: str, send: Callable[[], Any], args: tuple[Any, ...]) -> Any:
+        """One request of an operator: some of the queue, the fault that is aimed at it, and what the oracle says."""
+        kind = self.kind(name, args)
+        operator.counts["call"] += 1
+        if kind != "call":
+            operator.counts[kind] += 1
+        fault = self._met(operator, kind) if self.aimed else None
+        if fault is not None and fault[0] == "pause":
+            self.pass_time(fault[2])
+        elif kind != "effect":
+            # What Kafka is sent, it is sent right after the Lease was renewed; how long that took nobody can fence.
+            self.pass_time(self.random.uniform(0.005, 0.05))
+        when = fault[3] if fault is not None and fault[0] != "pause" else None
+        if when == "before":
+            self._lost(operator, fault, name)
+        if kind == "effect":
+            self.oracle.before_effect(operator, name, args, self.elapsed)
+        if self.api_down and name in API_CALLS:
+            self.oracle.failed(operator, name, args)
+            raise ApiFailure(0, "simulated: no answer")
+        try:
+            answer = send()
+        except (ReadFailed, WriteFailed, ApiFailure):
+            self.oracle.failed(operator, name, args)
+            raise
+        self.oracle.read(operator, name, args, answer, self.elapsed)
+        if kind != "call":
+            self.settle()
+            self.oracle.after_event(self.elapsed)
+        if when == "after":
+            self._lost(operator, fault, name)
+        return answer
+
+    def kind(self, name: str, args: tuple[Any, ...]) -> str:
+        if name in EFFECTS or (name == "create" and args[0].endswith("/eviction")):
+            return "effect"
+        if name in ("replace", "create", "merge") and not args[0].endswith(("/subjectaccessreviews", "/events")):
+            return "status"
+        return "call"
+
+    def _met(self, operator: Operator, kind: str) -> Fault | None:
+        for fault in self.aimed:
+            if fault[0] == "pause":
+                met = kind == "call" and operator.counts["call"] >= fault[1]
+            else:
+                met = operator.counts[fault[1]] == fault[2] and fault[1] in (kind, "call")
+            if met:
+                self.aimed.remove(fault)
+                return fault
+        return None
+
+    def _lost(self, operator: Operator, fault: Fault | None, name: str) -> None:
+        assert fault is not None
+        if fault[0] == "crash":
+            raise Killed
+        if name in API_CALLS:
+            raise ApiFailure(0, "simulated: the answer was lost")
+        kind = WriteFailed if name in EFFECTS else ReadFailed
+        raise kind(FailureKind.UNREACHABLE, "simulated: the answer was lost")
+
+    # -- nature ---------------------------------------------------------------------------------------
+
+    def settle(self) -> None:
+        """Whatever has to come, comes in time: replicas that lag catch up, one event each."""
+        up = self.kafka.up
+        for tp, part in self.kafka.partitions.items():
+            for broker in part.replicas:
+                key = (tp, broker)
+                if broker in up and broker not in part.isr and key not in self.copying:
+                    self.copying.add(key)
+                    self.later(self.random.uniform(0.5, 6.0), "caught_up", tp, broker)
+
+    def with_pods(self, owned: bool = True) -> None:
+        self.pods = SimPods(self.api, self.kafka)
+        self.pods.stopped = self.stopped
+        self.pods.create(owned=owned)
+
+    def stopped(self, broker: int) -> None:
+        self.starting.discard(broker)
+        self.later(self.random.uniform(0.5, 4.0), "pod_gone", broker)
+
+    def on_pod_gone(self, broker: int) -> None:
+        assert self.pods is not None
+        self.pods.gone(broker)
+        self.starting.add(broker)
+        recovery = self.random.uniform(40, 120) if broker in self.slow else self.random.uniform(1, 6)
+        self.later(recovery, "pod_up", broker, self.pods.uid(broker))
+
+    def on_pod_up(self, broker: int, uid: str) -> None:
+        """Its log is recovered and it is registered, which is when it is Ready."""
+        assert self.pods is not None
+        if broker in self.starting and self.pods.uid(broker) == uid:
+            self.starting.discard(broker)
+            self.kafka.start(broker)
+            self.pods.ready(broker)
+            self.oracle.back(broker)
+
+    def on_caught_up(self, tp: TopicPartition, broker: int) -> None:
+        self.copying.discard((tp, broker))
+        part = self.kafka.partitions.get(tp)
+        if part is None or broker not in part.replicas or broker in part.isr or broker not in self.kafka.up:
+            return
+        if part.leader not in self.kafka.up or broker in self.kafka.stale:
+            return
+        part.isr.append(broker)
+        self.oracle.caught_up(tp, broker)
+        if part.adding and set(part.replicas) <= set(part.isr):
+            part.adding, part.before = [], []
+            self.oracle.foreign.discard(tp)
+
+    def on_produce(self) -> None:
+        """Every producer asks for acks=all; a partition below min.insync.replicas acknowledges nothing."""
+        self.oracle.produce()
+        self.later(2.0, "produce")
+
+    # -- people ---------------------------------------------------------------------------------------
+
+    def on_people(self) -> None:
+        """Whoever may approves what waits for it, and gives a paused run as much time again."""
+        self.later(6.0, "people")
+        if not self.willing or self.api_down:
+            return
+        for run in self.runs():
+            status = run.get("status") or {}
+            plan, phase = status.get("plan"), status.get("phase")
+            if not plan:
+                continue
+            said = self.oracle.said(run, plan["digest"])
+            if (phase == "AwaitingApproval" and not said) or phase == "Paused":
+                self.approve(run)
+
+    def approve(self, run: dict[str, Any], user: str = "alice", decision: str = "Approve") -> None:
+        self.oracle.approved(run)
+        plan, meta = run["status"]["plan"], run["metadata"]
+        spec = {
+            "remediationRef": {"name": meta["name"], "uid": meta["uid"]},
+            "planDigest": plan["digest"],
+            "decision": decision,
+            "approver": user,
+        }
+        self.number += 1
+        name = {"name": f"{meta['name']}-{user}-{self.number}", "namespace": "ns"}
+        self.world.put("remediationapprovals", {"kind": "RemediationApproval", "metadata": name, "spec": spec})
+
+    def runs(self) -> list[dict[str, Any]]:
+        return [o for p, o in self.api.objects.items() if p.startswith(RUNS)]
+
+    def quiet(self) -> bool:
+        """Every run there was has ended, or was deleted."""
+        phases = [(r.get("status") or {}).get("phase") for r in self.runs()]
+        return bool(self.oracle.phases) and all(phase in TERMINAL_PHASES for phase in phases)
+
+    # -- faults ---------------------------------------------------------------------------------------
+
+    def on_fault(self, what: str, *args: Any) -> None:
+        getattr(self, f"_{what}")(*args)
+
+    def _dies(self, broker: int) -> None:
+        """Its process ends, and is started again in the same Pod."""
+        if broker in self.kafka.up:
+            assert self.pods is not None
+            self.kafka.stop(broker)
+            self.kafka.stale.pop(broker, None)
+            self.pods._put(broker, ready=False, keep=True)
+            self.starting.add(broker)
+            recovery = self.random.uniform(30, 90) if broker in self.slow else self.random.uniform(3, 20)
+            self.later(recovery, "pod_up", broker, self.pods.uid(broker))
+
+    def _slow_recovery(self, broker: int, seconds: float) -> None:
+        self.slow.add(broker)
+        self.later(seconds, "fault", "undo", "slow", broker)
+
+    def _pod_replaced(self, broker: int) -> None:
+        """Somebody else deletes the Pod."""
+        assert self.pods is not None
+        if broker in self.kafka.up:
+            self.pods.stop(broker)
+
+    def _isr_shrinks(self, number: int, broker: int) -> None:
+        tp = sorted(self.kafka.partitions)[number % len(self.kafka.partitions)]
+        part = self.kafka.partitions[tp]
+        if broker in part.isr and len(part.isr) > 1 and broker != part.leader:
+            part.isr.remove(broker)
+
+    def _controller_moves(self, broker: int) -> None:
+        if broker not in self.kafka.stale:
+            self.kafka.voted = broker
+
+    def _revoked(self, seconds: float) -> None:
+        self.api.approvers.discard("alice")
+        self.later(seconds, "fault", "undo", "revoked", "alice")
+
+    def _rejected(self) -> None:
+        for run in self.runs():
+            if (run.get("status") or {}).get("plan") and run["status"]["phase"] not in TERMINAL_PHASES:
+                self.approve(run, decision="Reject")
+
+    def _blind(self, source: str, seconds: float) -> None:
+        self.kafka.unreadable.add(source)
+        self.later(seconds, "fault", "undo", "blind", source)
+
+    def _stale(self, broker: int, seconds: float) -> None:
+        """Cut off from the controller: it goes on telling what it knew."""
+        if broker in self.kafka.up and broker != self.kafka.controller():
+            self.kafka.stale[broker] = self.kafka.view()
+            self.later(seconds, "fault", "undo", "stale", broker)
+
+    def _deaf(self, broker: int, seconds: float) -> None:
+        self.kafka.deaf.add(broker)
+        self.later(seconds, "fault", "undo", "deaf", broker)
+
+    def _behind(self, broker: int, seconds: float) -> None:
+        if broker != self.kafka.controller():
+            self.kafka.behind.add(broker)
+            self.later(seconds, "fault", "undo", "behind", broker)
+
+    def _foreign(self, number: int, seconds: float) -> None:
+        """Somebody else with an admin client adds a replica, or moves one."""
+        tp = sorted(self.kafka.partitions)[number % len(self.kafka.partitions)]
+        part = self.kafka.partitions[tp]
+        spare = [b for b in self.kafka.racks if b not in part.replicas]
+        if not part.adding and spare:
+            self.oracle.foreign.add(tp)
+            part.before, part.adding = list(part.replicas), spare[:1]
+            part.replicas = [*part.replicas, spare[0]]
+            self.copying.add((tp, spare[0]))
+            self.later(seconds, "caught_up", tp, spare[0])
+
+    def _cancelled(self, number: int) -> None:
+        """Somebody else cancels what is in flight."""
+        tp = sorted(self.kafka.partitions)[number % len(self.kafka.partitions)]
+        part = self.kafka.partitions[tp]
+        if part.adding:
+            self.oracle.withdrawn(tp, part.before)
+            part.replicas, part.adding, part.before = part.before, [], []
+            part.isr = [b for b in part.isr if b in part.replicas]
+
+    def _told_to_pause(self, seconds: float) -> None:
+        self._spec()["paused"] = True
+        self.later(seconds, "fault", "undo", "told_to_pause", "")
+
+    def _window_closes(self, seconds: float) -> None:
+        self._spec()["windows"] = [{"days": ["Mon"], "start": "03:00", "end": "03:01", "timeZone": "UTC"}]
+        self.later(seconds, "fault", "undo", "window_closes", "")
+
+    def _spec(self) -> dict[str, Any]:
+        spec: dict[str, Any] = self.api.touch(CLUSTER)["spec"]["remediation"]
+        return spec
+
+    def _cordoned(self, broker: int, seconds: float) -> None:
+        self.api.touch(f"/api/v1/nodes/node-{broker}")["spec"]["unschedulable"] = True
+        self.later(seconds, "fault", "undo", "cordoned", broker)
+
+    def _unready(self, broker: int, seconds: float) -> None:
+        """Its readiness probe fails, though it serves."""
+        assert self.pods is not None
+        if broker in self.kafka.up:
+            self.pods._put(broker, ready=False, keep=True)
+            self.later(seconds, "fault", "undo", "unready", broker)
+
+    def _rollout(self, seconds: float) -> None:
+        if SETS_PATH in self.api.objects:
+            self.api.touch(SETS_PATH)["metadata"]["generation"] = 2
+            self.later(seconds, "fault", "undo", "rollout", "")
+
+    def _budget(self, seconds: float) -> None:
+        assert self.pods is not None
+        self.pods.min_available = len(self.kafka.racks)
+        self.later(seconds, "fault", "undo", "budget", "")
+
+    def _api_down(self, seconds: float) -> None:
+        self.api_down = True
+        self.later(seconds, "fault", "undo", "api_down", "")
+
+    def _asked(self, playbook: str) -> None:
+        """A person asks for another run meanwhile."""
+        self.world.ask(playbook)
+
+    def _deleted(self) -> None:
+        for run in self.runs():
+            self.api.delete(f"{RUNS}{run['metadata']['name']}")
+
+    def _undo(self, what: str, whom: Any) -> None:
+        match what:
+            case "slow":
+                self.slow.discard(whom)
+            case "revoked":
+                self.api.approvers.add(whom)
+            case "blind":
+                self.kafka.unreadable.discard(whom)
+            case "stale":
+                self.kafka.stale.pop(whom, None)
+            case "deaf":
+                self.kafka.deaf.discard(whom)
+            case "behind":
+                self.kafka.behind.discard(whom)
+            case "told_to_pause":
+                self._spec()["paused"] = False
+            case "window_closes":
+                self._spec().pop("windows", None)
+            case "cordoned":
+                self.api.touch(f"/api/v1/nodes/node-{whom}")["spec"].pop("unschedulable", None)
+            case "unready" if whom in self.kafka.up and self.pods is not None:
+                self.pods.ready(whom)
+            case "rollout":
+                self.api.touch(SETS_PATH)["metadata"]["generation"] = 1
+            case "budget" if self.pods is not None:
+                self.pods.min_available = None
+            case "api_down":
+                self.api_down = False
+
+
+__all__ = ["Fault", "Stage", "Violated"]
