@@ -71,7 +71,7 @@ class SimKafka:
     """Whether brokers name the controller; KRaft's name any live broker (KIP-590)."""
     behind: set[int] = field(default_factory=set)
     """Voters that have not caught up for a minute."""
-    _told: tuple[Any, BrokerView] | None = None
+    _told: tuple[Any, BrokerView] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         self.up = self.up or set(self.racks)

@@ -23,7 +23,7 @@ from tests.simulation.world import BROKERS
 
 KEPT = Path(__file__).with_name("kept.json")
 WHOLE = 40
-SHARP_TURNS, SHARP_SECONDS = 4, 400.0
+SHARP_TURNS, SHARP_SECONDS = 3, 400.0
 CALM_TURNS = 150
 HORIZON = 120.0
 """Seconds within which the faults of a whole schedule begin."""

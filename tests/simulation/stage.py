@@ -11,7 +11,9 @@ from __future__ import annotations
 import heapq
 import pickle
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -25,6 +27,8 @@ from kafka_medic.controller.lease import ClusterLease
 from kafka_medic.controller.metrics import Metrics
 from kafka_medic.controller.store import Store
 from kafka_medic.controller.turn import Clients, Turn
+from kafka_medic.observe import pods as pods_room
+from kafka_medic.observe import snapshot as snapshot_room
 from kafka_medic.resources.phases import TERMINAL_PHASES
 from tests.simulation.api import SimApi
 from tests.simulation.kafka import SimKafka
@@ -45,6 +49,34 @@ SERIES = Metrics()
 Fault = list[Any]
 """["at", seconds, what, ...], or aimed at an operator's requests: ["crash" or "lost", kind, nth, "before" or "after"]
 with the kinds effect, status and call; ["pause", nth, seconds]."""
+
+
+class Serial(Executor):
+    """In place of the threads in which a look reads its sources side by side: the same, in the order of asking, so that
+    a schedule runs the same way every time."""
+
+    def __init__(self, *_: Any) -> None:
+        pass
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        try:
+            done.set_result(fn(*args, **kwargs))
+        except Exception as problem:  # noqa: BLE001 as the real one hands it on
+            done.set_exception(problem)
+        return done
+
+
+@contextmanager
+def one_after_another() -> Iterator[None]:
+    before = [(room, room.ThreadPoolExecutor) for room in (pods_room, snapshot_room)]
+    for room, _ in before:
+        room.ThreadPoolExecutor = Serial  # type: ignore[misc,assignment]
+    try:
+        yield
+    finally:
+        for room, threads in before:
+            room.ThreadPoolExecutor = threads  # type: ignore[misc]
 
 
 @dataclass
@@ -213,7 +245,8 @@ class Stage:
         assert operator.turn is not None
         self.turns += 1
         try:
-            wait = operator.turn.run()
+            with one_after_another():
+                wait = operator.turn.run()
         except ApiFailure as problem:
             wait = 0.2 if problem.conflict else 5.0
         except Killed:

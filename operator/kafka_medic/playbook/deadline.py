@@ -1,4 +1,4 @@
-"""How long a step may take: `within`, less the time in which a pause or a window kept it from going on."""
+"""How long a step may take: `within`, less the time in which people kept it from going on."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from kafka_medic.resources.playbook import Step
 from kafka_medic.resources.remediation_status import RemediationStatus, StepStatus
 from kafka_medic.resources.vocabulary import Decision, Guard
 
-HOLDS = frozenset({Guard.NOT_PAUSED.value, Guard.WITHIN_WINDOW.value})
-"""Guards by which people keep a step waiting; that is no fault of the step's."""
+HOLDS = frozenset(
+    g.value for g in (Guard.NOT_PAUSED, Guard.WITHIN_WINDOW, Guard.NO_FOREIGN_REASSIGNMENT, Guard.NO_FOREIGN_ROLLOUT)
+)
+"""Guards by which people keep a step waiting, by a word or by what they do themselves; it is no fault of the step's."""
 
 
 def held_by_people(reasons: tuple[Reason, ...]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.resources.phases import Phase
 from tests.simulation.world import World, factor_one_cluster
 
@@ -303,6 +304,21 @@ def test_time_in_which_people_hold_a_step_does_not_count(world: World, hold: dic
     world.until_phase("Succeeded")
     assert world.run().status.steps[0].held_seconds >= 8 * 3600
     assert throttles(world) == []
+
+
+def test_time_in_which_somebody_elses_reassignment_holds_a_step_does_not_count(world: World) -> None:
+    world.kafka.topic("theirs", [0, 1, 2])
+    world.kafka.dynamic["TOPIC", "theirs", "min.insync.replicas"] = "2"
+    world.approve(world.until_phase("AwaitingApproval"))
+    world.until(lambda: world.run().status.steps[0].phase == "Succeeded")
+    part = world.kafka.partitions[TopicPartition("theirs", 0)]
+    part.before, part.adding, part.isr, world.kafka.copies_per_tick = [0, 1], [2], [0, 1], 0
+    for _ in range(9):
+        world.step(300)
+    held = world.run().status
+    assert (held.phase, [w.guard for w in held.waiting_for]) == (Phase.BLOCKED, ["NoForeignReassignment"])
+    world.kafka.copies_per_tick = 2
+    world.until_phase("Succeeded", turns=10)
 
 
 def test_a_pause_on_the_cluster_holds_the_run(world: World) -> None:
