@@ -47,7 +47,7 @@ def test_a_whole_cluster_is_rolled_under_load(installed: None, steady: KafkaDepl
     try:
         taken = operator.approve(run, "alice")
         assert taken.returncode == 0, taken.stderr
-        done = case.wait("Succeeded", 300)
+        done = case.wait("Succeeded", 600)
         ended = time.monotonic()
     finally:
         watcher.stop()

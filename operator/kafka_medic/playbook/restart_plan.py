@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from kafka_medic.cluster.snapshot import Snapshot
+from kafka_medic.cluster.snapshot import Broker, Mode, Snapshot
 from kafka_medic.guard.context import RestartContext
 from kafka_medic.guard.restart import judge_restart
 from kafka_medic.guard.verdict import Reason, Verdict
@@ -127,13 +127,13 @@ def _wanted(run: Remediation, settings: RestartParameters, snapshot: Snapshot) -
 def _against(
     restarts: list[BrokerRestart], settings: RestartParameters, snapshot: Snapshot, now: datetime
 ) -> tuple[Reason, ...]:
-    """What denies the first restart as things stand, and any later one as things will stand when its turn comes: every
-    replica back in sync, since nothing goes on before that."""
+    """What denies the first restart as things stand, and any later one as things will stand when its turn comes: those
+    before it back in everything and every replica in sync, since nothing goes on before that."""
     stale = frozenset(r.broker for r in restarts if r.stale)
     asked = RestartContext(cures=stale, replaces_controller=settings.brokers == parameters.CONTROLLER)
     found: dict[str, Reason] = {}
     for index, restart in enumerate(restarts):
-        then = snapshot if index == 0 else _all_in_sync(snapshot)
+        then = snapshot if index == 0 else _by_then(snapshot, frozenset(r.broker for r in restarts[:index]))
         judged = judge_restart(then, restart.broker, now, context=asked)
         for reason in judged.refusals:
             # A divergence that one restart is there to cure stands against the others only until it is cured.
@@ -181,11 +181,25 @@ def _rescue_topic(run: Remediation, playbook: Playbook) -> str:
     return f"{rescue_topic(playbook, step, run.spec.parameters)}.{(run.uid or run.name)[:8]}"
 
 
-def _all_in_sync(snapshot: Snapshot) -> Snapshot:
+def _by_then(snapshot: Snapshot, restarted: frozenset[int]) -> Snapshot:
+    """What a later restart waits for: these are registered again, answer, and have caught up; every replica is in
+    sync."""
     assert snapshot.partitions is not None  # restart_plan saw to it
     column = snapshot.partitions.schema.get_field_index("isr")
     field = snapshot.partitions.schema.field(column)
-    return replace(snapshot, partitions=snapshot.partitions.set_column(column, field, snapshot.partitions["replicas"]))
+    brokers, quorum = snapshot.brokers, snapshot.quorum
+    if brokers is not None:
+        brokers = tuple(_back(b) if b.id in restarted else b for b in brokers)
+    if quorum is not None:
+        voters = (replace(v, lag=0, last_caught_up_ms=0) if v.id in restarted else v for v in quorum.voters)
+        quorum = replace(quorum, voters=tuple(voters)) if snapshot.cluster.mode is Mode.KRAFT else quorum
+    partitions = snapshot.partitions.set_column(column, field, snapshot.partitions["replicas"])
+    return replace(snapshot, partitions=partitions, brokers=brokers, quorum=quorum)
+
+
+def _back(broker: Broker) -> Broker:
+    pod = broker.pod and replace(broker.pod, ready=True)
+    return replace(broker, registered=True, reachable=True, recovering=False, pod=pod)
 
 
 def _sentence(
