@@ -87,7 +87,7 @@ class Scene:
 
     @contextlib.contextmanager
     def client(self) -> Iterator[RealKafka]:
-        found = RealKafka(Connection(self.boot))
+        found = RealKafka(Connection(self.boot, timeout_seconds=30.0))
         try:
             yield found
         finally:
