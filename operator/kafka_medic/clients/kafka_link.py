@@ -162,20 +162,36 @@ class WireLink:
         named = any(node.node_id == broker for node in client._manager.cluster.brokers())
         return broker if named else self.unnamed.get(broker, broker)
 
-    def ask_anyone(self, request: Callable[[], Any], what: str) -> tuple[int, Any]:
+    def ask_anyone(self, request: Callable[[], Any], what: str, *, at_once: int = 1) -> tuple[int, Any]:
         """One request to a broker that answered when last it was asked who is there: which one, and its answer. The
-        controller if it did: with ZooKeeper another one may have lost what it would have to look up there."""
+        controller if it did: with ZooKeeper another one may have lost what it would have to look up there. What a
+        broker passes on to the controller may go to several, of whom the first answer counts: one that is cut off from
+        the controller answers everything else."""
 
         async def send(client: Any) -> tuple[int, Any]:
-            answered = self._answered
-            node = answered[0] if answered else client._manager.least_loaded_node()
-            node = self._controller if self._controller in answered else node
+            answered = sorted(self._answered, key=lambda broker: broker != self._controller)
+            nodes = answered[:at_once] or [client._manager.least_loaded_node()]
+            first, left = Future(), list(nodes)
+
+            def failed(node: int, problem: BaseException) -> None:
+                left.remove(node)
+                if not left and not first.is_done:
+                    first.failure(problem)
+
+            def heard(node: int, answer: Any) -> None:
+                if not first.is_done:
+                    first.success((node, answer))
+
+            for node in nodes:
+                sent = _sent(client, node, request(), self.seconds)
+                sent.add_callback(lambda answer, node=node: heard(node, answer))
+                sent.add_errback(lambda problem, node=node: failed(node, problem))
             try:
-                return node, await answer_of(client, node, request(), self.seconds)
+                answer: tuple[int, Any] = await client._manager.wait_for(first, self.seconds * 1000)
             except Exception:
-                if node in answered:
-                    answered.remove(node)
+                self._answered = [node for node in self._answered if node not in nodes]
                 raise
+            return answer
 
         answer: tuple[int, Any] = self.call(lambda c: c._manager.run(send, c), ReadFailed, what)
         return answer

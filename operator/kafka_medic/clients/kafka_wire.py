@@ -52,7 +52,9 @@ from kafka_medic.cluster.snapshot import ConfigValue, Quorum, TopicPartition, Vo
 VIEWS_AT_ONCE = 5
 BROKERS_AT_ONCE = 50
 TOPICS_AT_ONCE = 200
-"""Answers of large clusters are large, and decoded larger: so many at the same time, or in one request."""
+PASSED_ON = 2
+"""Answers of large clusters are large, and decoded larger: so many at the same time, or in one request. PASSED_ON: how
+many brokers are asked the same that they only pass on to the controller."""
 T = TypeVar("T")
 
 PREFERRED = 0
@@ -177,7 +179,7 @@ class WireAdmin:
         """A KRaft broker passes the question on to the controller; one of a ZooKeeper cluster that is not the
         controller says so."""
         what = "list reassignments"
-        _, answer = self._link.ask_anyone(self._reassignments_request, what)
+        _, answer = self._link.ask_anyone(self._reassignments_request, what, at_once=PASSED_ON)
         if answer.error_code == errors.NotControllerError.errno:
             _, told = self._link.ask_anyone(lambda: _metadata_request([]), what)
             answer = self._link.ask(told.controller_id, self._reassignments_request(), what)
@@ -239,7 +241,7 @@ class WireAdmin:
                 topics=[topic(topic_name="__cluster_metadata", partitions=[part(partition_index=0)])]
             )
 
-        _, answer = self._link.ask_anyone(request, "quorum")
+        _, answer = self._link.ask_anyone(request, "quorum", at_once=PASSED_ON)
         _refuse(answer.error_code, "quorum")
         told = answer.topics[0].partitions[0]
         _refuse(told.error_code, "quorum")

@@ -134,6 +134,21 @@ def test_the_controller_is_asked_if_it_answers(linked: Linked, answers: dict[int
     assert brokers.asked == [asked]
 
 
+def test_what_is_passed_on_to_the_controller_is_asked_of_two_and_the_first_answer_counts(linked: Linked):
+    """A broker that is cut off from the quorum says at once who is there, and nothing of what the controller knows."""
+    link, brokers = linked({0: told(0), 1: told(1), 2: told(2)})
+    link.members(lambda: None)
+    quickest, second, _ = link._answered
+    brokers.answers[quickest] = HANGS
+    took = seconds_of(lambda: link.ask_anyone(lambda: None, "quorum", at_once=2))
+    assert took < SECONDS / 2
+    brokers.answers[quickest] = errors.KafkaConnectionError()
+    assert link.ask_anyone(lambda: None, "quorum", at_once=2)[0] == second
+    brokers.answers[second] = errors.NotControllerError()
+    with pytest.raises(ReadFailed):
+        link.ask_anyone(lambda: None, "quorum", at_once=2)
+
+
 def test_brokers_that_hang_cost_one_timeout_between_them(linked: Linked):
     link, brokers = linked({0: HANGS, 1: "yes", 2: HANGS, 3: HANGS, 4: errors.KafkaConnectionError()})
     answers: dict[int, Any] = {}
