@@ -141,7 +141,7 @@ class Oracle:
             case "create" if args[0].endswith("/subjectaccessreviews"):
                 seen["rights"] = (now, frozenset(self.api.approvers))
             case "create" if args[0].endswith("/eviction"):
-                self._evicted(args)
+                self._evicted(seen, args)
             case "alter_reassignments":
                 self.effects.append("reassign")
             case "alter_configs":
@@ -168,7 +168,7 @@ class Oracle:
             seen["words"] = now, [o["spec"] for o in answer]
             seen["rights"] = now, frozenset(self.api.approvers)
         elif path.endswith("/remediations"):
-            seen["runs"] = now, {o["metadata"]["name"]: o.get("status") or {} for o in answer}
+            seen["runs"] = now, {o["metadata"]["name"]: o for o in answer}
 
     def failed(self, operator: Any, name: str, args: tuple[Any, ...]) -> None:
         """What was asked and not answered is not known any more."""
@@ -219,11 +219,12 @@ class Oracle:
             self.blame(f"written on {kind} as of {now - found[0]:.0f} s ago")
         return found[1:]
 
-    def _run_of(self, kind: str, uid: str | None = None) -> dict[str, Any]:
-        """The run that has written down what it is about to do."""
-        for path, run in self.api.objects.items():
+    def _run_of(self, seen: dict[str, Any], kind: str, uid: str | None = None) -> dict[str, Any]:
+        """The run that has written down what it is about to do: as it is, or, deleted since, as it was last read."""
+        present = [run for path, run in self.api.objects.items() if path.startswith(RUNS)]
+        for run in (*present, *seen.get("runs", (0, {}))[1].values()):
             status = run.get("status") or {}
-            if path.startswith(RUNS) and status.get("phase") in ACTING:
+            if status.get("phase") in ACTING:
                 for entry in status.get("journal") or ():
                     if entry["kind"] == kind and uid in (None, entry.get("targetUid")):
                         return run
@@ -250,7 +251,7 @@ class Oracle:
         if rules.get("windows"):
             self.blame("written outside every window")
         (runs,) = self._known(seen, "runs", now)
-        others = {n: s for n, s in runs.items() if n != run["metadata"]["name"]}
+        others = {n: o.get("status") or {} for n, o in runs.items() if n != run["metadata"]["name"]}
         if acting := [n for n, s in others.items() if s.get("phase") in ACTING]:
             self.blame(f"written while {acting} acts as well")
         return plan
@@ -258,7 +259,7 @@ class Oracle:
     def _before_eviction(self, seen: dict[str, Any], body: dict[str, Any], now: float) -> None:
         uid, pod = body["deleteOptions"]["preconditions"]["uid"], body["metadata"]["name"]
         broker = int(pod.rpartition("-")[2])
-        run = self._run_of("RestartPod", uid)
+        run = self._run_of(seen, "RestartPod", uid)
         plan = self._permitted(run, seen, now)
         if (broker, pod, uid) not in [(r["broker"], r["pod"], r["podUid"]) for r in plan["restarts"]]:
             self.blame(f"Pod {pod} with uid {uid} is not one that was approved")
@@ -306,10 +307,10 @@ class Oracle:
         if "rollout" in seen and self._known(seen, "rollout", now)[0]:
             self.blame("evicted while a StatefulSet rolls out")
 
-    def _evicted(self, args: tuple[Any, ...]) -> None:
+    def _evicted(self, seen: dict[str, Any], args: tuple[Any, ...]) -> None:
         uid = args[1]["deleteOptions"]["preconditions"]["uid"]
         broker = int(args[1]["metadata"]["name"].rpartition("-")[2])
-        run = self._run_of("RestartPod", uid)
+        run = self._run_of(seen, "RestartPod", uid)
         self.effects.append(f"evict {broker}")
         key = run["metadata"]["uid"], broker
         if key in self.restarted:
@@ -319,7 +320,7 @@ class Oracle:
             self.by_us.add(broker)
 
     def _before_reassignment(self, seen: dict[str, Any], targets: Any, now: float) -> None:
-        run = self._run_of("Reassign")
+        run = self._run_of(seen, "Reassign")
         if all(t is None for t in targets.values()):
             if theirs := set(targets) & self._known(seen, "moving", now)[1]:
                 self.blame(f"cancels somebody else's reassignment of {sorted(theirs)}")
@@ -355,7 +356,7 @@ class Oracle:
             self.blame("reassigns without a throttle")
 
     def _before_election(self, seen: dict[str, Any], wanted: Sequence[TopicPartition], now: float) -> None:
-        plan = self._permitted(self._run_of("ElectPreferred"), seen, now)
+        plan = self._permitted(self._run_of(seen, "ElectPreferred"), seen, now)
         planned = {(e["topic"], p): e["broker"] for e in plan["elections"] for p in e["partitions"]}
         partitions, up, _, _ = self._known(seen, "views", now)
         (answered,) = self._known(seen, "answered", now)
@@ -374,7 +375,7 @@ class Oracle:
 
     def _before_configs(self, seen: dict[str, Any], changes: Any, now: float) -> None:
         wanted = {(c.resource_type, c.resource, c.name): c.value for c in changes}
-        run = self._run_of("ChangeSettings")
+        run = self._run_of(seen, "ChangeSettings")
         if all(self.original.get(key) == value for key, value in wanted.items()):
             return  # puts back what was there
         plan = self._permitted(run, seen, now)
