@@ -44,7 +44,8 @@ def test_a_healthy_cluster_is_left_alone(scenes: list[Scene]) -> None:
             memory.append(cluster.operator_memory())
             time.sleep(3)
         assert [content(scene) for scene in scenes] == contents
-        assert [scene.events() for scene in scenes] == events
+        # The API server forgets events after an hour; what counts is that there are no new ones.
+        assert not any(scene.events() - before for scene, before in zip(scenes, events, strict=True))
     finally:
         for load in loads:
             load.stop()
