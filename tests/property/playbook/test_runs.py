@@ -3,6 +3,7 @@ counted approval, takes no replica away, and leaves no throttle behind."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,6 +21,8 @@ from tests.simulation.world import BASE, NO_ELECTIONS, World
 
 BROKERS = (0, 1, 2, 3)
 SOURCES = ("views", "reassignments", "configs", "log-dirs", "kafka")
+EXAMPLES = 40 if os.environ.get("THOROUGH") else 8
+"""More in `make simulate` than in `make check`."""
 RATE = "follower.replication.throttled.rate"
 
 
@@ -186,7 +189,7 @@ class Story:
 
 
 # Not made smaller: that would take minutes, and a story is read as it is.
-@settings(max_examples=25, deadline=None, phases=(Search.explicit, Search.reuse, Search.generate))
+@settings(max_examples=EXAMPLES, deadline=None, phases=(Search.explicit, Search.reuse, Search.generate))
 @given(kafka=clusters(), events=st.lists(EVENTS, max_size=16))
 def test_a_run_is_safe_whatever_happens_and_ends_when_all_is_well(
     kafka: Guarded, events: list[tuple[str, Any]]
