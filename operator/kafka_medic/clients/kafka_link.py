@@ -77,7 +77,7 @@ class WireLink:
         """What `call` makes of the client. With `anew` the client is not used again after a failure."""
         end = time.monotonic() + self.seconds
         while True:
-            client = None
+            client, began = None, time.monotonic()
             try:
                 client = self._enter()
                 return call(client)
@@ -92,8 +92,10 @@ class WireLink:
                     self._leave()
             if anew or as_type is WriteFailed or failure.kind not in _LASTING:
                 self._spoilt = True
-            # It may have asked a broker that is down; another one may answer. What changes something is sent once.
-            if failure.kind is not FailureKind.UNREACHABLE or as_type is WriteFailed or time.monotonic() >= end:
+            # It may have asked a broker that is down; another one may answer, if there is time for as long an attempt.
+            # What changes something is sent once.
+            now = time.monotonic()
+            if failure.kind is not FailureKind.UNREACHABLE or as_type is WriteFailed or 2 * now - began >= end:
                 raise failure
             time.sleep(PAUSE_SECONDS)
 

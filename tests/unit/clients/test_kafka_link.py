@@ -246,3 +246,29 @@ def test_sizes_that_may_not_be_read_are_no_empty_list(linked: Linked):
     with pytest.raises(ReadFailed) as refused:
         admin.log_sizes([1])
     assert refused.value.kind is FailureKind.AUTHORIZATION
+
+
+@pytest.mark.parametrize(("lasts", "attempts"), [(4.5, 1), (1.5, 3), (0.2, 17)])
+def test_no_second_attempt_for_which_there_is_no_time(
+    monkeypatch: pytest.MonkeyPatch, lasts: float, attempts: int
+) -> None:
+    """Else a question with a limit of five seconds takes nine: one attempt that ends just before, and a whole other."""
+    link = WireLink(Connection("nobody:9092", timeout_seconds=5.0))
+    clock = [0.0]
+
+    def passes(seconds: float) -> None:
+        clock[0] += seconds
+
+    monkeypatch.setattr(kafka_link, "_connect", lambda _: SimpleNamespace(close=lambda: None))
+    monkeypatch.setattr(kafka_link, "time", SimpleNamespace(monotonic=lambda: clock[0], sleep=passes))
+    begun = []
+
+    def slow(_: Any) -> None:
+        begun.append(clock[0])
+        passes(lasts)
+        raise errors.KafkaTimeoutError("late")
+
+    with pytest.raises(ReadFailed):
+        link.call(slow, ReadFailed, "anything")
+    assert len(begun) == attempts
+    assert clock[0] < 5.1
