@@ -74,7 +74,7 @@ def test_a_node_is_drained_and_its_broker_leads_nothing_by_then(case: Case) -> N
     home = 1
     before = [[0, home, 2], [home, 0, 2], [home, 2, 0], [2, home, 0]]
     topic = case.topic(*before, config={"min.insync.replicas": "2"})
-    case.watch()
+    case.watch(remediation={"limits": {"cooldown": "0s"}})
     case.condition("Reachable", "True")
     traffic = records.Traffic(case.boot, topic)
     traffic.start()
