@@ -277,9 +277,9 @@ class Turn:
         )
 
     def _others(self, run: Remediation) -> list[OtherRun] | None:
-        """None when there is one that this version cannot read: what it is doing is not known then."""
+        """None when one cannot be read by this version, or this run is gone: what is being done is not known then."""
         runs, unreadable = self.clients.store.remediations(self.namespace, self.name)
-        if unreadable:
+        if unreadable or all(r.uid != run.uid for r in runs):
             return None
         return [
             OtherRun(r.name, r.status.phase, r.status.started_at, r.status.finished_at, changed_orders(r))
