@@ -177,7 +177,13 @@ def no_other_operator(installed: None) -> Iterator[None]:
     kubectl("scale", deployment, "-n", operator.NAMESPACE, "--replicas=0")
     gone = ["-n", operator.NAMESPACE, "-l", "app.kubernetes.io/name=kafka-medic"]
     kubectl("wait", "pods", *gone, "--for=delete", "--timeout=60s")
+    # What the chart grants with watchNamespaces, which is how these processes are started. kopf asks for it half a
+    # minute long before it goes on without.
+    role, account = "operator-lists-namespaces", f"--serviceaccount={operator.NAMESPACE}:{operator.RELEASE}"
+    kubectl("create", "clusterrole", role, "--verb=list,watch", "--resource=namespaces")
+    kubectl("create", "clusterrolebinding", role, f"--clusterrole={role}", account)
     yield
+    kubectl("delete", "clusterrole,clusterrolebinding", role)
     kubectl("scale", deployment, "-n", operator.NAMESPACE, "--replicas=1")
     kubectl("rollout", "status", deployment, "-n", operator.NAMESPACE, "--timeout=120s", timeout=130)
 

@@ -30,7 +30,7 @@ from kafka_medic.controller.store import Store
 from kafka_medic.diagnose.diagnosis import diagnose
 from kafka_medic.diagnose.expectations import Expectations
 from kafka_medic.diagnose.finding import Finding, FindingState
-from kafka_medic.guard.freshness import MAX_AGE
+from kafka_medic.guard.freshness import MAX_AGE, seconds_since_read
 from kafka_medic.guard.run import OtherRun
 from kafka_medic.observe.connect import connection, ensemble_connection
 from kafka_medic.observe.metrics import MetricsProbe
@@ -317,7 +317,7 @@ class Turn:
         # guard still permits it, is it sent. Kafka has no compare-and-set for what we send.
         self._recollection.before_look(cluster, acting=True)
         latest = self._observe(cluster)
-        looked = self.clients.monotonic()  # which may have taken long: what people say is read after it
+        looked = self.clients.monotonic() - seconds_since_read(latest, self.clients.now())  # it may have taken long
         cluster = self.clients.store.cluster(self.namespace, self.name)
         present = self.clients.store.remediation(self.namespace, run.name)
         if present.metadata.resource_version != run.metadata.resource_version:

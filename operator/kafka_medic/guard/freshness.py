@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from kafka_medic.cluster.snapshot import Mode, Snapshot, Source
 from kafka_medic.guard.verdict import Reason, Verdict
@@ -13,6 +13,9 @@ MAX_AGE = 30.0
 """Seconds that an observation may be old: two probes at the default interval of 15 s."""
 
 SOURCES_FRESH = Guard.SOURCES_FRESH.value
+
+CORE = ("kafka", "views", "reassignments")
+"""What every effect on brokers and partitions rests on."""
 
 OWN_NAMES = frozenset({"views", "reassignments", "log-dirs", "log-ends"})
 """A document that names any of these has one source for each reading, as this project's observers write it;
@@ -24,6 +27,20 @@ in it."""
 def metadata_sources(snapshot: Snapshot) -> tuple[str, ...]:
     """Where the health of whoever keeps the metadata is read from."""
     return ("zookeeper", "ensemble") if snapshot.cluster.mode is Mode.ZOOKEEPER else ("quorum",)
+
+
+def begun(source: Source) -> datetime | None:
+    """When its reading began: what it told may be as old as that, however late the rest of it came."""
+    if source.observed_at is None:
+        return None
+    return source.observed_at - timedelta(milliseconds=source.duration_ms or 0)
+
+
+def seconds_since_read(snapshot: Snapshot, now: datetime) -> float:
+    """The age at `now` of the oldest of what a restart, an election or a reassignment rests on."""
+    needed = (*CORE, "kubernetes", *metadata_sources(snapshot))
+    ages = [(now - at).total_seconds() for s in snapshot.sources if s.name in needed and (at := begun(s)) is not None]
+    return max(0.0, *ages) if ages else 0.0
 
 
 def sources_fresh(
@@ -56,9 +73,10 @@ def _problem(source: Source, now: datetime, max_age: float) -> str | None:
         return f"{source.name} did not answer: {source.error or 'no reason given'}"
     if source.observed_at is None:
         return f"{source.name} does not say when it was read"
-    age = (now - source.observed_at).total_seconds()
+    ahead = (source.observed_at - now).total_seconds()
+    if ahead > max_age:
+        return f"{source.name} claims to be read {ahead:.0f} s from now: a clock is wrong"
+    age = (now - (begun(source) or now)).total_seconds()
     if age > max_age:
         return f"{source.name} was read {age:.0f} s ago; at most {max_age:g} s is fresh"
-    if age < -max_age:
-        return f"{source.name} claims to be read {-age:.0f} s from now: a clock is wrong"
     return None
