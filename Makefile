@@ -42,7 +42,7 @@ unit:
 	@$(VENV)/python -m pytest -n 2 --dist worksteal tests/unit tests/property
 
 simulate: $(VENV)/python ## A death at every write, and 10,000 seeded schedules against a simulated world (SEED=0)
-	@THOROUGH=1 $(VENV)/python -m pytest -q -n 2 tests/unit/controller/test_crash_safety.py tests/property/playbook
+	@THOROUGH=1 $(VENV)/python -m pytest -q -n 2 tests/unit/controller/test_crash_safety.py tests/property
 	@$(VENV)/python -m tests.simulation.soak --schedules 10000 --seed $(SEED)
 
 soak: $(VENV)/python ## As many schedules as you like: SCHEDULES=100000 SEED=10000

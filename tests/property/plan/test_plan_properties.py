@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections import Counter
 from math import prod
 from unittest.mock import patch
@@ -17,6 +18,8 @@ from kafka_medic.plan.problem import Broker, Problem
 from kafka_medic.plan.verify import verify
 from kafka_medic.plan.waves import WaveLimits
 
+SHARE = 1 if os.environ.get("THOROUGH") else 3
+"""`make simulate` tries three times as many as `make check`."""
 CALM = [HealthCheck.too_slow, HealthCheck.filter_too_much]
 SCHEMA = pa.schema(
     [
@@ -72,7 +75,7 @@ def met(summary) -> bool:
     )
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=CALM)
+@settings(max_examples=120 // SHARE, deadline=None, suppress_health_check=CALM)
 @given(clusters())
 def test_every_plan_is_valid_and_meets_its_bounds(problem):
     plan = plan_local(problem)
@@ -80,7 +83,7 @@ def test_every_plan_is_valid_and_meets_its_bounds(problem):
     assert met(plan.summary), plan.summary
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=CALM)
+@settings(max_examples=40 // SHARE, deadline=None, suppress_health_check=CALM)
 @given(clusters(topics=(1, 1), partitions=(60, 200)))
 def test_a_single_giant_topic_is_planned_as_well(problem):
     plan = plan_local(problem)
@@ -88,7 +91,7 @@ def test_a_single_giant_topic_is_planned_as_well(problem):
     assert met(plan.summary), plan.summary
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=CALM)
+@settings(max_examples=40 // SHARE, deadline=None, suppress_health_check=CALM)
 @given(clusters(), st.randoms(use_true_random=False))
 def test_the_order_of_the_rows_and_of_the_brokers_does_not_matter(problem, random):
     rows = problem.partitions.to_pylist()
@@ -99,14 +102,14 @@ def test_the_order_of_the_rows_and_of_the_brokers_does_not_matter(problem, rando
     assert plan_local(shuffled).table.equals(plan_local(problem).table)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=CALM)
+@settings(max_examples=40 // SHARE, deadline=None, suppress_health_check=CALM)
 @given(clusters(), st.integers(1, 4), st.integers(1, 2000), st.integers(1, 9))
 def test_waves_keep_to_any_limits(problem, partitions, size, records):
     limits = WaveLimits(bytes_in=size, bytes_out=size, partitions_per_broker=partitions, records=records)
     assert verify(problem, plan_local(problem, limits), limits) == []
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=CALM)
+@settings(max_examples=60 // SHARE, deadline=None, suppress_health_check=CALM)
 @given(clusters())
 def test_more_kinds_than_a_table_holds_are_planned_as_well(problem):
     with patch.object(solve, "LARGEST_TABLE", 0):
@@ -115,7 +118,7 @@ def test_more_kinds_than_a_table_holds_are_planned_as_well(problem):
     assert met(plan.summary), plan.summary
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=CALM)
+@settings(max_examples=100 // SHARE, deadline=None, suppress_health_check=CALM)
 @given(clusters(brokers=(2, 5), topics=(1, 2), partitions=(1, 2)), st.booleans())
 def test_no_plan_at_all_is_better_on_a_tiny_cluster(problem, pooled):
     violations, loads = best_placement(problem)
