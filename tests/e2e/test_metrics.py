@@ -28,7 +28,7 @@ from tests.testbed import KafkaDeployment, Shape, deploy_kafka, get, kubectl, wa
 from tests.testbed.kafka_settings import EXPORTER_PORT
 
 VERSIONS = {"kraft": "4.3.1", "zookeeper": "3.9.1"}
-SLOT = 5
+SLOT = 3
 TOPIC = "metered"
 PODS = Brokers.model_validate({"podSelector": {"matchLabels": {"app.kubernetes.io/name": "kafka"}}})
 
