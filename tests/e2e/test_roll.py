@@ -154,7 +154,8 @@ def active_controller(steady: KafkaDeployment, kafka: RealKafka) -> int:
         leader = kafka.quorum().leader
         assert leader is not None
         return leader
-    return int(AdminClient({"bootstrap.servers": steady.bootstrap}).describe_cluster().result(30).controller.id)
+    admin = AdminClient({"bootstrap.servers": steady.bootstrap})  # kept: what it was asked ends with it
+    return int(admin.describe_cluster().result(30).controller.id)
 
 
 def cut_off(steady: KafkaDeployment, stale: int, controller: int) -> None:
