@@ -31,7 +31,7 @@ def test_a_hung_broker_delays_no_look(kafka: KafkaDeployment, fault: str, capsys
             assert hung is not None
             assert hung.reachable is False
             if controller == HUNG:
-                continue  # what is for the controller is not known until another one is, and the brokers have heard of it
+                continue  # what is for the controller is not known until the brokers have heard of another one
             unknown = {s.name for s in snapshot.sources if not s.known}
             assert unknown <= {"groups"}, "each broker tells of its own groups; all else is known"
             rows = [row for row in snapshot.rows() if row.topic == topic]
