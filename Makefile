@@ -12,7 +12,7 @@ CMD ?= $(SHELL)
 TESTS ?= tests/integration tests/contract tests/e2e
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check format-check lint types imports unit simulate soak test gameday mutate-guards demo bench-observe bench-roll bench-elect up down status logs enter crds lock clean-cache
+.PHONY: help setup venv check format-check lint types imports unit simulate soak test gameday mutate-guards demo bench-observe bench-roll bench-elect up down status logs enter crds lock clean-cache
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -20,10 +20,13 @@ help: ## Say what there is
 setup: ## Say what this machine lacks, install Debian packages, make .venv from the lock
 	@$(TESTBED) setup
 
-$(VENV)/python:
+# Compiled tests are kept, whatever the shell says: to rewrite their assertions takes seconds in each process.
+unexport PYTHONDONTWRITEBYTECODE
+
+venv:
 	@$(TESTBED) venv
 
-check: $(VENV)/python ## Format, lint, types, import directions, unit and property tests (under 45 s)
+check: venv ## Format, lint, types, import directions, unit and property tests (under 45 s)
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target format-check lint types imports unit
 
 format-check:
@@ -39,13 +42,13 @@ imports:
 	@$(VENV)/lint-imports
 
 unit:
-	@$(VENV)/python -m pytest -n 2 --dist worksteal tests/unit tests/property
+	@$(VENV)/python -m pytest -n 3 --dist worksteal tests/unit tests/property
 
-simulate: $(VENV)/python ## A death at every write, and 10,000 seeded schedules against a simulated world (SEED=0)
+simulate: venv ## A death at every write, and 10,000 seeded schedules against a simulated world (SEED=0)
 	@THOROUGH=1 $(VENV)/python -m pytest -q -n 2 tests/unit/controller/test_crash_safety.py tests/property
 	@$(VENV)/python -m tests.simulation.soak --schedules 10000 --seed $(SEED)
 
-soak: $(VENV)/python ## As many schedules as you like: SCHEDULES=100000 SEED=10000
+soak: venv ## As many schedules as you like: SCHEDULES=100000 SEED=10000
 	@$(VENV)/python -m tests.simulation.soak --schedules $(SCHEDULES) --seed $(SEED)
 
 test: setup check simulate ## check, 10,000 schedules, then the integration and e2e tests in the testbed (KEEP=1 leaves it up)
@@ -55,7 +58,7 @@ gameday: setup ## Each incident and its twin on real clusters of both kinds (abo
 	@OUTAGE_ROUNDS=120 $(TESTBED) run $(VENV)/python -m pytest tests/gameday \
 		tests/e2e/test_canary.py::test_an_outage_costs_no_memory_and_no_busy_loop_and_ends_clean -s --timeout 3000
 
-mutate-guards: $(VENV)/python ## Each guard made permissive in turn: a test has to notice
+mutate-guards: venv ## Each guard made permissive in turn: a test has to notice
 	@$(VENV)/python -m tests.mutation
 
 demo: setup ## Show an incident and its cure (MODE=kraft or zookeeper, KEEP=1 leaves the testbed up)

@@ -66,6 +66,8 @@ class Case:
     kafka: KafkaDeployment
     name: str
     topics: list[str] = field(default_factory=list)
+    asked: str | None = None
+    """The run that a person asked for last. The operator may propose others meanwhile."""
 
     @property
     def namespace(self) -> str:
@@ -98,14 +100,16 @@ class Case:
             "parameters": parameters,
             "requestedBy": "admin",
         }
-        meta = {"name": f"{self.name}-{uuid.uuid4().hex[:5]}", "namespace": self.namespace}
+        self.asked = f"{self.name}-{uuid.uuid4().hex[:5]}"
+        meta = {"name": self.asked, "namespace": self.namespace}
         operator.apply([{"apiVersion": operator.API_VERSION, "kind": "Remediation", "metadata": meta, "spec": spec}])
 
     def runs(self) -> list[operator.Object]:
         return [r for r in operator.runs(self.namespace) if r["spec"]["clusterRef"]["name"] == self.name]
 
     def wait(self, phase: str, seconds: float = 120) -> operator.Object:
-        return operator.wait_for_run(self.namespace, phase, seconds, cluster=self.name)
+        """The run that was asked for, or else the newest one."""
+        return operator.wait_for_run(self.namespace, phase, seconds, cluster=self.name, name=self.asked)
 
     def wait_for_guard(self, guard: str, seconds: float = 60) -> str:
         """The message of a guard that the run waits for."""

@@ -184,13 +184,18 @@ def wait_for_run(
     seconds: float = 120,
     seen: Callable[[Object], None] | None = None,
     cluster: str | None = None,
+    name: str | None = None,
 ) -> Object:
-    """The newest Remediation of the namespace (of one KafkaCluster, if named) once it is in that phase. `seen` is shown
-    each state on the way."""
+    """The newest Remediation of the namespace (of one KafkaCluster, or of that name) once it is in that phase. `seen`
+    is shown each state on the way."""
     found: list[Object] = []
 
     def reached() -> bool:
-        found[:] = [r for r in runs(namespace) if cluster in (None, r["spec"]["clusterRef"]["name"])]
+        found[:] = [
+            r
+            for r in runs(namespace)
+            if cluster in (None, r["spec"]["clusterRef"]["name"]) and name in (None, r["metadata"]["name"])
+        ]
         if found and seen is not None:
             seen(found[-1])
         return bool(found) and phase(found[-1]) == wanted

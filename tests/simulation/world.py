@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,11 @@ NO_ELECTIONS = {"playbooks": [{"name": "elect-preferred-leaders", "mode": "Obser
 BROKERS = {"podSelector": {"matchLabels": {"app": "kafka"}}}
 
 
+@cache
+def shipped_playbooks() -> tuple[dict[str, Any], ...]:
+    return tuple(yaml.safe_load(file.read_text()) for file in sorted(PLAYBOOKS.glob("*.yaml")))
+
+
 class Killed(BaseException):
     """kill -9, as far as Python has one: nothing catches it."""
 
@@ -56,8 +62,8 @@ class World:
         body = {"bootstrapServers": "sim:9092", **spec}
         meta = {"name": "c", "namespace": "ns"}
         self.put("kafkaclusters", {"apiVersion": API_VERSION, "kind": "KafkaCluster", "metadata": meta, "spec": body})
-        for file in sorted(PLAYBOOKS.glob("*.yaml")):
-            self.api.put(f"{BASE}/playbooks", yaml.safe_load(file.read_text()))
+        for playbook in shipped_playbooks():
+            self.api.put(f"{BASE}/playbooks", playbook)
         for name in ADMISSION_POLICIES:
             rules = [{"expression": "object.spec.approverGroups"}] if name == APPROVAL_POLICY else []
             policy = {"metadata": {"name": name}, "spec": {"failurePolicy": "Fail", "validations": rules}}

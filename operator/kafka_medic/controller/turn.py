@@ -272,7 +272,7 @@ class Turn:
             others=self._others(run),
             lease_held=self._held.hold() if self._held else None,
             namesakes=store.namesakes(cluster, snapshot.cluster.id),
-            finding_ids=frozenset(f.id for f in findings),
+            findings=findings,
             now=self.clients.now(),
         )
 

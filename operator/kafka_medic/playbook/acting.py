@@ -152,8 +152,8 @@ def _step(run: Remediation, world: World, step: Step, report: StepReport, reason
 
 def _verify(status: RemediationStatus, world: World, step: Step, report: StepReport) -> Decision:
     """The goal is observed; it has to be so several times in a row before the next step."""
-    if step.verify.probe is VerifyProbe.FINDING_GONE and (
-        world.finding_ids is None or any(f.startswith("ReplicationFactorLow/") for f in world.finding_ids)
+    if step.verify.probe is VerifyProbe.FINDING_GONE and any(
+        f.startswith("ReplicationFactorLow/") for f in world.finding_ids
     ):
         return _working(status, Phase.VERIFYING, "the finding has not gone yet")
     count = max(status.consecutive_verified or 0, report.streak or 0) + 1

@@ -54,7 +54,7 @@ def _outlived(run: Remediation, world: World) -> str | None:
         return f"the playbook {run.spec.playbook.name} was changed since"
     cause, found = run.spec.cause, world.finding_ids
     needs_cause = restarts(world.playbook) or brings_leaders(world.playbook) == AWAY
-    if needs_cause and cause is not None and found is not None and cause.finding_id not in found:
+    if needs_cause and cause is not None and cause.finding_id not in found:
         # Neither a restart nor a drain is right by itself: without what it was to cure there is no reason left.
         return f"what it was to cure has gone: {cause.finding_id}"
     return None
@@ -62,7 +62,7 @@ def _outlived(run: Remediation, world: World) -> str | None:
 
 def _plan(run: Remediation, world: World) -> Decision:
     assert world.playbook is not None  # _outlived saw to it
-    proposal = propose(run, world.cluster, world.playbook, world.snapshot, world.now, world.others)
+    proposal = propose(run, world.cluster, world.playbook, world.snapshot, world.now, world.others, world.pending_ids)
     if isinstance(proposal, Refusal):
         if proposal.nothing_to_do:
             return ended(run.status, Phase.SUPERSEDED, proposal.message, world.now)

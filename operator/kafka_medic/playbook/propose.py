@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 
 from kafka_medic.cluster.snapshot import Snapshot
@@ -34,8 +34,10 @@ def propose(
     snapshot: Snapshot,
     now: datetime,
     others: Sequence[OtherRun] | None = (),
+    pending: Collection[str] = (),
 ) -> Plan | Refusal:
-    """The whole plan, or why there is none. What the playbook's steps do decides which kind of plan it is."""
+    """The whole plan, or why there is none. What the playbook's steps do decides which kind of plan it is. `pending`:
+    ids of findings that have not lasted yet."""
     try:
         check(playbook)
         check_values(playbook, run.spec.parameters)
@@ -49,5 +51,5 @@ def propose(
     if any(step.action is Action.ELECT_PREFERRED_LEADERS for step in playbook.spec.steps):
         return election_plan(run, cluster, playbook, snapshot, now)
     if restarts(playbook):
-        return restart_plan(run, cluster, playbook, snapshot, now)
+        return restart_plan(run, cluster, playbook, snapshot, now, pending)
     return raise_plan(run, cluster, playbook, snapshot, now)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import datetime, timedelta
 
 from kafka_medic.cluster.snapshot import Broker, Mode, Snapshot
 from kafka_medic.guard.context import RestartContext
+from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.restart import judge_restart
 from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.playbook import parameters
@@ -32,10 +34,16 @@ from kafka_medic.resources.vocabulary import Action
 
 
 def restart_plan(
-    run: Remediation, cluster: KafkaCluster, playbook: Playbook, snapshot: Snapshot, now: datetime
+    run: Remediation,
+    cluster: KafkaCluster,
+    playbook: Playbook,
+    snapshot: Snapshot,
+    now: datetime,
+    pending: Collection[str] = (),
 ) -> Plan | Refusal:
     """The whole plan, its digest included, or why not. What no wait can cure (a topic with no replica to spare, a
-    quorum of one) is said now; what only has to be waited for is asked again before each restart."""
+    quorum of one) is said now; what only has to be waited for is asked again before each restart. `pending`: ids of
+    findings that have not lasted yet."""
     if snapshot.partitions is None or snapshot.brokers is None:
         return unread(snapshot)
     if cluster.spec.brokers is None:
@@ -48,6 +56,12 @@ def restart_plan(
     if isinstance(wanted, Refusal):
         return wanted
     stale = stale_brokers(snapshot)
+    if passing := sorted(b for b in stale & wanted if any(_names(finding, b) for finding in pending)):
+        # An election that is on its way looks like this: a plan would save records that are nobody's alone.
+        message = (
+            f"the view of broker {some(passing)} is stale, but has not been for long; planned once it lasts or ends"
+        )
+        return Refusal(message, (Reason("ViewsAgree", Verdict.WAIT, message),))
     restarts = []
     for broker_id in restart_order(snapshot, wanted):
         broker = snapshot.broker(broker_id)
@@ -87,6 +101,11 @@ def restart_plan(
     )
     plan = plan.model_copy(update={"summary": _summary(restarts, settings, rescues, topic)})
     return plan.model_copy(update={"digest": plan_digest(run, plan)})
+
+
+def _names(finding: str, broker: int) -> bool:
+    """Whether the finding of that id says that this broker is on the wrong side."""
+    return finding in (f"ViewDiverged/broker-{broker}", f"BrokerZombie/broker-{broker}")
 
 
 def _wanted(run: Remediation, settings: RestartParameters, snapshot: Snapshot) -> frozenset[int] | Refusal:

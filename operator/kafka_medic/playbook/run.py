@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from kafka_medic.cluster.snapshot import Snapshot
+from kafka_medic.diagnose.finding import Finding
 from kafka_medic.guard.run import Namesake, OtherRun
 from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.playbook.approval import Word
@@ -34,8 +35,17 @@ class World:
     others: Sequence[OtherRun] | None
     lease_held: bool | None
     namesakes: Sequence[Namesake] | None
-    finding_ids: frozenset[str] | None
+    findings: Sequence[Finding]
     now: datetime
+
+    @property
+    def finding_ids(self) -> frozenset[str]:
+        return frozenset(f.id for f in self.findings)
+
+    @property
+    def pending_ids(self) -> frozenset[str]:
+        """Of those that have not lasted long enough yet to be more than something on its way."""
+        return frozenset(f.id for f in self.findings if not f.firing())
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,6 +104,7 @@ def test_the_fleet_knows_what_it_watches_and_says_why_one_is_deaf():
     assert not crew.knows("ns", "c")
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_worker_that_ended_by_itself_is_deaf_and_a_stopped_one_is_not():
     class Fatal(BaseException):
         pass

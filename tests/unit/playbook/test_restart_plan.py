@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from kafka_medic.cluster.snapshot import Mode, Quorum, Snapshot, Voter
+from kafka_medic.guard.verdict import Verdict
 from kafka_medic.playbook.propose import propose
 from kafka_medic.playbook.refusal import Refusal
 from kafka_medic.resources.kafkacluster import KafkaCluster
@@ -42,8 +43,8 @@ RUN = Remediation.parse(
 )
 
 
-def planned(snapshot: Snapshot) -> Plan | Refusal:
-    return propose(RUN, CLUSTER, PLAYBOOK, snapshot, worlds.NOW)
+def planned(snapshot: Snapshot, pending: frozenset[str] = frozenset()) -> Plan | Refusal:
+    return propose(RUN, CLUSTER, PLAYBOOK, snapshot, worlds.NOW, pending=pending)
 
 
 def cut_off(mode: Mode) -> Snapshot:
@@ -62,6 +63,15 @@ def test_one_that_is_cut_off_goes_first_and_does_not_stand_against_those_after_i
     plan = planned(cut_off(mode))
     assert isinstance(plan, Plan), plan
     assert [(r.broker, r.stale) for r in plan.restarts] == [(3, True), (2, False), (1, False)]
+
+
+@pytest.mark.parametrize("finding", ["BrokerZombie", "ViewDiverged"])
+def test_a_view_that_is_stale_for_a_moment_is_no_reason_to_save_anything(finding):
+    refused = planned(cut_off(Mode.ZOOKEEPER), frozenset({f"{finding}/broker-3"}))
+    assert isinstance(refused, Refusal)
+    assert [r.verdict for r in refused.reasons] == [Verdict.WAIT], refused
+    assert not refused.permanent
+    assert isinstance(planned(cut_off(Mode.ZOOKEEPER), frozenset({f"{finding}/broker-1"})), Plan), "not of that broker"
 
 
 def test_a_voter_that_is_behind_and_not_restarted_stands_against_it():
