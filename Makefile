@@ -55,7 +55,8 @@ test: setup check simulate ## check, 10,000 schedules, then the integration and 
 	@$(TESTBED) run $(VENV)/python -m pytest --durations=15 $(wildcard $(TESTS))
 
 gameday: setup ## Each incident and its twin on real clusters of both kinds (about 50 minutes)
-	@OUTAGE_ROUNDS=120 $(TESTBED) run $(VENV)/python -m pytest tests/gameday \
+	@OUTAGE_ROUNDS=120 EVERY_WRITE=1 $(TESTBED) run $(VENV)/python -m pytest tests/gameday \
+		tests/e2e/test_killed.py::test_killed_at_each_write_of_a_roll \
 		tests/e2e/test_canary.py::test_an_outage_costs_no_memory_and_no_busy_loop_and_ends_clean -s --timeout 3000
 
 mutate-guards: venv ## Each guard made permissive in turn: a test has to notice
@@ -69,7 +70,7 @@ bench-observe: setup ## How long looks at large clusters take, and what watching
 	@$(TESTBED) run $(VENV)/python benchmarks/observe.py --testbed --runs $(RUNS)
 
 bench-roll: setup ## How long a roll of three brokers under load takes, in both modes, against what it takes at least
-	@$(TESTBED) run $(VENV)/python -m pytest -s tests/e2e/test_roll.py -k rolled_under_load
+	@AT_ONCE=1 $(TESTBED) run $(VENV)/python -m pytest -s tests/e2e/test_roll.py -k rolled_under_load
 
 bench-elect: setup ## Leaders given back in batches, beside one election of everything (PARTITIONS=2000)
 	@$(TESTBED) run $(VENV)/python -m benchmarks.elections --partitions $(PARTITIONS)

@@ -44,7 +44,7 @@ def kafka_of(credentials: Credentials) -> Iterator[Callable[[Shape], KafkaDeploy
 
     yield get
     for deployment in made.values():
-        deployment.undeploy()
+        deployment.undeploy(wait=False)
 
 
 @pytest.fixture(scope="session", params=["kraft", "zookeeper"])

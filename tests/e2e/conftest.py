@@ -7,10 +7,11 @@ import os
 import subprocess
 import sys
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -18,6 +19,7 @@ from tests.incident import operator, records
 from tests.testbed import KafkaDeployment, Shape, deploy_kafka, kubectl
 from tests.testbed import get as get_object
 
+T = TypeVar("T")
 STEADY_SLOTS: dict[Shape, int] = {"kraft": 5, "zookeeper": 6}
 STEADY = {
     "default.replication.factor": 3,
@@ -44,19 +46,25 @@ def installed() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def steady_of() -> Iterator[Callable[[Shape], KafkaDeployment]]:
-    """The deployment of a shape in which every partition has a replica to spare."""
-    made: dict[Shape, KafkaDeployment] = {}
+def steady() -> Iterator[list[KafkaDeployment]]:
+    """One of each kind in which every partition has a replica to spare."""
+    made = []
+    for shape, slot in STEADY_SLOTS.items():
+        KafkaDeployment(f"roll-{shape}", shape, {}, {0: ""}).undeploy()  # what a killed run left
+        made.append(deploy_kafka(f"roll-{shape}", shape, STEADY, slot, wait=False))
+    for deployment in made:
+        deployment.wait_ready()
+    yield made
+    at_the_same_time(lambda deployment: deployment.undeploy(wait=False), made)
 
-    def get(shape: Shape) -> KafkaDeployment:
-        if shape not in made:
-            KafkaDeployment(f"roll-{shape}", shape, {}, {0: ""}).undeploy()  # what a killed run left
-            made[shape] = deploy_kafka(f"roll-{shape}", shape, STEADY, STEADY_SLOTS[shape])
-        return made[shape]
 
-    yield get
-    for deployment in made.values():
-        deployment.undeploy()
+def at_the_same_time(story: Callable[[T], None], places: Sequence[T]) -> None:
+    """What takes long, on both kinds of cluster at once; one after the other with AT_ONCE=1, to be timed."""
+    with ThreadPoolExecutor(int(os.environ.get("AT_ONCE", "2"))) as pool:
+        stories = [pool.submit(story, place) for place in places]
+    failed = [(place, problem) for place, s in zip(places, stories, strict=True) if (problem := s.exception())]
+    if failed:
+        raise AssertionError(f"on {' and '.join(str(place) for place, _ in failed)}") from failed[0][1]
 
 
 @dataclass

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.e2e.conftest import Case, mortal_operator
+from tests.e2e.conftest import Case, at_the_same_time, mortal_operator
 from tests.e2e.mortal_operator import MOMENTS, MOMENTS_OF_A_ROLL
 from tests.incident import operator, records
 from tests.incident.watcher import Watcher
-from tests.testbed import KafkaDeployment, Shape, wait_for
+from tests.testbed import KafkaDeployment, wait_for
 
 
 def test_killed_before_and_after_each_write_of_one_run(
     both_cases: list[Case], no_other_operator: None, tmp_path: Path
 ) -> None:
-    with ThreadPoolExecutor() as pool:
-        stories = [pool.submit(dies_and_heals, case, tmp_path / case.namespace) for case in both_cases]
-    problems = {c.namespace: p for c, s in zip(both_cases, stories, strict=True) if (p := s.exception()) is not None}
-    if problems:
-        raise AssertionError(f"on {' and '.join(problems)}") from next(iter(problems.values()))
+    at_the_same_time(lambda case: dies_and_heals(case, tmp_path / case.namespace), both_cases)
 
 
 def dies_and_heals(case: Case, folder: Path) -> None:
@@ -57,17 +51,10 @@ def dies_and_heals(case: Case, folder: Path) -> None:
     assert [v for _, v in records.read_from(case.boot, orders, 0, 21, 30)] == [f"order-{n}" for n in range(21)]
 
 
-def test_killed_at_each_write_of_a_roll(
-    steady_of: Callable[[Shape], KafkaDeployment], no_other_operator: None, tmp_path: Path
-) -> None:
+def test_killed_at_each_write_of_a_roll(steady: list[KafkaDeployment], no_other_operator: None, tmp_path: Path) -> None:
     """All in one roll: each process dies at the next write, before it or right after, and the one after it goes on.
     What was written and not seen, and what was seen and not written, is found out from the cluster."""
-    kafkas = [steady_of("kraft"), steady_of("zookeeper")]
-    with ThreadPoolExecutor() as pool:
-        stories = [pool.submit(rolled_by_many, kafka, tmp_path / kafka.namespace) for kafka in kafkas]
-    problems = {k.namespace: p for k, s in zip(kafkas, stories, strict=True) if (p := s.exception()) is not None}
-    if problems:
-        raise AssertionError(f"on {' and '.join(problems)}") from next(iter(problems.values()))
+    at_the_same_time(lambda kafka: rolled_by_many(kafka, tmp_path / kafka.namespace), steady)
 
 
 def rolled_by_many(kafka: KafkaDeployment, folder: Path) -> None:

@@ -8,7 +8,7 @@ from collections import Counter
 from kafka_medic.clients.kafka import RealKafka
 from kafka_medic.clients.ports import BrokerView, Connection
 from kafka_medic.cluster.snapshot import TopicPartition
-from tests.e2e.conftest import Case
+from tests.e2e.conftest import Case, at_the_same_time
 from tests.incident import operator, records
 from tests.testbed import faults, kubectl, wait_for
 
@@ -39,7 +39,11 @@ def led_elsewhere(case: Case, kafka: RealKafka, home: int) -> str:
     return topic
 
 
-def test_leadership_goes_home_and_not_to_a_broker_that_hangs(case: Case) -> None:
+def test_leadership_goes_home_and_not_to_a_broker_that_hangs(both_cases: list[Case]) -> None:
+    at_the_same_time(brought_home, both_cases)
+
+
+def brought_home(case: Case) -> None:
     kafka = RealKafka(Connection(case.boot))
     home = plain_broker(case, kafka)
     topic = led_elsewhere(case, kafka, home)

@@ -4,32 +4,29 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable
 from datetime import datetime
 
-import pytest
 from confluent_kafka.admin import AdminClient
 
 from kafka_medic.clients.kafka import RealKafka
 from kafka_medic.clients.ports import BrokerView, Connection, PartitionState
 from kafka_medic.cluster.snapshot import TopicPartition
-from tests.e2e.conftest import Case
+from tests.e2e.conftest import Case, at_the_same_time
 from tests.incident import operator, records
 from tests.incident.watcher import Watcher
-from tests.testbed import KafkaDeployment, Shape, faults, get, wait_for
+from tests.testbed import KafkaDeployment, faults, get, wait_for
 from tests.testbed.kafka_settings import CONTROLLER_PORT
-
-
-@pytest.fixture(params=["kraft", "zookeeper"])
-def steady(request: pytest.FixtureRequest, steady_of: Callable[[Shape], KafkaDeployment]) -> KafkaDeployment:
-    return steady_of(request.param)
 
 
 def uids(kafka: KafkaDeployment) -> dict[int, str]:
     return {b: kafka.pod(b)["metadata"]["uid"] for b in (0, 1, 2)}
 
 
-def test_a_whole_cluster_is_rolled_under_load(installed: None, steady: KafkaDeployment) -> None:
+def test_a_whole_cluster_is_rolled_under_load(installed: None, steady: list[KafkaDeployment]) -> None:
+    at_the_same_time(rolled, steady)
+
+
+def rolled(steady: KafkaDeployment) -> None:
     operator.people(steady.namespace)
     case = Case(steady, f"roll-{uuid.uuid4().hex[:6]}")
     orders = case.topic([0, 1, 2], [1, 2, 0], [2, 0, 1], config={"min.insync.replicas": "2"})
@@ -90,11 +87,18 @@ def report(
 
 
 def test_a_stale_leader_is_found_its_records_saved_and_itself_restarted_first(
-    installed: None, steady: KafkaDeployment
+    installed: None, steady: list[KafkaDeployment]
 ) -> None:
     """The split brain: one broker does not hear that another one leads by now. It goes on taking writes, which nobody
     else ever has. With ZooKeeper the controller cannot reach it, and it stays registered; with KRaft it is cut from the
     rest of the quorum, which fences it, and serves the metadata that it had."""
+    try:
+        at_the_same_time(torn_and_mended, steady)
+    finally:
+        faults.mend()
+
+
+def torn_and_mended(steady: KafkaDeployment) -> None:
     operator.people(steady.namespace)
     case = Case(steady, f"split-{uuid.uuid4().hex[:6]}")
     kafka = RealKafka(Connection(case.boot))
@@ -106,40 +110,37 @@ def test_a_stale_leader_is_found_its_records_saved_and_itself_restarted_first(
     assert records.write(case.boot, orders, kept) == 10
     operator.apply([operator.kafka_cluster(steady, case.name)])
     namespace = steady.namespace
-    try:
-        cut_off(steady, stale, controller)
-        if steady.shape == "zookeeper":
-            assert kafka.alter_reassignments({tp: [other, controller, stale]}) == {}
-            wait_for("the new order", lambda: replicas(kafka, other, tp)[0] == other, 30)
-            assert kafka.elect_preferred([tp]) == {}
-        wait_for("another leader", lambda: leader_by(kafka, other, tp) == other, 60)
-        assert leader_by(kafka, stale, tp) == stale, "nobody told it"
-        lost = [f"only-there-{n}" for n in range(5)]
-        assert records.write(steady.broker_address(stale), orders, lost, acks="1") == 5
-        wait_for("its log", lambda: kafka.own_log_ends(stale, [tp]) == {tp: 15}, 30)
-        assert kafka.own_log_ends(other, [tp]) == {tp: 10}
+    cut_off(steady, stale, controller)
+    if steady.shape == "zookeeper":
+        assert kafka.alter_reassignments({tp: [other, controller, stale]}) == {}
+        wait_for("the new order", lambda: replicas(kafka, other, tp)[0] == other, 30)
+        assert kafka.elect_preferred([tp]) == {}
+    wait_for("another leader", lambda: leader_by(kafka, other, tp) == other, 60)
+    assert leader_by(kafka, stale, tp) == stale, "nobody told it"
+    lost = [f"only-there-{n}" for n in range(5)]
+    assert records.write(steady.broker_address(stale), orders, lost, acks="1") == 5
+    wait_for("its log", lambda: kafka.own_log_ends(stale, [tp]) == {tp: 15}, 30)
+    assert kafka.own_log_ends(other, [tp]) == {tp: 10}
 
-        run = case.wait("AwaitingApproval", 180)
-        plan = run["status"]["plan"]
-        assert run["spec"]["playbook"]["name"] == "rolling-restart"
-        assert run["spec"]["cause"]["findingId"] == f"ViewDiverged/broker-{stale}"
-        assert [r["broker"] for r in plan["restarts"]] == [stale, other, controller]
-        assert "5 records that only it holds" in plan["restarts"][0]["reason"]
-        (saved,) = plan["rescues"]
-        assert (saved["broker"], saved["topic"], saved["fromOffset"], saved["toOffset"]) == (stale, orders, 10, 15)
-        assert operator.approve(run, "alice").returncode == 0
-        name = run["metadata"]["name"]
+    run = case.wait("AwaitingApproval", 180)
+    plan = run["status"]["plan"]
+    assert run["spec"]["playbook"]["name"] == "rolling-restart"
+    assert run["spec"]["cause"]["findingId"] == f"ViewDiverged/broker-{stale}"
+    assert [r["broker"] for r in plan["restarts"]] == [stale, other, controller]
+    assert "5 records that only it holds" in plan["restarts"][0]["reason"]
+    (saved,) = plan["rescues"]
+    assert (saved["broker"], saved["topic"], saved["fromOffset"], saved["toOffset"]) == (stale, orders, 10, 15)
+    assert operator.approve(run, "alice").returncode == 0
+    name = run["metadata"]["name"]
 
-        def ended() -> bool:
-            phase = operator.phase(get("remediations.kafkamedic.dev", name, "-n", namespace))
-            assert phase not in ("Failed", "Aborted", "Superseded"), phase
-            return phase == "Succeeded"
+    def ended() -> bool:
+        phase = operator.phase(get("remediations.kafkamedic.dev", name, "-n", namespace))
+        assert phase not in ("Failed", "Aborted", "Superseded"), phase
+        return phase == "Succeeded"
 
-        # By its name: the rescue topic, of two replicas, is worth a plan of its own.
-        wait_for(f"{name} in phase Succeeded", ended, 400)
-        done = get("remediations.kafkamedic.dev", name, "-n", namespace)
-    finally:
-        faults.mend()
+    # By its name: the rescue topic, of two replicas, is worth a plan of its own.
+    wait_for(f"{name} in phase Succeeded", ended, 400)
+    done = get("remediations.kafkamedic.dev", name, "-n", namespace)
     rescued = records.read_from(case.boot, plan["rescueTopic"], 0, 5, seconds=30)
     assert [value for _, value in rescued] == lost
     assert [value for _, value in records.read_from(case.boot, orders, 0, 10, seconds=30)] == kept

@@ -19,12 +19,24 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.testbed.steps import wait_for
+
 
 def create_topic(bootstrap: str, name: str, assignment: list[list[int]], config: dict[str, str] | None = None) -> None:
     """A topic with exactly these replicas for each partition."""
-    admin = AdminClient({"bootstrap.servers": bootstrap})
     topic = NewTopic(name, num_partitions=len(assignment), replica_assignment=assignment, config=config or {})
-    admin.create_topics([topic])[name].result(timeout=30)
+
+    def created() -> bool:
+        admin = AdminClient({"bootstrap.servers": bootstrap})
+        try:
+            admin.create_topics([topic])[name].result(timeout=30)
+        except KafkaException as problem:
+            if problem.args[0].code() != KafkaError.NOT_CONTROLLER:
+                raise
+            return False  # another broker has only just become it
+        return True
+
+    wait_for(f"the controller to create {name}", created, 30)
 
 
 def delete_topic(bootstrap: str, name: str) -> None:

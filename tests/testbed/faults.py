@@ -9,6 +9,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from tests.testbed.places import own_state
 
 _CHAIN = "KAFKA-MEDIC-CUTS"
 _CLIENTS = "KAFKA-MEDIC-CLIENTS"
+_MAKING = threading.Lock()
 
 
 def processes_of(pod: dict[str, Any]) -> list[int]:
@@ -96,14 +98,19 @@ def _iptables(*arguments: str, check: bool = True) -> int:
     return done.returncode
 
 
+def _make(chain: str, entered_from: str) -> None:
+    with _MAKING:
+        if _iptables("-n", "-L", chain, check=False) != 0:
+            _iptables("-N", chain)
+            _iptables("-I", entered_from, "-j", chain)
+
+
 def cut(source: str, destination: str, port: int | None = None) -> None:
     """Let no packet pass between two Pod addresses, in either direction, until `mend`.
 
     With a port, only connections from the source to that port of the destination are cut.
     """
-    if _iptables("-n", "-L", _CHAIN, check=False) != 0:
-        _iptables("-N", _CHAIN)
-        _iptables("-I", "FORWARD", "-j", _CHAIN)
+    _make(_CHAIN, "FORWARD")
     for rule in _rules(source, destination, port):
         _iptables("-A", _CHAIN, *rule)
 
@@ -130,10 +137,8 @@ def _rules(source: str, destination: str, port: int | None) -> tuple[list[str], 
 
 def cut_clients(address: str, port: int, peers: Iterable[str]) -> None:
     """Let nobody but its peers reach that port of a Pod: the listener is there, its clients' packets are not."""
-    if _iptables("-n", "-L", _CLIENTS, check=False) != 0:
-        _iptables("-N", _CLIENTS)
-        # What programs of this machine send passes no FORWARD; by now a Service's address is the Pod's.
-        _iptables("-I", "POSTROUTING", "-j", _CLIENTS)
+    # What programs of this machine send passes no FORWARD; by now a Service's address is the Pod's.
+    _make(_CLIENTS, "POSTROUTING")
     for rule in _of_clients(address, port, peers):
         _iptables("-A", _CLIENTS, *rule)
 

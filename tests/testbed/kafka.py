@@ -107,8 +107,9 @@ class KafkaDeployment:
         kubectl("delete", "pod", self.pod_name(broker), "-n", self.namespace, "--wait=true", "--timeout=60s")
         wait_for(f"{self.pod_name(broker)} in {self.namespace}", lambda: self.is_ready(broker), seconds)
 
-    def undeploy(self, *, delete_namespace: bool = True) -> None:
-        """Remove the deployment with its disks; the nodes it ran on are uncordoned."""
+    def undeploy(self, *, delete_namespace: bool = True, wait: bool = True) -> None:
+        """Remove the deployment with its disks; the nodes it ran on are uncordoned. `wait`: until its namespace has
+        gone."""
         names = [member.name for member in self.members()]
         if cluster.external_kubeconfig() is None:
             kubectl("uncordon", *(node.name for node in NODES))
@@ -123,7 +124,9 @@ class KafkaDeployment:
             kubectl("delete", "persistentvolume", *disks, "--ignore-not-found")
             shutil.rmtree(_disks(self.namespace), ignore_errors=True)
         if delete_namespace:
-            kubectl("delete", "namespace", self.namespace, "--ignore-not-found", "--wait=true", timeout=180)
+            kubectl(
+                "delete", "namespace", self.namespace, "--ignore-not-found", f"--wait={str(wait).lower()}", timeout=180
+            )
 
 
 def deploy_kafka(

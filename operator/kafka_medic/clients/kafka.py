@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 
 from kafka_medic.clients.kafka_wire import WireAdmin
 from kafka_medic.clients.librdkafka import LibrdkafkaAdmin
@@ -28,6 +28,10 @@ from kafka_medic.clients.ports import (
 from kafka_medic.clients.tls import explained
 from kafka_medic.cluster.snapshot import ConfigValue, Quorum, TopicPartition
 
+PATIENCE = 0.5
+"""Seconds for which librdkafka is waited for once kafka-python has its answer. If it takes longer it has come upon a
+broker that hangs, and goes on beside the look."""
+
 
 class RealKafka:
     """Implements `ports.Kafka`. One per cluster. Its reads may go side by side, from several threads."""
@@ -41,20 +45,25 @@ class RealKafka:
             self._tokens.token()
         self._rd = LibrdkafkaAdmin(connection, self._tokens)
         self._own = OwnTopics(connection)
+        self._beside = ThreadPoolExecutor(1, "librdkafka-metadata")
+        self._renewed: Future[ClusterDescription] | None = None
 
     def describe_cluster(self) -> ClusterDescription:
         """Every look begins here, so here it is found out why a secured connection does not come about. Both libraries
-        are asked at the same time, and one that came upon a broker that hangs does not spoil it."""
+        are asked at the same time, and one that came upon a broker that hangs neither spoils nor delays it."""
         if self._tokens is not None:
             self._tokens.token()
-        with ThreadPoolExecutor(1, "librdkafka-metadata") as beside:
-            renewed = beside.submit(self._rd.members)
-            try:
-                told: ClusterDescription | ReadFailed = self._wire.members()
-            except ReadFailed as problem:
-                told = problem
+        if self._renewed is None or self._renewed.done():
+            self._renewed = self._beside.submit(self._rd.members)
         try:
-            heard = renewed.result()
+            told: ClusterDescription | ReadFailed = self._wire.members()
+        except ReadFailed as problem:
+            told = problem
+        try:
+            heard = self._renewed.result(None if isinstance(told, ReadFailed) else PATIENCE)
+        except TimeoutError:
+            assert not isinstance(told, ReadFailed)
+            return told
         except ReadFailed as problem:
             if isinstance(told, ReadFailed) or problem.kind is not FailureKind.UNREACHABLE:
                 raise explained(self._connection, [], problem) from None
@@ -151,5 +160,6 @@ class RealKafka:
         return self._wire.elect_preferred(partitions)
 
     def close(self) -> None:
+        self._beside.shutdown()
         self._wire.close()
         self._rd.close()
