@@ -26,25 +26,31 @@ Place = tuple[str, int, int, int]
 def rescue(kafka: Kafka, intent: RescueRecords, may_send: MaySend) -> None:
     """Idempotent: what the rescue topic holds already is not written again, and its manifest, in partition 1, is
     written once everything else is acknowledged. Each part is read up to where the stale log ends now, which may be
-    further than when the plan was made. Raises WriteFailed."""
+    further than when the plan was made. `may_send` is asked before each write, since what was read before it can have
+    taken longer than the Lease lasts. Raises WriteFailed."""
     try:
         kafka.create_topic(NewTopic(intent.topic, (intent.replicas, intent.replicas), _configs(len(intent.replicas))))
         saved = {place for record in kafka.read_topic(intent.topic, 0) if (place := _place(record)) is not None}
         counts = {}
         for part in intent.parts:
-            if not may_send():
-                raise WriteFailed(FailureKind.REFUSED, "not sent: the cluster's Lease is not held any more")
             count = 0
             for chunk in _chunks(kafka, part):
                 missing = [r for r in chunk if (r.tp.topic, r.tp.partition, part.epoch, r.offset) not in saved]
+                _ask(may_send)
                 kafka.append(intent.topic, 0, (_copy(record, part) for record in missing))
                 count += len(chunk)
             counts[f"{part.tp}"] = {"broker": part.broker, "epoch": part.epoch, "from": part.start, "records": count}
         if not any(True for _ in kafka.read_topic(intent.topic, 1)):
+            _ask(may_send)
             manifest = json.dumps({"rescued": counts}, sort_keys=True).encode()
             kafka.append(intent.topic, 1, [OwnRecord(b"manifest", manifest)])
     except ReadFailed as problem:
         raise WriteFailed(problem.kind, f"rescue into {intent.topic}: {problem.message}") from None
+
+
+def _ask(may_send: MaySend) -> None:
+    if not may_send():
+        raise WriteFailed(FailureKind.REFUSED, "not sent: the cluster's Lease is not held any more")
 
 
 def _configs(replicas: int) -> dict[str, str]:

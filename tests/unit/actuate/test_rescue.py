@@ -77,6 +77,24 @@ def test_without_the_lease_nothing_more_is_written(kafka):
     assert saved(kafka, 1) == []
 
 
+@pytest.mark.parametrize(("long_read", "records"), [("read_log", 0), ("read_topic", 3)])
+def test_the_lease_that_went_while_something_was_read_permits_no_write(kafka, monkeypatch, long_read, records):
+    """Another operator may be saving the same records by then, and each would be in the topic twice."""
+    ours, read = [True], getattr(kafka, long_read)
+
+    def and_it_takes_long(*args):
+        found = read(*args)
+        ours[0] = long_read == "read_topic" and args[1] == 0
+        return found
+
+    monkeypatch.setattr(kafka, long_read, and_it_takes_long)
+    with pytest.raises(WriteFailed, match="Lease"):
+        rescue(kafka, INTENT, lambda: ours[0])
+    monkeypatch.undo()
+    assert len(saved(kafka)) == records
+    assert saved(kafka, 1) == []
+
+
 def test_a_log_that_cannot_be_read_leaves_no_manifest(kafka):
     kafka.stop(1)
     with pytest.raises(WriteFailed, match=TOPIC):
