@@ -6,15 +6,51 @@ So a look at the topic's log ends says whether it is done, after any crash.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
+from kafka_medic.guard.evaluate import some
 from kafka_medic.playbook.intents import RescuePart, RescueRecords
 from kafka_medic.playbook.report import StepReport, StepState
 from kafka_medic.resources.remediation_plan import Plan
 from kafka_medic.resources.remediation_status import JournalEntry, Progress
+from kafka_medic.resources.vocabulary import Action
 
 MAX_REPLICAS = 3
+
+
+def unsaved(plan: Plan, snapshot: Snapshot, brokers: Collection[int]) -> str | None:
+    """Records that only one of these brokers holds and that the plan does not save: its clients write to one more
+    partition since. None where there are none, or where the playbook saves none at all and the plan says so. How many
+    follow in a partition that is saved does not matter, since the plan says that too."""
+    planned = {(r.broker, r.topic, r.partition, r.epoch) for r in plan.rescues}
+    for view in snapshot.views or () if _saves(plan) else ():
+        left = [
+            f"{log.tp} (epoch {log.epoch})"
+            for log in view.diverged or ()
+            if view.broker in brokers
+            and log.records
+            and (view.broker, log.topic, log.partition, log.epoch) not in planned
+        ]
+        if left:
+            return f"only broker {view.broker} holds records of {some(left, 3)}, and the plan does not save them"
+    return None
+
+
+def unmeasured(plan: Plan, snapshot: Snapshot, broker: int) -> str | None:
+    """What cannot be told of the records that only this broker holds."""
+    view = next((v for v in snapshot.views or () if v.broker == broker), None)
+    if view is None or view.leaders is None or not _saves(plan):
+        return None  # what it does not answer is for the guards
+    unknown = None if view.diverged is None else [log.tp for log in view.diverged if log.records is None]
+    if unknown is None or unknown:
+        which = f" of {some(unknown, 3)}" if unknown else ""
+        return f"which records{which} only broker {broker} holds could not be measured"
+    return None
+
+
+def _saves(plan: Plan) -> bool:
+    return any(step.action is Action.RESCUE_RECORDS for step in plan.steps)
 
 
 def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: Snapshot) -> StepReport:

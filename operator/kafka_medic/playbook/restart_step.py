@@ -26,6 +26,7 @@ from kafka_medic.guard.restart import judge_restart
 from kafka_medic.guard.rows import known_ids, target_of, troubled_rows
 from kafka_medic.guard.verdict import Verdict
 from kafka_medic.guard.views import views_agree
+from kafka_medic.playbook import rescue_step
 from kafka_medic.playbook.intents import RestartPod
 from kafka_medic.playbook.parameters import CONTROLLER, RestartParameters
 from kafka_medic.playbook.report import StepReport, StepState
@@ -170,8 +171,17 @@ def _next(turn: _Turn, left: Sequence[BrokerRestart], observed: tuple[str, ...])
         return StepReport(StepState.REACHED, message, progress=turn.progress, observed=observed)
     if moved := next(iter(other_pods(left, turn.snapshot)), None):
         return StepReport(StepState.DRIFTED, moved, progress=turn.progress, observed=observed)
-    target = next_broker(turn.snapshot, [r.broker for r in left])
-    return replace(_due(turn, next(r for r in left if r.broker == target)), observed=observed)
+    target = next(r for r in left if r.broker == next_broker(turn.snapshot, [r.broker for r in left]))
+    return replace(_sparing(turn, target) or _due(turn, target), observed=observed)
+
+
+def _sparing(turn: _Turn, restart: BrokerRestart) -> StepReport | None:
+    """Why the broker is not restarted yet: it holds records that nobody else has and that are not to be lost."""
+    if lost := rescue_step.unsaved(turn.plan, turn.snapshot, {restart.broker}):
+        return StepReport(StepState.DRIFTED, lost, progress=turn.progress)
+    if unknown := rescue_step.unmeasured(turn.plan, turn.snapshot, restart.broker):
+        return StepReport(StepState.UNKNOWN, unknown, progress=turn.progress)
+    return None
 
 
 def _another(turn: _Turn, left: Sequence[BrokerRestart], meanwhile: StepReport) -> StepReport | None:
@@ -180,7 +190,7 @@ def _another(turn: _Turn, left: Sequence[BrokerRestart], meanwhile: StepReport) 
         return None
     for restart in left:
         judged = judge_restart(turn.snapshot, restart.broker, turn.watch.now, context=turn.asked(restart.broker))
-        if judged.verdict is Verdict.ALLOW:
+        if judged.verdict is Verdict.ALLOW and _sparing(turn, restart) is None:
             return replace(_due(turn, restart), otherwise=meanwhile)
     return None
 
@@ -212,6 +222,9 @@ def _watched(turn: _Turn, begun: Sequence[BrokerRestart], left: Sequence[BrokerR
     message, late = "; ".join(waits), "; ".join(stuck) or None
     meanwhile = StepReport(StepState.WAIT, message, progress=turn.progress, streak=0, stuck=late)
     if again:
+        spared = _sparing(turn, again[0])
+        if spared is not None:
+            return meanwhile if waits else spared
         return replace(_due(turn, again[0]), otherwise=meanwhile if waits else None)
     return meanwhile if waits else _back(turn, begun)
 

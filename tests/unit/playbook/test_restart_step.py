@@ -8,13 +8,14 @@ from datetime import timedelta
 import pyarrow as pa
 import pytest
 
-from kafka_medic.cluster.snapshot import CANARY_SCHEMA, Mode, Snapshot, Source, SourceState
+from kafka_medic.cluster.snapshot import CANARY_SCHEMA, DivergedLog, Mode, Snapshot, Source, SourceState
 from kafka_medic.playbook.parameters import RestartParameters
 from kafka_medic.playbook.report import StepReport, StepState
 from kafka_medic.playbook.restart_order import why
 from kafka_medic.playbook.restart_step import Watch, assess
-from kafka_medic.resources.remediation_plan import BrokerRestart, Plan
+from kafka_medic.resources.remediation_plan import BrokerRestart, Plan, PlanStep, Rescue
 from kafka_medic.resources.remediation_status import IntentState, JournalEntry
+from kafka_medic.resources.vocabulary import Action
 from tests.unit.cluster import worlds
 
 STEP = "restart-brokers"
@@ -141,3 +142,37 @@ def test_with_a_canary_that_went_through_since_it_is_back():
 def test_the_plan_foresees_that_a_zombie_takes_its_time_to_stop(mode, words):
     zombie = worlds.healthy(mode, brokers=worlds.brokers(b2={"registered": False}))
     assert words in why(zombie, 2)
+
+
+def stale(*logs, rescues=(), measured=True) -> StepReport:
+    """The first broker of the plan is stale, and the plan saves `rescues` of what only it holds before the restart."""
+    steps = (PlanStep(name="rescue-records", action=Action.RESCUE_RECORDS),)
+    restarts = (PLAN.restarts[0].model_copy(update={"stale": True}), *PLAN.restarts[1:])
+    plan = PLAN.model_copy(update={"steps": steps, "restarts": restarts, "rescues": rescues})
+    here = worlds.healthy()
+    views = tuple(replace(v, diverged=logs if measured else None) if v.broker == 2 else v for v in here.views)
+    watch = Watch(0, 3, worlds.NOW, None)
+    return assess(STEP, plan, {}, replace(here, views=views), RestartParameters(broker_within=60.0), watch)
+
+
+def test_records_that_the_plan_does_not_save_are_not_thrown_away():
+    """The plan was made when only orders-0 of the stale broker had clients; orders-1 has some since."""
+    saved = Rescue(broker=2, topic="orders", partition=0, epoch=5, from_offset=10, to_offset=20)
+    report = stale(DivergedLog("orders", 0, 5, 30, 10), DivergedLog("orders", 1, 5, 12, 10), rescues=(saved,))
+    assert (report.state, report.intent) == (StepState.DRIFTED, None)
+    assert report.message == "only broker 2 holds records of orders-1 (epoch 5), and the plan does not save them"
+
+
+@pytest.mark.parametrize(
+    "log", [DivergedLog("orders", 0, 5, 30, 10), DivergedLog("orders", 1, 5, 10, 10)], ids=["saved", "none"]
+)
+def test_what_the_plan_saves_and_what_holds_nothing_stand_against_no_restart(log):
+    saved = Rescue(broker=2, topic="orders", partition=0, epoch=5, from_offset=10, to_offset=20)
+    assert stale(log, rescues=(saved,)).state is StepState.ACT
+
+
+@pytest.mark.parametrize("measured", [True, False])
+def test_what_could_not_be_measured_is_not_thrown_away(measured):
+    report = stale(DivergedLog("orders", 1, 5, 12, None), measured=measured)
+    assert (report.state, report.intent) == (StepState.UNKNOWN, None)
+    assert "broker 2" in report.message
