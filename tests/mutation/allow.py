@@ -1,9 +1,11 @@
-"""A pytest plugin that has one guard permit everything: the tests are to notice."""
+"""One guard permits everything: the tests are to notice. A pytest plugin, and for the simulation a context."""
 
 from __future__ import annotations
 
 import importlib
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from kafka_medic.guard import restart
@@ -13,8 +15,24 @@ VARIABLE = "KAFKA_MEDIC_PERMISSIVE_GUARD"
 
 
 def pytest_configure() -> None:
+    permissive(os.environ[VARIABLE])
+
+
+@contextmanager
+def without(mutant: str) -> Iterator[None]:
+    """The same, and taken back afterwards."""
+    module = importlib.import_module(f"kafka_medic.guard.{mutant.split(':', maxsplit=1)[0]}")
+    before = dict(vars(module))
+    permissive(mutant)
+    try:
+        yield
+    finally:
+        vars(module).update(before)
+
+
+def permissive(mutant: str) -> None:
     """`module:function:GuardName`, or `restart:GuardName` for one of the restart's list."""
-    chosen = os.environ[VARIABLE].split(":")
+    chosen = mutant.split(":")
     name = chosen[-1]
 
     def permits(*_: Any, **__: Any) -> tuple[Reason, ...]:

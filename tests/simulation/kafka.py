@@ -43,6 +43,12 @@ class SimPartition:
     born: int = 0
     adding: list[int] = field(default_factory=list)
     before: list[int] = field(default_factory=list)
+    began: dict[int, int] = field(default_factory=dict)
+    """The first offset of each leader epoch but the first."""
+
+    def elect(self, leader: int) -> None:
+        self.leader, self.epoch = leader, self.epoch + 1
+        self.began[self.epoch] = self.end
 
 
 @dataclass
@@ -71,6 +77,10 @@ class SimKafka:
     """Whether brokers name the controller; KRaft's name any live broker (KIP-590)."""
     behind: set[int] = field(default_factory=set)
     """Voters that have not caught up for a minute."""
+    alone: dict[tuple[int, TopicPartition], list[LogRecord]] = field(default_factory=dict)
+    """What only that broker's log holds, until it is stopped: it leads no more, and has not heard of it."""
+    parted: dict[tuple[int, TopicPartition], int] = field(default_factory=dict)
+    """Where its log parted from the others'."""
     _told: tuple[Any, BrokerView] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -95,13 +105,19 @@ class SimKafka:
                 part.isr.remove(broker)
             if part.leader == broker:
                 live = [b for b in part.isr if b in self.up]
-                part.leader, part.epoch = (live[0] if live else -1), part.epoch + 1
+                part.elect(live[0] if live else -1)
+
+    def heal(self, broker: int) -> None:
+        """It hears of the cluster again, and truncates what only it holds."""
+        self.stale.pop(broker, None)
+        self.alone = {key: log for key, log in self.alone.items() if key[0] != broker}
+        self.parted = {key: end for key, end in self.parted.items() if key[0] != broker}
 
     def start(self, broker: int) -> None:
         self.up.add(broker)
         for part in self.partitions.values():
             if part.leader == -1 and broker in part.isr:
-                part.leader, part.epoch = broker, part.epoch + 1
+                part.elect(broker)
 
     def tick(self) -> None:
         """Time passes: copying goes on, and a replica that has caught up joins the ISR one tick later."""
@@ -201,21 +217,25 @@ class SimKafka:
         self._readable("log-ends")
         if broker not in self.up:
             raise ReadFailed(FailureKind.UNREACHABLE, f"broker {broker}")
-        return {tp: p.end for tp in partitions if (p := self.partitions.get(tp)) and broker in p.replicas}
+        parts = {tp: p for tp in partitions if (p := self.partitions.get(tp)) and broker in p.replicas}
+        held = {tp: self.parted.get((broker, tp), p.end) for tp, p in parts.items()}
+        return held | {tp: log[-1].offset + 1 for tp in held if (log := self.alone.get((broker, tp)))}
 
     def epoch_ends(self, broker: int, epochs: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         self._readable("log-ends")
         if broker not in self.up:
             raise ReadFailed(FailureKind.UNREACHABLE, f"broker {broker}")
         led = {tp: p for tp in epochs if (p := self.partitions.get(tp)) and p.leader == broker}
-        return {tp: p.end for tp, p in led.items() if epochs[tp] <= p.epoch}
+        known = {tp: p for tp, p in led.items() if epochs[tp] <= p.epoch}
+        return {tp: min([p.end, *(at for e, at in p.began.items() if e > epochs[tp])]) for tp, p in known.items()}
 
     def read_log(self, broker: int, tp: TopicPartition, start: int, end: int) -> tuple[Sequence[LogRecord], int]:
         if broker not in self.up:
             raise ReadFailed(FailureKind.UNREACHABLE, f"broker {broker}")
         if broker not in self.partitions[tp].replicas:
             raise ReadFailed(FailureKind.OTHER, f"log of {tp}: not here")
-        log = self.logs.get(tp, [])
+        alone = self.alone.get((broker, tp), [])
+        log = [r for r in self.logs.get(tp, []) if not alone or r.offset < alone[0].offset] + alone
         return [r for r in log if start <= r.offset < end], end
 
     def read_topic(self, topic: str, partition: int) -> list[LogRecord]:
@@ -325,7 +345,7 @@ class SimKafka:
             elif part.replicas[0] not in part.isr or part.replicas[0] not in self.up:
                 refused[tp] = "PreferredLeaderNotAvailable"
             elif part.leader != part.replicas[0]:
-                part.leader, part.epoch = part.replicas[0], part.epoch + 1
+                part.elect(part.replicas[0])
         return refused
 
     def close(self) -> None:

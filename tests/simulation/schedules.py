@@ -7,24 +7,21 @@ in which something is written), meet one to three faults within the next seconds
 
 from __future__ import annotations
 
-import functools
 import json
 import logging
 import random
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.simulation.kafka import SimKafka
-from tests.simulation.oracle import Violated
-from tests.simulation.stage import START, Fault, Stage
-from tests.simulation.world import BROKERS
+from tests.simulation.effects import Violated
+from tests.simulation.scenarios import WEIGHTS, prefix
+from tests.simulation.stage import Fault, Stage
 
-KEPT = Path(__file__).with_name("kept.json")
+KEPT, NOTICED = Path(__file__).with_name("kept.json"), Path(__file__).with_name("noticed.json")
 WHOLE = 40
 SHARP_TURNS, SHARP_SECONDS = 3, 400.0
-CALM_TURNS = 150
+CALM_TURNS, IDLE_TURNS = 150, 20
 HORIZON = 120.0
 """Seconds within which the faults of a whole schedule begin."""
 SOURCES = ("views", "reassignments", "configs", "log-dirs", "kafka", "quorum", "log-ends", "zookeeper")
@@ -55,141 +52,20 @@ class Outcome:
     effects: int
 
 
-# -- scenarios ----------------------------------------------------------------------------------------
-
-
-def _healthy_kafka() -> SimKafka:
-    kafka = SimKafka()
-    kafka.topic("orders", [0, 1, 2], [1, 2, 0], [2, 0, 1])
-    kafka.topic("__consumer_offsets", [1, 0, 2])
-    for topic in ("orders", "__consumer_offsets"):
-        kafka.dynamic["TOPIC", topic, "min.insync.replicas"] = "2"
-    return kafka
-
-
-def _stage(kafka: SimKafka, *, cooldown: str = "0s", elections: bool = False, **how: Any) -> Stage:
-    stage = Stage(kafka, **how)
-    metadata = {"metadata": {"zookeeper": {"connect": "zk:2181"}}} if kafka.zookeeper else {}
-    limits = {"limits": {"cooldown": cooldown, "perDay": 100}} | _observed(elections)
-    stage.world.install(brokers=BROKERS, remediation=limits, **metadata)
-    stage.with_pods()
-    return stage
-
-
-def _observed(elections: bool) -> dict[str, Any]:
-    """Playbooks that nobody wants proposed here: a broker that is restarted, or whose node is cordoned, leads less."""
-    names = ["drain-broker", "undrain-broker", *([] if elections else ["elect-preferred-leaders"])]
-    return {"playbooks": [{"name": name, "mode": "Observe"} for name in names]}
-
-
-def _roll(playbook: str = "rolling-restart", **how: Any) -> Stage:
-    stage = _stage(_healthy_kafka(), **how)
-    stage.world.ask(playbook)
-    return stage
-
-
-def _cooling() -> Stage:
-    """A run has just ended, and the KafkaCluster asks for an hour's rest."""
-    stage = _roll(cooldown="1h")
-    (run,) = stage.runs()
-    ended = START.strftime("%Y-%m-%dT%H:%M:%SZ")
-    status = {"phase": "Succeeded", "startedAt": ended, "finishedAt": ended, "message": "done"}
-    meta = {"name": "before", "namespace": "ns"}
-    body = {k: run[k] for k in ("apiVersion", "kind", "spec")}
-    stage.world.put("remediations", body | {"metadata": meta, "status": status})
-    return stage
-
-
-def _thin() -> Stage:
-    """One topic has no replica to spare: nothing may be restarted."""
-    kafka = _healthy_kafka()
-    kafka.topic("thin", [2, 0])
-    kafka.dynamic["TOPIC", "thin", "min.insync.replicas"] = "2"
-    stage = _stage(kafka)
-    stage.world.ask("rolling-restart")
-    return stage
-
-
-def _raise(*, throttled: bool = False, size: int = 5_000_000) -> Stage:
-    kafka = SimKafka()
-    kafka.topic("orders", [1], size=size)
-    kafka.topic("payments", [0], [2], size=size)
-    kafka.topic("__consumer_offsets", [0, 1, 2])
-    if throttled:
-        kafka.dynamic["BROKER", "1", "follower.replication.throttled.rate"] = "777"
-        kafka.dynamic["TOPIC", "orders", "leader.replication.throttled.replicas"] = "*"
-    return _stage(kafka)
-
-
-def _elect() -> Stage:
-    """Broker 0 was away, and leads nothing since."""
-    kafka = _healthy_kafka()
-    for part in kafka.partitions.values():
-        if part.leader == 0:
-            part.leader, part.epoch = part.replicas[1], 1
-    return _stage(kafka, elections=True)
-
-
-SCENARIOS: dict[str, Callable[[], Stage]] = {
-    "roll": _roll,
-    "roll-zookeeper": lambda: _roll(zookeeper=True),
-    "controller": lambda: _roll("restart-controller"),
-    "cooling": _cooling,
-    "thin": _thin,
-    "elect": _elect,
-    "raise": _raise,
-    "raise-throttled": lambda: _raise(throttled=True),
-    "raise-waves": lambda: _raise(size=30_000_000_000),
-    "healthy": lambda: _stage(_healthy_kafka()),
-}
-WEIGHTS = {
-    "roll": 8,
-    "roll-zookeeper": 4,
-    "controller": 2,
-    "elect": 3,
-    "raise": 5,
-    "raise-throttled": 3,
-    "raise-waves": 4,
-}
-
-
-@dataclass
-class Prefix:
-    """An undisturbed run: the world before each turn, and which turns wrote something."""
-
-    moments: list[bytes]
-    sharp: list[int]
-    findings: int
-
-
-@functools.cache
-def prefix(scenario: str) -> Prefix:
-    stage = SCENARIOS[scenario]()
-    stage.oracle.begin()
-    stage.start("one")
-    stage.later(1.0, "people")
-    stage.later(0.1, "produce")
-    found = Prefix([], [], 0)
-    while len(found.moments) < 80 and not stage.quiet():
-        if scenario in ("healthy", "thin", "cooling") and len(found.moments) == 8:
-            break
-        found.moments.append(stage.freeze())
-        before, turns = len(stage.oracle.effects), stage.turns
-        while stage.turns == turns:
-            stage.next()
-        if len(stage.oracle.effects) > before:
-            found.sharp.append(len(found.moments) - 1)
-    if scenario == "healthy":
-        findings = stage.world.cluster()["status"].get("findings", [])
-        assert not findings, findings
-        assert not stage.oracle.effects, stage.oracle.effects
-    if scenario in WEIGHTS:
-        assert stage.quiet(), [(r["status"]["phase"], r["status"]["message"]) for r in stage.runs()]
-        assert {r["status"]["phase"] for r in stage.runs()} == {"Succeeded"}
-    return found
-
-
 # -- from a seed ---------------------------------------------------------------------------------------
+
+
+RESTARTS = (
+    "dies", "diverges", "thinned", "foreign", "controller_moves", "behind", "isr_shrinks", "unready", "cordoned",
+    "rollout", "blind", "told_to_pause",
+)  # fmt: skip
+FEARS = {
+    "stale": (*RESTARTS, "written", "written", "written"),
+    "elect": ("dies", "deaf", "isr_shrinks", "foreign", "stale", "blind", "controller_moves"),
+    "drain": ("dies", "deaf", "isr_shrinks", "foreign", "stale", "blind", "controller_moves", "cordoned"),
+    "raise": ("dies", "isr_shrinks", "foreign", "cancelled", "deaf", "blind", "behind", "stale", "revoked"),
+}
+"""By the first word of a scenario: what its effects have most to fear."""
 
 
 def of_seed(seed: int) -> Schedule:
@@ -198,43 +74,52 @@ def of_seed(seed: int) -> Schedule:
     others = [] if whole else ["thin", "cooling", "healthy"]
     names = [*WEIGHTS, *others]
     scenario = chance.choices(names, [WEIGHTS.get(n, 1) for n in names])[0]
-    began = prefix(scenario)
+    moments, sharp = prefix(scenario).to_the_end()
     moment = 0
     if not whole:
-        moments = began.sharp if began.sharp and chance.random() < 0.75 else range(len(began.moments))
-        moment = chance.choice(moments)
+        moment = chance.choice(list(sharp) if sharp and chance.random() < 0.75 else moments)
     operators = 2 if chance.random() < 0.3 else 1
     count = chance.randint(2, 8) if whole else chance.choices((0, 1, 2, 3), (1, 10, 8, 4))[0]
     if scenario == "healthy":
         count = 0
-    faults = [_fault(chance, whole, operators) for _ in range(count)]
-    return Schedule(seed, scenario, moment, operators, whole, faults)
+    schedule = Schedule(seed, scenario, moment, operators, whole)
+    schedule.faults = [_fault(chance, schedule) for _ in range(count)]
+    return schedule
 
 
-def _fault(chance: random.Random, whole: bool, operators: int) -> Fault:
-    aimed = chance.random()
-    if aimed < 0.25:
+def _fault(chance: random.Random, schedule: Schedule) -> Fault:
+    aimed, whole = chance.random(), schedule.whole
+    if aimed < 0.2:
         kind = chance.choice(("effect", "status", "status", "call"))
         highest = {"effect": 5 if whole else 2, "status": 60 if whole else 14, "call": 1000 if whole else 120}[kind]
         what, when = chance.choice(("crash", "crash", "lost")), chance.choice(("before", "after"))
         return [what, kind, chance.randint(1, highest), when]
-    if aimed < (0.5 if operators > 1 else 0.3):
+    if aimed < (0.45 if schedule.operators > 1 else 0.25):
         return ["pause", chance.randint(1, 1000 if whole else 100), chance.choice((5.0, 35.0, 70.0))]
-    soon = chance.choice((0.0, chance.uniform(0.4, 3.0), chance.uniform(0, 12)))
+    soon = chance.choice((0.0, chance.uniform(0.2, 2.5), chance.uniform(0.2, 2.5), chance.uniform(0, 12)))
     at = chance.uniform(0, HORIZON) if whole else soon
-    broker, number, lasts = chance.randrange(3), chance.randrange(10), chance.choice((2.0, 15.0, 45.0))
-    source = chance.choice(SOURCES)
-    likely: list[list[Any]] = [
-        ["dies", broker], ["isr_shrinks", number, broker], ["controller_moves", broker], ["revoked", lasts],
-        ["blind", source, lasts], ["stale", broker, lasts], ["behind", broker, lasts],
-    ]  # fmt: skip
-    rarer: list[list[Any]] = [
-        ["slow_recovery", broker, lasts], ["pod_replaced", broker], ["rejected"], ["deaf", broker, lasts],
-        ["foreign", number, lasts], ["cancelled", number], ["told_to_pause", lasts], ["window_closes", lasts],
-        ["cordoned", broker, lasts], ["unready", broker, lasts], ["rollout", lasts], ["budget", lasts],
-        ["api_down", lasts], ["asked", "rolling-restart"], ["deleted"],
-    ]  # fmt: skip
-    return ["at", round(at, 3), *chance.choice([*likely, *likely, *rarer])]
+    broker, number, lasts = _broker(chance, schedule), chance.randrange(10), chance.choice((2.0, 15.0, 45.0))
+    args: dict[str, list[Any]] = {
+        "dies": [broker], "isr_shrinks": [number, broker, lasts], "controller_moves": [broker], "revoked": [lasts],
+        "blind": [chance.choice(SOURCES), lasts], "stale": [broker, lasts], "behind": [broker, lasts],
+        "slow_recovery": [broker, lasts], "pod_replaced": [broker], "rejected": [], "deaf": [broker, lasts],
+        "foreign": [number, broker, lasts], "cancelled": [number], "told_to_pause": [lasts], "window_closes": [lasts],
+        "cordoned": [broker, lasts], "unready": [broker, lasts], "rollout": [lasts], "budget": [lasts],
+        "api_down": [lasts], "asked": ["rolling-restart"], "deleted": [], "diverges": [broker, number, lasts],
+        "thinned": [number, lasts], "written": [number],
+    }  # fmt: skip
+    feared = FEARS.get(schedule.scenario.partition("-")[0], RESTARTS)
+    what = chance.choice(feared if chance.random() < 0.6 else list(args))
+    return ["at", round(at, 3), what, *args[what]]
+
+
+def _broker(chance: random.Random, schedule: Schedule) -> int:
+    """Every other time the one that the turn concerns which comes next, if it concerns one."""
+    _, sharp = prefix(schedule.scenario).to_the_end()
+    told = [w.partition(" ")[2] for w in sharp.get(schedule.moment, ()) if " " in w]
+    if told and chance.random() < 0.5:
+        return int(told[0])
+    return chance.randrange(5 if schedule.scenario == "parallel" else 3)
 
 
 # -- and run ------------------------------------------------------------------------------------------
@@ -260,7 +145,7 @@ _LOG.propagate = False
 
 def run(schedule: Schedule) -> Outcome:
     FAULTS.heard.clear()
-    stage = Stage.thaw(prefix(schedule.scenario).moments[schedule.moment], schedule.seed)
+    stage = Stage.thaw(prefix(schedule.scenario).moment(schedule.moment), schedule.seed)
     began = stage.turns, stage.events, len(stage.oracle.effects)
     violation = None
     try:
@@ -305,6 +190,8 @@ def _play(stage: Stage, schedule: Schedule) -> None:
     while not stage.quiet():
         if stage.turns > calm + CALM_TURNS * schedule.operators:
             stage.oracle.blame("nothing is wrong any more, and a run does not end")
+        if stage.turns > calm + IDLE_TURNS * schedule.operators and stage.ended():
+            return  # what there was to do went by itself, or a person does not want it done
         stage.next()
 
 
@@ -327,6 +214,11 @@ def shrunk(schedule: Schedule) -> Schedule:
 
 def _but(schedule: Schedule, **other: Any) -> Schedule:
     return Schedule(**(schedule.plain() | other))
+
+
+def noticed() -> list[tuple[str, Schedule]]:
+    """Guards, and for each a schedule that violates something once that guard permits everything."""
+    return [(n["without"], Schedule(**n["schedule"])) for n in json.loads(NOTICED.read_text())]
 
 
 def kept() -> list[tuple[str, Schedule]]:

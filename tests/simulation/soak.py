@@ -2,33 +2,78 @@
 
     python -m tests.simulation.soak --schedules 10000 --seed 0
     python -m tests.simulation.soak --seed 4711 --schedules 1 --show
+    python -m tests.simulation.soak --schedules 400 --without ViewsAgree
 
-A seed that fails is printed with the command that repeats it, made smaller, and printed again as a line for
-tests/simulation/kept.json, which tests/unit/simulation replays for ever.
+The last one is a campaign while that guard permits everything, which has to be noticed; `all` takes one guard after the
+other. Otherwise a seed that fails is printed with the command that repeats it, made smaller, and printed again as a
+line for tests/simulation/kept.json, which tests/unit/simulation replays for ever.
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
+import itertools
 import json
 import multiprocessing
 import os
 import sys
 import time
 
+from tests.mutation.__main__ import MUTANTS
+from tests.mutation.allow import without
 from tests.simulation import schedules
+from tests.simulation.scenarios import SCENARIOS, prefix
 
 CHUNK = 50
 
 
 def _begin() -> None:
     """A process of its own makes the undisturbed runs once. What lives as long as it does is never garbage."""
-    for name in schedules.SCENARIOS:
-        schedules.prefix(name)
+    for name in SCENARIOS:
+        prefix(name).to_the_end()
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
+
+
+GUARDED = {"restart": "evict", "reassign": "reassign", "elect": "elect"}
+"""By module of guards: what they stand before."""
+
+
+def _concerns(mutant: str, scenario: str) -> bool:
+    effect = GUARDED.get(mutant.partition(":")[0], "")
+    _, sharp = prefix(scenario).to_the_end()
+    return any(wrote.startswith(effect) for turn in sharp.values() for wrote in turn)
+
+
+def _noticed(job: tuple[str, range]) -> tuple[str, schedules.Schedule | None, str, int]:
+    """The first schedule, from the first of these seeds on, in which a missing guard is noticed, made smaller, how, and
+    how many were tried: only those in which it would be asked count."""
+    mutant, seeds = job
+    found = (s for seed in itertools.count(seeds.start) if _concerns(mutant, (s := schedules.of_seed(seed)).scenario))
+    with without(mutant):
+        for tried, schedule in enumerate(itertools.islice(found, len(seeds)), 1):
+            if schedules.run(schedule).violation is not None:
+                small = schedules.shrunk(schedule)
+                return mutant, small, schedules.run(small).violation or "", tried
+    return mutant, None, "NOBODY NOTICED", len(seeds)
+
+
+def _campaigns(wanted: str, seeds: range, processes: int) -> int:
+    """Every guard that is asked for, permissive. Answers how many nobody noticed."""
+    mutants = [m for m in MUTANTS if wanted in ("all", m.split(":")[-1])]
+    if not mutants:
+        sys.exit(f"no guard is called {wanted}; there are {', '.join(m.split(':')[-1] for m in MUTANTS)}")
+    missed = 0
+    with multiprocessing.get_context("spawn").Pool(min(processes, len(mutants)), _begin) as pool:
+        for mutant, small, told, tried in pool.imap(_noticed, [(m, seeds) for m in mutants]):
+            missed += small is None
+            print(f"{mutant.split(':')[-1]:24} after {tried:4}: {told.splitlines()[0]}", flush=True)
+            if small is not None:
+                print(f"  {json.dumps({'without': mutant, 'schedule': small.plain()})}", flush=True)
+    print(f"{len(mutants) - missed} of {len(mutants)} missing guards were noticed")
+    return missed
 
 
 def _chunk(seeds: range) -> tuple[int, int, int, float, list[tuple[int, str, str]]]:
@@ -54,9 +99,12 @@ def main() -> int:
     parser.add_argument("--schedules", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0, help="the first; the others follow")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--without", metavar="GUARD", help="make this guard permissive (all: one after the other)")
     parser.add_argument("--show", action="store_true", help="print each schedule and its outcome")
     args = parser.parse_args()
     seeds = range(args.seed, args.seed + args.schedules)
+    if args.without:
+        return 1 if _campaigns(args.without, seeds, args.processes) else 0
     if args.show:
         for seed in seeds:
             schedule = schedules.of_seed(seed)

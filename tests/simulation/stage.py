@@ -19,7 +19,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from kafka_medic.clients.kubernetes_api import ApiFailure
-from kafka_medic.clients.ports import FailureKind, ReadFailed, WriteFailed
+from kafka_medic.clients.ports import FailureKind, LogRecord, ReadFailed, WriteFailed
 from kafka_medic.clients.zookeeper import Registrations
 from kafka_medic.cluster.snapshot import Controller, Quorum, TopicPartition, Voter
 from kafka_medic.controller.events import recorder
@@ -31,14 +31,14 @@ from kafka_medic.observe import pods as pods_room
 from kafka_medic.observe import snapshot as snapshot_room
 from kafka_medic.resources.phases import TERMINAL_PHASES
 from tests.simulation.api import SimApi
+from tests.simulation.effects import RUNS
+from tests.simulation.faults import Faults
 from tests.simulation.kafka import SimKafka
-from tests.simulation.oracle import Oracle, Violated
-from tests.simulation.pods import SETS_PATH, SimPods
-from tests.simulation.world import BASE, Killed, World
+from tests.simulation.oracle import Oracle
+from tests.simulation.pods import SimPods
+from tests.simulation.world import Killed, World
 
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)
-RUNS = f"{BASE}/namespaces/ns/remediations/"
-CLUSTER = f"{BASE}/namespaces/ns/kafkaclusters/c"
 EFFECTS = frozenset(
     {"alter_reassignments", "alter_configs", "create_topic", "append", "add_partitions", "elect_preferred"}
 )
@@ -129,14 +129,15 @@ class SimZooKeeper:
 
 KAFKA_CALLS = EFFECTS | {
     "describe_cluster", "views", "memberships", "unnamed_views", "reassignments", "topic_configs", "broker_configs",
-    "log_sizes", "log_bounds", "log_bounds_at", "own_log_ends", "epoch_ends", "groups", "quorum", "version",
-    "registrations", "ensemble",
+    "log_sizes", "log_bounds", "log_bounds_at", "own_log_ends", "epoch_ends", "read_log", "read_topic", "groups",
+    "quorum", "version", "registrations", "ensemble",
 }  # fmt: skip
 API_CALLS = frozenset({"get", "list", "create", "replace", "merge"})
 
 
-class Stage:
-    """`elapsed`: seconds since the beginning. `faults`: those aimed at requests that have not been met yet."""
+class Stage(Faults):
+    """`elapsed`: seconds since the beginning. `aimed`: faults at requests that have not been met yet. `until`: the
+    seconds before which more is to come, whatever has ended."""
 
     def __init__(self, kafka: SimKafka, seed: int = 0, *, zookeeper: bool = False) -> None:
         self.kafka, self.api = kafka, SimApi()
@@ -148,11 +149,13 @@ class Stage:
         self.starting: set[int] = set()
         self.copying: set[tuple[TopicPartition, int]] = set()
         self.slow: set[int] = set()
+        self.thinned: dict[str, str | None] = {}
         self.api_down = False
         self.willing = True
+        self.until = 0.0
         self.aimed: list[Fault] = []
         self.operators: dict[str, Operator] = {}
-        self.oracle = Oracle(kafka, self.api)
+        self.oracle = Oracle(kafka, self.api, self.starting)
         self._begin()
 
     def _begin(self) -> None:
@@ -275,6 +278,8 @@ class Stage:
         if self.api_down and name in API_CALLS:
             self.oracle.failed(operator, name, args)
             raise ApiFailure(0, "simulated: no answer")
+        if name == "create":
+            self.api.created_at = self.world.timestamp()
         try:
             answer = send()
         except (ReadFailed, WriteFailed, ApiFailure):
@@ -334,6 +339,7 @@ class Stage:
 
     def stopped(self, broker: int) -> None:
         self.starting.discard(broker)
+        self.kafka.heal(broker)
         self.later(self.random.uniform(0.5, 4.0), "pod_gone", broker)
 
     def on_pod_gone(self, broker: int) -> None:
@@ -357,6 +363,8 @@ class Stage:
         part = self.kafka.partitions.get(tp)
         if part is None or broker not in part.replicas or broker in part.isr or broker not in self.kafka.up:
             return
+        if broker in self.kafka.stale and tp in self.oracle.foreign:
+            self.withdraw(tp)  # it would never end
         if part.leader not in self.kafka.up or broker in self.kafka.stale:
             return
         part.isr.append(broker)
@@ -366,9 +374,15 @@ class Stage:
             self.oracle.foreign.discard(tp)
 
     def on_produce(self) -> None:
-        """Every producer asks for acks=all; a partition below min.insync.replicas acknowledges nothing."""
+        """Every producer asks for acks=all; a partition below min.insync.replicas acknowledges nothing. Those of a
+        broker that leads no more and has not heard of it have never asked for more than its own word."""
         self.oracle.produce()
+        for (_, tp), log in self.kafka.alone.items():
+            self.accept(tp, log, log[-1].offset + 1)
         self.later(2.0, "produce")
+
+    def accept(self, tp: TopicPartition, log: list[LogRecord], offset: int) -> None:
+        log.append(LogRecord(tp, offset, int(self.elapsed * 1000), b"k", b"v"))
 
     # -- people ---------------------------------------------------------------------------------------
 
@@ -403,168 +417,9 @@ class Stage:
         return [o for p, o in self.api.objects.items() if p.startswith(RUNS)]
 
     def quiet(self) -> bool:
-        """Every run there was has ended, or was deleted."""
-        phases = [(r.get("status") or {}).get("phase") for r in self.runs()]
-        return bool(self.oracle.phases) and all(phase in TERMINAL_PHASES for phase in phases)
+        """Every run there was has ended, or was deleted, and no other one is to come."""
+        to_come = not self.oracle.phases or self.kafka.parted or self.elapsed < self.until
+        return self.ended() and not to_come
 
-    # -- faults ---------------------------------------------------------------------------------------
-
-    def on_fault(self, what: str, *args: Any) -> None:
-        getattr(self, f"_{what}")(*args)
-
-    def _dies(self, broker: int) -> None:
-        """Its process ends, and is started again in the same Pod."""
-        if broker in self.kafka.up:
-            assert self.pods is not None
-            self.kafka.stop(broker)
-            self.kafka.stale.pop(broker, None)
-            self.pods._put(broker, ready=False, keep=True)
-            self.starting.add(broker)
-            recovery = self.random.uniform(30, 90) if broker in self.slow else self.random.uniform(3, 20)
-            self.later(recovery, "pod_up", broker, self.pods.uid(broker))
-
-    def _slow_recovery(self, broker: int, seconds: float) -> None:
-        self.slow.add(broker)
-        self.later(seconds, "fault", "undo", "slow", broker)
-
-    def _pod_replaced(self, broker: int) -> None:
-        """Somebody else deletes the Pod."""
-        assert self.pods is not None
-        if broker in self.kafka.up:
-            self.pods.stop(broker)
-
-    def _isr_shrinks(self, number: int, broker: int) -> None:
-        tp = sorted(self.kafka.partitions)[number % len(self.kafka.partitions)]
-        part = self.kafka.partitions[tp]
-        if broker in part.isr and len(part.isr) > 1 and broker != part.leader:
-            part.isr.remove(broker)
-
-    def _controller_moves(self, broker: int) -> None:
-        if broker not in self.kafka.stale:
-            self.kafka.voted = broker
-
-    def _revoked(self, seconds: float) -> None:
-        self.api.approvers.discard("alice")
-        self.later(seconds, "fault", "undo", "revoked", "alice")
-
-    def _rejected(self) -> None:
-        for run in self.runs():
-            if (run.get("status") or {}).get("plan") and run["status"]["phase"] not in TERMINAL_PHASES:
-                self.approve(run, decision="Reject")
-
-    def _blind(self, source: str, seconds: float) -> None:
-        self.kafka.unreadable.add(source)
-        self.later(seconds, "fault", "undo", "blind", source)
-
-    def _stale(self, broker: int, seconds: float) -> None:
-        """Cut off from the controller: it goes on telling what it knew."""
-        if broker in self.kafka.up and broker != self.kafka.controller():
-            self.kafka.stale[broker] = self.kafka.view()
-            self.later(seconds, "fault", "undo", "stale", broker)
-
-    def _deaf(self, broker: int, seconds: float) -> None:
-        self.kafka.deaf.add(broker)
-        self.later(seconds, "fault", "undo", "deaf", broker)
-
-    def _behind(self, broker: int, seconds: float) -> None:
-        if broker != self.kafka.controller():
-            self.kafka.behind.add(broker)
-            self.later(seconds, "fault", "undo", "behind", broker)
-
-    def _foreign(self, number: int, seconds: float) -> None:
-        """Somebody else with an admin client adds a replica, or moves one."""
-        tp = sorted(self.kafka.partitions)[number % len(self.kafka.partitions)]
-        part = self.kafka.partitions[tp]
-        spare = [b for b in self.kafka.racks if b not in part.replicas]
-        if not part.adding and spare:
-            self.oracle.foreign.add(tp)
-            part.before, part.adding = list(part.replicas), spare[:1]
-            part.replicas = [*part.replicas, spare[0]]
-            self.copying.add((tp, spare[0]))
-            self.later(seconds, "caught_up", tp, spare[0])
-
-    def _cancelled(self, number: int) -> None:
-        """Somebody else cancels what is in flight."""
-        tp = sorted(self.kafka.partitions)[number % len(self.kafka.partitions)]
-        part = self.kafka.partitions[tp]
-        if part.adding:
-            self.oracle.withdrawn(tp, part.before)
-            part.replicas, part.adding, part.before = part.before, [], []
-            part.isr = [b for b in part.isr if b in part.replicas]
-
-    def _told_to_pause(self, seconds: float) -> None:
-        self._spec()["paused"] = True
-        self.later(seconds, "fault", "undo", "told_to_pause", "")
-
-    def _window_closes(self, seconds: float) -> None:
-        self._spec()["windows"] = [{"days": ["Mon"], "start": "03:00", "end": "03:01", "timeZone": "UTC"}]
-        self.later(seconds, "fault", "undo", "window_closes", "")
-
-    def _spec(self) -> dict[str, Any]:
-        spec: dict[str, Any] = self.api.touch(CLUSTER)["spec"]["remediation"]
-        return spec
-
-    def _cordoned(self, broker: int, seconds: float) -> None:
-        self.api.touch(f"/api/v1/nodes/node-{broker}")["spec"]["unschedulable"] = True
-        self.later(seconds, "fault", "undo", "cordoned", broker)
-
-    def _unready(self, broker: int, seconds: float) -> None:
-        """Its readiness probe fails, though it serves."""
-        assert self.pods is not None
-        if broker in self.kafka.up:
-            self.pods._put(broker, ready=False, keep=True)
-            self.later(seconds, "fault", "undo", "unready", broker)
-
-    def _rollout(self, seconds: float) -> None:
-        if SETS_PATH in self.api.objects:
-            self.api.touch(SETS_PATH)["metadata"]["generation"] = 2
-            self.later(seconds, "fault", "undo", "rollout", "")
-
-    def _budget(self, seconds: float) -> None:
-        assert self.pods is not None
-        self.pods.min_available = len(self.kafka.racks)
-        self.later(seconds, "fault", "undo", "budget", "")
-
-    def _api_down(self, seconds: float) -> None:
-        self.api_down = True
-        self.later(seconds, "fault", "undo", "api_down", "")
-
-    def _asked(self, playbook: str) -> None:
-        """A person asks for another run meanwhile."""
-        self.world.ask(playbook)
-
-    def _deleted(self) -> None:
-        for run in self.runs():
-            self.api.delete(f"{RUNS}{run['metadata']['name']}")
-
-    def _undo(self, what: str, whom: Any) -> None:
-        match what:
-            case "slow":
-                self.slow.discard(whom)
-            case "revoked":
-                self.api.approvers.add(whom)
-            case "blind":
-                self.kafka.unreadable.discard(whom)
-            case "stale":
-                self.kafka.stale.pop(whom, None)
-            case "deaf":
-                self.kafka.deaf.discard(whom)
-            case "behind":
-                self.kafka.behind.discard(whom)
-            case "told_to_pause":
-                self._spec()["paused"] = False
-            case "window_closes":
-                self._spec().pop("windows", None)
-            case "cordoned":
-                self.api.touch(f"/api/v1/nodes/node-{whom}")["spec"].pop("unschedulable", None)
-            case "unready" if whom in self.kafka.up and self.pods is not None:
-                self.pods.ready(whom)
-            case "rollout":
-                self.api.touch(SETS_PATH)["metadata"]["generation"] = 1
-            case "budget" if self.pods is not None:
-                self.pods.min_available = None
-            case "api_down":
-                self.api_down = False
-
-
-__all__ = ["Fault", "Stage", "Violated"]
+    def ended(self) -> bool:
+        return all((r.get("status") or {}).get("phase") in TERMINAL_PHASES for r in self.runs())

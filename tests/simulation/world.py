@@ -91,10 +91,10 @@ class World:
         self.put("remediations", {"apiVersion": API_VERSION, "kind": "Remediation", "metadata": meta, "spec": spec})
 
     def put(self, plural: str, body: dict[str, Any]) -> dict[str, Any]:
-        self.api.created_at = self._timestamp()
+        self.api.created_at = self.timestamp()
         return self.api.put(f"{BASE}/namespaces/ns/{plural}", body)
 
-    def _timestamp(self) -> str:
+    def timestamp(self) -> str:
         return self.now.strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def operator(self, identity: str = "operator") -> Turn:
@@ -121,7 +121,7 @@ class World:
         if self.turn is None:
             self.operator()
         assert self.turn is not None
-        self.api.created_at = self._timestamp()
+        self.api.created_at = self.timestamp()
         self.turn.run()
         self.kafka.tick()
         if self.pods is not None:

@@ -1,0 +1,224 @@
+"""Where schedules begin: worlds with something to do, and the undisturbed run of each."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from tests.simulation.kafka import SimKafka
+from tests.simulation.stage import START, Stage
+from tests.simulation.world import BROKERS
+
+
+def _healthy_kafka() -> SimKafka:
+    kafka = SimKafka()
+    kafka.topic("orders", [0, 1, 2], [1, 2, 0], [2, 0, 1])
+    kafka.topic("__consumer_offsets", [1, 0, 2])
+    for topic in ("orders", "__consumer_offsets"):
+        kafka.dynamic["TOPIC", topic, "min.insync.replicas"] = "2"
+    return kafka
+
+
+def _spared_kafka() -> SimKafka:
+    """A topic has brokers that it is not on, so that somebody may be moving it."""
+    kafka = SimKafka()
+    kafka.topic("orders", [0, 1, 2], [1, 2, 0])
+    kafka.topic("spared", [2, 0], [0, 1], [1, 2])
+    kafka.dynamic["TOPIC", "orders", "min.insync.replicas"] = "2"
+    return kafka
+
+
+ELECT, DRAIN = ("elect-preferred-leaders",), ("drain-broker", "undrain-broker")
+
+
+def _stage(kafka: SimKafka, *, cooldown: str = "0s", wanted: tuple[str, ...] = (), **how: Any) -> Stage:
+    """`wanted`: which of the playbooks may be proposed that a broker asks for which is restarted, or whose node is
+    cordoned, since it leads less."""
+    stage = Stage(kafka, **how)
+    metadata = {"metadata": {"zookeeper": {"connect": "zk:2181"}}} if kafka.zookeeper else {}
+    observed = {"playbooks": [{"name": name, "mode": "Observe"} for name in (*DRAIN, *ELECT) if name not in wanted]}
+    limits = {"limits": {"cooldown": cooldown, "perDay": 100}} | observed
+    exempt = {"topics": [{"pattern": "spared|kafka-medic.*", "exempt": True}]}
+    stage.world.install(brokers=BROKERS, remediation=limits, expectations=exempt, **metadata)
+    stage.with_pods()
+    return stage
+
+
+def _roll(playbook: str = "rolling-restart", **how: Any) -> Stage:
+    stage = _stage(_healthy_kafka(), **how)
+    stage.world.ask(playbook)
+    return stage
+
+
+def _spared(**how: Any) -> Stage:
+    stage = _stage(_spared_kafka(), **how)
+    stage.world.ask("rolling-restart")
+    return stage
+
+
+def _parallel() -> Stage:
+    """Five brokers, of which 1 may be away with 3 or 4, and no two others."""
+    kafka = SimKafka(racks={0: "a", 1: "b", 2: "c", 3: "a", 4: "b"})
+    kafka.topic("orders", [0, 1, 2], [2, 3, 4], [4, 0, 3])
+    kafka.dynamic["TOPIC", "orders", "min.insync.replicas"] = "2"
+    kafka.topic("spared", [1, 0])
+    stage = _stage(kafka)
+    stage.world.ask("rolling-restart", maxParallel="2")
+    return stage
+
+
+def _stale(broker: int, **how: Any) -> Stage:
+    """A broker is cut off from the controller, still leads two partitions as far as it knows, and takes writes."""
+    kafka = _spared_kafka()
+    kafka.topic("ledger", [2, 1, 0])
+    kafka.dynamic["TOPIC", "ledger", "min.insync.replicas"] = "2"
+    kafka.voted = 1
+    stage = _stage(kafka, **how)
+    stage._stale(broker, 1e9)
+    led = [(tp, part) for tp, part in sorted(kafka.partitions.items()) if part.leader == broker]
+    for tp, part in led:
+        kafka.parted[broker, tp] = part.end
+        part.isr.remove(broker)
+        part.elect(part.isr[0])
+    stage._written(0)
+    return stage
+
+
+def _drain() -> Stage:
+    """A node is cordoned for two minutes."""
+    stage = _stage(_spared_kafka(), wanted=DRAIN)
+    stage._cordoned(0, 120.0)
+    stage.until = 240.0
+    return stage
+
+
+def _cooling() -> Stage:
+    """A run has just ended, and the KafkaCluster asks for an hour's rest."""
+    stage = _roll(cooldown="1h")
+    (run,) = stage.runs()
+    ended = START.strftime("%Y-%m-%dT%H:%M:%SZ")
+    status = {"phase": "Succeeded", "startedAt": ended, "finishedAt": ended, "message": "done"}
+    meta = {"name": "before", "namespace": "ns"}
+    body = {k: run[k] for k in ("apiVersion", "kind", "spec")}
+    stage.world.put("remediations", body | {"metadata": meta, "status": status})
+    return stage
+
+
+def _thin() -> Stage:
+    """One topic has no replica to spare: nothing may be restarted."""
+    kafka = _healthy_kafka()
+    kafka.topic("thin", [2, 0])
+    kafka.dynamic["TOPIC", "thin", "min.insync.replicas"] = "2"
+    stage = _stage(kafka)
+    stage.world.ask("rolling-restart")
+    return stage
+
+
+def _raise(*, throttled: bool = False, size: int = 5_000_000, beside: bool = False) -> Stage:
+    """`beside`: there is a topic that is fine, and that somebody may be moving."""
+    kafka = SimKafka()
+    if beside:
+        kafka.topic("spared", [2, 0], [0, 1])
+    kafka.topic("orders", [1], size=size)
+    kafka.topic("payments", [0], [2], size=size)
+    kafka.topic("__consumer_offsets", [0, 1, 2])
+    if throttled:
+        kafka.dynamic["BROKER", "1", "follower.replication.throttled.rate"] = "777"
+        kafka.dynamic["TOPIC", "orders", "leader.replication.throttled.replicas"] = "*"
+    return _stage(kafka)
+
+
+def _elect() -> Stage:
+    """Broker 0 was away, and leads nothing since."""
+    kafka = _healthy_kafka()
+    for part in kafka.partitions.values():
+        if part.leader == 0:
+            part.leader, part.epoch = part.replicas[1], 1
+    return _stage(kafka, wanted=ELECT)
+
+
+SCENARIOS: dict[str, Callable[[], Stage]] = {
+    "roll": _roll,
+    "roll-zookeeper": lambda: _roll(zookeeper=True),
+    "spared": _spared,
+    "spared-zookeeper": lambda: _spared(zookeeper=True),
+    "controller": lambda: _roll("restart-controller"),
+    "parallel": _parallel,
+    "stale": lambda: _stale(2),
+    "stale-zookeeper": lambda: _stale(0, zookeeper=True),
+    "cooling": _cooling,
+    "thin": _thin,
+    "elect": _elect,
+    "drain": _drain,
+    "raise": _raise,
+    "raise-beside": lambda: _raise(beside=True),
+    "raise-throttled": lambda: _raise(throttled=True),
+    "raise-waves": lambda: _raise(size=30_000_000_000),
+    "healthy": lambda: _stage(_healthy_kafka()),
+}
+WEIGHTS = {
+    "roll": 3,
+    "roll-zookeeper": 2,
+    "spared": 7,
+    "spared-zookeeper": 4,
+    "controller": 2,
+    "parallel": 3,
+    "stale": 3,
+    "stale-zookeeper": 2,
+    "elect": 3,
+    "drain": 4,
+    "raise": 2,
+    "raise-beside": 3,
+    "raise-throttled": 2,
+    "raise-waves": 3,
+}
+
+
+class Prefix:
+    """An undisturbed run, as far as it was asked for: the world before each turn, and what each turn wrote."""
+
+    def __init__(self, scenario: str) -> None:
+        self._scenario, self._stage = scenario, SCENARIOS[scenario]()
+        self._stage.oracle.begin()
+        self._stage.start("one")
+        self._stage.later(1.0, "people")
+        self._stage.later(0.1, "produce")
+        self._moments: list[bytes] = []
+        self._sharp: dict[int, list[str]] = {}
+        self._over = False
+
+    def moment(self, number: int) -> bytes:
+        while len(self._moments) <= number:
+            self._turn()
+        return self._moments[number]
+
+    def to_the_end(self) -> tuple[range, dict[int, list[str]]]:
+        """Every moment's number, and by number what the turn after it wrote."""
+        while not self._over:
+            self._turn()
+        return range(len(self._moments)), self._sharp
+
+    def _turn(self) -> None:
+        stage, here = self._stage, len(self._moments)
+        self._moments.append(stage.freeze())
+        before, turns = len(stage.oracle.effects), stage.turns
+        while stage.turns == turns:
+            stage.next()
+        if wrote := stage.oracle.effects[before:]:
+            self._sharp[here] = wrote
+        if self._scenario in WEIGHTS:
+            self._over = stage.quiet() or here == 80
+            well = stage.quiet() and {r["status"]["phase"] for r in stage.runs()} == {"Succeeded"}
+            assert well or not self._over, [(r["status"]["phase"], r["status"]["message"]) for r in stage.runs()]
+            return
+        self._over = here == 7
+        if self._scenario == "healthy":
+            findings = stage.world.cluster()["status"].get("findings", [])
+            assert not findings, findings
+            assert not stage.oracle.effects, stage.oracle.effects
+
+
+@functools.cache
+def prefix(scenario: str) -> Prefix:
+    return Prefix(scenario)
