@@ -12,7 +12,7 @@ CMD ?= $(SHELL)
 TESTS ?= tests/integration tests/contract tests/e2e
 
 .DEFAULT_GOAL := help
-.PHONY: help setup venv check format-check lint types imports unit simulate soak test gameday mutate-guards demo bench-observe bench-roll bench-elect up down status logs enter crds lock clean-cache
+.PHONY: help setup venv check format-check lint types imports unit simulate soak test gameday mutate-guards demo bench-observe bench-plan bench-roll bench-elect up down status logs enter crds lock clean-cache
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -68,6 +68,9 @@ demo: setup ## Show an incident and its cure (MODE=kraft or zookeeper, KEEP=1 le
 bench-observe: setup ## How long looks at large clusters take, and what watching small ones costs (RUNS=3)
 	@$(VENV)/python benchmarks/observe.py --runs $(RUNS)
 	@$(TESTBED) run $(VENV)/python benchmarks/observe.py --testbed --runs $(RUNS)
+
+bench-plan: venv ## How long plans of up to 20 million partitions take, local and on Spark (RUNS=3)
+	@$(VENV)/python benchmarks/plan.py --runs $(RUNS)
 
 bench-roll: setup ## How long a roll of three brokers under load takes, in both modes, against what it takes at least
 	@AT_ONCE=1 $(TESTBED) run $(VENV)/python -m pytest -s tests/e2e/test_roll.py -k rolled_under_load

@@ -3,25 +3,50 @@
 from __future__ import annotations
 
 import argparse
+import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from kafka_medic.cli import output
 from kafka_medic.plan.arrow import compute, names
-from kafka_medic.plan.artifact import InputError, read_brokers, read_partitions, write_plan
+from kafka_medic.plan.artifact import (
+    PLAN,
+    REASSIGNMENT,
+    InputError,
+    is_parquet,
+    parquet_rows,
+    plan_batches,
+    plan_directory,
+    read_brokers,
+    read_partitions,
+    write_plan,
+    write_reassignment,
+    write_summary,
+)
 from kafka_medic.plan.estimate import Estimate, estimate
 from kafka_medic.plan.local import plan_local
-from kafka_medic.plan.model import Plan, Spread
-from kafka_medic.plan.problem import Problem, ProblemError
+from kafka_medic.plan.model import Spread, Summary
+from kafka_medic.plan.problem import Broker, Problem, ProblemError
+from kafka_medic.plan.report import Picture
+from kafka_medic.plan.spark.engine import plan_spark
+from kafka_medic.plan.spark.question import Question
+from kafka_medic.plan.spark.session import SparkError, session
 from kafka_medic.plan.verify import verify
+from kafka_medic.plan.wanted import Wanted
 
 OK, DEFECT, BAD_INPUT = 0, 1, 2
+LARGEST_LOCAL = 4_000_000
+"""Partitions up to which `auto` plans in this process: 0.8 GB of memory for each million."""
+LARGEST_REASSIGNMENT = 2_000_000
+"""Partitions of a Spark plan up to which reassignment.json is written; Kafka takes 10,000 of them in one request."""
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _EXAMPLES = """\
 examples:
@@ -33,9 +58,22 @@ examples:
 F is Parquet, a JSON list, JSON lines, or Kafka's reassignment JSON: topic, partition, replicas and, if known,
 leader, isr, sizeBytes. Brokers: [{"id": 1, "rack": "a", "alive": true}], rack and alive optional.
 Patterns are shell patterns; of several --topic-factor that match a topic, the last one given counts.
+
+Spark: Parquet partitions are read, and plan.parquet (then a directory) is written, by Spark's executors, so both
+places have to be theirs too; reassignment.json is left out above 2,000,000 partitions. Needs the package's extra
+`spark` and, without --spark-remote, a JDK 17. On this machine, a cluster, Kubernetes, a Spark Connect server:
+  --engine spark
+  --engine spark --spark-master spark://HOST:7077 --spark-conf spark.executor.memory=4g
+  --engine spark --spark-master k8s://https://HOST --spark-conf spark.kubernetes.container.image=IMAGE
+  --engine spark --spark-remote sc://HOST:15002
+
 Exit code: 0 plan written, 1 the plan failed its own check, 2 input that cannot be planned. Nothing is
 written unless it is 0.
 """
+
+
+class _DefectError(Exception):
+    """A plan that failed its check, once that has been said: nothing of it may stay."""
 
 
 class _OptionError(Exception):
@@ -73,8 +111,15 @@ def add_parser(subparsers: Any) -> None:
     )
     raising.add_argument(
         "--engine", choices=("auto", "local", "spark"), default="auto",
-        help="local plans in this process, spark on a cluster; auto (default) chooses",
+        help="local plans in this process, spark on Spark; auto (default) takes spark, where it is installed, for "
+        f"Parquet of more than {LARGEST_LOCAL:,} partitions",
     )  # fmt: skip
+    where = raising.add_mutually_exclusive_group()
+    where.add_argument("--spark-master", metavar="URL", help="local[N], spark://..., k8s://... (default local[*])")
+    where.add_argument("--spark-remote", metavar="URL", help="a Spark Connect server, sc://HOST:PORT")
+    raising.add_argument(
+        "--spark-conf", action="append", default=[], metavar="KEY=VALUE", help="Spark's own settings (repeat it)"
+    )
     raising.add_argument("--output", type=Path, required=True, metavar="DIR", help="where the plan is written")
     raising.add_argument(
         "--throttle", type=int, metavar="BYTES_PER_SECOND", help="per broker, for the estimate of the time it takes"
@@ -86,11 +131,13 @@ def run(args: argparse.Namespace) -> int:
     """Plan, verify, write, summarise; the exit code."""
     try:
         return _run(args)
-    except (InputError, _OptionError) as error:
+    except (InputError, _OptionError, SparkError) as error:
         output.note(str(error))
     except ProblemError as error:
         path = args.brokers if error.table == "brokers" else args.partitions
         output.note(f"{path}: {error}")
+    except _DefectError:
+        return DEFECT
     except OSError as error:
         output.note(f"{args.output}: cannot be written: {error.strerror or error}")
     return BAD_INPUT
@@ -98,31 +145,80 @@ def run(args: argparse.Namespace) -> int:
 
 def _run(args: argparse.Namespace) -> int:
     began = time.monotonic()
-    if args.engine == "spark":
-        raise _OptionError("--engine spark: this build has no Spark engine; use --engine local")
     if args.throttle is not None and args.throttle < 1:
         raise _OptionError(f"--throttle {args.throttle}: has to be at least 1 byte per second")
-    factors = [_topic_factor(text) for text in args.topic_factor]
-    partitions, brokers = read_partitions(args.partitions), read_brokers(args.brokers)
+    wanted = Wanted(args.replication_factor, tuple(map(_topic_factor, args.topic_factor)), tuple(args.exempt))
+    settings = dict(map(_spark_conf, args.spark_conf))
+    brokers = read_brokers(args.brokers)
+    on_spark = args.engine == "spark" or (args.engine == "auto" and _is_large(args.partitions))
+    done = _on_spark(args, wanted, brokers, settings, began) if on_spark else _here(args, wanted, brokers, began)
+    summary, cost = done
+    if args.form == "json":
+        output.write(summary.to_json(), "json")
+    else:
+        output.put(_table(summary, cost))
+    return OK
+
+
+def _here(
+    args: argparse.Namespace, wanted: Wanted, brokers: tuple[Broker, ...], began: float
+) -> tuple[Summary, Estimate]:
+    """Plan in this process."""
+    partitions = read_partitions(args.partitions)
     output.note(f"read {partitions.num_rows:,} partitions and {len(brokers):,} brokers")
     topics = _topics(partitions)
-    problem = Problem(
-        partitions, brokers, args.replication_factor, _factors(topics, factors), _exempt(topics, args.exempt)
-    )
+    _note_unmatched(wanted, topics)
+    problem = Problem(partitions, brokers, wanted.factor, wanted.factors_of(topics), wanted.exempt_of(topics))
     plan = plan_local(problem)
     output.note(f"planned {plan.summary.moves:,} new replicas in {plan.summary.waves:,} waves; checking")
-    broken = verify(problem, plan)
-    if broken:
-        output.note(f"the plan failed its own check, nothing was written (a defect): {'; '.join(broken)}")
-        return DEFECT
+    _refuse_broken(verify(problem, plan))
     plan = replace(plan, summary=replace(plan.summary, seconds=round(time.monotonic() - began, 3)))
     write_plan(args.output, problem, plan)
     output.note(f"wrote plan.parquet, reassignment.json, summary.json and report.html to {args.output}")
-    if args.form == "json":
-        output.write(plan.summary.to_json(), "json")
-    else:
-        output.put(_table(plan, estimate(plan, problem.leaders_of_changed(), args.throttle)))
-    return OK
+    return plan.summary, estimate(plan, problem.leaders_of_changed(), args.throttle)
+
+
+def _on_spark(
+    args: argparse.Namespace, wanted: Wanted, brokers: tuple[Broker, ...], settings: dict[str, str], began: float
+) -> tuple[Summary, Estimate]:
+    """Plan on Spark."""
+    with plan_directory(args.output.absolute()) as work, tempfile.TemporaryDirectory(dir=work) as own:
+        source = args.partitions.absolute()
+        if is_parquet(source):
+            parquet_rows(source)  # what is no Parquet is better refused before Spark starts
+        else:
+            source = Path(own) / "partitions.parquet"
+            pq.write_table(read_partitions(args.partitions), source)
+        question = Question(tuple(sorted(brokers, key=lambda broker: broker.id)), wanted)
+        with session(args.spark_master, args.spark_remote, settings) as spark:
+            done = plan_spark(spark, source.as_uri(), question, (work / PLAN).as_uri())
+        _refuse_broken(done.problems)
+        summary = replace(done.summary, seconds=round(time.monotonic() - began, 3))
+        written = f"plan.parquet, summary.json and report.html to {args.output}"
+        if summary.partitions <= LARGEST_REASSIGNMENT:
+            write_reassignment(work / REASSIGNMENT, plan_batches(work / PLAN))
+            written = f"reassignment.json, {written}"
+        write_summary(work, Picture(question.brokers, summary, done.replicas, done.leaders, *done.waves, None))
+    output.note(f"wrote {written}")
+    # What each broker receives is not counted here; what all receive, over all of them, is less than the most.
+    busiest_in = -(-done.copied // max(sum(broker.alive for broker in brokers), 1))
+    seconds = None if args.throttle is None else max(busiest_in, done.sent) / args.throttle
+    return summary, Estimate(done.copied, busiest_in, done.sent, seconds, done.unknown)
+
+
+def _refuse_broken(broken: Sequence[str]) -> None:
+    if broken:
+        output.note(f"the plan failed its own check, nothing was written (a defect): {'; '.join(broken[:20])}")
+        raise _DefectError
+
+
+def _is_large(partitions: Path) -> bool:
+    if not is_parquet(partitions) or parquet_rows(partitions) <= LARGEST_LOCAL:
+        return False
+    if find_spec("pyspark") is None:
+        output.note("more partitions than are planned well in one process, but pyspark is not installed")
+        return False
+    return True
 
 
 def _topics(partitions: pa.Table) -> list[str]:
@@ -138,24 +234,22 @@ def _topic_factor(text: str) -> tuple[str, int]:
     return pattern, int(number)
 
 
-def _factors(topics: Iterable[str], factors: Sequence[tuple[str, int]]) -> dict[str, int]:
-    _note_unmatched("--topic-factor", [pattern for pattern, _ in factors], topics)
-    return {topic: number for pattern, number in factors for topic in topics if fnmatchcase(topic, pattern)}
+def _spark_conf(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise _OptionError(f"--spark-conf {text}: has to be KEY=VALUE")
+    return key, value
 
 
-def _exempt(topics: Iterable[str], patterns: Sequence[str]) -> frozenset[str]:
-    _note_unmatched("--exempt", patterns, topics)
-    return frozenset(topic for topic in topics if any(fnmatchcase(topic, pattern) for pattern in patterns))
-
-
-def _note_unmatched(option: str, patterns: Iterable[str], topics: Iterable[str]) -> None:
-    for pattern in patterns:
+def _note_unmatched(wanted: Wanted, topics: Sequence[str]) -> None:
+    options = [("--topic-factor", pattern) for pattern, _ in wanted.factors]
+    options += [("--exempt", pattern) for pattern in wanted.exempt]
+    for option, pattern in options:
         if not any(fnmatchcase(topic, pattern) for topic in topics):
             output.note(f"{option} {pattern}: matches no topic")
 
 
-def _table(plan: Plan, cost: Estimate) -> str:
-    summary = plan.summary
+def _table(summary: Summary, cost: Estimate) -> str:
     rows = [
         ("partitions changed", f"{summary.partitions:,}", ""),
         ("replicas added", f"{summary.moves:,}", f"{summary.lower_bound_moves:,}"),

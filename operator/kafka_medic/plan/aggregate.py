@@ -67,8 +67,9 @@ def classify(held_racks: Ints, missing: Ints, racks: int) -> tuple[Kinds, Ints]:
     return Kinds(ordered[first], missing[first], count.astype(np.int64)), kind
 
 
-def merge(parts: Sequence[Kinds], racks: int) -> Kinds:
-    """The kinds of several disjoint sets of partitions as one; the order of the parts does not matter."""
+def merge(parts: Sequence[Kinds], racks: int) -> tuple[Kinds, list[Ints]]:
+    """(the kinds of several disjoint sets of partitions as one, whatever the order of the parts; for each
+    part int32[T] which of them its kinds are)."""
     width = max((part.racks.shape[1] for part in parts), default=1)
     rows = [np.pad(part.racks, ((0, 0), (width - part.racks.shape[1], 0)), constant_values=-1) for part in parts]
     stacked = np.concatenate([*rows, np.empty((0, width), np.int32)])
@@ -77,4 +78,5 @@ def merge(parts: Sequence[Kinds], racks: int) -> Kinds:
     counts = np.concatenate([*(part.count for part in parts), np.empty(0, np.int64)])
     total = np.zeros(len(kinds.count), dtype=np.int64)
     np.add.at(total, place, counts)
-    return Kinds(kinds.racks, kinds.missing, total)
+    ends = np.cumsum([len(part.count) for part in parts], dtype=np.int64)
+    return Kinds(kinds.racks, kinds.missing, total), np.split(place, ends[:-1]) if parts else []

@@ -6,19 +6,26 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.dataset
 import pyarrow.parquet as pq
 
 from kafka_medic.plan.arrow import Column, compute, names
-from kafka_medic.plan.model import Plan
+from kafka_medic.plan.model import PLAN_SCHEMA, Plan
 from kafka_medic.plan.problem import Broker, Problem
-from kafka_medic.plan.report import render_report
+from kafka_medic.plan.report import Picture, picture, render_report
 
-__all__ = ["InputError", "read_brokers", "read_partitions", "write_plan"]
+__all__ = [
+    "PLAN", "REASSIGNMENT", "InputError", "is_parquet", "parquet_rows", "plan_batches", "plan_directory",
+    "read_brokers", "read_partitions", "write_plan", "write_reassignment", "write_summary",
+]  # fmt: skip
+
+PLAN, REASSIGNMENT, SUMMARY, REPORT = "plan.parquet", "reassignment.json", "summary.json", "report.html"
 
 PARTITION_TYPES: dict[str, pa.DataType] = {
     "topic": pa.string(),
@@ -46,8 +53,8 @@ def read_partitions(path: Path) -> pa.Table:
 
     Columns that the planner does not know are left out. Raises InputError.
     """
-    if _is_parquet(path):
-        present = _parquet(lambda: pq.read_schema(path).names, path)
+    if is_parquet(path):
+        present = _parquet(lambda: pyarrow.dataset.dataset(path, format="parquet").schema.names, path)
         known = [name for name in PARTITION_TYPES if name in present]
         table: pa.Table = _parquet(lambda: pq.read_table(path, columns=known), path)
         return table
@@ -57,7 +64,7 @@ def read_partitions(path: Path) -> pa.Table:
 
 def read_brokers(path: Path) -> tuple[Broker, ...]:
     """Brokers with id and, where given, rack and alive (default true). Raises InputError."""
-    packed = _is_parquet(path)
+    packed = is_parquet(path)
     rows = _parquet(lambda: pq.read_table(path).to_pylist(), path) if packed else _json_rows(path, "brokers")
     brokers = []
     for number, row in enumerate(rows, start=1):
@@ -77,43 +84,78 @@ def write_plan(directory: Path, problem: Problem, plan: Plan) -> None:
 
     A directory that exists keeps its other files. Raises OSError.
     """
+    with plan_directory(directory) as work:
+        pq.write_table(plan.table, work / PLAN, compression="zstd")
+        write_reassignment(work / REASSIGNMENT, [plan.table])
+        write_summary(work, picture(problem, plan))
+
+
+@contextmanager
+def plan_directory(directory: Path) -> Iterator[Path]:
+    """A new directory beside the one wanted, which takes its place when all went well and is removed if not."""
     directory.parent.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=directory.parent))
     try:
-        pq.write_table(plan.table, work / "plan.parquet", compression="zstd")
-        _write_reassignment(work / "reassignment.json", plan)
-        (work / "summary.json").write_text(json.dumps(plan.summary.to_json(), indent=2) + "\n", "utf-8")
-        (work / "report.html").write_text(render_report(problem, plan), "utf-8")
         work.chmod(0o755)
+        yield work
         try:
             work.rename(directory)
         except OSError:
-            # It exists and is not empty: replace file by file, the summary last, as it vouches for the rest.
-            directory.mkdir(exist_ok=True)
-            for name in ("plan.parquet", "reassignment.json", "report.html", "summary.json"):
-                os.replace(work / name, directory / name)
+            _replace_files(work, directory)
     finally:
         shutil.rmtree(work, ignore_errors=True)
 
 
-def _write_reassignment(path: Path, plan: Plan) -> None:
+def write_summary(work: Path, shown: Picture) -> None:
+    """summary.json and report.html."""
+    (work / SUMMARY).write_text(json.dumps(shown.summary.to_json(), indent=2) + "\n", "utf-8")
+    (work / REPORT).write_text(render_report(shown), "utf-8")
+
+
+def plan_batches(path: Path) -> Iterator[pa.Table]:
+    """The rows of a written plan a piece at a time, in the order of the files."""
+    for batch in pyarrow.dataset.dataset(path, schema=PLAN_SCHEMA, format="parquet").to_batches(batch_size=BLOCK):
+        yield pa.Table.from_batches([batch])
+
+
+def _replace_files(work: Path, directory: Path) -> None:
+    """The directory exists and is not empty: replace file by file, the summary last, as it vouches for the rest."""
+    directory.mkdir(exist_ok=True)
+    for name in (PLAN, REASSIGNMENT, REPORT, SUMMARY):
+        old, new = directory / name, work / name
+        if old.is_dir() and not old.is_symlink():
+            shutil.rmtree(old)
+        if new.is_dir() and old.exists():
+            old.unlink()
+        if new.exists():
+            os.replace(new, old)
+        else:
+            old.unlink(missing_ok=True)
+
+
+def write_reassignment(path: Path, tables: Iterable[pa.Table]) -> None:
     """Kafka's format. Only names are quoted by a JSON writer; the rest is digits, joined by Arrow."""
     with path.open("w", encoding="utf-8") as out:
         out.write('{"version":1,"partitions":[')
-        table = plan.table.select(["topic", "partition", "replicas"])
-        for begin in range(0, table.num_rows, BLOCK):
-            part = table.slice(begin, BLOCK)
-            topics = _whole(part, "topic").dictionary_encode()
-            quoted = pa.array([json.dumps(name) for name in names(topics.dictionary)], pa.string())
-            replicas = _whole(part, "replicas")
-            digits = pa.ListArray.from_arrays(_offsets(replicas), replicas.flatten().cast(pa.string()))
-            lines = compute.binary_join_element_wise(
-                '{"topic":', quoted.take(topics.indices), ',"partition":',
-                _whole(part, "partition").cast(pa.string()), ',"replicas":[',
-                compute.binary_join(digits, ","), "]}", "",
-            )  # fmt: skip
-            out.write((",\n" if begin else "\n") + ",\n".join(lines.to_pylist()))
+        comma = "\n"
+        for table in tables:
+            for begin in range(0, table.num_rows, BLOCK):
+                out.write(comma + ",\n".join(_lines(table.slice(begin, BLOCK))))
+                comma = ",\n"
         out.write("\n]}\n")
+
+
+def _lines(part: pa.Table) -> list[str]:
+    topics = _whole(part, "topic").dictionary_encode()
+    quoted = pa.array([json.dumps(name) for name in names(topics.dictionary)], pa.string())
+    replicas = _whole(part, "replicas")
+    digits = pa.ListArray.from_arrays(_offsets(replicas), replicas.flatten().cast(pa.string()))
+    lines: list[str] = compute.binary_join_element_wise(
+        '{"topic":', quoted.take(topics.indices), ',"partition":',
+        _whole(part, "partition").cast(pa.string()), ',"replicas":[',
+        compute.binary_join(digits, ","), "]}", "",
+    ).to_pylist()  # fmt: skip
+    return lines
 
 
 def _whole(table: pa.Table, name: str) -> Column:
@@ -125,7 +167,16 @@ def _offsets(lists: Column) -> Column:
     return compute.subtract(lists.offsets, lists.offsets[0]) if len(lists) else lists.offsets
 
 
-def _is_parquet(path: Path) -> bool:
+def parquet_rows(path: Path) -> int:
+    """How many rows the Parquet file or directory says it has. Raises InputError."""
+    rows: int = _parquet(lambda: pyarrow.dataset.dataset(path, format="parquet").count_rows(), path)
+    return rows
+
+
+def is_parquet(path: Path) -> bool:
+    """Whether it is, or says it is, a Parquet file or a directory of them. Raises InputError."""
+    if path.is_dir():
+        return True
     try:
         with path.open("rb") as file:
             return file.read(4) == b"PAR1" or path.suffix == ".parquet"

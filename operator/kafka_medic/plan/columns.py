@@ -52,20 +52,27 @@ class Columns:
     size: Ints
     source_row: Ints
 
+    def senders(self) -> Ints:
+        """int32[N] who sends a partition's data: its leader, or its first replica where that is not known."""
+        return np.where(self.leader >= 0, self.leader, self.held[:, 0])
+
     def name(self, at: Any) -> str:
         """The partition at an index, as people write it: topic-3."""
         return f"{self.topics[int(self.topic[at])]}-{int(self.partition[at])}"
 
 
-def read_columns(table: pa.Table, broker_ids: Ints) -> Columns:
-    """Check and convert; `broker_ids` int64[B] ascending. Raises BadRowError."""
+def read_columns(table: pa.Table, broker_ids: Ints, *, whole: bool = True) -> Columns:
+    """Check and convert; `broker_ids` int64[B] ascending. Raises BadRowError.
+
+    whole: whether the table holds all partitions of its topics, so that a gap in their numbers is an error.
+    """
     try:
-        return _read(table, broker_ids)
+        return _read(table, broker_ids, whole=whole)
     except pa.ArrowException as error:
         raise BadRowError(None, f"a value does not fit its column: {str(error).splitlines()[0]}") from None
 
 
-def _read(table: pa.Table, broker_ids: Ints) -> Columns:
+def _read(table: pa.Table, broker_ids: Ints, *, whole: bool) -> Columns:
     for name in ("topic", "partition", "replicas"):
         if name not in table.column_names:
             raise BadRowError(None, f"the column {name!r} is missing")
@@ -91,7 +98,8 @@ def _read(table: pa.Table, broker_ids: Ints) -> Columns:
         topics, topic[order], partition[order].astype(np.int32), held[order], held_count[order],
         leader[order], isr_count[order], size[order], order,
     )  # fmt: skip
-    _check_numbering(columns)
+    if whole:
+        _check_numbering(columns)
     return columns
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from kafka_medic.plan.arrow import Column
 from kafka_medic.plan.columns import BadRowError, Columns, Ints, read_columns
 
-__all__ = ["Broker", "Problem", "ProblemError"]
+__all__ = ["Broker", "Problem", "ProblemError", "rack_names"]
 
 
 class ProblemError(ValueError):
@@ -51,6 +51,7 @@ class Problem:
     brokers: every broker named by a replica, dead ones too.
     factor: wanted replicas per partition; topic_factors overrides it by exact topic name; topics in
         `exempt` are left as they are. A partition that has enough replicas is never touched.
+    whole: False for one part of a larger table: the numbers of its partitions may have gaps.
 
     Raises ProblemError, see the checks below.
     """
@@ -60,6 +61,7 @@ class Problem:
     factor: int
     topic_factors: Mapping[str, int] = field(default_factory=dict)
     exempt: frozenset[str] = frozenset()
+    whole: bool = True
     columns: Columns = field(init=False, repr=False)
     missing: Ints = field(init=False, repr=False)
     """int32 per row of `columns`: replicas to add, 0 for a partition that is left alone."""
@@ -72,7 +74,7 @@ class Problem:
         object.__setattr__(self, "exempt", frozenset(self.exempt))
         ids = np.array([broker.id for broker in ordered], dtype=np.int64)
         try:
-            columns = read_columns(self.partitions, ids)
+            columns = read_columns(self.partitions, ids, whole=self.whole)
         except BadRowError as bad:
             raise ProblemError(None if bad.row is None else bad.row + 1, bad.reason) from None
         object.__setattr__(self, "columns", columns)
@@ -83,7 +85,7 @@ class Problem:
     @property
     def racks(self) -> tuple[str, ...]:
         """Names of the racks with a live broker, sorted; empty if the cluster declares none."""
-        return tuple(sorted({b.rack for b in self.brokers if b.alive and b.rack}))
+        return rack_names(self.brokers)
 
     def wanted(self, topic: str) -> int | None:
         """Wanted factor of a topic, None if it is exempt."""
@@ -103,6 +105,11 @@ class Problem:
         wanted = per_topic[columns.topic] if len(per_topic) else np.zeros(0, np.int32)
         missing: Ints = np.maximum(wanted - columns.held_count, 0).astype(np.int32)
         return missing
+
+
+def rack_names(brokers: Iterable[Broker]) -> tuple[str, ...]:
+    """Names of the racks with a live broker, sorted; empty if none is declared."""
+    return tuple(sorted({b.rack for b in brokers if b.alive and b.rack}))
 
 
 def _check_brokers(brokers: Iterable[Broker]) -> None:

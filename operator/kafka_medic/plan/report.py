@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
 
 import numpy as np
 
 from kafka_medic.plan.arrow import Column, Int64s, compute, integers, list_lengths
-from kafka_medic.plan.model import Plan
-from kafka_medic.plan.problem import Problem
+from kafka_medic.plan.model import Plan, Summary
+from kafka_medic.plan.problem import Broker, Problem, rack_names
 
-__all__ = ["render_report"]
+__all__ = ["Picture", "picture", "render_report"]
 
 WIDTH, HEIGHT, MARGIN = 960, 180, 48
+SHOWN_WAVES = 500
 BEFORE, AFTER = "#9aa5b1", "#1f6feb"
 STYLE = (
     "body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:62rem;padding:0 1rem;color:#1b1f24}"
@@ -25,37 +27,61 @@ STYLE = (
 )
 
 
-def render_report(problem: Problem, plan: Plan) -> str:
+@dataclass(frozen=True, eq=False)
+class Picture:
+    """What the page shows. Per broker (all of `brokers`, in their order): replicas and preferred leaders, before and
+    after. Per wave: partitions, replicas, and bytes where they are known (None: not counted)."""
+
+    brokers: tuple[Broker, ...]
+    summary: Summary
+    replicas: tuple[Int64s, Int64s]
+    leaders: tuple[Int64s, Int64s]
+    partitions: Int64s
+    added: Int64s
+    moved: Int64s | None
+
+
+def picture(problem: Problem, plan: Plan) -> Picture:
+    """The picture of a plan that is in memory."""
+    ids = [broker.id for broker in problem.brokers]
+    replicas, leaders = (
+        (np.array([old[i] for i in ids], dtype=np.int64), np.array([new[i] for i in ids], dtype=np.int64))
+        for old, new in (_replicas(problem, plan), _leaders(problem, plan))
+    )
+    wave, gain = integers(plan.table.column("wave")), _gains(plan)
+    count, added = np.bincount(wave), np.bincount(wave, weights=gain).astype(np.int64)
+    moved = np.zeros(len(count), dtype=np.int64)
+    np.add.at(moved, wave, gain * integers(plan.sizes, 0))
+    return Picture(problem.brokers, plan.summary, replicas, leaders, count, added, moved)
+
+
+def render_report(shown: Picture) -> str:
     """The whole page. Bars are per live broker (by id) and per rack, before and after; waves by size."""
-    live = [broker for broker in problem.brokers if broker.alive]
-    before, after = _replicas(problem, plan)
-    led_before, led_after = _leaders(problem, plan)
-    labels = [str(broker.id) for broker in live]
+    live = [at for at, broker in enumerate(shown.brokers) if broker.alive]
+    labels = [str(shown.brokers[at].id) for at in live]
+    racks = rack_names(shown.brokers)
     parts = [
         "<!doctype html><html lang=en><meta charset=utf-8><title>Plan: raise replication factor</title>",
         f"<style>{STYLE}</style><h1>Raise replication factor</h1>",
-        _figures(plan),
+        _figures(shown.summary),
         "<p class=key><b>■</b> before &nbsp; <i>■</i> after the plan; the dashed line is the bound</p>",
     ]
-    bounds = (plan.summary.replicas_per_broker.bound, plan.summary.leaders_per_broker.bound)
-    for title, old, new, bound in (
-        ("Replicas per broker", before, after, bounds[0]),
-        ("Preferred leaders per broker", led_before, led_after, bounds[1]),
+    summary = shown.summary
+    for title, (old, new), bound in (
+        ("Replicas per broker", shown.replicas, summary.replicas_per_broker.bound),
+        ("Preferred leaders per broker", shown.leaders, summary.leaders_per_broker.bound),
     ):
-        pairs = [(old[b.id], new[b.id]) for b in live]
+        pairs = [(int(old[at]), int(new[at])) for at in live]
         parts.append(f"<h2>{title}</h2>{_bars(labels, pairs, bound)}")
-        if problem.racks:
-            by_rack = [
-                (sum(old[b.id] for b in live if b.rack == rack), sum(new[b.id] for b in live if b.rack == rack))
-                for rack in problem.racks
-            ]
-            parts.append(f"<h2>{title.replace('broker', 'rack')}</h2>{_bars(problem.racks, by_rack, None)}")
-    parts.append(f"<h2>Waves</h2>{_waves(plan)}</html>\n")
+        if racks:
+            of_rack = {rack: [at for at in live if shown.brokers[at].rack == rack] for rack in racks}
+            by_rack = [(int(old[of].sum()), int(new[of].sum())) for of in of_rack.values()]
+            parts.append(f"<h2>{title.replace('broker', 'rack')}</h2>{_bars(racks, by_rack, None)}")
+    parts.append(f"<h2>Waves</h2>{_waves(shown)}</html>\n")
     return "\n".join(parts)
 
 
-def _figures(plan: Plan) -> str:
-    summary = plan.summary
+def _figures(summary: Summary) -> str:
     replicas, leaders = summary.replicas_per_broker, summary.leaders_per_broker
     rows = [
         ("Partitions changed", f"{summary.partitions:,}", ""),
@@ -92,19 +118,17 @@ def _bars(labels: Sequence[str], pairs: Sequence[tuple[int, int]], bound: int | 
     return f'<svg viewBox="0 0 {WIDTH} {HEIGHT + 20}" role="img">{"".join(shapes)}</svg>'
 
 
-def _waves(plan: Plan) -> str:
-    wave = integers(plan.table.column("wave"))
-    if not len(wave):
+def _waves(shown: Picture) -> str:
+    if not len(shown.partitions):
         return "<p>Nothing has to be moved.</p>"
-    gain = _gains(plan)
-    size = integers(plan.sizes, 0)
-    count, added = np.bincount(wave), np.bincount(wave, weights=gain)
-    moved = np.zeros(len(count), dtype=np.int64)
-    np.add.at(moved, wave, gain * size)
-    shown = range(min(len(count), 500))
-    rows = "".join(f"<tr><td>{n}<td>{count[n]:,}<td>{int(added[n]):,}<td>{moved[n]:,}" for n in shown)
-    more = f"<p>and {len(count) - 500:,} more waves</p>" if len(count) > 500 else ""
-    return f"<table><tr><th>Wave<th>Partitions<th>Replicas<th>Bytes known{rows}</table>{more}"
+    head = "<tr><th>Wave<th>Partitions<th>Replicas" + ("" if shown.moved is None else "<th>Bytes known")
+    rows = "".join(
+        f"<tr><td>{n}<td>{shown.partitions[n]:,}<td>{shown.added[n]:,}"
+        + ("" if shown.moved is None else f"<td>{shown.moved[n]:,}")
+        for n in range(min(len(shown.partitions), SHOWN_WAVES))
+    )
+    hidden = len(shown.partitions) - SHOWN_WAVES
+    return f"<table>{head}{rows}</table>" + (f"<p>and {hidden:,} more waves</p>" if hidden > 0 else "")
 
 
 def _gains(plan: Plan) -> Int64s:

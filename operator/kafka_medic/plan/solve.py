@@ -16,7 +16,7 @@ from kafka_medic.plan.columns import Bools, Ints
 from kafka_medic.plan.transport import transport
 from kafka_medic.plan.water import Basin, level_with_caps, water_fill
 
-__all__ = ["Quotas", "Sites", "broker_quotas", "best_spread", "solve"]
+__all__ = ["Quotas", "Sites", "broker_quotas", "best_spread", "solve", "solve_pooled", "takers", "too_many"]
 
 LARGEST_TABLE = 200_000
 """Cells of kinds x racks that are solved exactly; a larger table is pooled, see `Quotas.pooled`."""
@@ -91,25 +91,42 @@ def solve(kinds: Kinds, sites: Sites) -> Quotas:
     alive = sites.rack >= 0
     held_most = int(sites.load[alive].max(initial=0))
     total = int((kinds.count * kinds.missing).sum())
-    factor = int((kinds.missing + (kinds.racks >= 0).sum(axis=1)).max(initial=0))
-    if len(kinds.count) * sites.racks > LARGEST_TABLE and factor <= sites.racks:
-        # Each partition takes a rack at most once, and not one that it stands in.
-        takers = np.full(sites.racks, int(kinds.count.sum()), dtype=np.int64)
-        for rack, column in _first_in_rack(kinds.racks):
-            np.subtract.at(takers, rack, kinds.count[column])
-        level, poured = level_with_caps(basins, takers, total)
-        none = np.zeros((1, sites.racks), dtype=np.int64)
-        return Quotas(none, poured[None, :], True, max(held_most, level if total else 0))
+    if too_many(kinds, sites.racks):
+        return solve_pooled(takers(kinds, sites.racks), total, sites)
 
     forced, choose, allowed = best_spread(kinds.held_per_rack(sites.racks), kinds.missing, sites.sizes())
     wish = np.zeros(len(sites.rack), dtype=np.int64)
     wish[alive] = water_fill(sites.load[alive], total)
     wish_rack = np.array([int(wish[brokers].sum()) for brokers in members], dtype=np.int64)
     owed = (forced * kinds.count[:, None]).sum(axis=0)
-    chosen = transport(kinds.count, choose, allowed, basins, owed, wish_rack)
+    cap = np.where(allowed, kinds.count[:, None], 0)
+    chosen = transport(kinds.count * choose, cap, basins, owed, wish_rack)
     poured = owed + chosen.sum(axis=0)
     levels = [basins[r].level(int(poured[r])) for r in range(sites.racks) if poured[r]]
     return Quotas(forced, chosen, False, max(held_most, *levels, 0))
+
+
+def too_many(kinds: Kinds, racks: int) -> bool:
+    """Whether the kinds are to be pooled: too many for a table, and a rack there for each replica."""
+    factor = int((kinds.missing + (kinds.racks >= 0).sum(axis=1)).max(initial=0))
+    return len(kinds.count) * racks > LARGEST_TABLE and factor <= racks
+
+
+def takers(kinds: Kinds, racks: int) -> Ints:
+    """int64[R] partitions that could take a replica in each rack: those that do not stand in it."""
+    able = np.full(racks, int(kinds.count.sum()), dtype=np.int64)
+    for rack, column in _first_in_rack(kinds.racks):
+        np.subtract.at(able, rack, kinds.count[column])
+    return able
+
+
+def solve_pooled(able: Ints, total: int, sites: Sites) -> Quotas:
+    """Quotas for all kinds together; able: int64[R] as `takers` counts them, total: replicas missing."""
+    basins = [Basin(sites.load[sites.members(rack)]) for rack in range(sites.racks)]
+    level, poured = level_with_caps(basins, able, total)
+    none = np.zeros((1, sites.racks), dtype=np.int64)
+    held_most = int(sites.load[sites.rack >= 0].max(initial=0))
+    return Quotas(none, poured[None, :], True, max(held_most, level if total else 0))
 
 
 def broker_quotas(sites: Sites, poured: Ints) -> Ints:

@@ -1,8 +1,8 @@
 """How many partitions of each kind go to each rack: a transportation problem with a most even answer.
 
-Kind t has count[t] partitions; each takes choose[t] *different* racks out of allowed[t]. An integer
-matrix y is realisable by such choices if and only if 0 <= y[t, r] <= count[t] and its rows sum to
-count[t] * choose[t]; McNaughton's wrap-around rule (1959) then deals it out. The column sums that are
+Kind t has count[t] partitions; each takes choose[t] *different* racks out of those it may use. An integer
+matrix y is realisable by such choices if and only if 0 <= y[t, r] <= count[t] (0 where it may not) and its
+rows sum to count[t] * choose[t]; McNaughton's wrap-around rule (1959) then deals it out. The column sums that are
 possible form an integral base polytope, on which one vector is best for every separable convex cost at
 once, the decreasingly minimal one (Frank and Murota, 2018), and it is reached by pushing along residual
 paths from a fuller rack to an emptier one until none is left (max-flow min-cut). So the highest level at
@@ -28,23 +28,23 @@ FITTING_ROUNDS = 40
 """Rounds of proportional fitting for the first guess; the pushes afterwards make it exact anyway."""
 
 
-def transport(count: Ints, choose: Ints, allowed: Bools, basins: Sequence[Basin], forced: Ints, wish: Ints) -> Ints:
+def transport(need: Ints, cap: Ints, basins: Sequence[Basin], forced: Ints, wish: Ints) -> Ints:
     """int64[T, R] partitions of kind t that take rack r, most even in the loads of all brokers.
 
-    count, choose: int64[T]; allowed: bool[T, R], at least choose[t] True in row t; basins: R racks;
-    forced: int64[R] replicas each rack gets whatever is decided here; wish: int64[R] replicas each
-    rack would get if every partition could go anywhere (only the first guess depends on it).
+    need: int64[T] the sum of each row; cap: int64[T, R] the most of each cell, in each row at least the
+    need together; basins: R racks; forced: int64[R] replicas each rack gets whatever is decided here;
+    wish: int64[R] replicas each rack would get if every partition could go anywhere (only the first
+    guess depends on it).
     """
-    guess = _fit(count, choose, allowed, np.maximum(wish - forced, 0))
-    chosen = _round(guess, count, choose, allowed)
-    _push_until_even(chosen, count, allowed, basins, forced)
+    guess = _fit(need, cap, np.maximum(wish - forced, 0))
+    chosen = _round(guess, need, cap)
+    _push_until_even(chosen, cap, basins, forced)
     return chosen
 
 
-def _fit(count: Ints, choose: Ints, allowed: Bools, wish: Ints) -> Floats:
+def _fit(whole_need: Ints, whole_cap: Ints, wish: Ints) -> Floats:
     """Iterative proportional fitting with caps: rows exact, columns near the wish."""
-    need = (count * choose).astype(np.float64)
-    cap = np.where(allowed, count[:, None], 0).astype(np.float64)
+    need, cap = whole_need.astype(np.float64), whole_cap.astype(np.float64)
     fit: Floats = cap * (need / np.maximum(cap.sum(axis=1), 1.0))[:, None]
     goal = np.maximum(wish.astype(np.float64), 1e-3)
     for _ in range(FITTING_ROUNDS):
@@ -60,16 +60,16 @@ def _fit(count: Ints, choose: Ints, allowed: Bools, wish: Ints) -> Floats:
     return np.clip(fill, 0.0, cap)
 
 
-def _round(guess: Floats, count: Ints, choose: Ints, allowed: Bools) -> Ints:
+def _round(guess: Floats, need: Ints, cap: Ints) -> Ints:
     """Whole numbers with exact rows; what a column is owed is carried from kind to kind."""
     whole = np.floor(guess + 1e-9).astype(np.int64)
     part = guess - whole
     owed = np.zeros(guess.shape[1])
-    for row in range(len(count)):
+    for row in range(len(need)):
         owed += part[row]
-        rest = int(count[row] * choose[row] - whole[row].sum())
+        rest = int(need[row] - whole[row].sum())
         while rest > 0:
-            open_racks = np.flatnonzero(allowed[row] & (whole[row] < count[row]))
+            open_racks = np.flatnonzero(whole[row] < cap[row])
             best = open_racks[np.argsort(-owed[open_racks], kind="stable")][:rest]
             whole[row, best] += 1
             owed[best] -= 1
@@ -82,7 +82,7 @@ def _round(guess: Floats, count: Ints, choose: Ints, allowed: Bools) -> Ints:
     return whole
 
 
-def _push_until_even(chosen: Ints, count: Ints, allowed: Bools, basins: Sequence[Basin], forced: Ints) -> None:
+def _push_until_even(chosen: Ints, cap: Ints, basins: Sequence[Basin], forced: Ints) -> None:
     racks = chosen.shape[1]
     poured = forced + chosen.sum(axis=0)
     last = np.array([basins[r].level(int(poured[r])) if poured[r] else -1 for r in range(racks)])
@@ -92,14 +92,14 @@ def _push_until_even(chosen: Ints, count: Ints, allowed: Bools, basins: Sequence
         moved = False
         for source in np.argsort(-last, kind="stable").tolist():
             while poured[source] > forced[source]:
-                path = _path(chosen, count, allowed, source, coming < last[source], coming)
+                path = _path(chosen, cap, source, coming < last[source], coming)
                 if not path:
                     break
                 target = path[-1]
-                most = min(_capacity(chosen, count, allowed, a, b) for a, b in pairwise(path))
+                most = min(_capacity(chosen, cap, a, b) for a, b in pairwise(path))
                 step = _worth(basins[source], int(poured[source]), basins[target], int(poured[target]), most)
                 for a, b in pairwise(path):
-                    _shift(chosen, count, allowed, a, b, step)
+                    _shift(chosen, cap, a, b, step)
                 poured[source] -= step
                 poured[target] += step
                 for r in (source, target):
@@ -108,13 +108,13 @@ def _push_until_even(chosen: Ints, count: Ints, allowed: Bools, basins: Sequence
                 moved = True
 
 
-def _residual(chosen: Ints, count: Ints, allowed: Bools, source: int) -> Ints:
+def _residual(chosen: Ints, cap: Ints, source: int) -> Ints:
     """int64[T, R]: partitions of each kind that could give up `source` for each other rack."""
-    spare = np.where(allowed, count[:, None] - chosen, 0)
-    return np.minimum(chosen[:, source][:, None], spare)
+    able: Ints = np.minimum(chosen[:, source][:, None], cap - chosen)
+    return able
 
 
-def _path(chosen: Ints, count: Ints, allowed: Bools, source: int, wanted: Bools, level: Ints) -> list[int]:
+def _path(chosen: Ints, cap: Ints, source: int, wanted: Bools, level: Ints) -> list[int]:
     """Shortest residual path from source to a wanted rack (the lowest such); empty if there is none."""
     if not wanted.any():
         return []
@@ -124,7 +124,7 @@ def _path(chosen: Ints, count: Ints, allowed: Bools, source: int, wanted: Bools,
     while frontier:
         following: list[int] = []
         for rack in frontier:
-            reach = np.flatnonzero(_residual(chosen, count, allowed, rack).any(axis=0) & (parent < 0))
+            reach = np.flatnonzero(_residual(chosen, cap, rack).any(axis=0) & (parent < 0))
             parent[reach] = rack
             following.extend(reach.tolist())
         found = [rack for rack in following if wanted[rack]]
@@ -137,15 +137,13 @@ def _path(chosen: Ints, count: Ints, allowed: Bools, source: int, wanted: Bools,
     return []
 
 
-def _capacity(chosen: Ints, count: Ints, allowed: Bools, source: int, target: int) -> int:
-    spare = np.where(allowed[:, target], count - chosen[:, target], 0)
-    return int(np.minimum(chosen[:, source], spare).sum())
+def _capacity(chosen: Ints, cap: Ints, source: int, target: int) -> int:
+    return int(np.minimum(chosen[:, source], cap[:, target] - chosen[:, target]).sum())
 
 
-def _shift(chosen: Ints, count: Ints, allowed: Bools, source: int, target: int, amount: int) -> None:
+def _shift(chosen: Ints, cap: Ints, source: int, target: int, amount: int) -> None:
     """Move `amount` from one rack to another, taken evenly from the kinds that can."""
-    spare = np.where(allowed[:, target], count - chosen[:, target], 0)
-    able = np.minimum(chosen[:, source], spare)
+    able = np.minimum(chosen[:, source], cap[:, target] - chosen[:, target])
     total = np.cumsum(able)
     share = total * amount // max(int(total[-1]), 1)
     step = np.diff(share, prepend=0)

@@ -8,8 +8,9 @@ replicas, apart from one sort by name. It imports nothing of aggregate, solve, e
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +18,7 @@ import pyarrow as pa
 
 from kafka_medic.plan.arrow import Column, compute, flat_values, integers, list_lengths, names
 from kafka_medic.plan.model import PLAN_SCHEMA, Plan, Spread
-from kafka_medic.plan.problem import Problem
+from kafka_medic.plan.problem import Broker, rack_names
 from kafka_medic.plan.waves import WaveLimits
 
 __all__ = ["verify"]
@@ -46,7 +47,19 @@ class _Lists:
         return np.arange(len(self.values)) - self.start[self.row]
 
 
-def verify(problem: Problem, plan: Plan, limits: WaveLimits | None = None) -> list[str]:
+class Asked(Protocol):
+    """What the verifier has to know of a problem: nothing that the planner made of it."""
+
+    @property
+    def partitions(self) -> pa.Table: ...
+
+    @property
+    def brokers(self) -> Sequence[Broker]: ...
+
+    def wanted(self, topic: str) -> int | None: ...
+
+
+def verify(problem: Asked, plan: Plan, limits: WaveLimits | None = None) -> list[str]:
     """Every rule that the plan breaks, as sentences; empty if it breaks none.
 
     limits: the bounds the waves were cut with (default: the planner's default).
@@ -56,15 +69,18 @@ def verify(problem: Problem, plan: Plan, limits: WaveLimits | None = None) -> li
         return [f"the plan's columns are {table.schema.names}, not {PLAN_SCHEMA.names}"]
     if plan.table.num_rows != len(plan.sizes):
         return ["the plan has not one size per row"]
-    check = _Check(problem, table)
+    check = Check(problem, table)
     return check.placement() or [
-        *check.waves(plan, limits or WaveLimits()),
+        *check.numbering(),
+        *check.waves(plan.sizes, check.senders(), limits or WaveLimits()),
         *check.summary(plan),
     ]
 
 
-class _Check:
-    def __init__(self, problem: Problem, table: pa.Table) -> None:
+class Check:
+    """One look at a plan's table (combined chunks), or at a part of it, beside the partitions it is about."""
+
+    def __init__(self, problem: Asked, table: pa.Table) -> None:
         self.raw = problem.partitions.combine_chunks()
         self.table = table
         self.before = _flatten(self.raw.column("replicas"))
@@ -72,7 +88,7 @@ class _Check:
         self.after = _flatten(table.column("replicas"))
         self.order = _flatten(table.column("preferredOrder"))
         self.live = np.array(sorted(b.id for b in problem.brokers if b.alive), dtype=np.int64)
-        named = bool(problem.racks)
+        named = bool(rack_names(problem.brokers))
         self.rack_of = {b.id: (b.rack or "") if named else str(b.id) for b in problem.brokers if b.alive}
         self.place = np.zeros(0, dtype=np.int64)
         """Row of the partition table for each row of the plan, once `placement` has found them."""
@@ -124,20 +140,24 @@ class _Check:
             problems += self._say_items("has a preferred order that is no permutation", self.order, strange)
         return problems
 
-    def waves(self, plan: Plan, limits: WaveLimits) -> list[str]:
-        wave = self.table.column("wave").to_numpy().astype(np.int64)
+    def numbering(self) -> list[str]:
+        wave = integers(self.table.column("wave"))
+        if len(wave) and (wave.min() < 0 or (np.bincount(np.maximum(wave, 0)) == 0).any()):
+            return ["waves are not numbered from 0 without a gap"]
+        return []
+
+    def waves(self, sizes: Column, sender: Array, limits: WaveLimits) -> list[str]:
+        """What the waves of these rows break of the limits; sizes, sender: parallel to the table."""
+        numbers, wave = np.unique(integers(self.table.column("wave")), return_inverse=True)
         if not len(wave):
             return []
         problems = []
-        records = np.bincount(np.maximum(wave, 0))
-        if wave.min() < 0 or (records == 0).any():
-            problems.append("waves are not numbered from 0 without a gap")
+        records = np.bincount(wave)
         if records.max() > limits.records:
-            problems.append(f"wave {records.argmax()} has {records.max()} records, more than {limits.records}")
-        size = integers(plan.sizes, 0)
+            problems.append(f"wave {numbers[records.argmax()]} has {records.max()} records, more than {limits.records}")
+        size = integers(sizes, 0)
         new = self.after.position >= self.claimed.length[self.after.row]
         into, row = self.after.values[new], self.after.row[new]
-        sender = self._senders()
         added = self.after.length - self.claimed.length
         everyone = np.arange(len(wave))
         # A partition larger than a whole allowance is let through alone, so it counts as one allowance.
@@ -158,7 +178,8 @@ class _Check:
             np.add.at(total, place, cost)
             if total.max() > limit:
                 at, who = divmod(int(total.argmax()), len(self.live))
-                problems.append(f"wave {at}: broker {self.live[who]} has {total.max()} {name}, more than {limit}")
+                broker_id, most = self.live[who], total.max()
+                problems.append(f"wave {numbers[at]}: broker {broker_id} has {most} {name}, more than {limit}")
         return problems
 
     def summary(self, plan: Plan) -> list[str]:
@@ -173,7 +194,7 @@ class _Check:
         new = self.after.position >= self.claimed.length[self.after.row]
         everywhere = np.concatenate([self.before.values, self.after.values[new]])
         first = np.concatenate([self._untouched_first(), self.order.values[self.order.position == 0]])
-        bad, unavoidable = self._rack_figures()
+        bad, unavoidable = self.rack_figures()
         figures = {
             "partitions": (summary.partitions, len(added)),
             "moves": (summary.moves, int(added.sum())),
@@ -200,7 +221,8 @@ class _Check:
             problems.append(f"{name}: the bound {spread.bound} is outside the mean {mean} and the maximum {spread.max}")
         return problems
 
-    def _rack_figures(self) -> tuple[int, int]:
+    def rack_figures(self) -> tuple[int, int]:
+        """(partitions less even over racks than they could be, those that had no choice)."""
         sizes = Counter(self.rack_of.values())
         racks, size = sorted(sizes), [sizes[rack] for rack in sorted(sizes)]
         of_rack = {rack: index for index, rack in enumerate(racks)}
@@ -232,7 +254,7 @@ class _Check:
             pairs += np.bincount(lists.row[lag:][same], minlength=len(pairs))
         return pairs
 
-    def _senders(self) -> Array:
+    def senders(self) -> Array:
         """int64[n]: who sends each planned partition: its leader, or its first replica."""
         first = self.claimed.values[self.claimed.start]
         if "leader" not in self.raw.column_names:

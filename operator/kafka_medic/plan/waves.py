@@ -12,10 +12,9 @@ import numpy as np
 
 from kafka_medic.plan.columns import Bools, Columns, Ints
 
-__all__ = ["INTERNAL_TOPICS", "WaveLimits", "assign_waves", "exposure_order"]
+__all__ = ["INTERNAL_TOPICS", "WaveLimits", "assign_waves", "exposure", "exposure_order"]
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
-WINDOW = 8192
 
 
 @dataclass(frozen=True)
@@ -40,14 +39,19 @@ class WaveLimits:
 
 def exposure_order(columns: Columns, rows: Ints) -> Ints:
     """The rows, most exposed first: fewest replicas, internal topics, fewest in sync, then by name."""
+    ordered: Ints = rows[np.argsort(exposure(columns, rows), kind="stable")]
+    return ordered
+
+
+def exposure(columns: Columns, rows: Ints) -> Ints:
+    """int64[n], smaller is more exposed: replicas, then internal topics first, then those in sync."""
     internal = np.array([topic in INTERNAL_TOPICS for topic in columns.topics], dtype=bool)
     held = columns.held_count[rows].astype(np.int64)
     in_sync = columns.isr_count[rows]
     in_sync = np.where(in_sync < 0, held, in_sync)
     outside = (~internal)[columns.topic[rows]] if len(internal) else np.zeros(0, dtype=bool)
-    key = (held * 2 + outside) * (int(in_sync.max(initial=0)) + 1) + in_sync
-    ordered: Ints = rows[np.argsort(key, kind="stable")]
-    return ordered
+    key: Ints = (held * 2 + outside) << 32 | in_sync
+    return key
 
 
 def assign_waves(added: Ints, source: Ints, size: Ints, brokers: int, limits: WaveLimits) -> Ints:

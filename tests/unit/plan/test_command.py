@@ -77,7 +77,7 @@ def test_bad_input_is_one_line_exit_2_and_nothing_written(call, change, reason):
 
 @pytest.mark.parametrize(
     "options",
-    [("--engine", "spark"), ("--throttle", "0"), ("--topic-factor", "logs"), ("--topic-factor", "logs=x")],
+    [("--spark-conf", "cores"), ("--throttle", "0"), ("--topic-factor", "logs"), ("--topic-factor", "logs=x")],
 )
 def test_an_option_that_cannot_be_used_is_exit_2_and_nothing_written(call, options):
     code, _, err, made = call(*options)

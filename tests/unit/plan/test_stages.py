@@ -44,7 +44,8 @@ def test_parts_of_a_data_set_merge_to_the_kinds_of_the_whole():
     missing = rng.integers(1, 3, 300).astype(np.int32)
     whole, _ = classify(held, missing, 5)
     parts = [classify(held[a:b], missing[a:b], 5)[0] for a, b in ((100, 300), (0, 100))]
-    merged = merge(parts, 5)
+    merged, places = merge(parts, 5)
+    assert all((merged.racks[place] == part.racks).all() for part, place in zip(parts, places, strict=True))
     assert (merged.racks == whole.racks).all()
     assert (merged.count == whole.count).all()
 

@@ -1,0 +1,152 @@
+"""How long the planner takes: Parquet in, plan, verification, everything written.
+
+    python benchmarks/plan.py [--runs 3] [--only 200k]... [--also 100m]
+
+Each run is a process of its own, so start-up and memory are those of the command. Prints medians. Memory is the
+largest single process: with Spark that is the JVM, which is driver and executor at once, or a Python worker.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+SOURCE = Path(__file__).resolve().parent.parent / "operator"
+FEW = {"partitions": 200_000, "brokers": 300, "racks": 3, "held": 2, "skewed": False}
+MANY = {"partitions": 1_000_000, "brokers": 1_000, "racks": 10, "held": 1, "skewed": True}
+SPARK = ("--engine", "spark", "--spark-master", "local[2]", "--spark-conf", "spark.driver.memory=2g")
+CASES = {
+    "200k": (FEW, ()),
+    "1m": (MANY, ("--engine", "local")),
+    "1m-spark": (MANY, SPARK),
+    "5m-spark": (MANY | {"partitions": 5_000_000}, SPARK),
+    "20m-spark": (MANY | {"partitions": 20_000_000}, SPARK),
+    "100m-spark": (MANY | {"partitions": 100_000_000}, SPARK),
+}
+LONG = ("100m-spark",)
+"""Only on request."""
+FACTOR = 3
+PER_TOPIC = 100
+PIECE = 1_000_000
+
+
+def cluster(case: dict, seed: int = 1) -> tuple[np.ndarray, np.ndarray | None]:
+    """(rack of each broker, share of replicas of each, None: even); skewed: uneven racks and uneven load."""
+    rng = np.random.default_rng(seed)
+    brokers, racks = case["brokers"], case["racks"]
+    if not case["skewed"]:
+        return np.arange(brokers) % racks, None
+    weight = np.arange(1, racks + 1)
+    rack = np.sort(rng.choice(racks, size=brokers, p=weight / weight.sum()))
+    rack[:racks] = np.arange(racks)
+    share = rng.gamma(8.0, size=brokers)
+    return rack, share / share.sum()
+
+
+def partitions(case: dict, first: int, count: int) -> pa.Table:
+    """Partitions first.. of the cluster, replicas in different racks."""
+    rack, share = cluster(case)
+    rng = np.random.default_rng([2, first])
+    held = [rng.choice(len(rack), size=count, p=share)]
+    while len(held) < case["held"]:
+        more = rng.choice(len(rack), size=count, p=share)
+        while (bad := np.any([rack[more] == rack[other] for other in held], axis=0)).any():
+            more[bad] = rng.choice(len(rack), size=int(bad.sum()), p=share)
+        held.append(more)
+    flat = np.stack(held, axis=1).astype(np.int32).ravel()
+    replicas = pa.ListArray.from_arrays(pa.array(np.arange(count + 1, dtype=np.int32) * len(held)), pa.array(flat))
+    number = np.arange(first, first + count)
+    names = pa.array([f"topic-{topic:07}" for topic in range(first // PER_TOPIC, (first + count - 1) // PER_TOPIC + 1)])
+    topics = pa.DictionaryArray.from_arrays(
+        pa.array((number // PER_TOPIC - first // PER_TOPIC).astype(np.int32)), names
+    )
+    return pa.table(
+        {
+            "topic": topics.cast(pa.string()),
+            "partition": pa.array(number % PER_TOPIC, pa.int32()),
+            "replicas": replicas,
+            "leader": pa.array(held[0].astype(np.int32)),
+            "isr": replicas,
+            "sizeBytes": pa.array(rng.integers(0, 1 << 30, count)),
+        }
+    )
+
+
+def write(case: dict, work: Path) -> None:
+    rack, _ = cluster(case)
+    (work / "brokers.json").write_text(json.dumps([{"id": i, "rack": f"rack-{r}"} for i, r in enumerate(rack)]))
+    writer = None
+    for first in range(0, case["partitions"], PIECE):
+        table = partitions(case, first, min(PIECE, case["partitions"] - first))
+        writer = writer or pq.ParquetWriter(work / "partitions.parquet", table.schema, compression="zstd")
+        writer.write_table(table, row_group_size=1 << 17)
+    writer.close()
+
+
+def measure(name: str, runs: int) -> None:
+    case, options = CASES[name]
+    with tempfile.TemporaryDirectory() as directory:
+        work = Path(directory)
+        write(case, work)
+        walls, cpus, peaks, summaries = [], [], [], []
+        for _ in range(runs):
+            command = [
+                "/usr/bin/env", "time", "-f", "used %M %U %S", sys.executable, "-m", "kafka_medic.cli.main",
+                "plan", "raise-replication-factor", "--partitions", str(work / "partitions.parquet"),
+                "--brokers", str(work / "brokers.json"), "--replication-factor", str(FACTOR),
+                "--output", str(work / "plan"), "-o", "json", *options,
+            ]  # fmt: skip
+            began = time.perf_counter()
+            done = subprocess.run(
+                command, env={**os.environ, "PYTHONPATH": str(SOURCE)}, capture_output=True, text=True, check=False
+            )
+            if done.returncode:
+                raise SystemExit(f"{name}: exit {done.returncode}\n{done.stderr[-3000:]}")
+            walls.append(time.perf_counter() - began)
+            summaries.append(json.loads(done.stdout))
+            peak, user, system = re.findall(r"used (\d+) ([\d.]+) ([\d.]+)", done.stderr)[-1]
+            peaks.append(int(peak) / 1024)
+            cpus.append(float(user) + float(system))
+        summary = summaries[-1]
+        print(
+            f"{name}: {case['partitions']:,} partitions, {case['brokers']:,} brokers, {case['racks']} racks,", end=" "
+        )
+        print(f"{case['held']} to {FACTOR}")
+        print(f"  {statistics.median(walls):.2f} s, of it until the plan is checked", end=" ")
+        print(f"{statistics.median(s['seconds'] for s in summaries):.2f} s;", end=" ")
+        print(f"processor {statistics.median(cpus):.1f} s; largest process {statistics.median(peaks):.0f} MB")
+        for figure in ("replicasPerBroker", "leadersPerBroker"):
+            print(f"  {figure}: {summary[figure]['min']} to {summary[figure]['max']}, bound {summary[figure]['bound']}")
+        print(f"  moves: {summary['moves']:,}, bound {summary['lowerBoundMoves']:,};", end=" ")
+        print(f"rack violations {summary['rackViolations']}; waves {summary['waves']:,}", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--only", action="append", choices=sorted(CASES), help="(repeat it)")
+    parser.add_argument("--also", action="append", choices=LONG, default=[])
+    args = parser.parse_args()
+    versions = ", ".join(f"{name} {version(name)}" for name in ("numpy", "pyarrow", "pyspark"))
+    print(f"{platform.machine()}, {os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f},", end=" ")
+    print(f"Python {platform.python_version()}, {versions}, {args.runs} runs", flush=True)
+    for name in args.only or [name for name in CASES if name not in LONG or name in args.also]:
+        measure(name, args.runs)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+"""The changed partitions as matrices of broker indexes, and as the table that a plan is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from kafka_medic.plan.arrow import Column, list_column
+from kafka_medic.plan.columns import Columns, Ints
+from kafka_medic.plan.model import PLAN_SCHEMA
+from kafka_medic.plan.problem import Broker, rack_names
+from kafka_medic.plan.solve import Sites
+
+__all__ = ["append", "count_per_broker", "plan_table", "rack_indexes", "racks_of", "sizes_or_null"]
+
+
+def rack_indexes(brokers: Sequence[Broker]) -> tuple[Ints, int]:
+    """(int32[B] rack of each broker, -1 for one that is not alive; R). Without racks each live broker is one."""
+    alive = np.array([broker.alive for broker in brokers], dtype=bool)
+    rack = np.full(len(alive), -1, dtype=np.int32)
+    names = rack_names(brokers)
+    if names:
+        number = {name: index for index, name in enumerate(names)}
+        rack[alive] = [number[b.rack or ""] for b in brokers if b.alive]
+    else:
+        rack[alive] = np.arange(int(alive.sum()))
+    return rack, int(rack.max(initial=-1)) + 1
+
+
+def append(held: Ints, held_count: Ints, added: Ints) -> Ints:
+    """int32[n, F]: each row's replicas held, then those added, without a gap, -1 padded."""
+    count = held_count + (added >= 0).sum(axis=1)
+    joined = np.full((len(held), max(int(count.max(initial=0)), 1)), -1, dtype=np.int32)
+    width = min(held.shape[1], joined.shape[1])
+    joined[:, :width] = held[:, :width]
+    for slot in range(added.shape[1]):
+        rows = np.flatnonzero(added[:, slot] >= 0)
+        joined[rows, held_count[rows] + slot] = added[rows, slot]
+    return joined
+
+
+def count_per_broker(brokers: Ints, length: int) -> Ints:
+    """int64[length]: how often each index stands in a matrix of them, -1 padded."""
+    flat = brokers.ravel()
+    return np.bincount(flat[flat >= 0], minlength=length).astype(np.int64)
+
+
+def racks_of(brokers: Ints, sites: Sites) -> Ints:
+    """int32: the racks of a matrix of broker indexes, -1 padded."""
+    return np.where(brokers >= 0, sites.rack[brokers], -1).astype(np.int32)
+
+
+def plan_table(columns: Columns, rows: Ints, replicas: Ints, lead: Ints, wave: Ints, ids: Ints) -> pa.Table:
+    """The plan of these rows of the columns: PLAN_SCHEMA. ids: int32[B]; lead: int32[n] column of the leader."""
+    names = pa.array(columns.topics, pa.string())
+    arrays = [
+        names.take(pa.array(columns.topic[rows], pa.int32())),
+        pa.array(columns.partition[rows], pa.int32()),
+        _lists(columns.held[rows], ids),
+        _lists(replicas, ids),
+        _lists(_lead_first(replicas, lead), ids),
+        pa.array(wave, pa.int32()),
+    ]
+    return pa.table(arrays, schema=PLAN_SCHEMA)
+
+
+def sizes_or_null(size: Ints) -> Column:
+    """int64 array of bytes, null for -1."""
+    return pa.array(size, pa.int64(), mask=size < 0)
+
+
+def _lead_first(replicas: Ints, lead: Ints) -> Ints:
+    """Each row with the chosen leader moved to the front, the others in their order."""
+    order = replicas.copy()
+    for column in range(1, replicas.shape[1]):
+        behind = np.flatnonzero(lead >= column)
+        order[behind, column] = replicas[behind, column - 1]
+    order[:, 0] = replicas[np.arange(len(replicas)), lead]
+    return order
+
+
+def _lists(brokers: Ints, ids: Ints) -> Column:
+    """list<int32> of broker ids from a matrix of indexes, -1 padded at the end."""
+    inside = brokers >= 0
+    return list_column(inside.sum(axis=1), ids[brokers[inside]])

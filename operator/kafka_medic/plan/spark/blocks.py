@@ -1,0 +1,234 @@
+"""What a task does with one block of partitions: count it, and later lay out its share of the quotas.
+
+A block is a run of rows of one task. It is planned by the kernel that plans a whole cluster in one process;
+only what it should aim at is decided elsewhere. Loads are made so that "as even as can be" means "exactly
+the block's share": a broker due q of the block's replicas starts at max(q) - q. Leaderships likewise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from kafka_medic.plan.aggregate import Kinds, classify
+from kafka_medic.plan.census import Asking, asking, mix
+from kafka_medic.plan.columns import Columns, Ints
+from kafka_medic.plan.expand import expand
+from kafka_medic.plan.leaders import balance_leaders
+from kafka_medic.plan.local import plan_local
+from kafka_medic.plan.model import PLAN_SCHEMA
+from kafka_medic.plan.problem import Problem, ProblemError
+from kafka_medic.plan.rows import append, count_per_broker, plan_table, rack_indexes, racks_of, sizes_or_null
+from kafka_medic.plan.settle import settle
+from kafka_medic.plan.solve import Quotas, Sites, takers, too_many
+from kafka_medic.plan.spark.question import Question
+from kafka_medic.plan.verify import Check
+from kafka_medic.plan.waves import assign_waves, exposure
+
+__all__ = ["Classes", "Refused", "Share", "Survey", "lay_out", "survey"]
+
+
+@dataclass(frozen=True, eq=False)
+class Classes:
+    """C classes of equal exposure. key, rows: int64[C]; copies: replicas to add; arriving: bytes of them, each replica
+    at most a wave's allowance; sends, sending: int64[C, B] partitions and bytes per sender."""
+
+    key: Ints
+    rows: Ints
+    copies: Ints
+    arriving: Ints
+    sends: Ints
+    sending: Ints
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A block with a row that cannot be planned: which (from 1, None if none in particular), and why."""
+
+    task: int
+    block: int
+    row: int | None
+    reason: str
+
+
+@dataclass(frozen=True, eq=False)
+class Survey:
+    """What the driver has to know of one block.
+
+    kinds: None if there are too many, then takers (int64[R]) and missing stand for them. held: int64[B] replicas of
+    the changed partitions. topics with rows, last (highest number) and mark (sum of hashes of the numbers), for the
+    check that no partition is missing or twice. sent: int64[B] bytes that each broker will send; unknown: partitions
+    of unknown size. summary: of the whole plan, where the block is all there is.
+    """
+
+    task: int
+    block: int
+    rows: int
+    summary: dict[str, Any] | None
+    kinds: Kinds | None
+    takers: Ints
+    changed: int
+    missing: int
+    held: Ints
+    classes: Classes
+    topics: tuple[str, ...]
+    topic_rows: Ints
+    topic_last: Ints
+    topic_mark: Ints
+    sent: Ints
+    unknown: int
+    asking: Asking
+
+
+@dataclass(frozen=True, eq=False)
+class Share:
+    """What one block is to do: its part of the quotas.
+
+    rows, changed: what it must hold, or the partitions are not those that were counted. forced, chosen: as in Quotas,
+    for its own kinds. quota, lead: int64[B] replicas to add and leaderships to hand out per broker. classes: int64[C]
+    exposures, first_wave and waves: int64[C] the numbers of the waves kept for each.
+    """
+
+    rows: int
+    changed: int
+    forced: Ints
+    chosen: Ints
+    pooled: bool
+    quota: Ints
+    lead: Ints
+    classes: Ints
+    first_wave: Ints
+    waves: Ints
+
+
+def survey(table: pa.Table, question: Question, task: int, block: int, *, alone: bool) -> Survey | Refused:
+    """Count a block; alone: it is all there is."""
+    try:
+        problem = question.problem(table, whole=alone)
+    except ProblemError as error:
+        return Refused(task, block, error.row, error.reason)
+    columns, missing = problem.columns, problem.missing
+    rack, racks = rack_indexes(question.brokers)
+    brokers = len(rack)
+    sites = Sites(rack, np.zeros(brokers, dtype=np.int64), racks)
+    rows = np.flatnonzero(missing)
+    kinds, _ = classify(racks_of(columns.held[rows], sites), missing[rows], racks)
+    size, sender = np.maximum(columns.size[rows], 0), columns.senders()[rows]
+    sent = np.zeros(brokers, dtype=np.int64)
+    np.add.at(sent, sender, size * missing[rows])
+    number = mix(columns.partition.astype(np.int64))
+    mark = np.zeros(len(columns.topics), dtype=np.uint64)
+    np.add.at(mark, columns.topic, number)
+    last = np.full(len(columns.topics), -1, dtype=np.int64)
+    np.maximum.at(last, columns.topic, columns.partition)
+    pooled = too_many(kinds, racks)
+    return Survey(
+        task,
+        block,
+        table.num_rows,
+        summary=plan_local(problem, question.limits).summary.to_json() if alone else None,
+        kinds=None if pooled else kinds,
+        takers=takers(kinds, racks),
+        changed=len(rows),
+        missing=int(missing.sum()),
+        held=count_per_broker(columns.held[rows], brokers),
+        classes=_classes(problem, rows, question),
+        topics=columns.topics,
+        topic_rows=np.bincount(columns.topic, minlength=len(columns.topics)),
+        topic_last=last,
+        topic_mark=mark.view(np.int64),
+        sent=sent,
+        unknown=int((columns.size[rows] < 0).sum()),
+        asking=asking(table, question.brokers, question.wanted.of),
+    )
+
+
+def lay_out(table: pa.Table, question: Question, share: Share | None) -> pa.Table:
+    """The plan of a block, PLAN_SCHEMA; share None: the block is all there is. A class of partitions for which too
+    few waves were kept has wave -1. Raises RuntimeError if the block is not the one that was counted."""
+    if share is None:
+        return plan_local(question.problem(table, whole=True), question.limits).table
+    problem = question.problem(table, whole=False)
+    columns = problem.columns
+    rows = np.flatnonzero(problem.missing)
+    if (table.num_rows, len(rows)) != (share.rows, share.changed):
+        raise RuntimeError("the partitions have changed while they were being planned")
+    if not len(rows):
+        return pa.Table.from_batches([], PLAN_SCHEMA)
+    rack, racks = rack_indexes(question.brokers)
+    sites = Sites(rack, share.quota.max() - share.quota, racks)
+    held, missing = columns.held[rows], problem.missing[rows]
+    held_racks = racks_of(held, sites)
+    _, kind = classify(held_racks, missing, racks)
+    quotas = Quotas(share.forced, share.chosen, share.pooled, int(share.quota.max()))
+    added, even = expand(kind, missing, held_racks, quotas, sites)
+    added, _ = settle(held, added, sites, quotas.bound, even=even)
+    replicas = append(held, columns.held_count[rows], added)
+    lead, _ = balance_leaders(replicas, share.lead.max() - share.lead, rack >= 0)
+    wave = _waves(columns, rows, added, share, question)
+    ids = np.array([broker.id for broker in question.brokers], dtype=np.int32)
+    plan = plan_table(columns, rows, replicas, lead, wave, ids)
+    _check_waves(problem, plan, rows, question)
+    return plan
+
+
+def _classes(problem: Problem, rows: Ints, question: Question) -> Classes:
+    columns, limits = problem.columns, question.limits
+    key, of, count = np.unique(exposure(columns, rows), return_inverse=True, return_counts=True)
+    missing = problem.missing[rows].astype(np.int64)
+    size, sender = np.maximum(columns.size[rows], 0), columns.senders()[rows]
+    shape = (len(key), len(question.brokers))
+    cell = of * shape[1] + sender
+
+    def total(where: Ints, length: int, amount: Ints) -> Ints:
+        # Sums of whole numbers past 2**53 would lose their end as bincount's weights.
+        found = np.zeros(length, dtype=np.int64)
+        np.add.at(found, where, amount)
+        return found
+
+    return Classes(
+        key,
+        count,
+        total(of, len(key), missing),
+        total(of, len(key), np.minimum(size, limits.bytes_in) * missing),
+        np.bincount(cell, minlength=shape[0] * shape[1]).reshape(shape),
+        total(cell, shape[0] * shape[1], np.minimum(size * missing, limits.bytes_out)).reshape(shape),
+    )
+
+
+def _waves(columns: Columns, rows: Ints, added: Ints, share: Share, question: Question) -> Ints:
+    """int32[n] waves out of those kept for the block, each of them used."""
+    key, sender = exposure(columns, rows), columns.senders()[rows]
+    wave = np.full(len(rows), -1, dtype=np.int32)
+    for value, first, kept in zip(share.classes, share.first_wave, share.waves, strict=True):
+        of = np.flatnonzero(key == value)
+        found = assign_waves(added[of], sender[of], columns.size[rows[of]], len(question.brokers), question.limits)
+        if int(found.max()) < kept:
+            wave[of] = first + _stretch(found, int(kept))
+    return wave
+
+
+def _stretch(wave: Ints, count: int) -> Ints:
+    """The same waves cut into `count`, at most as many as there are partitions: the fullest in halves."""
+    wave, records = wave.copy(), np.bincount(wave, minlength=count)
+    for number in range(int(wave.max()) + 1, count):
+        fullest = int(records.argmax())
+        later = np.flatnonzero(wave == fullest)[records[fullest] // 2 :]
+        wave[later] = number
+        records[fullest] -= len(later)
+        records[number] = len(later)
+    return wave
+
+
+def _check_waves(problem: Problem, plan: pa.Table, rows: Ints, question: Question) -> None:
+    """The verifier's look at the waves: the sizes that they depend on are not in the plan."""
+    kept = np.flatnonzero(plan.column("wave").to_numpy() >= 0)
+    columns = problem.columns
+    ids = np.array([broker.id for broker in question.brokers], dtype=np.int64)
+    sizes, senders = sizes_or_null(columns.size[rows[kept]]), ids[columns.senders()[rows[kept]]]
+    broken = Check(problem, plan.take(kept).combine_chunks()).waves(sizes, senders, question.limits)
+    if broken:
+        raise RuntimeError(f"a defect in the plan: {'; '.join(broken)}")

@@ -1,0 +1,163 @@
+"""The driver's part: solve for the whole once, then divide the answer among the blocks, to the last replica.
+
+The size of all this depends on the numbers of kinds, brokers and blocks, not of partitions. A division in
+proportion is fractional; rounding it down and giving what is left to whoever has most left keeps rows and
+columns whole (Gale, 1957, and Ryser, 1957: it fails for no matrix of noughts and ones that exists, and the
+fractions are a witness that one does).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from kafka_medic.plan.aggregate import merge
+from kafka_medic.plan.columns import Ints
+from kafka_medic.plan.rows import rack_indexes
+from kafka_medic.plan.solve import Quotas, Sites, broker_quotas, solve, solve_pooled, too_many
+from kafka_medic.plan.spark.blocks import Classes, Share, Survey
+from kafka_medic.plan.spark.question import Question
+from kafka_medic.plan.transport import transport
+from kafka_medic.plan.water import Basin, water_fill
+from kafka_medic.plan.waves import WaveLimits
+
+__all__ = ["divide", "shares"]
+
+
+def shares(surveys: Sequence[Survey], question: Question, slack: float) -> tuple[list[Share], int | None]:
+    """(what each block is to do, the bound on the fullest broker, None if nothing changes).
+
+    slack: how many waves to keep for a block, over what its busiest broker needs at least.
+    """
+    if not any(found.changed for found in surveys):
+        none = np.zeros(0, dtype=np.int64)
+        idle = Share(0, 0, none, none, False, none, none, none, none, none)
+        return [replace(idle, rows=found.rows) for found in surveys], None
+    rack, racks = rack_indexes(question.brokers)
+    sites = Sites(rack, np.sum([found.asking.load for found in surveys], axis=0), racks)
+    quotas, places = _solve(surveys, sites)
+    chosen = _chosen(surveys, quotas, places)
+    forced = [quotas.forced[place] for place in places]
+    poured = np.array([_poured(*part, quotas.pooled) for part in zip(surveys, chosen, forced, strict=True)])
+    quota = _per_broker(sites, poured)
+    lead = _leaders(surveys, quota, sites)
+    waves = [_kept(found.classes, part, question.limits, slack) for found, part in zip(surveys, quota, strict=True)]
+    first = _first_waves(surveys, waves)
+    return [
+        Share(
+            found.rows, found.changed, forced[b], chosen[b], quotas.pooled, quota[b], lead[b],
+            found.classes.key, first[b], waves[b],
+        )
+        for b, found in enumerate(surveys)
+    ], quotas.bound  # fmt: skip
+
+
+def divide(whole: Ints, weights: Ints, need: Ints) -> Ints:
+    """int64[b, T, R]: each row whole[t] (int64[T, R]) divided among b blocks in proportion to weights (int64[b, T]).
+
+    need: int64[b, T], the sum of each block's part of each row; over the blocks it is the row's own sum.
+    """
+    total = np.maximum(weights.sum(axis=0), 1)[:, None]
+    parts = np.array([whole * weight[:, None] // total for weight in weights]).reshape(len(weights), *whole.shape)
+    left = whole - parts.sum(axis=0)
+    places = np.broadcast_to(np.arange(whole.shape[1]), whole.shape)
+    for block, wanted in enumerate(need):
+        short = wanted - parts[block].sum(axis=1)
+        rank = np.empty_like(left)
+        np.put_along_axis(rank, np.argsort(-left, axis=1, kind="stable"), places, axis=1)
+        more = rank < short[:, None]
+        parts[block] += more
+        left -= more
+    return parts
+
+
+def _poured(found: Survey, chosen: Ints, forced: Ints, pooled: bool) -> Ints:
+    """int64[R] replicas that a block adds in each rack."""
+    poured: Ints = chosen.sum(axis=0)
+    if not pooled and found.kinds is not None:
+        poured = poured + (forced * found.kinds.count[:, None]).sum(axis=0)
+    return poured
+
+
+def _solve(surveys: Sequence[Survey], sites: Sites) -> tuple[Quotas, list[Ints]]:
+    """The quotas of the whole, and which of their rows the kinds of each block are."""
+    listed = [found.kinds for found in surveys]
+    known = [kinds for kinds in listed if kinds is not None]
+    if len(known) == len(listed):
+        kinds, places = merge(known, sites.racks)
+        if not too_many(kinds, sites.racks):
+            return solve(kinds, sites), places
+    able = np.sum([found.takers for found in surveys], axis=0)
+    missing = sum(found.missing for found in surveys)
+    return solve_pooled(able, missing, sites), [np.zeros(1, dtype=np.int64) for _ in surveys]
+
+
+def _chosen(surveys: Sequence[Survey], quotas: Quotas, places: Sequence[Ints]) -> list[Ints]:
+    if quotas.pooled:
+        missing = np.array([[found.missing] for found in surveys], dtype=np.int64)
+        return list(divide(quotas.chosen, missing, missing))
+    kinds = len(quotas.chosen)
+    count = np.zeros((len(surveys), kinds), dtype=np.int64)
+    for row, found, place in zip(count, surveys, places, strict=True):
+        row[place] = found.kinds.count if found.kinds else 0
+    choose = quotas.chosen.sum(axis=1) // np.maximum(count.sum(axis=0), 1)
+    parts = divide(quotas.chosen, count, count * choose)
+    return [part[place] for part, place in zip(parts, places, strict=True)]
+
+
+def _per_broker(sites: Sites, poured: Ints) -> Ints:
+    """int64[b, B] replicas that each block adds to each broker; poured: int64[b, R]."""
+    whole = broker_quotas(sites, poured.sum(axis=0))
+    quota = np.zeros((len(poured), len(sites.rack)), dtype=np.int64)
+    for rack in range(sites.racks):
+        brokers, part = sites.members(rack), poured[:, [rack]]
+        quota[:, brokers] = divide(whole[None, brokers], part, part)[:, 0]
+    return quota
+
+
+def _leaders(surveys: Sequence[Survey], quota: Ints, sites: Sites) -> Ints:
+    """int64[b, B] preferred leaderships that each block hands out; it can give a broker no more than it has replicas
+    on it."""
+    live = np.flatnonzero(sites.rack >= 0)
+    fixed = np.sum([found.asking.first for found in surveys], axis=0)[live]
+    held = np.array([found.held for found in surveys])
+    changed = np.array([found.changed for found in surveys], dtype=np.int64)
+    wish = water_fill(fixed, int(changed.sum()))
+    basins = [Basin(np.array([count])) for count in fixed.tolist()]
+    lead = np.zeros(quota.shape, dtype=np.int64)
+    lead[:, live] = transport(changed, (held + quota)[:, live], basins, np.zeros(len(live), dtype=np.int64), wish)
+    return lead
+
+
+def _kept(classes: Classes, quota: Ints, limits: WaveLimits, slack: float) -> Ints:
+    """int64[C] waves for each class of a block: as few as its records need, or more where a broker is the limit."""
+    share = quota.max() / max(int(quota.sum()), 1)
+    least = -(-classes.rows // limits.records)
+    if not len(least):
+        return least
+    busiest = np.max(
+        [
+            classes.sending.max(axis=1) / limits.bytes_out,
+            classes.arriving * share / limits.bytes_in,
+            (classes.sends.max(axis=1) + classes.copies * share) / limits.partitions_per_broker,
+        ],
+        axis=0,
+    )
+    ample = np.ceil(busiest * slack + least * 0.1 + 1).astype(np.int64)
+    kept: Ints = np.where(busiest * slack + 1 > least, np.minimum(np.maximum(ample, least), classes.rows), least)
+    return kept
+
+
+def _first_waves(surveys: Sequence[Survey], waves: Sequence[Ints]) -> list[Ints]:
+    """Number of the first wave of each class of each block: class after class, block after block."""
+    first = [np.zeros(len(kept), dtype=np.int64) for kept in waves]
+    cells = sorted(
+        (int(key), block, place) for block, found in enumerate(surveys) for place, key in enumerate(found.classes.key)
+    )
+    number = 0
+    for _, block, place in cells:
+        first[block][place] = number
+        number += int(waves[block][place])
+    return first

@@ -1,0 +1,50 @@
+"""What tasks tell the driver, as JSON: plain data, whatever versions run on the two sides."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from kafka_medic.plan.aggregate import Kinds
+from kafka_medic.plan.census import Asking, Outcome
+from kafka_medic.plan.spark.blocks import Classes, Refused, Survey
+
+__all__ = ["outcome_of", "survey_of", "text_of"]
+
+_SURVEYED = ("takers", "held", "topic_rows", "topic_last", "topic_mark", "sent")
+_COUNTED = ("gained", "before", "lead", "wave", "records", "added")
+
+
+def text_of(found: Survey | Refused | Outcome) -> str:
+    """What a task found, as JSON."""
+    return json.dumps(found, default=lambda value: value.tolist() if hasattr(value, "tolist") else vars(value))
+
+
+def survey_of(text: str) -> Survey | Refused:
+    """The Survey or Refused that `text_of` wrote."""
+    found: dict[str, Any] = json.loads(text)
+    if "reason" in found:
+        return Refused(**found)
+    if (kinds := found["kinds"]) is not None:
+        missing = np.array(kinds["missing"], dtype=np.int32)
+        racks = np.array(kinds["racks"], dtype=np.int32).reshape(len(missing), -1 if len(missing) else 1)
+        kinds = Kinds(racks, missing, np.array(kinds["count"], dtype=np.int64))
+    parts = {
+        "kinds": kinds,
+        "classes": Classes(**_arrays(found["classes"], found["classes"])),
+        "asking": Asking(**(found["asking"] | _arrays(found["asking"], ("load", "first")))),
+        "topics": tuple(found["topics"]),
+    }
+    return Survey(**(found | _arrays(found, _SURVEYED) | parts))
+
+
+def outcome_of(text: str) -> Outcome:
+    """The Outcome that `text_of` wrote."""
+    found: dict[str, Any] = json.loads(text)
+    return Outcome(**(found | _arrays(found, _COUNTED) | {"problems": tuple(found["problems"])}))
+
+
+def _arrays(found: dict[str, Any], names: Any) -> dict[str, Any]:
+    return {name: np.array(found[name], dtype=np.int64) for name in names}

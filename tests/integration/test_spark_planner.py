@@ -1,0 +1,147 @@
+"""The Spark engine on a real Spark: the same answers as in one process, from Parquet to Parquet."""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+
+import pyarrow as pa
+import pyarrow.dataset
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from kafka_medic.cli import main
+from kafka_medic.cli import plan as command
+from kafka_medic.plan.local import plan_local
+from kafka_medic.plan.model import PLAN_SCHEMA, Plan
+from kafka_medic.plan.problem import Problem, ProblemError
+from kafka_medic.plan.spark import engine
+from kafka_medic.plan.spark.question import Question
+from kafka_medic.plan.spark.session import session
+from kafka_medic.plan.verify import verify
+from kafka_medic.plan.wanted import Wanted
+from tests.property.plan.test_plan_properties import clusters
+from tests.unit.plan.cluster_tables import brokers, partitions
+
+FEW = settings(
+    max_examples=3, deadline=None, derandomize=True, database=None,
+    suppress_health_check=list(HealthCheck),
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def spark():
+    with session("local[1]", None, {"spark.driver.memory": "512m", "spark.sql.shuffle.partitions": "1"}) as started:
+        yield started
+
+
+def planned(spark, problem, folder, parts=1):
+    """(artifact, SparkPlan) of a problem whose partitions lie in so many files."""
+    source, target = folder / "partitions", folder / "plan.parquet"
+    source.mkdir(parents=True, exist_ok=True)
+    step = -(-problem.partitions.num_rows // parts)
+    for number in range(parts):
+        pq.write_table(problem.partitions.slice(number * step, step), source / f"{number}.parquet", row_group_size=7)
+    question = Question(problem.brokers, Wanted(1, tuple(problem.topic_factors.items())))
+    done = engine.plan_spark(spark, source.as_uri(), question, target.as_uri())
+    return pyarrow.dataset.dataset(target, schema=PLAN_SCHEMA).to_table(), done
+
+
+def verified(problem, table, done):
+    """What the verifier of plans in memory says of an artifact of the Spark engine."""
+    size_of = {(r["topic"], r["partition"]): r["sizeBytes"] for r in problem.partitions.to_pylist()}
+    rows = zip(table.column("topic").to_pylist(), table.column("partition").to_pylist(), strict=True)
+    sizes = pa.array([size_of[row] for row in rows], pa.int64())
+    return verify(problem, Plan(table, sizes, done.summary))
+
+
+def test_a_table_of_one_block_gets_the_very_plan_that_the_local_engine_makes(spark, tmp_path_factory):
+    @FEW
+    @given(clusters())
+    def check(problem):
+        table, done = planned(spark, problem, tmp_path_factory.mktemp("alone"))
+        here = plan_local(problem)
+        assert done.problems == ()
+        assert table.sort_by([("topic", "ascending"), ("partition", "ascending")]).equals(here.table)
+        told = done.summary.to_json() | {"engine": "local"}
+        assert told == here.summary.to_json()
+
+    check()
+
+
+def test_a_table_of_many_blocks_meets_the_same_bounds_and_twice_the_same_plan(spark, tmp_path_factory, monkeypatch):
+    monkeypatch.setattr(engine, "BLOCK_ROWS", 40)
+
+    @FEW
+    @given(clusters(partitions=(20, 60)))
+    def check(problem):
+        table, done = planned(spark, problem, tmp_path_factory.mktemp("blocks"), parts=2)
+        assert done.problems == ()
+        assert verified(problem, table, done) == []
+        here, there = plan_local(problem).summary, done.summary
+        for figure in ("partitions", "moves", "rack_violations", "rack_violations_bound"):
+            assert getattr(here, figure) == getattr(there, figure)
+        for figure in ("replicas_per_broker", "leaders_per_broker"):
+            assert getattr(there, figure).max <= getattr(here, figure).bound + 1
+        again, _ = planned(spark, problem, tmp_path_factory.mktemp("again"), parts=2)
+        assert again.equals(table)
+
+    check()
+
+
+@pytest.mark.parametrize("block", [3, 1000])
+@pytest.mark.parametrize(
+    ("change", "row", "reason"),
+    [
+        (lambda t: t.set_column(2, "replicas", pa.array([[0]] * 7 + [[9]], pa.list_(pa.int32()))), 8, "broker 9"),
+        (lambda t: t.take([0, 1, 2, 3, 4, 5, 6, 7, 2]), None, "t-2 is listed"),
+        (lambda t: t.take([0, 1, 2, 3, 5, 6, 7]), None, "t-4 is missing, though t-"),
+    ],
+)
+def test_bad_rows_are_named_and_nothing_is_written(spark, tmp_path, monkeypatch, block, change, row, reason):
+    monkeypatch.setattr(engine, "BLOCK_ROWS", block)
+    pq.write_table(change(partitions({"t": [[0]] * 8})), tmp_path / "p.parquet")
+    question = Question(brokers(3), Wanted(2))
+    with pytest.raises(ProblemError, match=reason) as caught:
+        engine.plan_spark(spark, (tmp_path / "p.parquet").as_uri(), question, (tmp_path / "out").as_uri())
+    if row is not None:
+        assert caught.value.row == row
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_command_writes_the_same_four_files(spark, tmp_path, monkeypatch, capsys):
+    @contextmanager
+    def shared(*_):
+        yield spark
+
+    monkeypatch.setattr(command, "session", shared)
+    rows = partitions({"orders": [[0]] * 6, "scratch": [[1]] * 2}).to_pylist()
+    (tmp_path / "p.json").write_text(json.dumps(rows))
+    (tmp_path / "b.json").write_text(json.dumps([{"id": i} for i in range(3)]))
+    line = ["plan", "raise-replication-factor", "--partitions", str(tmp_path / "p.json")]
+    line += ["--brokers", str(tmp_path / "b.json"), "--replication-factor", "3", "--exempt", "scr*", "-o", "json"]
+    made = {}
+    for name in ("spark", "local"):
+        assert main.main([*line, "--engine", name, "--output", str(tmp_path / name)]) == 0
+        made[name] = json.loads(capsys.readouterr().out) | {"engine": "", "seconds": 0}
+        assert sorted(p.name for p in (tmp_path / name).iterdir()) == [
+            "plan.parquet", "reassignment.json", "report.html", "summary.json"
+        ]  # fmt: skip
+    assert made["spark"] == made["local"]
+    told = [json.loads((tmp_path / name / "reassignment.json").read_text()) for name in ("spark", "local")]
+    assert told[0] == told[1]
+    assert pq.read_table(tmp_path / "spark" / "plan.parquet").num_rows == 6
+
+    (tmp_path / "p.json").write_text(json.dumps([*rows, rows[0]]))
+    assert main.main([*line, "--engine", "spark", "--output", str(tmp_path / "none")]) == 2
+    assert "orders-0 is listed twice" in capsys.readouterr().err
+    assert not (tmp_path / "none").exists()
+
+
+def test_an_empty_table_and_one_that_lacks_nothing_are_empty_plans(spark, tmp_path):
+    for name, replicas in (("none", {}), ("full", {"t": [[0, 1]]})):
+        problem = Problem(partitions(replicas), brokers(2), 1)
+        table, done = planned(spark, problem, tmp_path / name)
+        assert table.num_rows == 0
+        assert (done.problems, done.summary.moves, done.summary.waves) == ((), 0, 0)

@@ -1,0 +1,71 @@
+"""What the Spark engine does with blocks, without Spark: valid, minimal, and as even as a plan in one piece."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from kafka_medic.plan.local import plan_local
+from kafka_medic.plan.model import Plan
+from kafka_medic.plan.spark.question import Question
+from kafka_medic.plan.spark.share import divide
+from kafka_medic.plan.verify import verify
+from kafka_medic.plan.wanted import Wanted
+from tests.property.plan.test_plan_properties import CALM, SHARE, clusters
+from tests.unit.plan.in_blocks import planned_in_blocks
+
+
+@settings(max_examples=30 // SHARE, deadline=None, derandomize=True, suppress_health_check=CALM)
+@given(clusters(partitions=(20, 60)), st.sampled_from([16, 40, 100]))
+def test_a_plan_made_in_blocks_is_valid_and_as_good_as_one_made_at_once(problem, rows):
+    question = Question(problem.brokers, Wanted(1, tuple(problem.topic_factors.items())))
+    table, done = planned_in_blocks(problem.partitions, question, rows)
+    here, there = plan_local(problem).summary, done.summary
+    assert done.problems == ()
+    assert verify(problem, Plan(table, sizes(problem, table), there)) == []
+    for figure in ("partitions", "moves", "lower_bound_moves", "rack_violations", "rack_violations_bound"):
+        assert getattr(here, figure) == getattr(there, figure)
+    # With more replicas than racks, who stands where decides as well; blocks see that only of their own.
+    if max(problem.topic_factors.values()) <= len(problem.racks or problem.brokers):
+        assert there.replicas_per_broker.max <= here.replicas_per_broker.bound + 1
+    # A handful of partitions leaves leaders little choice; the engine's blocks hold 262,144.
+    assert there.leaders_per_broker.max <= here.leaders_per_broker.bound + 2
+
+
+@settings(max_examples=60 // SHARE, deadline=None)
+@given(st.data())
+def test_what_is_divided_is_all_there_and_no_part_gets_more_than_it_can_use(data):
+    kinds, racks, blocks = (data.draw(st.integers(1, 5)) for _ in range(3))
+    weights = data.draw(arrays(np.int64, (blocks, kinds), elements=st.integers(0, 40)))
+    choose = data.draw(arrays(np.int64, kinds, elements=st.integers(0, racks)))
+    total = weights.sum(axis=0)
+    whole = np.zeros((kinds, racks), dtype=np.int64)
+    for kind in range(kinds):  # any matrix with these row sums and no cell above the count
+        strip = np.arange(total[kind] * choose[kind]) // max(total[kind], 1)
+        shift = data.draw(st.integers(0, int(total[kind])))
+        np.add.at(whole[kind], np.where(np.arange(len(strip)) < shift, strip, (strip + 1) % racks), 1)
+    whole = np.minimum(whole, total[:, None])
+    need = divide_need(whole, weights, total)
+    if need is None:
+        return
+    parts = divide(whole, weights, need)
+    assert (parts.sum(axis=0) == whole).all()
+    assert (parts.sum(axis=2) == need).all()
+    assert (parts <= weights[:, :, None]).all()
+
+
+def divide_need(whole, weights, total):
+    """What each block takes of each kind, where every partition takes as many; None where they cannot."""
+    rows = whole.sum(axis=1)
+    if (rows % np.maximum(total, 1)).any():
+        return None
+    return weights * (rows // np.maximum(total, 1))
+
+
+def sizes(problem, table):
+    size_of = {(row["topic"], row["partition"]): row["sizeBytes"] for row in problem.partitions.to_pylist()}
+    rows = zip(table.column("topic").to_pylist(), table.column("partition").to_pylist(), strict=True)
+    return pa.array([size_of[row] for row in rows], pa.int64())

@@ -1,0 +1,35 @@
+"""The passes of the Spark engine over the blocks of a table, without Spark."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from kafka_medic.plan.census import outcome
+from kafka_medic.plan.model import PLAN_SCHEMA
+from kafka_medic.plan.spark.blocks import Refused, lay_out, survey
+from kafka_medic.plan.spark.conclude import conclude, wrong_numbers
+from kafka_medic.plan.spark.question import Question
+from kafka_medic.plan.spark.share import shares
+from kafka_medic.plan.spark.wire import outcome_of, survey_of, text_of
+
+
+def surveyed(table, question, rows):
+    blocks = [table.slice(begin, rows) for begin in range(0, table.num_rows, rows)]
+    found = [survey(block, question, 0, number, alone=False) for number, block in enumerate(blocks)]
+    return blocks, [survey_of(text_of(one)) for one in found]
+
+
+def planned_in_blocks(table, question: Question, rows: int, slacks=(1.3, 4.0, 16.0, 64.0)):
+    """(plan table, SparkPlan) of a table in blocks of so many rows."""
+    blocks, surveys = surveyed(table, question, rows)
+    assert not [found for found in surveys if isinstance(found, Refused)]
+    assert wrong_numbers(surveys) is None
+    for slack in slacks:
+        parts, bound = shares(surveys, question, slack)
+        plans = [lay_out(block, question, part) for block, part in zip(blocks, parts, strict=True)]
+        if all((plan.column("wave").to_numpy() >= 0).all() for plan in plans):
+            break
+    found = [outcome(plan, question.brokers, question.wanted.of) for plan in plans if plan.num_rows]
+    return pa.concat_tables([PLAN_SCHEMA.empty_table(), *plans]), conclude(
+        surveys, [outcome_of(text_of(one)) for one in found], question, bound
+    )

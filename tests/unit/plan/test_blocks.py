@@ -1,0 +1,111 @@
+"""What the blocks of a large table tell, and what is refused of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from kafka_medic.plan.census import asking, outcome
+from kafka_medic.plan.local import plan_local
+from kafka_medic.plan.spark import blocks
+from kafka_medic.plan.spark.blocks import Refused, lay_out
+from kafka_medic.plan.spark.conclude import conclude, wrong_numbers
+from kafka_medic.plan.spark.question import Question
+from kafka_medic.plan.spark.share import shares
+from kafka_medic.plan.wanted import Wanted
+from kafka_medic.plan.waves import WaveLimits
+from tests.unit.plan.cluster_tables import brokers, partitions, problem
+from tests.unit.plan.in_blocks import planned_in_blocks, surveyed
+
+ASKED = Question(brokers("aabbcc"), Wanted(3, (("two-*", 2),), ("left*",)))
+
+
+def test_a_partition_missing_or_twice_is_seen_over_all_blocks():
+    table = partitions({"a": [[0]] * 5, "b": [[1]] * 9})
+    for taken, wrong in (
+        (range(14), None),
+        ([*range(14)][::-1], None),
+        ([0, 1, 2, 4, *range(5, 14)], ("a", 4)),
+        ([*range(14), 6], ("b", 8)),
+        ([*range(12), 12, 12], ("b", 7)),
+    ):
+        _, found = surveyed(table.take(list(taken)), ASKED, 4)
+        assert wrong_numbers(found) == wrong
+
+
+def test_a_row_that_cannot_be_planned_is_named_within_its_block():
+    table = partitions({"a": [[0], [0], [0], [9]]})
+    _, found = surveyed(table, ASKED, 3)
+    assert found[1] == Refused(0, 1, 1, "replicas name broker 9, which is not listed")
+
+
+def test_patterns_hold_in_every_block():
+    table = partitions({"left": [[0]] * 5, "two-a": [[1]] * 5, "x": [[2]] * 5})
+    plan, done = planned_in_blocks(table, ASKED, 4)
+    assert done.summary.moves == done.summary.lower_bound_moves == 5 + 10
+    assert set(plan.column("topic").to_pylist()) == {"two-a", "x"}
+
+
+def test_more_kinds_than_a_table_holds_are_divided_as_well(monkeypatch):
+    monkeypatch.setattr("kafka_medic.plan.solve.LARGEST_TABLE", 0)
+    table = partitions({"t": [[i % 6] for i in range(300)]})
+    _, done = planned_in_blocks(table, Question(brokers(6), Wanted(3)), 64)
+    assert done.problems == ()
+    assert done.summary.replicas_per_broker.to_json() == {"min": 150, "max": 150, "bound": 150}
+    assert done.summary.leaders_per_broker.to_json() == {"min": 50, "max": 50, "bound": 50}
+
+
+def test_too_few_waves_kept_are_told_not_overfilled():
+    limits = WaveLimits(records=5, partitions_per_broker=2)
+    table = partitions({"t": [[0]] * 40})
+    question = Question(brokers("aabbcc"), Wanted(3), limits)
+    parts, found = surveyed(table, question, 20)
+    divided, _ = shares(found, question, 0.0)
+    assert (lay_out(parts[0], question, divided[0]).column("wave").to_numpy() == -1).all()
+    _, done = planned_in_blocks(table, question, 20, slacks=(0.0, 16.0))
+    assert done.problems == ()
+    assert done.waves[0].max() <= 2
+    assert done.waves[0].min() > 0
+
+
+def test_a_block_that_is_not_the_one_counted_is_not_planned():
+    table = partitions({"t": [[0]] * 8})
+    _, found = surveyed(table, ASKED, 4)
+    divided, _ = shares(found, ASKED, 1.3)
+    with pytest.raises(RuntimeError, match="have changed"):
+        lay_out(table.slice(0, 3), ASKED, divided[0])
+
+
+def test_waves_are_cut_in_halves_until_all_that_were_kept_are_used():
+    cut = blocks._stretch(np.array([0] * 8 + [1] * 3, np.int32), 5)
+    assert np.bincount(cut).tolist() == [2, 3, 2, 2, 2]
+
+
+def changed(table, name, row, value):
+    rows = table.column(name).to_pylist()
+    rows[row] = value
+    index = table.schema.get_field_index(name)
+    return table.set_column(index, table.schema.field(index), pa.array(rows, table.schema.field(index).type))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("replicasBefore", [5]), ("partition", 7), ("topic", "u"), ("replicas", [0, 1]), ("preferredOrder", [0, 2, 2])],
+)
+def test_an_artifact_that_was_changed_is_seen(name, value):
+    asked = problem({"t": [[0]] * 4}, "aabbcc", 3)
+    plan = plan_local(asked).table
+    before, told = asking(asked.partitions, asked.brokers, asked.wanted), outcome(plan, asked.brokers, asked.wanted)
+    assert (told.problems, told.mark, told.rows) == ((), before.mark, before.below)
+    told = outcome(changed(plan, name, 2, value), asked.brokers, asked.wanted)
+    assert told.problems or told.mark != before.mark
+
+
+def test_a_plan_that_is_not_what_was_asked_is_a_problem():
+    table = partitions({"t": [[0]] * 8})
+    _, found = surveyed(table, ASKED, 4)
+    divided, bound = shares(found, ASKED, 1.3)
+    plan = lay_out(table.slice(0, 4), ASKED, divided[0])
+    done = conclude(found, [outcome(plan, ASKED.brokers, ASKED.wanted.of)], ASKED, bound)
+    assert any("not those that lack replicas" in problem for problem in done.problems)
