@@ -20,18 +20,14 @@ from kafka_medic.plan.arrow import compute, names
 from kafka_medic.plan.artifact import (
     PLAN,
     REASSIGNMENT,
-    InputError,
-    is_parquet,
-    parquet_rows,
     plan_batches,
     plan_directory,
-    read_brokers,
-    read_partitions,
     write_plan,
     write_reassignment,
     write_summary,
 )
 from kafka_medic.plan.estimate import Estimate, estimate
+from kafka_medic.plan.inputs import InputError, is_parquet, parquet_rows, read_brokers, read_partitions
 from kafka_medic.plan.local import plan_local
 from kafka_medic.plan.model import Spread, Summary
 from kafka_medic.plan.problem import Broker, Problem, ProblemError
@@ -56,7 +52,8 @@ examples:
       --replication-factor 3 --topic-factor 'logs-*=2' --exempt 'scratch-*' --throttle 50000000 --output plan/
 
 F is Parquet, a JSON list, JSON lines, or Kafka's reassignment JSON: topic, partition, replicas and, if known,
-leader, isr, sizeBytes. Brokers: [{"id": 1, "rack": "a", "alive": true}], rack and alive optional.
+leader, isr, sizeBytes. Brokers: [{"id": 1, "rack": "a", "alive": true}], rack and alive optional. Or F is what
+`kafka-medic snapshot -o json` wrote; it has the brokers as well.
 Patterns are shell patterns; of several --topic-factor that match a topic, the last one given counts.
 
 Spark: Parquet partitions are read, and plan.parquet (then a directory) is written, by Spark's executors, so both
@@ -98,7 +95,9 @@ def add_parser(subparsers: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     raising.add_argument("--partitions", type=Path, required=True, metavar="F", help="the partitions as they are")
-    raising.add_argument("--brokers", type=Path, required=True, metavar="F", help="the brokers, with their racks")
+    raising.add_argument(
+        "--brokers", type=Path, metavar="F", help="the brokers, with their racks (default: those of the Snapshot)"
+    )
     raising.add_argument(
         "--replication-factor", type=int, required=True, metavar="N", help="wanted replicas per partition"
     )
@@ -134,7 +133,7 @@ def run(args: argparse.Namespace) -> int:
     except (InputError, _OptionError, SparkError) as error:
         output.note(str(error))
     except ProblemError as error:
-        path = args.brokers if error.table == "brokers" else args.partitions
+        path = _brokers_file(args) if error.table == "brokers" else args.partitions
         output.note(f"{path}: {error}")
     except _DefectError:
         return DEFECT
@@ -149,7 +148,7 @@ def _run(args: argparse.Namespace) -> int:
         raise _OptionError(f"--throttle {args.throttle}: has to be at least 1 byte per second")
     wanted = Wanted(args.replication_factor, tuple(map(_topic_factor, args.topic_factor)), tuple(args.exempt))
     settings = dict(map(_spark_conf, args.spark_conf))
-    brokers = read_brokers(args.brokers)
+    brokers = read_brokers(_brokers_file(args), beside=args.brokers is None)
     on_spark = args.engine == "spark" or (args.engine == "auto" and _is_large(args.partitions))
     done = _on_spark(args, wanted, brokers, settings, began) if on_spark else _here(args, wanted, brokers, began)
     summary, cost = done
@@ -158,6 +157,12 @@ def _run(args: argparse.Namespace) -> int:
     else:
         output.put(_table(summary, cost))
     return OK
+
+
+def _brokers_file(args: argparse.Namespace) -> Path:
+    """A Snapshot has both."""
+    file: Path = args.brokers or args.partitions
+    return file
 
 
 def _here(

@@ -82,7 +82,7 @@ def _read(table: pa.Table, broker_ids: Ints, *, whole: bool) -> Columns:
     _refuse(partition > INT32, lambda row: f"partition number {partition[row]} is above {INT32}")
     held, held_count = _brokers(table, "replicas", broker_ids)
     _refuse(held_count <= 0, lambda _: "the replica list is empty")
-    _refuse_repeated(held, broker_ids)
+    _refuse_repeated(held, broker_ids, "replicas")
     leader = _leader(table, held, broker_ids)
     isr_count = _isr(table, held, broker_ids)
     size = _integers(table, "sizeBytes", required=False)
@@ -131,6 +131,8 @@ def _valid(table: pa.Table, name: str) -> Bools:
 
 def _topics(table: pa.Table) -> tuple[tuple[str, ...], Ints]:
     column = _whole(table, "topic")
+    if pa.types.is_string_view(column.type):
+        column = column.cast(pa.string())
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
         raise BadRowError(None, f"the column 'topic' holds {column.type}, not strings")
@@ -178,12 +180,12 @@ def _unknown_broker(name: str, broker: int) -> str:
     return f"{name} holds a null" if broker == -2 else f"{name} name broker {broker}, which is not listed"
 
 
-def _refuse_repeated(held: Ints, ids: Ints) -> None:
+def _refuse_repeated(held: Ints, ids: Ints, name: str) -> None:
     ordered = np.sort(held, axis=1)
     twice = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
     _refuse(
         twice.any(axis=1),
-        lambda row: f"broker {ids[ordered[row, 1:][twice[row]][0]]} is listed twice in replicas",
+        lambda row: f"broker {ids[ordered[row, 1:][twice[row]][0]]} is listed twice in {name}",
     )
 
 
@@ -201,6 +203,7 @@ def _isr(table: pa.Table, held: Ints, ids: Ints) -> Ints:
     if "isr" not in table.column_names:
         return np.full(len(held), -1, dtype=np.int32)
     isr, lengths = _brokers(table, "isr", ids)
+    _refuse_repeated(isr, ids, "isr")
     replica = (isr[:, :, None] == held[:, None, :]).any(axis=2) | (isr < 0)
     _refuse(~replica.all(axis=1), lambda row: f"isr names broker {ids[isr[row][~replica[row]][0]]}, not a replica")
     return lengths

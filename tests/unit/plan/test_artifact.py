@@ -7,8 +7,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from kafka_medic.plan import artifact
-from kafka_medic.plan.artifact import InputError, read_brokers, read_partitions, write_plan
+from kafka_medic.plan.artifact import write_plan
 from kafka_medic.plan.estimate import estimate
+from kafka_medic.plan.inputs import InputError, read_brokers, read_partitions
 from kafka_medic.plan.local import plan_local
 from kafka_medic.plan.problem import Broker
 from tests.unit.plan.cluster_tables import problem

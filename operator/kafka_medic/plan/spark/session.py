@@ -37,39 +37,49 @@ def session(master: str | None, remote: str | None, settings: Mapping[str, str])
     settings: Spark's own configuration, over what is set here. Raises SparkError.
     """
     try:
+        from py4j.protocol import Py4JError  # noqa: PLC0415
         from pyspark.errors import PySparkException  # noqa: PLC0415 - an optional part of the command
         from pyspark.sql import SparkSession  # noqa: PLC0415
     except ImportError:
         raise SparkError("pyspark is not installed: pip install 'kafka-medic[spark]'") from None
     if remote is None and "JAVA_HOME" not in os.environ and shutil.which("java") is None:
         raise SparkError("no Java was found: install a JDK 17 or later, or set JAVA_HOME")
-    # Workers on this machine have to be this Python.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder: Any = SparkSession.builder.appName("kafka-medic plan")
-    if remote is not None:
-        builder = builder.remote(remote)
-    else:
-        builder = builder.master(master or "local[*]").config("spark.ui.enabled", "false")
-        builder = builder.config("spark.log.level", "ERROR").config("spark.ui.showConsoleProgress", "false")
-        if (master or "local").startswith("local"):
-            builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
+    local = remote is None and (master or "local").startswith("local")
+    builder = _builder(SparkSession.builder, master or "local[*]", remote, local=local)
     for key, value in (_OURS | dict(settings)).items():
         builder = builder.config(key, value)
     try:
         spark = builder.getOrCreate()
     except (PySparkException, RuntimeError) as error:
-        raise SparkError(f"no Spark session on {remote or master or 'local[*]'}: {_first_line(error)}") from None
+        raise SparkError(f"no Spark session on {remote or master or 'local[*]'}: {_told(error)}") from None
     with tempfile.TemporaryDirectory() as work:
         try:
             for key, value in _OURS.items():
                 spark.conf.set(key, dict(settings).get(key, value))
             if remote is not None:
                 spark.addArtifacts(_archive(work), pyfile=True)
-            elif not (master or "local").startswith("local"):
+            elif not local:
                 spark.sparkContext.addPyFile(_archive(work))
             yield spark
+        except (PySparkException, Py4JError) as error:
+            raise SparkError(f"Spark failed: {_told(error)}") from None
         finally:
             spark.stop()
+
+
+def _builder(builder: Any, master: str, remote: str | None, *, local: bool) -> Any:
+    # Workers on this machine have to be this Python.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = builder.appName("kafka-medic plan")
+    if remote is not None:
+        return builder.remote(remote)
+    builder = builder.master(master).config("spark.ui.enabled", "false")
+    builder = builder.config("spark.log.level", "ERROR").config("spark.ui.showConsoleProgress", "false")
+    if local:
+        # Of several addresses of this machine Spark would otherwise take one that others reach.
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
+    return builder
 
 
 def _archive(folder: str) -> str:
@@ -78,5 +88,8 @@ def _archive(folder: str) -> str:
     return shutil.make_archive(str(Path(folder) / "kafka_medic"), "zip", package.parent, package.name)
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+def _told(error: Exception) -> str:
+    """What the error says: of a worker's traceback its end, else the first line."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    ends = [line for line in lines if line.split(":")[0].endswith(("Error", "Exception"))]
+    return (ends[-1:] or lines[:1] or [type(error).__name__])[0][:500]
