@@ -18,6 +18,11 @@ def _copy(value: Any) -> Any:
     return marshal.loads(marshal.dumps(value))
 
 
+def _label(found: Object, key: str) -> str | None:
+    """None as well where a test gives its objects no labels, since it has but one kind."""
+    return (found["metadata"].get("labels") or {}).get(key)
+
+
 class SimApi:
     """The part of `KubernetesApi` that the controller uses. `approvers`: users, or `group:NAME`, with the verb
     `approve`; `created_at`: the creationTimestamp of what is created next."""
@@ -55,7 +60,13 @@ class SimApi:
     def list(self, path: str, query: Any = None) -> list[Object]:
         group, _, plural = path.rpartition("/")
         everywhere = re.compile(rf"{re.escape(group)}/(namespaces/[^/]+/)?{plural}/[^/]+")
-        return [_copy(o) for p, o in sorted(self.objects.items()) if everywhere.fullmatch(p)]
+        selector = (query or {}).get("labelSelector", "")
+        wanted = [part.split("=") for part in selector.split(",") if part.count("=") == 1]
+        return [
+            _copy(o)
+            for p, o in sorted(self.objects.items())
+            if everywhere.fullmatch(p) and all(_label(o, key) in (value, None) for key, value in wanted)
+        ]
 
     def create(self, path: str, body: Object) -> Object:
         if path.endswith("/subjectaccessreviews"):

@@ -53,7 +53,8 @@ class SimPartition:
 
 @dataclass
 class SimKafka:
-    """`voted`: who is the controller while up. `copies_per_tick`: new replicas that finish copying in one `tick`."""
+    """`voted`: who is the controller while up; `controllers`: those that are no brokers and up, if there are any of
+    that kind at all. `copies_per_tick`: new replicas that finish copying in one `tick`."""
 
     racks: dict[int, str | None] = field(default_factory=lambda: {0: "a", 1: "b", 2: "c"})
     copies_per_tick: int = 2
@@ -68,6 +69,8 @@ class SimKafka:
     writes: list[str] = field(default_factory=list)
     cluster_id: str = "sim"
     voted: int | None = None
+    controllers: set[int] = field(default_factory=set)
+    apart: tuple[int, ...] = ()
     logs: dict[TopicPartition, list[LogRecord]] = field(default_factory=dict)
     deaf: set[int] = field(default_factory=set)
     """Brokers that are up and do not answer when they are asked for their view."""
@@ -85,6 +88,7 @@ class SimKafka:
 
     def __post_init__(self) -> None:
         self.up = self.up or set(self.racks)
+        self.apart = tuple(sorted(self.controllers))
 
     def topic(self, name: str, *replicas: Sequence[int], size: int = 1000, end: int = 21) -> None:
         self.made += 1
@@ -134,7 +138,8 @@ class SimKafka:
 
     def controller(self) -> int:
         """Whoever was voted for, else the lowest that is up."""
-        return self.voted if self.voted in self.up and self.voted is not None else min(self.up)
+        able = self.controllers if self.apart else self.up
+        return self.voted if self.voted in able and self.voted is not None else min(able)
 
     # -- the port ---------------------------------------------------------------------------------
 
@@ -143,7 +148,8 @@ class SimKafka:
         asked = self.stale.get(min(self.up))
         members = sorted(self.up) if asked is None else asked.members
         nodes = tuple(Node(b, f"broker-{b}", 9092, self.racks[b]) for b in members)
-        return ClusterDescription(self.cluster_id, nodes, self.controller())
+        controller = self.controller()
+        return ClusterDescription(self.cluster_id, nodes, controller if controller in self.racks else min(self.up))
 
     def view(self) -> BrokerView:
         """What a broker that is cut off from nothing tells; the same object until something changes."""
@@ -261,11 +267,12 @@ class SimKafka:
 
     def quorum(self) -> Quorum:
         self._readable("quorum")
+        up = self.up | self.controllers
         return Quorum(
             self.controller(),
             tuple(
-                Voter(b, 900, 60_000) if b in self.behind else Voter(b, 0, 0) if b in self.up else Voter(b)
-                for b in sorted(self.racks)
+                Voter(v, 900, 60_000) if v in self.behind else Voter(v, 0, 0) if v in up else Voter(v)
+                for v in self.apart or sorted(self.racks)
             ),
         )
 

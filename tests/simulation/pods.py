@@ -47,9 +47,12 @@ class SimPods:
             self.api.put(
                 SETS, {"metadata": {"name": "kafka"}, "spec": spec, "status": status | {"observedGeneration": 1}}
             )
-        for broker in self.kafka.racks:
+        for broker in self._nodes():
             self.api.put(NODES, {"metadata": {"name": f"node-{broker}"}, "spec": {}, "status": {}})
             self._put(broker, ready=True)
+
+    def _nodes(self) -> list[int]:
+        return sorted({*self.kafka.racks, *self.kafka.apart})
 
     def evict(self, name: str) -> None:
         broker = int(name.rpartition("-")[2])
@@ -65,7 +68,8 @@ class SimPods:
 
     def stop(self, broker: int) -> None:
         """The Pod is told to go, by whomever."""
-        self.api.touch(f"{PODS}/kafka-{broker}")["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+        self.api.touch(f"{PODS}/{self._name(broker)}")["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+        self.kafka.controllers.discard(broker)
         self.kafka.stop(broker)
         if self.stopped is not None:
             self.stopped(broker)
@@ -101,10 +105,13 @@ class SimPods:
                     self._flap(broker)
                     continue
                 del self._starting[broker]
-                self.kafka.start(broker)
+                if broker in self.kafka.racks:
+                    self.kafka.start(broker)
+                else:
+                    self.kafka.controllers.add(broker)
                 self._put(broker, ready=True, keep=True)
-        for broker in self.kafka.racks:
-            pod = self.api.objects.get(f"{PODS}/kafka-{broker}")
+        for broker in self._nodes():
+            pod = self.api.objects.get(f"{PODS}/{self._name(broker)}")
             if pod is not None and "deletionTimestamp" in pod["metadata"]:
                 self._put(broker, ready=False)
                 self._starting[broker] = self.start_ticks
@@ -118,16 +125,20 @@ class SimPods:
         self._put(broker, ready=broker in self.kafka.up, keep=True)
 
     def _put(self, broker: int, *, ready: bool, keep: bool = False) -> None:
-        name = f"kafka-{broker}"
+        name = self._name(broker)
         if not keep:
             self._generation += 1
         old = self.api.objects.get(f"{PODS}/{name}", {}).get("metadata", {}).get("uid") if keep else None
         status: dict[str, Any] = {"conditions": [{"type": "Ready", "status": "True" if ready else "False"}]}
         meta: dict[str, Any] = {"name": name, "namespace": "ns", "uid": old or f"pod-{broker}-{self._generation}"}
+        meta["labels"] = {"app": name.partition("-")[0]}
         if SETS_PATH in self.api.objects:
             meta["ownerReferences"] = [OWNER]
-            meta["labels"] = {"controller-revision-hash": self.api.objects[SETS_PATH]["status"]["updateRevision"]}
+            meta["labels"]["controller-revision-hash"] = self.api.objects[SETS_PATH]["status"]["updateRevision"]
         self.api.put(PODS, {"metadata": meta, "spec": {"nodeName": f"node-{broker}"}, "status": status})
+
+    def _name(self, node: int) -> str:
+        return f"kafka-{node}" if node in self.kafka.racks else f"controller-{node}"
 
 
 def _ready(pod: dict[str, Any]) -> bool:

@@ -24,11 +24,11 @@ def broker_out(broker: Broker) -> dict[str, Any]:
         "clients": None
         if broker.clients is None
         else [{"name": c.name, "version": c.version, "connections": c.connections} for c in broker.clients],
-        "pod": broker.pod and _pod_out(broker.pod),
+        "pod": broker.pod and pod_out(broker.pod),
     }
 
 
-def _pod_out(pod: Pod) -> dict[str, Any]:
+def pod_out(pod: Pod) -> dict[str, Any]:
     return {
         "name": pod.name,
         "uid": pod.uid,
@@ -58,7 +58,7 @@ def broker_in(value: Any, path: str) -> Broker:
         bytes_in_rate=number(item, "bytesInRate", path),
         version=optional(item, "version", path, str),
         clients=None if clients is None else list_of(clients, f"{path}.clients", _client_in),
-        pod=None if pod is None else _pod_in(pod, f"{path}.pod"),
+        pod=None if pod is None else pod_in(pod, f"{path}.pod"),
     )
 
 
@@ -71,7 +71,7 @@ def _client_in(value: Any, path: str) -> ClientSoftware:
     )
 
 
-def _pod_in(value: Any, path: str) -> Pod:
+def pod_in(value: Any, path: str) -> Pod:
     item = mapping(value, path)
     signs = item.get("maintenance")
     return Pod(

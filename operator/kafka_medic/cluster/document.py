@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from kafka_medic.cluster.broker_document import broker_in, broker_out, rollout_in, rollout_out
+from kafka_medic.cluster.broker_document import broker_in, broker_out, pod_in, pod_out, rollout_in, rollout_out
 from kafka_medic.cluster.diverged_document import diverged_in, diverged_out
 from kafka_medic.cluster.fields import (
     SnapshotDocumentError,
@@ -75,7 +75,8 @@ def to_document(snapshot: Snapshot) -> dict[str, Any]:
         and {
             "leader": snapshot.quorum.leader,
             "voters": [
-                {"id": v.id, "lag": v.lag, "lastCaughtUpMs": v.last_caught_up_ms} for v in snapshot.quorum.voters
+                {"id": v.id, "lag": v.lag, "lastCaughtUpMs": v.last_caught_up_ms, "pod": v.pod and pod_out(v.pod)}
+                for v in snapshot.quorum.voters
             ],
         },
         "views": None if snapshot.views is None else _views_out(snapshot.views),
@@ -199,6 +200,7 @@ def _quorum_in(value: Any, path: str) -> Quorum:
             id=whole(required(row, "id", where), f"{where}.id"),
             lag=optional(row, "lag", where, int),
             last_caught_up_ms=optional(row, "lastCaughtUpMs", where, int),
+            pod=None if row.get("pod") is None else pod_in(row["pod"], f"{where}.pod"),
         )
 
     return Quorum(

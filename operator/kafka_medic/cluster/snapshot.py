@@ -209,11 +209,13 @@ class Controller:
 
 @dataclass(frozen=True, slots=True)
 class Voter:
-    """A voter of the KRaft quorum, or a server of the ZooKeeper ensemble (lag 0 when serving, None when not)."""
+    """A voter of the KRaft quorum, or a server of the ZooKeeper ensemble (lag 0 when serving, None when not). `pod`: of
+    a KRaft controller that is no broker, where the KafkaCluster says which Pods those are."""
 
     id: int
     lag: int | None = None
     last_caught_up_ms: int | None = None
+    pod: Pod | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,6 +338,19 @@ class Snapshot:
 
     def broker(self, broker_id: int) -> Broker | None:
         return next((b for b in self.brokers or () if b.id == broker_id), None)
+
+    def controllers_apart(self) -> tuple[Voter, ...]:
+        """KRaft controllers that are no brokers; empty while it is not known who the brokers are."""
+        if self.cluster.mode is not Mode.KRAFT or self.quorum is None or self.brokers is None:
+            return ()
+        return tuple(v for v in self.quorum.voters if self.broker(v.id) is None)
+
+    def pod_of(self, node: int) -> Pod | None:
+        """The Pod of a broker, or of a controller that is none."""
+        broker = self.broker(node)
+        if broker is not None:
+            return broker.pod
+        return next((v.pod for v in self.controllers_apart() if v.id == node), None)
 
     def live_brokers(self) -> tuple[Broker, ...] | None:
         """Brokers known to be registered and answering; None when the brokers are not known at all."""

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import TypeVar
 
 from kafka_medic.actuate.carry_out import carry_out
 from kafka_medic.actuate.restart import PodWrites
@@ -20,6 +19,7 @@ from kafka_medic.clients.kubernetes_api import ApiFailure
 from kafka_medic.clients.ports import Connection, EnsembleConnection, Kafka, ReadFailed, WriteFailed
 from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
 from kafka_medic.controller.canary import CanaryKeeper, ConnectCanary
+from kafka_medic.controller.deletion import gone, keep, to_keep
 from kafka_medic.controller.events import Recorder, finding_notes
 from kafka_medic.controller.lease import ClusterLease
 from kafka_medic.controller.memory import Recollection
@@ -39,7 +39,6 @@ from kafka_medic.observe.snapshot import ClusterReaders, MetricsReads, ZooKeeper
 from kafka_medic.playbook.engine import decide
 from kafka_medic.playbook.reorder_step import changed_orders
 from kafka_medic.playbook.run import SOON, Decision, World
-from kafka_medic.resources.base import Resource
 from kafka_medic.resources.durations import parse_duration
 from kafka_medic.resources.errors import ResourceError
 from kafka_medic.resources.kafkacluster import KafkaCluster, RestartMethod
@@ -47,7 +46,6 @@ from kafka_medic.resources.phases import ACTING_PHASES, TERMINAL_PHASES, Phase
 from kafka_medic.resources.remediation import Remediation
 
 _LOG = logging.getLogger(__name__)
-R = TypeVar("R", bound=Resource)
 
 INVALID_SECONDS = 60.0
 """Until a KafkaCluster that this version cannot read is looked at again; a change of it wakes the worker sooner."""
@@ -117,8 +115,8 @@ class Turn:
             _LOG.info("%s/%s: another operator holds the lease, or it cannot be told", self.namespace, self.name)
             return min(interval, 5.0)
         runs, unreadable = store.remediations(self.namespace, self.name)
-        cluster, runs = self._keep(cluster, runs, unreadable)
-        if _gone(cluster):
+        cluster, runs = keep(store, cluster, runs, unreadable)
+        if gone(cluster):
             return interval
         # One that only waits for its start is held by the same guards, which need every view.
         acting = bool(unreadable) or any(r.status.phase in {*ACTING_PHASES, Phase.APPROVED} for r in runs)
@@ -150,7 +148,7 @@ class Turn:
             blocked += wanted.status.message.splitlines()[:1] if wanted.status.waiting_for else []
             if wanted.requeue is not None:
                 requeue = min(requeue, wanted.requeue)
-            if _to_keep(run, wanted.status.restore_owed) is not None:
+            if to_keep(run, wanted.status.restore_owed) is not None:
                 requeue = 0.0  # the next turn begins with holding it, or with letting it go
         self._write_status(cluster, snapshot, findings, runs, blocked)
         longest = cluster.status.longest_leaderless_ms
@@ -188,11 +186,14 @@ class Turn:
             self._zookeeper = (ensemble, self.clients.zookeeper(ensemble))
         brokers = cluster.spec.brokers
         pods = BrokerPods(self.clients.store.api, self.namespace, brokers) if brokers else None
+        controllers = cluster.spec.controllers
+        apart = BrokerPods(self.clients.store.api, self.namespace, controllers) if controllers else None
         readers = ClusterReaders(
             kafka=self._connected[1],
             zookeeper=self._zookeeper[1] if ensemble is not None and self._zookeeper else None,
             pods=pods.pods if pods else None,
-            rollouts=pods.rollouts if pods else None,
+            rollouts=(lambda: (*pods.rollouts(), *(apart.rollouts() if apart else ()))) if pods else None,
+            controllers=apart.pods if apart else None,
             metrics=self._metrics_of(cluster, wanted.timeout_seconds),
             canary=self._canary.reader(cluster),
             groups=cluster.spec.probes.consumer_groups.wanted(),
@@ -228,25 +229,6 @@ class Turn:
             ours=ours,
             memory=self._recollection.memory,
         )
-
-    def _keep(
-        self, cluster: KafkaCluster, runs: Sequence[Remediation], unreadable: Sequence[str]
-    ) -> tuple[KafkaCluster, list[Remediation]]:
-        """Hold what must not be deleted yet, and let go of what may: a run that owes a restore, and its KafkaCluster.
-        What a run that cannot be read owes is not known, so the KafkaCluster stays as it is."""
-        kept = [self._kept(run, run.status.restore_owed) for run in runs]
-        owed = any(run.status.restore_owed for run in runs)
-        cluster = cluster if unreadable and not owed else self._kept(cluster, owed)
-        return cluster, [run for run in kept if not _gone(run)]
-
-    def _kept(self, found: R, owed: bool) -> R:
-        match _to_keep(found, owed):
-            case None:
-                return found
-            case True:
-                return self.clients.store.hold(found)
-            case False:
-                return self.clients.store.let_go(found)
 
     def _propose(
         self, cluster: KafkaCluster, findings: Sequence[Finding], runs: Sequence[Remediation]
@@ -379,19 +361,6 @@ class Turn:
         status = cluster_status(cluster, snapshot, findings, treated, allowed, self._recollection.memory)
         if status != cluster.status:
             self.clients.store.write_status(cluster, status)
-
-
-def _to_keep(found: Resource, owed: bool) -> bool | None:
-    """True: to be held now; False: to be let go; None: as it should be, or too late to hold (the API server refuses a
-    new finalizer on an object that is being deleted)."""
-    if owed == found.held or (owed and found.metadata.deletion_timestamp is not None):
-        return None
-    return owed
-
-
-def _gone(found: Resource) -> bool:
-    """Deleted, and with its last finalizer off it."""
-    return found.metadata.deletion_timestamp is not None and not found.metadata.finalizers
 
 
 def _in_order(runs: Sequence[Remediation]) -> list[Remediation]:

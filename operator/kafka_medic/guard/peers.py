@@ -24,6 +24,8 @@ def target_may_be_touched(snapshot: Snapshot, question: RestartQuestion) -> Reas
     if snapshot.brokers is None:
         return Reason(guard, Verdict.UNKNOWN, "the brokers are not known")
     broker = snapshot.broker(broker_id)
+    if broker is None and any(v.id == broker_id for v in snapshot.controllers_apart()):
+        return Reason(guard, Verdict.ALLOW, f"{broker_id} is a controller and no broker: it has no log to recover")
     if broker is None:
         ids = some(sorted(b.id for b in snapshot.brokers))
         return Reason(guard, Verdict.DENY, f"there is no broker {broker_id}; the brokers are {ids}")
@@ -114,39 +116,43 @@ def pods_ready_node_schedulable(snapshot: Snapshot, question: RestartQuestion) -
         message = "no broker's Pod is known; if the brokers do not run in Kubernetes, say so (--outside-kubernetes)"
         return (Reason(guard, Verdict.UNKNOWN, message),)
     excused = undeclared(snapshot, question)
-    reasons = [r for b in snapshot.brokers if b.id not in excused for r in _pod(b, question)]
+    reasons = [r for b in snapshot.brokers if b.id not in excused for r in _pod(b.id, b.pod, question)]
+    for voter in snapshot.controllers_apart():
+        # Of controllers whose Pods nobody names, the quorum's own word has to do, unless it is the target.
+        if voter.pod is not None or voter.id == question.broker:
+            reasons += _pod(voter.id, voter.pod, question)
     return tuple(reasons) or (Reason(guard, Verdict.ALLOW, "every other Pod is Ready, no node is cordoned"),)
 
 
-def _pod(broker: Broker, question: RestartQuestion) -> Iterator[Reason]:
-    guard, pod = PODS_READY_NODE_SCHEDULABLE, broker.pod
+def _pod(broker: int, pod: Pod | None, question: RestartQuestion) -> Iterator[Reason]:
+    guard = PODS_READY_NODE_SCHEDULABLE
     if pod is None:
-        yield Reason(guard, Verdict.UNKNOWN, f"the Pod of broker {broker.id} is not known")
+        yield Reason(guard, Verdict.UNKNOWN, f"the Pod of broker {broker} is not known")
         return
-    if broker.id == question.broker:
+    if broker == question.broker:
         if pod.uid is None:
             message = f"the uid of Pod {pod.name} is not known, so another Pod could be deleted in its place"
             yield Reason(guard, Verdict.UNKNOWN, message)
-    elif broker.id not in question.context.together:  # of those its node counts, which has to take it back
-        yield from _readiness(broker.id, pod)
-    if question.context.cordon_is_cause and broker.id == question.broker:
+    elif broker not in question.context.together:  # of those its node counts, which has to take it back
+        yield from _readiness(broker, pod)
+    if question.context.cordon_is_cause and broker == question.broker:
         return
     node = pod.node or "(name not known)"
     if pod.cordoned is None:
-        message = f"whether the node {node} of broker {broker.id} is cordoned is not known"
+        message = f"whether the node {node} of broker {broker} is cordoned is not known"
         yield Reason(guard, Verdict.UNKNOWN, message)
-    elif pod.cordoned and broker.id == question.broker:
-        message = f"the node {node} of broker {broker.id} is cordoned: its Pod could not come back there"
+    elif pod.cordoned and broker == question.broker:
+        message = f"the node {node} of broker {broker} is cordoned: its Pod could not come back there"
         yield Reason(guard, Verdict.DENY, message)
     elif pod.cordoned:
-        message = f"the node {node} of broker {broker.id} is cordoned: a drain may take that broker at any time"
+        message = f"the node {node} of broker {broker} is cordoned: a drain may take that broker at any time"
         yield Reason(guard, Verdict.WAIT, message, retry_after=60)
     for sign in pod.maintenance or ():
-        if broker.id == question.broker:
-            message = f"{sign}: the Pod of broker {broker.id} may not come back there"
+        if broker == question.broker:
+            message = f"{sign}: the Pod of broker {broker} may not come back there"
             yield Reason(guard, Verdict.DENY, message)
         else:
-            message = f"{sign}: broker {broker.id} may go at any time"
+            message = f"{sign}: broker {broker} may go at any time"
             yield Reason(guard, Verdict.WAIT, message, retry_after=60)
 
 

@@ -83,6 +83,9 @@ def controller_last(snapshot: Snapshot, question: RestartQuestion) -> Reason:
     if snapshot.cluster.mode is Mode.KRAFT and quorum is not None and quorum.leader != controller.id:
         message = f"broker {controller.id} is named as controller, but voter {quorum.leader} leads the quorum"
         return Reason(guard, Verdict.UNKNOWN, message, retry_after=5)
+    apart = {v.id for v in snapshot.controllers_apart()}
+    if broker in apart:
+        remaining &= apart  # brokers come after all controllers that are none
     if controller.id != broker:
         return Reason(guard, Verdict.ALLOW, f"the active controller is {controller.id}")
     if remaining:

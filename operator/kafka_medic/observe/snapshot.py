@@ -72,13 +72,14 @@ def every_group(_: str) -> bool:
 class ClusterReaders:
     """The places one cluster is read from. Without `zookeeper` the cluster is KRaft; without `pods` and `rollouts`
     there is no Kubernetes (the command line on a laptop), which is not the same as Kubernetes not answering; without
-    `metrics` no exporter has been named, without `canary` there is none. `groups`: which consumer groups are read, by
-    name."""
+    `controllers` no Pods of KRaft controllers that are no brokers are known, without `metrics` no exporter has been
+    named, without `canary` there is none. `groups`: which consumer groups are read, by name."""
 
     kafka: KafkaReads
     zookeeper: ZooKeeperReads | None = None
     pods: Callable[[], Mapping[int, Pod]] | None = None
     rollouts: Callable[[], Sequence[Rollout]] | None = None
+    controllers: Callable[[], Mapping[int, Pod]] | None = None
     metrics: MetricsReads | None = None
     canary: Callable[[], pa.Table] | None = None
     groups: Callable[[str], bool] = every_group
@@ -104,7 +105,8 @@ def observe_cluster(
     with ThreadPoolExecutor(THREADS, "look") as pool:
         seen = Readings(now, pool)
         pods = seen.begin("kubernetes", readers.pods) if readers.pods else None
-        rollouts = _rollouts(seen, pods, readers)
+        apart = seen.begin("controllers", readers.controllers) if readers.controllers else None
+        rollouts = _rollouts(seen, (pods, apart), readers)
         canary = seen.begin("canary", readers.canary) if readers.canary else None
         zookeeper = seen.begin("zookeeper", readers.zookeeper.registrations) if readers.zookeeper else None
         quorum = seen.begin("ensemble", readers.zookeeper.ensemble) if readers.zookeeper else None
@@ -124,7 +126,7 @@ def observe_cluster(
         rolling = value_of(rollouts)
         found = replace(
             found,
-            quorum=value_of(quorum),
+            quorum=_with_pods(value_of(quorum), value_of(apart)),
             rollouts=None if rolling is None else tuple(rolling),
             canary=value_of(canary),
         )
@@ -205,8 +207,15 @@ def _answered(
     )
 
 
+def _with_pods(quorum: Quorum | None, pods: Mapping[int, Pod] | None) -> Quorum | None:
+    """The quorum, with the Pods of the controllers that are no brokers."""
+    if quorum is None or not pods:
+        return quorum
+    return replace(quorum, voters=tuple(replace(v, pod=pods.get(v.id)) for v in quorum.voters))
+
+
 def _rollouts(
-    seen: Readings, pods: Reading[Mapping[int, Pod]] | None, readers: ClusterReaders
+    seen: Readings, pods: Sequence[Reading[Mapping[int, Pod]] | None], readers: ClusterReaders
 ) -> Reading[Sequence[Rollout]] | None:
     """Of the Pods that were listed."""
     read = readers.rollouts
@@ -214,7 +223,8 @@ def _rollouts(
         return None
 
     def after_pods() -> Sequence[Rollout]:
-        value_of(pods)
+        for listed in pods:
+            value_of(listed)
         return read()
 
     return seen.begin("rollouts", after_pods)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from kafka_medic.cluster.snapshot import Broker, Mode, Snapshot
+from kafka_medic.cluster.snapshot import Mode, Snapshot
 from kafka_medic.diagnose.views import divergences
 
 REFUSED_STOP = (
@@ -28,19 +28,24 @@ def stale_brokers(snapshot: Snapshot) -> frozenset[int]:
 
 
 def restart_order(snapshot: Snapshot, wanted: Collection[int]) -> tuple[int, ...]:
-    """The stale side first, then who is not ready, then by id; the active controller last of all, so that it changes
-    hands once. A run looks the controller up again before each restart (`next_broker`)."""
+    """KRaft controllers that are no brokers before the brokers; then the stale side first, then who is not ready, then
+    by id. The active controller last of its kind, so that it changes hands once. A run looks the controller up again
+    before each restart (`next_broker`)."""
     stale, controller = stale_brokers(snapshot), active_controller(snapshot)
+    apart = {v.id for v in snapshot.controllers_apart()}
 
-    def place(broker_id: int) -> tuple[bool, bool, bool, int]:
-        return (broker_id == controller, broker_id not in stale, _ready(snapshot.broker(broker_id)), broker_id)
+    def place(node: int) -> tuple[bool, bool, bool, bool, int]:
+        return (node not in apart, node == controller, node not in stale, _ready(snapshot, node), node)
 
     return tuple(sorted(wanted, key=place))
 
 
 def next_broker(snapshot: Snapshot, order: Collection[int]) -> int | None:
-    """The first of those that are left which is not the active controller at this moment; it, when nobody else is."""
+    """The first of those that are left which is not the active controller at this moment; it, when nobody else is.
+    Controllers that are no brokers come before all brokers."""
     controller = active_controller(snapshot)
+    apart = {v.id for v in snapshot.controllers_apart()}
+    order = [node for node in order if node in apart] or order
     return next((b for b in order if b != controller), next(iter(order), None))
 
 
@@ -56,11 +61,14 @@ def why(snapshot: Snapshot, broker_id: int) -> str:
     if broker is not None and broker.reachable is True and broker.registered is False:
         stop = REFUSED_STOP if snapshot.cluster.mode is Mode.ZOOKEEPER else UNHEARD_STOP
         return f"answers but is not registered: {stop}; {only_there(snapshot, broker_id)}"
+    apart = broker_id in {v.id for v in snapshot.controllers_apart()}
     if broker_id == active_controller(snapshot):
-        return "the active controller, last"
+        return "the active controller, after the other controllers" if apart else "the active controller, last"
+    if apart:
+        return "a controller, before the brokers"
     if broker_id in stale_brokers(snapshot):
         return f"its view of the cluster is the stale one, so it goes first; {only_there(snapshot, broker_id)}"
-    if not _ready(broker):
+    if not _ready(snapshot, broker_id):
         return "not ready, so before those that are"
     return ""
 
@@ -77,5 +85,6 @@ def only_there(snapshot: Snapshot, broker_id: int) -> str:
     return f"{sum(records or 0 for _, records in lost)} records that only it holds are lost by it ({each})"
 
 
-def _ready(broker: Broker | None) -> bool:
-    return broker is not None and broker.live and broker.pod is not None and broker.pod.ready is True
+def _ready(snapshot: Snapshot, node: int) -> bool:
+    broker, pod = snapshot.broker(node), snapshot.pod_of(node)
+    return (broker is None or broker.live) and pod is not None and pod.ready is True

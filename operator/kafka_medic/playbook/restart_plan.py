@@ -64,8 +64,7 @@ def restart_plan(
         return Refusal(message, (Reason("ViewsAgree", Verdict.WAIT, message),))
     restarts = []
     for broker_id in restart_order(snapshot, wanted):
-        broker = snapshot.broker(broker_id)
-        pod = broker.pod if broker else None
+        pod = snapshot.pod_of(broker_id)
         if pod is None or pod.uid is None:
             message = f"the Pod of broker {broker_id} is not known, so there is nothing that could be restarted"
             return Refusal(message, unread(snapshot).reasons)
@@ -110,10 +109,12 @@ def _names(finding: str, broker: int) -> bool:
 
 def _wanted(run: Remediation, settings: RestartParameters, snapshot: Snapshot) -> frozenset[int] | Refusal:
     """The brokers that the parameter `brokers` stands for."""
-    present = frozenset(b.id for b in snapshot.brokers or ())
+    controllers = snapshot.controllers_apart()
+    present = frozenset(b.id for b in snapshot.brokers or ()) | {v.id for v in controllers}
     match settings.brokers:
         case "all":
-            wanted = present
+            # Controllers whose Pods the KafkaCluster does not name are somebody else's to restart.
+            wanted = present - {v.id for v in controllers if v.pod is None}
         case parameters.CONTROLLER:
             controller = active_controller(snapshot)
             if controller is None:

@@ -19,8 +19,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from kafka_medic.cluster.fields import parse_timestamp
-from kafka_medic.cluster.snapshot import Broker, Snapshot, TopicPartition
-from kafka_medic.guard.context import RestartContext, RestartQuestion
+from kafka_medic.cluster.snapshot import Broker, Snapshot, TopicPartition, Voter
+from kafka_medic.guard.context import FETCH_TIMEOUT_MS, RestartContext, RestartQuestion
 from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.restart import judge_restart
 from kafka_medic.guard.rows import known_ids, target_of, troubled_rows
@@ -94,8 +94,7 @@ def other_pods(restarts: Sequence[BrokerRestart], snapshot: Snapshot) -> list[st
     guards: nothing is restarted while it is away."""
     found = []
     for restart in restarts:
-        broker = snapshot.broker(restart.broker)
-        pod = broker.pod if broker else None
+        pod = snapshot.pod_of(restart.broker)
         if pod is not None and pod.uid is not None and pod.uid != restart.pod_uid:
             found.append(f"broker {restart.broker} runs in another Pod now (uid {pod.uid}) than the plan saw")
     return found
@@ -118,10 +117,11 @@ def context(
 
 def not_back(snapshot: Snapshot, broker: int, still_stale: frozenset[int]) -> str | None:
     """What a restarted broker still lacks; None when it is back in everything. What cannot be told is lacking."""
+    apart = next((v for v in snapshot.controllers_apart() if v.id == broker), None)
     found = snapshot.broker(broker)
-    if found is None:
+    if found is None and apart is None:
         return "not registered yet"
-    lacking = _process(found)
+    lacking = _voter(apart, snapshot) if found is None or apart is not None else _process(found)
     if lacking:
         return lacking
     rows = troubled_rows(snapshot, broker)
@@ -140,6 +140,8 @@ def not_back(snapshot: Snapshot, broker: int, still_stale: frozenset[int]) -> st
     question = RestartQuestion(min(still_stale, default=broker), RestartContext(cures=still_stale), rows)
     differing = [r.message for r in views_agree(snapshot, question) if r.verdict is not Verdict.ALLOW]
     mine = next((v for v in snapshot.views or () if v.broker == broker), None)
+    if apart is not None:
+        return f"the views do not agree yet: {differing[0]}" if differing else None
     if mine is None or mine.members is None or mine.leaders is None:
         return "it has not told its view of the cluster yet"
     if differing:
@@ -202,8 +204,7 @@ def _watched(turn: _Turn, begun: Sequence[BrokerRestart], left: Sequence[BrokerR
     stuck: list[str] = []
     again: list[BrokerRestart] = []
     for restart in begun:
-        found = turn.snapshot.broker(restart.broker)
-        pod = found.pod if found else None
+        pod = turn.snapshot.pod_of(restart.broker)
         stopping = pod is not None and pod.uid == restart.pod_uid
         if stopping and pod is not None and pod.deleting is not True:
             again.append(restart)
@@ -289,6 +290,21 @@ def _due(turn: _Turn, restart: BrokerRestart) -> StepReport:
         target=restart.pod,
         progress=turn.progress,
     )
+
+
+def _voter(voter: Voter | None, snapshot: Snapshot) -> str | None:
+    """What a controller that is no broker lacks: it is back when it follows the quorum's leader, or leads it."""
+    pod = voter.pod if voter else None
+    if voter is None or pod is None or pod.deleting:
+        return "it has no Pod yet"
+    if pod.ready is not True:
+        return f"Pod {pod.name} is not Ready yet"
+    leader = snapshot.quorum.leader if snapshot.quorum else None
+    if leader is None or leader < 0:
+        return "the quorum has no leader that is known"
+    if voter.id != leader and (voter.last_caught_up_ms is None or voter.last_caught_up_ms >= FETCH_TIMEOUT_MS):
+        return "not caught up with the quorum's leader yet"
+    return None
 
 
 def _process(broker: Broker) -> str | None:

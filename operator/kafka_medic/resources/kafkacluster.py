@@ -330,6 +330,10 @@ class KafkaClusterSpec(Model):
     metadata: ClusterMetadata = Field(
         default_factory=ClusterMetadata, description="Who keeps the cluster's metadata. Absent: KRaft."
     )
+    controllers: Brokers | None = Field(
+        default=None,
+        description="Which Pods the KRaft controllers are, where they are no brokers. Absent: none is restarted.",
+    )
     brokers: Brokers | None = Field(
         default=None,
         description="Which Pods the brokers are. Absent: no playbook that restarts a broker can run.",

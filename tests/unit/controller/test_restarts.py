@@ -107,6 +107,50 @@ def test_a_pause_holds_it_between_two_brokers_and_it_goes_on_afterwards():
     assert world.pods.restarts == [1, 2, 0]
 
 
+def apart(**parameters) -> World:
+    """Brokers 0, 1, 2 and, by themselves, the controllers 10, 11, 12, of which 11 is active."""
+    kafka = SimKafka(controllers={10, 11, 12}, voted=11)
+    kafka.topic("orders", [0, 1, 2], [1, 2, 0], [2, 0, 1])
+    world = World(kafka)
+    controllers = {"podSelector": {"matchLabels": {"app": "controller"}}}
+    world.install(brokers=BROKERS, controllers=controllers, remediation={"limits": {"cooldown": "0s"}, **NO_ELECTIONS})
+    world.with_pods()
+    world.ask("rolling-restart", **parameters)
+    return world
+
+
+def test_controllers_that_are_no_brokers_go_first_the_active_one_last_of_them():
+    world = approved(apart())
+    plan = world.run().status.plan
+    assert [r.broker for r in plan.restarts] == [10, 12, 11, 0, 1, 2]
+    assert [r.pod for r in plan.restarts][:3] == ["controller-10", "controller-12", "controller-11"]
+    watched(world, turns=200)
+    assert world.run().status.phase == "Succeeded", world.run().status.message
+    assert world.pods.restarts == [10, 12, 11, 0, 1, 2]
+
+
+def test_the_active_controller_is_looked_up_again_among_those_that_are_no_brokers():
+    world = approved(apart())
+    world.kafka.voted = 10
+    watched(world, turns=200)
+    assert world.pods.restarts == [12, 11, 10, 0, 1, 2]
+
+
+def test_a_controller_that_does_not_catch_up_holds_the_next():
+    world = approved(apart(brokers="10,12"))
+    world.pods.never_back.add(10)
+    run = world.until_phase("Paused", turns=300)
+    assert world.pods.restarts == [10]
+    assert "broker 10 is not back" in run.status.message
+
+
+def test_controllers_whose_pods_nobody_names_are_left_alone():
+    world = apart()
+    del world.api.touch(f"{BASE}/namespaces/ns/kafkaclusters/c")["spec"]["controllers"]
+    run = world.until_phase("AwaitingApproval")
+    assert [r.broker for r in run.status.plan.restarts] == [0, 1, 2]
+
+
 def six(**parameters) -> World:
     """Two racks' worth of partitions that have nothing in common: 0, 1, 2 and 3, 4, 5."""
     kafka = SimKafka(racks={b: "abc"[b % 3] for b in range(6)})

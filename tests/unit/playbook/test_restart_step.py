@@ -8,11 +8,20 @@ from datetime import timedelta
 import pyarrow as pa
 import pytest
 
-from kafka_medic.cluster.snapshot import CANARY_SCHEMA, DivergedLog, Mode, Snapshot, Source, SourceState
+from kafka_medic.cluster.snapshot import (
+    CANARY_SCHEMA,
+    DivergedLog,
+    Mode,
+    Quorum,
+    Snapshot,
+    Source,
+    SourceState,
+    Voter,
+)
 from kafka_medic.playbook.parameters import RestartParameters
 from kafka_medic.playbook.report import StepReport, StepState
 from kafka_medic.playbook.restart_order import why
-from kafka_medic.playbook.restart_step import Watch, assess
+from kafka_medic.playbook.restart_step import Watch, assess, not_back
 from kafka_medic.resources.remediation_plan import BrokerRestart, Plan, PlanStep, Rescue
 from kafka_medic.resources.remediation_status import IntentState, JournalEntry
 from kafka_medic.resources.vocabulary import Action
@@ -136,6 +145,26 @@ def test_with_a_canary_a_record_has_to_go_through_since(rows, error, words):
 def test_with_a_canary_that_went_through_since_it_is_back():
     assert looked(canary(restarted(), (0, 0, SINCE), (1, 0, SINCE))).observed
     assert not looked(canary(restarted(), (0, 0, SINCE)), since=None).observed, "not by a record from before"
+
+
+@pytest.mark.parametrize(
+    ("voter", "leader", "words"),
+    [
+        (Voter(2, 0, 0, worlds.pod(2, uid="uid-2b")), 1, None),
+        (Voter(2, 0, 0, worlds.pod(2, uid="uid-2b")), None, "the quorum has no leader that is known"),
+        (Voter(2, 9, 60_000, worlds.pod(2, uid="uid-2b")), 1, "not caught up with the quorum's leader yet"),
+        (Voter(2, None, None, worlds.pod(2, uid="uid-2b")), 1, "not caught up with the quorum's leader yet"),
+        (Voter(2, 0, 0, worlds.pod(2, uid="uid-2b", ready=False)), 1, "Pod kafka-2 is not Ready yet"),
+        (Voter(2, 0, 0), 1, "it has no Pod yet"),
+    ],
+)
+def test_a_controller_that_is_no_broker_is_back_when_it_has_caught_up_with_the_quorum(voter, leader, words):
+    rows = [worlds.partition("orders", 0, (1, 3))]
+    views = tuple(worlds.view(n, rows, members=(1, 3)) for n in (1, 3))
+    brokers = tuple(b for b in worlds.brokers() if b.id != 2)
+    quorum = Quorum(leader, (Voter(1, 0, 0), voter, Voter(3, 0, 0)))
+    snapshot = worlds.healthy(rows=rows, brokers=brokers, views=views, quorum=quorum)
+    assert not_back(snapshot, 2, frozenset()) == words
 
 
 @pytest.mark.parametrize(("mode", "words"), [(Mode.ZOOKEEPER, "3 times 5 s"), (Mode.KRAFT, "by default 30 s")])
