@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import marshal
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +21,14 @@ def _copy(value: Any) -> Any:
 def _label(found: Object, key: str) -> str | None:
     """None as well where a test gives its objects no labels, since it has but one kind."""
     return (found["metadata"].get("labels") or {}).get(key)
+
+
+@functools.lru_cache(10_000)
+def _collection(path: str) -> tuple[str, str]:
+    """Group and plural of an object, in whatever namespace it is."""
+    group, _, plural = path.rpartition("/")[0].rpartition("/")
+    before, namespaces, inside = group.rpartition("/namespaces/")
+    return (before if namespaces and "/" not in inside else group), plural
 
 
 class SimApi:
@@ -58,14 +66,15 @@ class SimApi:
         return _copy(self.objects[path])
 
     def list(self, path: str, query: Any = None) -> list[Object]:
+        """Of a namespace, or, as the path of such a collection does not name one, of all."""
         group, _, plural = path.rpartition("/")
-        everywhere = re.compile(rf"{re.escape(group)}/(namespaces/[^/]+/)?{plural}/[^/]+")
         selector = (query or {}).get("labelSelector", "")
         wanted = [part.split("=") for part in selector.split(",") if part.count("=") == 1]
         return [
             _copy(o)
             for p, o in sorted(self.objects.items())
-            if everywhere.fullmatch(p) and all(_label(o, key) in (value, None) for key, value in wanted)
+            if (_collection(p) == (group, plural) or p.rpartition("/")[0] == path)
+            and all(_label(o, key) in (value, None) for key, value in wanted)
         ]
 
     def create(self, path: str, body: Object) -> Object:

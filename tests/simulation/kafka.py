@@ -76,6 +76,8 @@ class SimKafka:
     """Brokers that are up and do not answer when they are asked for their view."""
     stale: dict[int, BrokerView] = field(default_factory=dict)
     """Brokers that are cut off from the controller, and what they go on telling."""
+    zombies: set[int] = field(default_factory=set)
+    """Of those, the ones that are not members any more, until they are started anew."""
     zookeeper: bool = False
     """Whether brokers name the controller; KRaft's name any live broker (KIP-590)."""
     behind: set[int] = field(default_factory=set)
@@ -104,6 +106,7 @@ class SimKafka:
 
     def stop(self, broker: int) -> None:
         self.up.discard(broker)
+        self.zombies.discard(broker)
         for part in self.partitions.values():
             if len(part.isr) > 1 and broker in part.isr:
                 part.isr.remove(broker)
@@ -138,15 +141,19 @@ class SimKafka:
 
     def controller(self) -> int:
         """Whoever was voted for, else the lowest that is up."""
-        able = self.controllers if self.apart else self.up
+        able = self.controllers if self.apart else self.members
         return self.voted if self.voted in able and self.voted is not None else min(able)
+
+    @property
+    def members(self) -> set[int]:
+        return self.up - self.zombies
 
     # -- the port ---------------------------------------------------------------------------------
 
     def describe_cluster(self) -> ClusterDescription:
         self._readable("kafka")
         asked = self.stale.get(min(self.up))
-        members = sorted(self.up) if asked is None else asked.members
+        members = sorted(self.members) if asked is None else asked.members
         nodes = tuple(Node(b, f"broker-{b}", 9092, self.racks[b]) for b in members)
         controller = self.controller()
         return ClusterDescription(self.cluster_id, nodes, controller if controller in self.racks else min(self.up))
@@ -155,13 +162,13 @@ class SimKafka:
         """What a broker that is cut off from nothing tells; the same object until something changes."""
         now = [(tp, p.leader, p.epoch, (*p.replicas,), (*p.isr,), p.born) for tp, p in sorted(self.partitions.items())]
         controller = self.controller() if self.zookeeper else None
-        key = (now, sorted(self.up), controller)
+        key = (now, sorted(self.members), controller)
         if self._told is None or self._told[0] != key:
             rows = [
                 PartitionState(*tp, leader, epoch, replicas, isr, f"id-{born}-{tp.topic}")
                 for tp, leader, epoch, replicas, isr, born in now
             ]
-            self._told = key, BrokerView.of(-1, sorted(self.up), controller, rows)
+            self._told = key, BrokerView.of(-1, sorted(self.members), controller, rows)
         return self._told[1]
 
     def views(self, brokers: Sequence[int]) -> Mapping[int, BrokerView | ReadFailed]:
@@ -185,7 +192,12 @@ class SimKafka:
 
     def unnamed_views(self, brokers: Mapping[int, Sequence[Address]]) -> Mapping[int, BrokerView | ReadFailed]:
         self._readable("views")
-        return {b: ReadFailed(FailureKind.UNREACHABLE, f"broker {b}: nobody answers as that broker") for b in brokers}
+        return {
+            b: replace(self.stale[b], broker=b)
+            if b in self.zombies - self.deaf
+            else ReadFailed(FailureKind.UNREACHABLE, f"broker {b}: nobody answers as that broker")
+            for b in brokers
+        }
 
     def reassignments(self) -> Mapping[TopicPartition, Reassignment]:
         self._readable("reassignments")

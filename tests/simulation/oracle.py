@@ -126,7 +126,7 @@ class Oracle(Effects):
             case "views":
                 silent = kafka.up - {b for b, a in answer.items() if isinstance(a, BrokerView)}
                 stale = {b for b, a in kafka.stale.items() if b in kafka.up and self._differs(a)}
-                seen["views"] = (now, self._partitions(), frozenset(kafka.up), silent, stale, frozenset(self.away))
+                seen["views"] = now, self._partitions(), frozenset(kafka.members), silent, stale, frozenset(self.away)
             case "reassignments":
                 seen["moving"] = (
                     now,
@@ -215,6 +215,8 @@ class Oracle(Effects):
                 self.blame(f"{tp} lost a replica: {part.replicas}")
             if not part.adding and tp not in self.foreign and len(part.replicas) > len(self.least[tp]):
                 self.least[tp] = frozenset(part.replicas)
+            if part.leader < 0 and set(part.isr) <= self.by_us:
+                self.blame(f"{tp} has no leader, since we took down broker {part.isr}")
             if part.leader >= 0 and (part.leader not in part.isr or self.logs[tp].get(part.leader, 0) < self.acked[tp]):
                 self.blame(f"{tp}: broker {part.leader} leads and does not hold every acknowledged record")
         for path, run in list(self.api.objects.items()):

@@ -59,10 +59,12 @@ RESTARTS = (
     "dies", "diverges", "thinned", "foreign", "controller_moves", "behind", "isr_shrinks", "unready", "cordoned",
     "rollout", "blind", "told_to_pause",
 )  # fmt: skip
+ELECTIONS = ("dies", "deaf", "isr_shrinks", "foreign", "stale", "blind", "controller_moves")
 FEARS = {
     "stale": (*RESTARTS, "written", "written", "written"),
-    "elect": ("dies", "deaf", "isr_shrinks", "foreign", "stale", "blind", "controller_moves"),
-    "drain": ("dies", "deaf", "isr_shrinks", "foreign", "stale", "blind", "controller_moves", "cordoned"),
+    "zombie": (*RESTARTS, "written", "written", "written"),
+    "elect": ELECTIONS,
+    "drain": (*ELECTIONS, "cordoned", "pod_replaced"),
     "raise": ("dies", "isr_shrinks", "foreign", "cancelled", "deaf", "blind", "behind", "stale", "revoked"),
 }
 """By the first word of a scenario: what its effects have most to fear."""

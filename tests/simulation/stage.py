@@ -12,7 +12,7 @@ import heapq
 import pickle
 import random
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -35,7 +35,7 @@ from tests.simulation.effects import RUNS
 from tests.simulation.faults import Faults
 from tests.simulation.kafka import SimKafka
 from tests.simulation.oracle import Oracle
-from tests.simulation.pods import SimPods
+from tests.simulation.pods import NODES, SimPods
 from tests.simulation.world import Killed, World
 
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -51,6 +51,23 @@ Fault = list[Any]
 with the kinds effect, status and call; ["pause", nth, seconds]."""
 
 
+class Done:
+    """In place of a Future, which has a lock of its own."""
+
+    __slots__ = ("problem", "value")
+
+    def __init__(self, value: Any, problem: Exception | None = None) -> None:
+        self.value, self.problem = value, problem
+
+    def result(self, timeout: float | None = None) -> Any:
+        if self.problem is not None:
+            raise self.problem
+        return self.value
+
+    def cancel(self) -> bool:
+        return False
+
+
 class Serial(Executor):
     """In place of the threads in which a look reads its sources side by side: the same, in the order of asking, so that
     a schedule runs the same way every time."""
@@ -58,13 +75,11 @@ class Serial(Executor):
     def __init__(self, *_: Any) -> None:
         pass
 
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        done: Future[Any] = Future()
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         try:
-            done.set_result(fn(*args, **kwargs))
+            return Done(fn(*args, **kwargs))
         except Exception as problem:  # noqa: BLE001 as the real one hands it on
-            done.set_exception(problem)
-        return done
+            return Done(None, problem)
 
 
 @contextmanager
@@ -117,7 +132,7 @@ class SimZooKeeper:
 
     def registrations(self) -> Registrations:
         self._kafka._readable("zookeeper")
-        return Registrations(tuple(sorted(self._kafka.up)), Controller(self._kafka.controller(), 1))
+        return Registrations(tuple(sorted(self._kafka.members)), Controller(self._kafka.controller(), 1))
 
     def ensemble(self) -> Quorum:
         self._kafka._readable("ensemble")
@@ -324,11 +339,11 @@ class Stage(Faults):
 
     def settle(self) -> None:
         """Whatever has to come, comes in time: replicas that lag catch up, one event each."""
-        up = self.kafka.up
+        able = self.kafka.up - self.kafka.stale.keys()
         for tp, part in self.kafka.partitions.items():
             for broker in part.replicas:
                 key = (tp, broker)
-                if broker in up and broker not in part.isr and key not in self.copying:
+                if broker in able and broker not in part.isr and key not in self.copying:
                     self.copying.add(key)
                     self.later(self.random.uniform(0.5, 6.0), "caught_up", tp, broker)
 
@@ -345,9 +360,18 @@ class Stage(Faults):
     def on_pod_gone(self, broker: int) -> None:
         assert self.pods is not None
         self.pods.gone(broker)
+        self.on_pod_waits(broker, self.pods.uid(broker))
+
+    def on_pod_waits(self, broker: int, uid: str) -> None:
+        """For its node, as long as that takes no Pods."""
+        assert self.pods is not None
+        if self.pods.uid(broker) != uid:
+            return None
+        if self.api.objects[f"{NODES}/node-{broker}"]["spec"].get("unschedulable"):
+            return self.later(5.0, "pod_waits", broker, uid)
         self.starting.add(broker)
         recovery = self.random.uniform(40, 120) if broker in self.slow else self.random.uniform(1, 6)
-        self.later(recovery, "pod_up", broker, self.pods.uid(broker))
+        return self.later(recovery, "pod_up", broker, uid)
 
     def on_pod_up(self, broker: int, uid: str) -> None:
         """Its log is recovered and it is registered, which is when it is Ready."""
