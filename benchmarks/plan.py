@@ -2,13 +2,14 @@
 
     python benchmarks/plan.py [--runs 3] [--only 200k]... [--also 100m]
 
-Each run is a process of its own, so start-up and memory are those of the command. Prints medians. Memory is the
-largest single process: with Spark that is the JVM, which is driver and executor at once, or a Python worker.
+Each run is a process of its own, so start-up and memory are those of the command. Prints medians. With Spark the
+JVM is driver and executor at once; its workers are the Python processes that the blocks are planned in.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import platform
@@ -97,6 +98,34 @@ def write(case: dict, work: Path) -> None:
     writer.close()
 
 
+def watched(command: list[str]) -> tuple[float, float, dict[str, float], str]:
+    """(seconds, processor seconds, peak MB of the largest process of each kind, output) of a command, all it starts."""
+    began = time.perf_counter()
+    process = subprocess.Popen(
+        command, env={**os.environ, "PYTHONPATH": str(SOURCE)}, start_new_session=True, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    used: dict[int, float] = {}
+    peak: dict[str, float] = {}
+    while process.poll() is None:
+        for folder in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError, IndexError):
+                comm, _, rest = (folder / "stat").read_text().rpartition(")")
+                fields = rest.split()
+                if int(fields[3]) != process.pid:
+                    continue
+                used[int(folder.name)] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+                own = int(folder.name) == process.pid
+                kind = "command" if own else "JVM" if "java" in comm else "worker"
+                high = re.findall(r"VmHWM:\s+(\d+)", (folder / "status").read_text())
+                peak[kind] = max(peak.get(kind, 0), int(high[0]) / 1024)
+        time.sleep(0.2)
+    told, errors = process.communicate()
+    if process.returncode:
+        raise SystemExit(f"exit {process.returncode}\n{errors[-3000:]}")
+    return time.perf_counter() - began, sum(used.values()), peak, told
+
+
 def measure(name: str, runs: int) -> None:
     case, options = CASES[name]
     with tempfile.TemporaryDirectory() as directory:
@@ -105,22 +134,15 @@ def measure(name: str, runs: int) -> None:
         walls, cpus, peaks, summaries = [], [], [], []
         for _ in range(runs):
             command = [
-                "/usr/bin/env", "time", "-f", "used %M %U %S", sys.executable, "-m", "kafka_medic.cli.main",
-                "plan", "raise-replication-factor", "--partitions", str(work / "partitions.parquet"),
-                "--brokers", str(work / "brokers.json"), "--replication-factor", str(FACTOR),
-                "--output", str(work / "plan"), "-o", "json", *options,
+                sys.executable, "-m", "kafka_medic.cli.main", "plan", "raise-replication-factor",
+                "--partitions", str(work / "partitions.parquet"), "--brokers", str(work / "brokers.json"),
+                "--replication-factor", str(FACTOR), "--output", str(work / "plan"), "-o", "json", *options,
             ]  # fmt: skip
-            began = time.perf_counter()
-            done = subprocess.run(
-                command, env={**os.environ, "PYTHONPATH": str(SOURCE)}, capture_output=True, text=True, check=False
-            )
-            if done.returncode:
-                raise SystemExit(f"{name}: exit {done.returncode}\n{done.stderr[-3000:]}")
-            walls.append(time.perf_counter() - began)
-            summaries.append(json.loads(done.stdout))
-            peak, user, system = re.findall(r"used (\d+) ([\d.]+) ([\d.]+)", done.stderr)[-1]
-            peaks.append(int(peak) / 1024)
-            cpus.append(float(user) + float(system))
+            wall, cpu, peak, told = watched(command)
+            walls.append(wall)
+            cpus.append(cpu)
+            peaks.append(peak)
+            summaries.append(json.loads(told))
         summary = summaries[-1]
         print(
             f"{name}: {case['partitions']:,} partitions, {case['brokers']:,} brokers, {case['racks']} racks,", end=" "
@@ -128,7 +150,8 @@ def measure(name: str, runs: int) -> None:
         print(f"{case['held']} to {FACTOR}")
         print(f"  {statistics.median(walls):.2f} s, of it until the plan is checked", end=" ")
         print(f"{statistics.median(s['seconds'] for s in summaries):.2f} s;", end=" ")
-        print(f"processor {statistics.median(cpus):.1f} s; largest process {statistics.median(peaks):.0f} MB")
+        print(f"processor {statistics.median(cpus):.1f} s; memory", end=" ")
+        print(", ".join(f"{kind} {statistics.median(p[kind] for p in peaks):.0f} MB" for kind in peaks[-1]))
         for figure in ("replicasPerBroker", "leadersPerBroker"):
             print(f"  {figure}: {summary[figure]['min']} to {summary[figure]['max']}, bound {summary[figure]['bound']}")
         print(f"  moves: {summary['moves']:,}, bound {summary['lowerBoundMoves']:,};", end=" ")
