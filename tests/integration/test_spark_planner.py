@@ -32,7 +32,7 @@ FEW = settings(
 
 @pytest.fixture(scope="module")
 def spark():
-    with session("local[1]", None, {"spark.driver.memory": "512m", "spark.sql.shuffle.partitions": "1"}) as started:
+    with session("local[1]", None, {"spark.driver.memory": "512m"}) as started:
         yield started
 
 

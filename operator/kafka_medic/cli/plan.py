@@ -56,8 +56,8 @@ leader, isr, sizeBytes. Brokers: [{"id": 1, "rack": "a", "alive": true}], rack a
 `kafka-medic snapshot -o json` wrote; it has the brokers as well.
 Patterns are shell patterns; of several --topic-factor that match a topic, the last one given counts.
 
-Spark: Parquet partitions are read, and plan.parquet (then a directory) is written, by Spark's executors, so both
-places have to be theirs too; reassignment.json is left out above 2,000,000 partitions. Needs the package's extra
+Spark: Parquet partitions are read, and plan.parquet (then a directory) is written, by Spark's tasks, so both places
+have to be theirs too; reassignment.json is left out above 2,000,000 partitions. Needs the package's extra
 `spark` and, without --spark-remote, a JDK 17. On this machine, a cluster, Kubernetes, a Spark Connect server:
   --engine spark
   --engine spark --spark-master spark://HOST:7077 --spark-conf spark.executor.memory=4g

@@ -229,6 +229,7 @@ def _check_waves(problem: Problem, plan: pa.Table, rows: Ints, question: Questio
     columns = problem.columns
     ids = np.array([broker.id for broker in question.brokers], dtype=np.int64)
     sizes, senders = sizes_or_null(columns.size[rows[kept]]), ids[columns.senders()[rows[kept]]]
-    broken = Check(problem, plan.take(kept).combine_chunks()).waves(sizes, senders, question.limits)
+    kept_plan = plan if len(kept) == len(rows) else plan.take(kept)
+    broken = Check(problem, kept_plan.combine_chunks()).waves(sizes, senders, question.limits)
     if broken:
         raise RuntimeError(f"a defect in the plan: {'; '.join(broken)}")

@@ -15,16 +15,6 @@ import kafka_medic
 
 __all__ = ["SparkError", "session"]
 
-# Equal files have to be cut into equal tasks whatever the cluster, or equal input would not give an equal plan.
-_OURS = {
-    "spark.sql.files.maxPartitionBytes": str(8 << 20),
-    "spark.sql.files.minPartitionNum": "1",
-    "spark.sql.files.ignoreCorruptFiles": "false",
-    "spark.sql.files.ignoreMissingFiles": "false",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
-    "spark.sql.parquet.compression.codec": "zstd",
-}
-
 
 class SparkError(Exception):
     """Spark cannot be used: what is missing, and the way out."""
@@ -46,7 +36,7 @@ def session(master: str | None, remote: str | None, settings: Mapping[str, str])
         raise SparkError("no Java was found: install a JDK 17 or later, or set JAVA_HOME")
     local = remote is None and (master or "local").startswith("local")
     builder = _builder(SparkSession.builder, master or "local[*]", remote, local=local)
-    for key, value in (_OURS | dict(settings)).items():
+    for key, value in settings.items():
         builder = builder.config(key, value)
     try:
         spark = builder.getOrCreate()
@@ -54,8 +44,6 @@ def session(master: str | None, remote: str | None, settings: Mapping[str, str])
         raise SparkError(f"no Spark session on {remote or master or 'local[*]'}: {_told(error)}") from None
     with tempfile.TemporaryDirectory() as work:
         try:
-            for key, value in _OURS.items():
-                spark.conf.set(key, dict(settings).get(key, value))
             if remote is not None:
                 spark.addArtifacts(_archive(work), pyfile=True)
             elif not local:
