@@ -31,7 +31,7 @@ def kafka_of(credentials: Credentials) -> Iterator[Callable[[Shape], KafkaDeploy
             made[shape] = deploy_kafka(
                 f"e2e-{shape}",
                 shape,
-                FACTOR_ONE | secured.listeners(credentials),
+                FACTOR_ONE | secured.listeners(credentials) | {"auto.leader.rebalance.enable": "false"},
                 SLOTS[shape],
                 broker_overrides={n: secured.advertised(a) for n, a in addresses.items()},
                 broker_ports={name.lower(): port for name, (_, port) in secured.LISTENERS.items()},

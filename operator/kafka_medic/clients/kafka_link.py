@@ -44,12 +44,16 @@ class WireLink:
     """One kafka-python admin client for one cluster, connected when first needed. May be used by several threads at
     the same time."""
 
-    def __init__(self, connection: Connection, tokens: TokenSource | None = None) -> None:
-        """Raises ReadFailed for certificates and keys that cannot be used."""
+    def __init__(
+        self, connection: Connection, tokens: TokenSource | None = None, beside: WireLink | None = None
+    ) -> None:
+        """`beside`: the link that finds out who is there, for one that is for something else. Raises ReadFailed for
+        certificates and keys that cannot be used."""
         self.connection = connection
         self.seconds = connection.timeout_seconds
         self._tokens = tokens
         self._context = client_context(connection.tls) if connection.uses_tls else None
+        self._beside = beside
         self._lock = threading.Lock()
         self._client: Any = None
         self._users = 0
@@ -60,6 +64,8 @@ class WireLink:
         """Brokers that answered when last it was asked who is there, the quickest first."""
         self._controller = -1
         """The controller as they had it; with KRaft any live broker (KIP-590)."""
+        self._told: dict[int, Any] = {}
+        """Where each broker is, as they had it."""
 
     def close(self) -> None:
         with self._lock:
@@ -143,9 +149,8 @@ class WireLink:
             answer = await manager.wait_for(first, self.seconds * 1000)
             # The client reads metadata anew only every so often, and until then knows no broker that came back, nor
             # its new address. `_coordinator_brokers` is where it looks for those that its own metadata does not name.
-            told = {node.node_id: node for node in answer.brokers}
-            manager.cluster._brokers.update(told)
-            manager.cluster._coordinator_brokers.update(told)
+            self._told = {node.node_id: node for node in answer.brokers}
+            _know(client, self._told)
             self._controller = answer.controller_id
             return answer
 
@@ -169,9 +174,11 @@ class WireLink:
         controller if it did: with ZooKeeper another one may have lost what it would have to look up there. What a
         broker passes on to the controller may go to several, of whom the first answer counts: one that is cut off from
         the controller answers everything else."""
+        known = self if self._beside is None else self._beside
 
         async def send(client: Any) -> tuple[int, Any]:
-            answered = sorted(self._answered, key=lambda broker: broker != self._controller)
+            _know(client, known._told)
+            answered = sorted(known._answered, key=lambda broker: broker != known._controller)
             nodes = answered[:at_once] or [client._manager.least_loaded_node()]
             first, left = Future(), list(nodes)
 
@@ -191,11 +198,13 @@ class WireLink:
             try:
                 answer: tuple[int, Any] = await client._manager.wait_for(first, self.seconds * 1000)
             except Exception:
-                self._answered = [node for node in self._answered if node not in nodes]
+                if known is self:  # else it may be well, and somebody else too slow
+                    self._answered = [node for node in self._answered if node not in nodes]
                 raise
             return answer
 
-        answer: tuple[int, Any] = self.call(lambda c: c._manager.run(send, c), ReadFailed, what)
+        anew = known is not self
+        answer: tuple[int, Any] = self.call(lambda c: c._manager.run(send, c), ReadFailed, what, anew=anew)
         return answer
 
     def ask_each(
@@ -221,6 +230,11 @@ class WireLink:
 
 _LASTING = (FailureKind.UNREACHABLE, FailureKind.AUTHORIZATION, FailureKind.UNSUPPORTED)
 """Failures after which the client is as good as before: one broker did not answer, or answered no."""
+
+
+def _know(client: Any, told: Mapping[int, Any]) -> None:
+    client._manager.cluster._brokers.update(told)
+    client._manager.cluster._coordinator_brokers.update(told)
 
 
 def _sent(client: Any, node: Any, request: Any, seconds: float) -> Any:

@@ -71,11 +71,15 @@ class WireAdmin:
     def __init__(self, connection: Connection, tokens: TokenSource | None = None) -> None:
         """Raises ReadFailed for certificates and keys that cannot be used."""
         self._link = WireLink(connection, tokens)
+        # A broker answers the requests of one connection in their order: whatever it passes on to a controller that
+        # hangs would hold up all that comes after it.
+        self._passed_on = WireLink(connection, tokens, beside=self._link)
         self._connection = connection
         self._timeout_ms = int(connection.timeout_seconds * 1000)
 
     def close(self) -> None:
         self._link.close()
+        self._passed_on.close()
 
     def members(self) -> ClusterDescription:
         """Who is registered, as whoever answers first has it. Each of them can be asked from then on."""
@@ -179,10 +183,10 @@ class WireAdmin:
         """A KRaft broker passes the question on to the controller; one of a ZooKeeper cluster that is not the
         controller says so."""
         what = "list reassignments"
-        _, answer = self._link.ask_anyone(self._reassignments_request, what, at_once=PASSED_ON)
+        _, answer = self._passed_on.ask_anyone(self._reassignments_request, what, at_once=PASSED_ON)
         if answer.error_code == errors.NotControllerError.errno:
             _, told = self._link.ask_anyone(lambda: _metadata_request([]), what)
-            answer = self._link.ask(told.controller_id, self._reassignments_request(), what)
+            answer = self._passed_on.ask(told.controller_id, self._reassignments_request(), what)
         _refuse(answer.error_code, what)
         return {
             TopicPartition(topic.name, part.partition_index): Reassignment(
@@ -241,7 +245,7 @@ class WireAdmin:
                 topics=[topic(topic_name="__cluster_metadata", partitions=[part(partition_index=0)])]
             )
 
-        _, answer = self._link.ask_anyone(request, "quorum", at_once=PASSED_ON)
+        _, answer = self._passed_on.ask_anyone(request, "quorum", at_once=PASSED_ON)
         _refuse(answer.error_code, "quorum")
         told = answer.topics[0].partitions[0]
         _refuse(told.error_code, "quorum")
@@ -270,7 +274,7 @@ class WireAdmin:
             WireTopicPartition(tp.topic, tp.partition): None if replicas is None else list(replicas)
             for tp, replicas in targets.items()
         }
-        answers = self._link.call(
+        answers = self._passed_on.call(
             lambda c: c.alter_partition_reassignments(request, timeout_ms=self._timeout_ms),
             WriteFailed,
             "alter partition reassignments",
@@ -291,7 +295,7 @@ class WireAdmin:
         topics: dict[str, list[int]] = {}
         for tp in partitions:
             topics.setdefault(tp.topic, []).append(tp.partition)
-        answer = self._link.call(
+        answer = self._passed_on.call(
             lambda c: c.elect_leaders(PREFERRED, topics, timeout_ms=self._timeout_ms, raise_errors=False),
             WriteFailed,
             "elect preferred leaders",

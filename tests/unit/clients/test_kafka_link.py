@@ -239,6 +239,28 @@ def test_a_server_that_accepts_and_is_silent_costs_one_timeout():
     assert took < 10
 
 
+def test_a_controller_that_hangs_holds_up_nothing_that_brokers_know_themselves(monkeypatch: pytest.MonkeyPatch):
+    clients: list[Brokers] = []
+
+    def connect(_: Any) -> Brokers:
+        clients.append(Brokers({1: told(1), 2: told(2)} if not clients else {1: HANGS, 2: HANGS}))
+        return clients[-1]
+
+    monkeypatch.setattr(kafka_link, "_connect", connect)
+    admin = WireAdmin(Connection("127.0.0.1:1", timeout_seconds=SECONDS))
+    admin.members()
+    asked = list(clients[0].asked)
+    for number in (1, 2):  # by connections of their own, new ones each time, to those that were heard from
+        with pytest.raises(ReadFailed):
+            admin.quorum()
+        assert sorted(clients[number].asked) == [1, 2]
+        assert clients[number].cluster._brokers, "and where they are"
+    assert clients[0].asked == asked
+    assert not clients[0].closed
+    admin.close()
+    assert all(client.closed for client in clients)
+
+
 def test_sizes_that_may_not_be_read_are_no_empty_list(linked: Linked):
     link, _ = linked({1: SimpleNamespace(error_code=errors.ClusterAuthorizationFailedError.errno, results=[])})
     admin = WireAdmin(Connection("127.0.0.1:1"))
