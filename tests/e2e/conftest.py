@@ -59,8 +59,8 @@ def steady() -> Iterator[list[KafkaDeployment]]:
 
 
 def at_the_same_time(story: Callable[[T], None], places: Sequence[T]) -> None:
-    """What takes long, on both kinds of cluster at once; one after the other with AT_ONCE=1, to be timed."""
-    with ThreadPoolExecutor(int(os.environ.get("AT_ONCE", "2"))) as pool:
+    """What takes long, in several places at once; one after the other with AT_ONCE=1, to be timed."""
+    with ThreadPoolExecutor(int(os.environ.get("AT_ONCE", len(places)))) as pool:
         stories = [pool.submit(story, place) for place in places]
     failed = [(place, problem) for place, s in zip(places, stories, strict=True) if (problem := s.exception())]
     if failed:
@@ -167,6 +167,20 @@ def both_cases(installed: None, kafka_of: Callable[[Shape], KafkaDeployment]) ->
     """One of each kind of cluster, for what takes long and can be done to both at the same time."""
     with contextlib.ExitStack() as stack:
         yield [stack.enter_context(contextlib.contextmanager(_case)(kafka_of(s))) for s in ("kraft", "zookeeper")]
+
+
+@pytest.fixture
+def cases_on(
+    installed: None, kafka_of: Callable[[Shape], KafkaDeployment]
+) -> Iterator[Callable[[Shape, int], list[Case]]]:
+    """So many on one cluster, each with topics of its own."""
+    with contextlib.ExitStack() as stack:
+
+        def make(shape: Shape, count: int) -> list[Case]:
+            kafka = kafka_of(shape)
+            return [stack.enter_context(contextlib.contextmanager(_case)(kafka)) for _ in range(count)]
+
+        yield make
 
 
 @pytest.fixture

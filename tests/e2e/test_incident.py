@@ -6,12 +6,16 @@ import json
 import subprocess
 import sys
 
-from tests.e2e.conftest import Case
+from tests.e2e.conftest import Case, at_the_same_time
 from tests.incident import operator, records
 from tests.testbed import wait_for
 
 
-def test_healed_with_records_in_flight(case: Case) -> None:
+def test_healed_with_records_in_flight(both_cases: list[Case]) -> None:
+    at_the_same_time(healed, both_cases)
+
+
+def healed(case: Case) -> None:
     topic = case.topic([1])
     busy = case.topic([0], [1], [2], suffix="busy")
     assert records.write(case.boot, topic, [f"order-{n}" for n in range(21)]) == 21

@@ -6,17 +6,35 @@ Where the metadata is kept plays no part in it, so each is shown on one kind of 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable
 
 from kafka_medic.clients.kafka import RealKafka
 from kafka_medic.clients.ports import ConfigChange, Connection
 from kafka_medic.cluster.snapshot import TopicPartition
-from tests.e2e.conftest import Case
+from tests.e2e.conftest import Case, at_the_same_time
 from tests.incident import operator, records
-from tests.testbed import get, kubectl, secured, wait_for
+from tests.testbed import Shape, get, kubectl, secured, wait_for
+
+Story = Callable[[Case], None]
 
 
-def test_fewer_live_brokers_than_the_factor(kraft_case: Case) -> None:
-    case = kraft_case
+def test_refused_with_every_broker_up(cases_on: Callable[[Shape, int], list[Case]]) -> None:
+    stories: list[Story] = [fewer_live_brokers_than_the_factor, a_wrong_address, wrong_credentials, a_missing_secret]
+    tell(zip(stories, cases_on("kraft", len(stories)), strict=True))
+
+
+def test_refused_for_what_else_happens(cases_on: Callable[[Shape, int], list[Case]]) -> None:
+    elsewhere: list[Story] = [an_exempt_topic, somebody_elses_reassignment]
+    stories = list(zip(elsewhere, cases_on("zookeeper", 2), strict=True))
+    tell([*stories, (a_dead_target, cases_on("kraft", 1)[0])])
+
+
+def tell(stories: Iterable[tuple[Story, Case]]) -> None:
+    """Each on its own KafkaCluster, all at the same time."""
+    at_the_same_time(lambda told: told[0](told[1]), list(stories))
+
+
+def fewer_live_brokers_than_the_factor(case: Case) -> None:
     case.topic([1])
     mine = {"pattern": rf"(?:{case.name}\..*)", "replicationFactor": 4}
     case.watch(expectations={"topics": [mine, {"pattern": ".*", "exempt": True}]})
@@ -28,8 +46,7 @@ def test_fewer_live_brokers_than_the_factor(kraft_case: Case) -> None:
     assert operator.phase(case.runs()[0]) == "Planning"
 
 
-def test_an_exempt_topic(zookeeper_case: Case) -> None:
-    case = zookeeper_case
+def an_exempt_topic(case: Case) -> None:
     case.topic([1])
     case.watch(expectations={"topics": [{"pattern": ".*", "exempt": True}]})
     case.condition("Reachable", "True")
@@ -45,8 +62,7 @@ def test_an_exempt_topic(zookeeper_case: Case) -> None:
     assert case.factors() == {1}
 
 
-def test_somebody_elses_reassignment(zookeeper_case: Case) -> None:
-    case = zookeeper_case
+def somebody_elses_reassignment(case: Case) -> None:
     case.topic([1])
     theirs = case.topic([0], suffix="theirs")
     records.write(case.boot, theirs, ["x" * 50_000 for _ in range(60)])
@@ -78,8 +94,7 @@ def test_somebody_elses_reassignment(zookeeper_case: Case) -> None:
     assert case.factors() == {3}
 
 
-def test_a_dead_target(kraft_case: Case) -> None:
-    case = kraft_case
+def a_dead_target(case: Case) -> None:
     case.topic([1])
     case.watch()
     run = case.wait("AwaitingApproval")
@@ -96,8 +111,7 @@ def test_a_dead_target(kraft_case: Case) -> None:
     assert case.factors() == {3}
 
 
-def test_a_wrong_address(kraft_case: Case) -> None:
-    case = kraft_case
+def a_wrong_address(case: Case) -> None:
     before = operator.restarts()
     host = case.boot.split(":", maxsplit=1)[0]
     body = operator.kafka_cluster(case.kafka, case.name)
@@ -110,8 +124,7 @@ def test_a_wrong_address(kraft_case: Case) -> None:
     assert operator.restarts() == before
 
 
-def test_wrong_credentials(kraft_case: Case) -> None:
-    case = kraft_case
+def wrong_credentials(case: Case) -> None:
     operator.may_read_secrets(case.namespace)
     before = operator.restarts()
     secret = {
@@ -135,8 +148,7 @@ def test_wrong_credentials(kraft_case: Case) -> None:
     kubectl("delete", "secret", f"{case.name}-user", "-n", case.namespace)
 
 
-def test_a_missing_secret(kraft_case: Case) -> None:
-    case = kraft_case
+def a_missing_secret(case: Case) -> None:
     body = operator.kafka_cluster(case.kafka, case.name)
     reference = {"mechanism": "PLAIN", "secretRef": {"name": "no-such-secret"}}
     body["spec"]["security"] = {"protocol": "SASL_PLAINTEXT", "sasl": reference}
