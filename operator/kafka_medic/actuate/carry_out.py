@@ -28,10 +28,14 @@ def carry_out(
     """Sends only while `may_send` says so, which it is asked before each request, since those to many slow brokers can
     take longer than the Lease lasts; and begins only if what the intent rests on is still fresh once it has said so.
     Raises WriteFailed when nothing was sent, or the cluster refused it or did not answer."""
-    if not may_send():
-        raise WriteFailed(FailureKind.REFUSED, "not sent: the cluster's Lease is not held any more")
-    if not still_fresh():
-        raise WriteFailed(FailureKind.REFUSED, "not sent: what it rests on was read too long ago by now")
+
+    def ask() -> None:
+        if not may_send():
+            raise WriteFailed(FailureKind.REFUSED, "not sent: the cluster's Lease is not held any more")
+        if not still_fresh():
+            raise WriteFailed(FailureKind.REFUSED, "not sent: what it rests on was read too long ago by now")
+
+    ask()
     match intent:
         case Reassign():
             reassign(kafka, intent)
@@ -42,7 +46,7 @@ def carry_out(
         case RescueRecords():
             rescue(kafka, intent, may_send)
         case ElectPreferred():
-            elect(kafka, intent, may_send)
+            elect(kafka, intent, ask)
         case RestartPod():
             restart(pods, intent)
         case _:

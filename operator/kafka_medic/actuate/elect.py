@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from kafka_medic.clients.ports import BrokerView, FailureKind, Kafka, MaySend, ReadFailed, WriteFailed
+from collections.abc import Callable
+
+from kafka_medic.clients.ports import BrokerView, FailureKind, Kafka, ReadFailed, WriteFailed
 from kafka_medic.playbook.intents import ElectPreferred
 
 
-def elect(kafka: Kafka, intent: ElectPreferred, may_send: MaySend) -> None:
+def elect(kafka: Kafka, intent: ElectPreferred, ask: Callable[[], None]) -> None:
     """Idempotent: who leads already is left alone. Each broker that would lead is asked right before: Kafka itself
-    would elect one that hangs as long as its session lasts. Raises WriteFailed; those elected by then stay elected, and
+    would elect one that hangs as long as its session lasts. `ask` raises if, after their answers, it may not be sent
+    any more. Raises WriteFailed; those elected by then stay elected, and
     the next look tells which."""
     brokers = sorted(set(intent.preferred.values()))
     try:
@@ -19,8 +22,7 @@ def elect(kafka: Kafka, intent: ElectPreferred, may_send: MaySend) -> None:
     if silent:
         names = ", ".join(map(str, silent))
         raise WriteFailed(FailureKind.REFUSED, f"not sent: broker {names} would lead and did not answer just now")
-    if not may_send():
-        raise WriteFailed(FailureKind.REFUSED, "not sent: the cluster's Lease is not held any more")
+    ask()
     refused = kafka.elect_preferred(sorted(intent.preferred))
     if refused:
         shown = "; ".join(f"{tp}: {why}" for tp, why in sorted(refused.items())[:5])

@@ -8,7 +8,7 @@ from kafka_medic.actuate.carry_out import carry_out
 from kafka_medic.actuate.reassign import MAX_RECORDS
 from kafka_medic.clients.ports import WriteFailed, unasked
 from kafka_medic.cluster.snapshot import TopicPartition
-from kafka_medic.playbook.intents import ChangeSettings, Reassign
+from kafka_medic.playbook.intents import ChangeSettings, ElectPreferred, Reassign
 from tests.simulation.kafka import SimKafka
 
 ORDERS = TopicPartition("orders", 0)
@@ -83,3 +83,23 @@ def test_what_takes_several_requests_stops_when_it_may_go_on_no_more(kafka):
     with pytest.raises(WriteFailed, match="stopped after 2"):
         carry_out(kafka, NO_PODS, ChangeSettings("s", {**rates, floor: "2"}), lambda: next(answers))
     assert kafka.dynamic == {floor: "2", ("BROKER", "0", "leader.replication.throttled.rate"): "5"}
+
+
+@pytest.mark.parametrize(("lease", "fresh", "why"), [(False, True, "Lease"), (True, False, "too long ago")])
+def test_an_answer_that_takes_long_lets_nobody_be_elected_by_old_reads(kafka, monkeypatch, lease, fresh, why):
+    """Whoever would lead is asked right before; by the time it has answered, the guards' reads may be old."""
+    kafka.partitions[ORDERS].leader, kafka.partitions[ORDERS].replicas = 0, [1, 0]
+    kafka.partitions[ORDERS].isr = [0, 1]
+    answers, passed = kafka.memberships, []
+
+    def and_it_takes_long(brokers):
+        passed.append(brokers)
+        return answers(brokers)
+
+    monkeypatch.setattr(kafka, "memberships", and_it_takes_long)
+    elect = ElectPreferred("e", {ORDERS: 1})
+    with pytest.raises(WriteFailed, match=why):
+        carry_out(kafka, NO_PODS, elect, lambda: lease or not passed, lambda: fresh or not passed)
+    assert kafka.partitions[ORDERS].leader == 0
+    carry_out(kafka, NO_PODS, elect, unasked)
+    assert kafka.partitions[ORDERS].leader == 1
