@@ -130,7 +130,7 @@ class Effects:
         # Those that this run has away itself count as gone, whatever the metadata says, and nobody else may be away.
         ours = {broker} | (others | away if parallel(run) > 1 else set())
         (recovering,) = self._known(seen, "recovering", now)
-        if broker in recovering:
+        if broker in recovering and broker not in self.kafka.apart:  # whose log is small, and whom no quorum needs
             self.blame(f"broker {broker} while it recovers its log")
         if silent - ours:  # what does not answer itself may be what its restart is to cure
             self.blame(f"broker {sorted(silent)} did not tell its view")
@@ -139,8 +139,8 @@ class Effects:
             self.blame(f"broker {sorted(stale)} told another story")
         if broker in stale and broker not in cured:
             self.blame(f"broker {broker} told another story, and nobody approved to restart it for that")
-        if set(self.kafka.racks) - up - ours:
-            self.blame(f"broker {broker} while {sorted(set(self.kafka.racks) - up)} is down")
+        if down := set(self.kafka.racks) - up - ours:
+            self.blame(f"broker {broker} while {sorted(down)} is down")
         for tp, (replicas, isr, _, least) in partitions.items():
             if broker in replicas and (len(isr - ours) < max(least, 1) or len(replicas) <= least):
                 self.blame(f"broker {broker} takes {tp} below min.insync.replicas {least}: ISR {sorted(isr)}")
@@ -150,6 +150,7 @@ class Effects:
         if moving:
             self.blame(f"broker {broker} while {sorted(moving)} are being reassigned")
         (controller,) = self._known(seen, "controller", now)
+        left = [b for b in left if (b in self.kafka.apart) == (broker in self.kafka.apart)]
         if controller == broker and (len(left) > 1 or len(ours) > 1):
             self.blame(f"broker {broker} is the active controller and {left} are left")
         if "voters" in seen:
@@ -207,7 +208,7 @@ class Effects:
         if key in self.restarted:
             self.blame(f"broker {broker} was evicted twice by one run")
         self.restarted.add(key)
-        if broker not in self.kafka.up:
+        if broker not in self.kafka.nodes:
             self.by_us.add(broker)
             self.away.add(broker)
 

@@ -41,7 +41,7 @@ class Faults:
 
     def _dies(self, broker: int) -> None:
         """Its process ends, and is started again in the same Pod."""
-        if broker in self.kafka.up:
+        if broker in self.kafka.nodes:
             assert self.pods is not None
             self.kafka.stop(broker)
             self.kafka.heal(broker)
@@ -57,7 +57,7 @@ class Faults:
     def _pod_replaced(self, broker: int) -> None:
         """Somebody else deletes the Pod."""
         assert self.pods is not None
-        if broker in self.kafka.up:
+        if broker in self.kafka.nodes:
             self.pods.stop(broker)
 
     def _isr_shrinks(self, number: int, broker: int, seconds: float) -> None:
@@ -175,7 +175,7 @@ class Faults:
     def _unready(self, broker: int, seconds: float) -> None:
         """Its readiness probe fails, though it serves."""
         assert self.pods is not None
-        if broker in self.kafka.up:
+        if broker in self.kafka.nodes:
             self.pods._put(broker, ready=False, keep=True)
             self.later(seconds, "fault", "undo", "unready", broker)
 
@@ -227,7 +227,7 @@ class Faults:
                 self._spec().pop("windows", None)
             case "cordoned":
                 self.api.touch(f"/api/v1/nodes/node-{whom}")["spec"].pop("unschedulable", None)
-            case "unready" if whom in self.kafka.up and self.pods is not None:
+            case "unready" if whom in self.kafka.nodes and self.pods is not None:
                 self.pods.ready(whom)
             case "rollout":
                 self.api.touch(SETS_PATH)["metadata"]["generation"] = 1

@@ -106,6 +106,7 @@ class SimKafka:
 
     def stop(self, broker: int) -> None:
         self.up.discard(broker)
+        self.controllers.discard(broker)
         self.zombies.discard(broker)
         for part in self.partitions.values():
             if len(part.isr) > 1 and broker in part.isr:
@@ -121,6 +122,9 @@ class SimKafka:
         self.parted = {key: end for key, end in self.parted.items() if key[0] != broker}
 
     def start(self, broker: int) -> None:
+        if broker in self.apart:
+            self.controllers.add(broker)
+            return
         self.up.add(broker)
         for part in self.partitions.values():
             if part.leader == -1 and broker in part.isr:
@@ -140,9 +144,16 @@ class SimKafka:
                 part.adding, part.before = [], []
 
     def controller(self) -> int:
-        """Whoever was voted for, else the lowest that is up."""
+        """Whoever was voted for, else the lowest that is up; -1 when none is, or too few to elect one."""
         able = self.controllers if self.apart else self.members
-        return self.voted if self.voted in able and self.voted is not None else min(able)
+        if len(able) * 2 <= len(self.apart):
+            return -1
+        return self.voted if self.voted in able and self.voted is not None else min(able, default=-1)
+
+    @property
+    def nodes(self) -> set[int]:
+        """Every process that is up."""
+        return self.up | self.controllers
 
     @property
     def members(self) -> set[int]:

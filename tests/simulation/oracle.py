@@ -156,17 +156,23 @@ class Oracle(Effects):
 
     def _read_object(self, seen: dict[str, Any], path: str, answer: Any, now: float) -> None:
         if path.endswith("/pods"):
-            seen["pods"] = now, {
+            apart = any("controller-" in p["metadata"]["name"] for p in answer)
+            told = {
                 int(p["metadata"]["name"].rpartition("-")[2]): (
                     p["metadata"]["uid"], "deletionTimestamp" in p["metadata"],
                     p["status"]["conditions"][0]["status"] == "True",
                 )
                 for p in answer
             }  # fmt: skip
-            seen["cordoned"] = now, set()
+            # Controllers that are no brokers are listed by themselves.
+            others = {n: p for n, p in seen.get("pods", (now, {}))[1].items() if (n in self.kafka.apart) != apart}
+            seen["pods"] = now, others | told
+            seen["cordoned"] = now, seen.get("cordoned", (now, set()))[1]
         elif "/nodes/" in path:
             if answer["spec"].get("unschedulable"):
                 seen["cordoned"][1].add(path)
+            else:
+                seen["cordoned"][1].discard(path)
         elif "/statefulsets/" in path:
             seen["rollout"] = now, answer["metadata"]["generation"] > answer["status"]["observedGeneration"]
         elif path == CLUSTER:
@@ -206,7 +212,7 @@ class Oracle(Effects):
         if len(self.by_us) > 1:
             self._several()
         for broker in list(self.away):
-            if broker in self.kafka.up and all(
+            if broker in self.kafka.nodes and all(
                 broker in p.isr for p in self.kafka.partitions.values() if broker in p.replicas
             ):
                 self.away.discard(broker)

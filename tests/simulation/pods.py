@@ -69,7 +69,6 @@ class SimPods:
     def stop(self, broker: int) -> None:
         """The Pod is told to go, by whomever."""
         self.api.touch(f"{PODS}/{self._name(broker)}")["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-        self.kafka.controllers.discard(broker)
         self.kafka.stop(broker)
         if self.stopped is not None:
             self.stopped(broker)
@@ -82,7 +81,7 @@ class SimPods:
         self._put(broker, ready=True, keep=True)
 
     def uid(self, broker: int) -> str:
-        return str(self.api.objects[f"{PODS}/kafka-{broker}"]["metadata"]["uid"])
+        return str(self.api.objects[f"{PODS}/{self._name(broker)}"]["metadata"]["uid"])
 
     def available(self) -> int:
         """How many Pods are Ready and stay."""
@@ -105,10 +104,7 @@ class SimPods:
                     self._flap(broker)
                     continue
                 del self._starting[broker]
-                if broker in self.kafka.racks:
-                    self.kafka.start(broker)
-                else:
-                    self.kafka.controllers.add(broker)
+                self.kafka.start(broker)
                 self._put(broker, ready=True, keep=True)
         for broker in self._nodes():
             pod = self.api.objects.get(f"{PODS}/{self._name(broker)}")

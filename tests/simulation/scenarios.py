@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.simulation.kafka import SimKafka
+from tests.simulation.oracle import CLUSTER
 from tests.simulation.stage import START, Stage
 from tests.simulation.world import BROKERS
 
@@ -53,6 +54,17 @@ def _roll(playbook: str = "rolling-restart", **how: Any) -> Stage:
 
 def _spared(**how: Any) -> Stage:
     stage = _stage(_spared_kafka(), **how)
+    stage.world.ask("rolling-restart")
+    return stage
+
+
+def _apart() -> Stage:
+    """The controllers are no brokers, and are restarted as well."""
+    kafka = SimKafka(controllers={10, 11, 12}, voted=11)
+    kafka.topic("orders", [0, 1, 2], [1, 2, 0])
+    kafka.dynamic["TOPIC", "orders", "min.insync.replicas"] = "2"
+    stage = _stage(kafka)
+    stage.api.touch(CLUSTER)["spec"]["controllers"] = {"podSelector": {"matchLabels": {"app": "controller"}}}
     stage.world.ask("rolling-restart")
     return stage
 
@@ -154,6 +166,7 @@ SCENARIOS: dict[str, Callable[[], Stage]] = {
     "spared": _spared,
     "spared-zookeeper": lambda: _spared(zookeeper=True),
     "controller": lambda: _roll("restart-controller"),
+    "apart": _apart,
     "parallel": _parallel,
     "stale": lambda: _stale(2),
     "stale-zookeeper": lambda: _stale(0, zookeeper=True),
@@ -175,6 +188,7 @@ WEIGHTS = {
     "spared": 7,
     "spared-zookeeper": 4,
     "controller": 2,
+    "apart": 3,
     "parallel": 3,
     "stale": 3,
     "stale-zookeeper": 2,

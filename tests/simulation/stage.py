@@ -387,8 +387,9 @@ class Stage(Faults):
         part = self.kafka.partitions.get(tp)
         if part is None or broker not in part.replicas or broker in part.isr or broker not in self.kafka.up:
             return
-        if broker in self.kafka.stale and tp in self.oracle.foreign:
+        if tp in self.oracle.foreign and self.kafka.stale.keys() & set(part.replicas):
             self.withdraw(tp)  # it would never end
+            return
         if part.leader not in self.kafka.up or broker in self.kafka.stale:
             return
         part.isr.append(broker)
