@@ -23,6 +23,8 @@ from kafka_medic.plan.verify import Check
 __all__ = ["Asking", "Outcome", "asking", "mix", "outcome"]
 
 Array = npt.NDArray[Any]
+DENSE_IDS = 1 << 20
+"""Below this, all ids are counted, not only those that there are."""
 Wish = Callable[[str], int | None]
 
 
@@ -146,6 +148,8 @@ def _ids(brokers: Sequence[Broker]) -> Array:
 
 
 def _count(values: Array, ids: Array) -> Array:
+    if len(ids) and ids[-1] < DENSE_IDS:
+        return np.bincount(values, minlength=int(ids[-1]) + 1)[ids].astype(np.int64)
     return np.bincount(np.searchsorted(ids, values), minlength=len(ids)).astype(np.int64)
 
 

@@ -19,6 +19,8 @@ Bools = npt.NDArray[np.bool_]
 INT32 = (1 << 31) - 1
 LARGEST_SIZE = 1 << 56
 """64 PiB; sums over the replicas of one broker stay within 64 bits."""
+DENSE_IDS = 1 << 20
+"""Below this, a table of all ids is quicker than a search."""
 NOT_A_BROKER = -1
 """Fills the end of a short row in a matrix of broker indexes."""
 
@@ -170,10 +172,20 @@ def _brokers(table: pa.Table, name: str, ids: Ints) -> tuple[Ints, Ints]:
         raise BadRowError(None, f"the column {name!r} holds {column.type}, not lists of integers")
     padded, lengths = _pad(column)
     inside = np.arange(padded.shape[1]) < lengths[:, None]
-    place = np.searchsorted(ids, padded).clip(max=len(ids) - 1)
+    place = _places(ids, padded)
     unknown = inside & (ids[place] != padded)
     _refuse(unknown.any(axis=1), lambda row: _unknown_broker(name, padded[row][unknown[row]][0]))
     return np.where(inside, place, NOT_A_BROKER).astype(np.int32), lengths
+
+
+def _places(ids: Ints, values: Ints) -> Ints:
+    """Index of each value among the ids; any index for a value that is none of them."""
+    if ids[-1] >= DENSE_IDS:
+        return np.searchsorted(ids, values).clip(max=len(ids) - 1)
+    table = np.zeros(int(ids[-1]) + 1, dtype=np.int64)
+    table[ids] = np.arange(len(ids))
+    found: Ints = table[values.clip(0, ids[-1])]
+    return found
 
 
 def _unknown_broker(name: str, broker: int) -> str:
@@ -192,7 +204,7 @@ def _refuse_repeated(held: Ints, ids: Ints, name: str) -> None:
 def _leader(table: pa.Table, held: Ints, ids: Ints) -> Ints:
     leader = _integers(table, "leader", required=False)
     # Kafka itself writes -1 for "no leader"; it means the same as null here.
-    place = np.searchsorted(ids, leader).clip(max=len(ids) - 1)
+    place = _places(ids, leader)
     index = np.where((leader >= 0) & (ids[place] == leader), place, NOT_A_BROKER).astype(np.int32)
     outside = (leader >= 0) & ~((held == index[:, None]) & (held >= 0)).any(axis=1)
     _refuse(outside, lambda row: f"leader {leader[row]} is not one of the replicas")

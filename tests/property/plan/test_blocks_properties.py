@@ -18,7 +18,7 @@ from tests.property.plan.test_plan_properties import CALM, SHARE, clusters
 from tests.unit.plan.in_blocks import planned_in_blocks
 
 
-@settings(max_examples=30 // SHARE, deadline=None, derandomize=True, suppress_health_check=CALM)
+@settings(max_examples=18 // SHARE, deadline=None, derandomize=True, suppress_health_check=CALM)
 @given(clusters(partitions=(20, 60)), st.sampled_from([16, 40, 100]))
 def test_a_plan_made_in_blocks_is_valid_and_as_good_as_one_made_at_once(problem, rows):
     question = Question(problem.brokers, Wanted(1, tuple(problem.topic_factors.items())))
