@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from kafka_medic.cli import plan as command
@@ -101,3 +104,27 @@ def test_a_directory_that_cannot_be_made_is_said(call, tmp_path):
     assert code == 2
     assert "cannot be written" in err
     assert made.read_text() == "a file"
+
+
+def test_without_pyspark_or_java_the_way_out_is_said(call, monkeypatch):
+    with monkeypatch.context() as there:
+        there.setitem(sys.modules, "pyspark.errors", None)
+        code, _, err, made = call("--engine", "spark")
+    assert (code, made.exists()) == (2, False)
+    assert "pip install 'kafka-medic[spark]'" in err
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setattr("shutil.which", lambda _: None)
+    code, _, err, made = call("--engine", "spark", "--spark-master", "local[1]")
+    assert (code, made.exists()) == (2, False)
+    assert "no Java was found" in err
+
+
+def test_auto_takes_spark_only_for_much_parquet_and_where_it_is_installed(tmp_path, monkeypatch):
+    pq.write_table(pa.table({"topic": ["t"] * 3}), tmp_path / "p.parquet")
+    (tmp_path / "p.json").write_text("[]")
+    assert not command._is_large(tmp_path / "p.parquet")
+    monkeypatch.setattr(command, "LARGEST_LOCAL", 2)
+    assert command._is_large(tmp_path / "p.parquet")
+    assert not command._is_large(tmp_path / "p.json")
+    monkeypatch.setattr(command, "find_spec", lambda _: None)
+    assert not command._is_large(tmp_path / "p.parquet")
