@@ -128,7 +128,7 @@ class Faults:
     def _foreign(self, number: int, broker: int, seconds: float) -> None:
         """Somebody else with an admin client adds a replica on this broker."""
         fit = [tp for tp, p in sorted(self.kafka.partitions.items()) if broker not in p.replicas and not p.adding]
-        if fit:
+        if fit and broker in self.kafka.racks:
             part = self.kafka.partitions[tp := fit[number % len(fit)]]
             self.oracle.foreign.add(tp)
             part.before, part.adding = list(part.replicas), [broker]
