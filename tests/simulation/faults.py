@@ -151,10 +151,8 @@ class Faults:
 
     def withdraw(self, tp: TopicPartition) -> None:
         part = self.kafka.partitions[tp]
-        if part.adding:
-            self.oracle.withdrawn(tp, part.before)
-            part.replicas, part.adding, part.before = part.before, [], []
-            part.isr = [b for b in part.isr if b in part.replicas]
+        if part.adding and part.withdraw(self.kafka.up):
+            self.oracle.withdrawn(tp, part.replicas)
 
     def _told_to_pause(self, seconds: float) -> None:
         self._spec()["paused"] = True

@@ -50,6 +50,16 @@ class SimPartition:
         self.leader, self.epoch = leader, self.epoch + 1
         self.began[self.epoch] = self.end
 
+    def withdraw(self, up: set[int]) -> bool:
+        """Its reassignment goes back; refused where nobody would be left in sync, as by KRaft's controller."""
+        left = [b for b in self.isr if b in self.before]
+        if not left:
+            return False
+        self.replicas, self.adding, self.before, self.isr = self.before, [], [], left
+        if self.leader not in left:
+            self.elect(next((b for b in left if b in up), -1))
+        return True
+
 
 @dataclass
 class SimKafka:
@@ -313,9 +323,8 @@ class SimKafka:
             if part is None:
                 refused[tp] = "UnknownTopicOrPartitionError"
             elif replicas is None:
-                if part.adding:
-                    part.replicas, part.adding, part.before = part.before, [], []
-                    part.isr = [b for b in part.isr if b in part.replicas]
+                if part.adding and not part.withdraw(self.up):
+                    refused[tp] = "InvalidReplicaAssignmentError"
             elif set(replicas) - set(self.racks):
                 refused[tp] = "InvalidReplicaAssignmentError"
             else:
