@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
+
+from kafka_medic.resources.kafkacluster import MaintenanceSign, SignKind
 
 UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
 TAINTS = {
@@ -64,6 +66,25 @@ def pod_signs(pod: dict[str, Any]) -> Iterator[str]:
         if condition.get("type") == "DisruptionTarget" and condition.get("status") == "True":
             reason = str(condition.get("reason") or "no reason given")[:64]
             yield f"Pod {pod['metadata']['name']} is to be disrupted ({reason})"
+
+
+def named_signs(kind: str, holder: dict[str, Any], signs: Sequence[MaintenanceSign]) -> Iterator[str]:
+    """Those of the signs that a KafkaCluster names which this node or Pod (its `kind`) shows."""
+    meta = holder["metadata"]
+    shown = {
+        SignKind.TAINT: {str(t.get("key")): str(t.get("value") or "") for t in _taints(holder)},
+        SignKind.CONDITION: {
+            c.get("type"): c.get("status") for c in (holder.get("status") or {}).get("conditions") or []
+        },
+        SignKind.LABEL: meta.get("labels") or {},
+        SignKind.ANNOTATION: meta.get("annotations") or {},
+    }
+    for sign in signs:
+        wanted = "True" if sign.kind is SignKind.CONDITION and sign.value is None else sign.value
+        if sign.key in shown[sign.kind] and wanted in (None, shown[sign.kind][sign.key]):
+            yield f"{kind} {meta['name']} has the {sign.kind.value.lower()} {sign.key}" + (
+                f"={sign.value}" if sign.value else ""
+            )
 
 
 def _taints(node: dict[str, Any]) -> list[dict[str, Any]]:

@@ -10,9 +10,9 @@ from typing import Any
 from kafka_medic.clients.kubernetes_api import ApiFailure, KubernetesApi, Object
 from kafka_medic.clients.ports import FailureKind, ReadFailed
 from kafka_medic.cluster.snapshot import Pod, Rollout
-from kafka_medic.observe.maintenance import node_signs, pod_signs, unschedulable
+from kafka_medic.observe.maintenance import named_signs, node_signs, pod_signs, unschedulable
 from kafka_medic.observe.rollouts import rollouts_of
-from kafka_medic.resources.kafkacluster import BrokerIdSource, Brokers
+from kafka_medic.resources.kafkacluster import BrokerIdSource, Brokers, MaintenanceSign
 
 NODES_AT_ONCE = 8
 _ORDINAL = re.compile(r"-(\d+)$")
@@ -49,7 +49,7 @@ class BrokerPods:
             if broker_id in found:
                 told = f"two Pods claim broker {broker_id}: check brokers.podSelector and idFrom"
                 raise ReadFailed(FailureKind.OTHER, told)
-            found[broker_id] = _pod(pod, nodes)
+            found[broker_id] = _pod(pod, nodes, self._brokers.maintenance_signs)
         return found
 
     def rollouts(self) -> tuple[Rollout, ...]:
@@ -71,11 +71,14 @@ class BrokerPods:
             raise
 
 
-def _pod(pod: Object, nodes: Mapping[str, Object | None]) -> Pod:
+def _pod(pod: Object, nodes: Mapping[str, Object | None], named: Sequence[MaintenanceSign]) -> Pod:
     meta, name = pod["metadata"], pod["spec"].get("nodeName")
     node = nodes.get(name) if name else None
     gone = bool(name) and node is None
     signs = [f"node {name} does not exist any more"] if gone else []
+    signs += [*pod_signs(pod), *named_signs("Pod", pod, named)]
+    if node:
+        signs += [*node_signs(node), *named_signs("node", node, named)]
     return Pod(
         name=meta["name"],
         uid=meta["uid"],
@@ -85,7 +88,7 @@ def _pod(pod: Object, nodes: Mapping[str, Object | None]) -> Pod:
         ip=(pod.get("status") or {}).get("podIP"),
         deleting=bool(meta.get("deletionTimestamp")),
         node_ready=False if gone else _node_ready(node) if node else None,
-        maintenance=(*signs, *pod_signs(pod), *(node_signs(node) if node else ())),
+        maintenance=tuple(dict.fromkeys(signs)),
     )
 
 

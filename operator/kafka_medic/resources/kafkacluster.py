@@ -64,6 +64,15 @@ class BrokerIdSource(StrEnum):
     ANNOTATION = "Annotation"
 
 
+class SignKind(StrEnum):
+    """Where a sign of maintenance stands."""
+
+    TAINT = "Taint"
+    CONDITION = "Condition"
+    LABEL = "Label"
+    ANNOTATION = "Annotation"
+
+
 class RestartMethod(StrEnum):
     """How a broker is restarted."""
 
@@ -156,6 +165,16 @@ class ClusterMetadata(Model):
     zookeeper: ZooKeeperMetadata | None = Field(default=None, description="The ensemble. Absent: a KRaft cluster.")
 
 
+class MaintenanceSign(Model):
+    """What says, in this Kubernetes, that a node or a Pod is about to be taken away."""
+
+    kind: SignKind = Field(description="A taint or condition of the node or the Pod, or a label or annotation of it.")
+    key: LabelKey = Field(description="The taint's, label's or annotation's key, or the condition's type.")
+    value: Annotated[str, StringConstraints(max_length=256)] | None = Field(
+        default=None, description="Its value, or the condition's status. Absent: any value; a condition that is True."
+    )
+
+
 class Brokers(Model):
     """Which Pods the brokers are, and how one is restarted."""
 
@@ -179,6 +198,13 @@ class Brokers(Model):
     id_key: LabelKey | None = Field(default=None, description="The label or annotation that holds the broker id.")
     id_offset: Annotated[int, Field(ge=-1_000_000, le=1_000_000, strict=True)] = Field(
         default=0, description="Added to the Pod's ordinal to get the broker id."
+    )
+    maintenance_signs: Annotated[tuple[MaintenanceSign, ...], Field(max_length=32)] = Field(
+        default=(),
+        description=(
+            "Signs on a node or Pod that the broker is about to go, besides those of Kubernetes and of the well-known "
+            "clouds and autoscalers."
+        ),
     )
     restart: RestartMethod = Field(
         default=RestartMethod.DELETE_POD,

@@ -119,6 +119,41 @@ def test_a_node_that_is_about_to_go(api, setting, sign):
     assert sign in told
 
 
+@pytest.mark.parametrize(
+    ("kind", "key", "value", "setting", "told"),
+    [
+        ("Taint", "x.io/retiring", None, {"taints": ["x.io/retiring"]}, "taint x.io/retiring"),
+        ("Label", "pool", "old", {"labels": {"pool": "old"}}, "label pool=old"),
+        ("Label", "pool", "old", {"labels": {"pool": "new"}}, None),
+        ("Annotation", "x.io/at", None, {"annotations": {"x.io/at": "noon"}}, "annotation x.io/at"),
+        ("Condition", "Due", None, {"conditions": [("Due", "True")]}, "condition Due"),
+        ("Condition", "Due", None, {"conditions": [("Due", "False")]}, None),
+        ("Condition", "Ready", "Unknown", {"conditions": [("Ready", "Unknown")]}, "condition Ready=Unknown"),
+        (
+            "Taint",
+            "karpenter.sh/disrupted",
+            None,
+            {"taints": ["karpenter.sh/disrupted"]},
+            "taint karpenter.sh/disrupted",
+        ),
+    ],
+)
+def test_a_sign_that_the_kafkacluster_names(api, kind, key, value, setting, told):
+    node(api, "n3", **setting)
+    put(api, "kafka-0", node="n3")
+    signs = [{"kind": kind, "key": key} | ({} if value is None else {"value": value})]
+    found = broker_pods(api, "ns", brokers(maintenanceSigns=signs))[0].maintenance
+    assert found == (() if told is None else (f"node n3 has the {told}",)), "each once"
+
+
+def test_a_sign_on_the_pod_itself(api):
+    put(api, "kafka-0", labels={"x.io/leave": "soon"})
+    signs = [{"kind": "Label", "key": "x.io/leave"}]
+    assert broker_pods(api, "ns", brokers(maintenanceSigns=signs))[0].maintenance == (
+        "Pod kafka-0 has the label x.io/leave",
+    )
+
+
 def test_what_is_on_every_node_is_no_sign(api):
     node(
         api, "n3", taints=["dedicated", "node.kubernetes.io/not-ready"],
