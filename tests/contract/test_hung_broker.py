@@ -2,33 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-
 import pytest
 
 from kafka_medic.cluster.snapshot import NO_LEADER
 from tests.incident.looks import FAULTS, HUNG, TIMEOUT, Watcher, looks_while, told
 from tests.incident.records import create_topic, delete_topic
-from tests.testbed import KafkaDeployment, Shape, wait_for
+from tests.testbed import KafkaDeployment, wait_for
 
 WORK_SECONDS = 2.0
 """What a look at a small cluster takes on a busy machine when nothing hangs."""
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_hung_broker_delays_no_look(
-    kafka_of: Callable[[Shape], KafkaDeployment], fault: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with ThreadPoolExecutor() as pool:
-        stories = [pool.submit(watched, kafka_of(shape), fault) for shape in ("kraft", "zookeeper")]
-    with capsys.disabled():
-        for story in stories:
-            print(f"\n{story.result()}", end="")
-
-
-def watched(kafka: KafkaDeployment, fault: str) -> str:
-    """What a person may read of it."""
+def test_a_hung_broker_delays_no_look(kafka: KafkaDeployment, fault: str, capsys: pytest.CaptureFixture[str]) -> None:
     topic = f"hung-{fault}"
     create_topic(kafka.bootstrap, topic, [[HUNG, 0], [0, 1], [1, HUNG]])
     before = Watcher(kafka)
@@ -38,6 +24,8 @@ def watched(kafka: KafkaDeployment, fault: str) -> str:
     try:
         found, first = looks_while(kafka, fault)
         line = told(kafka, fault, found, first)
+        with capsys.disabled():
+            print(f"\n{line}")
         for seconds, snapshot in found:
             said = [(s.name, s.duration_ms, s.error) for s in snapshot.sources]
             assert seconds <= 2 * TIMEOUT + WORK_SECONDS, (line, said)
@@ -58,4 +46,3 @@ def watched(kafka: KafkaDeployment, fault: str) -> str:
         watcher.close()
     finally:
         delete_topic(kafka.bootstrap, topic)
-    return line

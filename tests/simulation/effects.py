@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from kafka_medic.cluster.snapshot import TopicPartition
 from tests.simulation.api import SimApi
 from tests.simulation.kafka import SimKafka
 
+START = datetime(2026, 1, 1, 12, tzinfo=UTC)
 RUNS = "/apis/kafkamedic.dev/v1alpha1/namespaces/ns/remediations/"
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/ns/leases/kafka-medic-c"
 FRESH = 30.0
@@ -113,6 +115,14 @@ class Effects:
             self.blame(f"written while {acting} acts as well")
         return plan
 
+    @staticmethod
+    def _begun_long_ago(run: dict[str, Any], broker: int, now: float) -> bool:
+        """And never sent: nobody else is begun before it is back."""
+        begun = [e for e in run["status"].get("journal", []) if e["state"] == "Intended"]
+        mine = [e for e in begun if e["id"].endswith(f"/restart-{broker}")]
+        at = START + timedelta(seconds=now)
+        return begun == mine and any(at - datetime.fromisoformat(e["intendedAt"]) > timedelta(minutes=1) for e in mine)
+
     def _before_eviction(self, seen: dict[str, Any], body: dict[str, Any], now: float) -> None:
         uid, pod = body["deleteOptions"]["preconditions"]["uid"], body["metadata"]["name"]
         broker = int(pod.rpartition("-")[2])
@@ -151,7 +161,7 @@ class Effects:
             self.blame(f"broker {broker} while {sorted(moving)} are being reassigned")
         (controller,) = self._known(seen, "controller", now)
         left = [b for b in left if (b in self.kafka.apart) == (broker in self.kafka.apart)]
-        if controller == broker and (len(left) > 1 or len(ours) > 1):
+        if controller == broker and (len(left) > 1 or len(ours) > 1) and not self._begun_long_ago(run, broker, now):
             self.blame(f"broker {broker} is the active controller and {left} are left")
         if "voters" in seen:
             good, total = self._known(seen, "voters", now)

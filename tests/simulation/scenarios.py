@@ -6,9 +6,10 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from tests.simulation.effects import START
 from tests.simulation.kafka import SimKafka
 from tests.simulation.oracle import CLUSTER
-from tests.simulation.stage import START, Stage
+from tests.simulation.stage import Stage
 from tests.simulation.world import BROKERS
 
 

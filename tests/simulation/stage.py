@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from kafka_medic.clients.kubernetes_api import ApiFailure
@@ -31,14 +31,13 @@ from kafka_medic.observe import pods as pods_room
 from kafka_medic.observe import snapshot as snapshot_room
 from kafka_medic.resources.phases import TERMINAL_PHASES
 from tests.simulation.api import SimApi
-from tests.simulation.effects import RUNS
+from tests.simulation.effects import RUNS, START
 from tests.simulation.faults import Faults
 from tests.simulation.kafka import SimKafka
 from tests.simulation.oracle import Oracle
 from tests.simulation.pods import NODES, SimPods
 from tests.simulation.world import Killed, World
 
-START = datetime(2026, 1, 1, 12, tzinfo=UTC)
 EFFECTS = frozenset(
     {"alter_reassignments", "alter_configs", "create_topic", "append", "add_partitions", "elect_preferred"}
 )

@@ -35,6 +35,10 @@ from kafka_medic.resources.durations import format_duration
 from kafka_medic.resources.remediation_plan import BrokerRestart, Plan
 from kafka_medic.resources.remediation_status import IntentState, JournalEntry, Progress
 
+NEVER_SENT = 60.0
+"""Seconds after which a restart that was begun, and whose Pod is as it was, is not on its way to the API server any
+more: the operator died before it sent it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Watch:
@@ -101,14 +105,18 @@ def other_pods(restarts: Sequence[BrokerRestart], snapshot: Snapshot) -> list[st
 
 
 def context(
-    step: str, plan: Plan, journal: Mapping[str, JournalEntry], broker: int, *, replaces_controller: bool
+    step: str, plan: Plan, journal: Mapping[str, JournalEntry], broker: int, now: datetime, *, replaces_controller: bool
 ) -> RestartContext:
     """What the guards are told of the run: who else is still to come or on its way, and whose stale view it is there to
     cure. `replaces_controller`: the run's purpose is another controller."""
     left = {r.broker: r for r in plan.restarts if not _is(journal.get(intent_id(step, r.broker)), IntentState.DONE)}
     begun = {b for b in left if _is(journal.get(intent_id(step, b)), IntentState.INTENDED)}
+    # One that was begun and never sent goes before all others, also if it has become the controller since: nobody else
+    # is begun before it is back.
+    entry = journal.get(intent_id(step, broker))
+    first = begun == {broker} and entry is not None and (now - entry.intended_at).total_seconds() > NEVER_SENT
     return RestartContext(
-        remaining=frozenset(b for b in left if b != broker),
+        remaining=frozenset() if first else frozenset(b for b in left if b != broker),
         together=frozenset(begun - {broker}),
         cures=frozenset(b for b, restart in left.items() if restart.stale),
         replaces_controller=replaces_controller,
@@ -163,7 +171,7 @@ class _Turn:
 
     def asked(self, broker: int) -> RestartContext:
         controller = self.settings.brokers == CONTROLLER
-        return context(self.step, self.plan, self.journal, broker, replaces_controller=controller)
+        return context(self.step, self.plan, self.journal, broker, self.watch.now, replaces_controller=controller)
 
 
 def _next(turn: _Turn, left: Sequence[BrokerRestart], observed: tuple[str, ...]) -> StepReport:

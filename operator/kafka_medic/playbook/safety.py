@@ -87,7 +87,8 @@ def _restart_reasons(run: Remediation, plan: Plan, world: World, intent: Intent 
     else:
         broker = next_broker(world.snapshot, [r.broker for r in plan.restarts]) or plan.restarts[0].broker
     step = next((s.name for s in plan.steps if s.action is Action.RESTART_BROKERS), "")
-    asked = context(step, plan, journal, broker, replaces_controller=_replaces_controller(run, world.playbook))
+    replaces = _replaces_controller(run, world.playbook)
+    asked = context(step, plan, journal, broker, world.now, replaces_controller=replaces)
     return judge_restart(world.snapshot, broker, world.now, context=asked).reasons
 
 
