@@ -61,11 +61,11 @@ class Faults:
             self.pods.stop(broker)
 
     def _isr_shrinks(self, number: int, broker: int, seconds: float) -> None:
-        """A follower lags for so long."""
+        """A follower lags for so long. Who is alone in the ISR stays there, dead or alive."""
         found = [
             tp
             for tp, part in sorted(self.kafka.partitions.items())
-            if broker in part.isr and broker != part.leader and (tp, broker) not in self.copying
+            if broker in part.isr and len(part.isr) > 1 and broker != part.leader and (tp, broker) not in self.copying
         ]
         if found:
             tp = found[number % len(found)]
