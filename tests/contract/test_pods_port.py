@@ -22,7 +22,7 @@ from tests.testbed import apply, kubectl
 from tests.testbed.build import PAUSE_IMAGE
 
 NAMESPACE = "contract-pods"
-LABELS = {"app": "contract-pods"}
+LABELS = {"app": "kafka"}
 
 
 @dataclass
