@@ -131,9 +131,9 @@ def at_once(kafka: RealKafka) -> None:
 
 
 def by_playbook(deployment: KafkaDeployment) -> dict[str, Any]:
-    cluster = get("kafkaclusters.kafkamedic.dev", "bench", "-n", deployment.namespace)
+    cluster = get("kafkaclusters", "bench", namespace=deployment.namespace)
     name = f"elect-{uuid.uuid4().hex[:5]}"
-    playbook = get("playbooks.kafkamedic.dev", "elect-preferred-leaders")
+    playbook = get("playbooks", "elect-preferred-leaders")
     spec = {
         "clusterRef": {"name": "bench", "uid": cluster["metadata"]["uid"]},
         "playbook": {"name": "elect-preferred-leaders", "digest": playbook["status"]["digest"]},
@@ -143,7 +143,7 @@ def by_playbook(deployment: KafkaDeployment) -> dict[str, Any]:
     operator.apply([{"apiVersion": operator.API_VERSION, "kind": "Remediation", "metadata": meta, "spec": spec}])
 
     def run() -> dict[str, Any]:
-        return get("remediations.kafkamedic.dev", name, "-n", deployment.namespace)
+        return get("remediations", name, namespace=deployment.namespace)
 
     wait_for("a plan", lambda: operator.phase(run()) == "AwaitingApproval", 120)
     assert operator.approve(run(), "alice").returncode == 0

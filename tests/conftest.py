@@ -19,10 +19,30 @@ def credentials() -> Credentials:
     return Credentials.create([a for slot in SLOTS.values() for fixed in slot_addresses(slot) for a in fixed.values()])
 
 
+class GivenBack:
+    """The shared deployments go with the last test that asks for them: idle brokers cost the later ones time."""
+
+    def __init__(self, last: pytest.Item) -> None:
+        self.made: dict[Shape, KafkaDeployment] = {}
+        self._last = last
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_teardown(self, item: pytest.Item) -> None:
+        if item is self._last:
+            self.give_back()
+
+    def give_back(self) -> None:
+        while self.made:
+            self.made.popitem()[1].undeploy(wait=False)
+
+
 @pytest.fixture(scope="session")
-def kafka_of(credentials: Credentials) -> Iterator[Callable[[Shape], KafkaDeployment]]:
+def kafka_of(request: pytest.FixtureRequest, credentials: Credentials) -> Iterator[Callable[[Shape], KafkaDeployment]]:
     """The deployment of a shape, three brokers whose defaults are all factor 1, with a listener of every kind."""
-    made: dict[Shape, KafkaDeployment] = {}
+    users = [item for item in request.session.items if "kafka_of" in getattr(item, "fixturenames", ())]
+    shared = GivenBack(users[-1])
+    request.config.pluginmanager.register(shared)
+    made = shared.made
 
     def get(shape: Shape) -> KafkaDeployment:
         if shape not in made:
@@ -43,8 +63,7 @@ def kafka_of(credentials: Credentials) -> Iterator[Callable[[Shape], KafkaDeploy
         return made[shape]
 
     yield get
-    for deployment in made.values():
-        deployment.undeploy(wait=False)
+    shared.give_back()
 
 
 @pytest.fixture(scope="session", params=["kraft", "zookeeper"])

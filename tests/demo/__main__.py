@@ -134,7 +134,7 @@ def heal(mode: str) -> None:
     for entry in run["status"]["journal"]:
         tell(f"   journal: {entry['id']:<40} {entry['state']:<6} {entry.get('detail', '')}")
     show("approved by", run["status"]["approvedBy"], "alice")
-    boot = get("kafkacluster", "demo", "-n", NAMESPACE)["spec"]["bootstrapServers"]
+    boot = get("kafkacluster", "demo", namespace=NAMESPACE)["spec"]["bootstrapServers"]
     show("throttles left behind", operator.throttles(boot), [])
     factors = operator.factors(boot)
     show("in-sync replicas of each topic", {t: f for t, f in factors.items() if f != {3}}, {})
@@ -145,7 +145,7 @@ def finding(kind: str) -> str:
     found: list[str] = []
 
     def there() -> bool:
-        status = get("kafkacluster", "demo", "-n", NAMESPACE).get("status", {})
+        status = get("kafkacluster", "demo", namespace=NAMESPACE).get("status", {})
         found[:] = [f["message"] for f in status.get("findings", []) if f["type"] == kind]
         return bool(found)
 

@@ -30,6 +30,16 @@ STEADY = {
 }
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests on deployments of their own come last, when the shared ones have gone."""
+    items.sort(key=lambda item: item.path.parent == Path(__file__).parent and not _shares(item))
+
+
+def _shares(item: pytest.Item) -> bool:
+    return "kafka_of" in getattr(item, "fixturenames", ())
+
+
 @pytest.fixture(scope="session")
 def installed() -> Iterator[None]:
     operator.uninstall()  # what a killed run left
@@ -49,13 +59,15 @@ def installed() -> Iterator[None]:
 def steady() -> Iterator[list[KafkaDeployment]]:
     """One of each kind in which every partition has a replica to spare."""
     made = []
-    for shape, slot in STEADY_SLOTS.items():
-        KafkaDeployment(f"roll-{shape}", shape, {}, {0: ""}).undeploy()  # what a killed run left
-        made.append(deploy_kafka(f"roll-{shape}", shape, STEADY, slot, wait=False))
-    for deployment in made:
-        deployment.wait_ready()
-    yield made
-    at_the_same_time(lambda deployment: deployment.undeploy(wait=False), made)
+    try:
+        for shape, slot in STEADY_SLOTS.items():
+            KafkaDeployment(f"roll-{shape}", shape, {}, {0: ""}).undeploy()  # what a killed run left
+            made.append(deploy_kafka(f"roll-{shape}", shape, STEADY, slot, wait=False))
+        for deployment in made:
+            deployment.wait_ready()
+        yield made
+    finally:
+        at_the_same_time(lambda deployment: deployment.undeploy(wait=False), made)
 
 
 def at_the_same_time(story: Callable[[T], None], places: Sequence[T]) -> None:
@@ -100,8 +112,8 @@ class Case:
 
     def ask(self, playbook: str, **parameters: str) -> None:
         """A person asks for a run."""
-        cluster = get_object("kafkaclusters.kafkamedic.dev", self.name, "-n", self.namespace)
-        digest = get_object("playbooks.kafkamedic.dev", playbook)["status"]["digest"]
+        cluster = get_object("kafkacluster", self.name, namespace=self.namespace)
+        digest = get_object("playbooks", playbook)["status"]["digest"]
         spec = {
             "clusterRef": {"name": self.name, "uid": cluster["metadata"]["uid"]},
             "playbook": {"name": playbook, "digest": digest},

@@ -30,7 +30,7 @@ def watch(case: Case) -> str:
 
 
 def operator_pod() -> Any:
-    (pod,) = get("pods", "-n", operator.NAMESPACE, "-l", "app.kubernetes.io/name=kafka-medic")["items"]
+    (pod,) = get("pods", namespace=operator.NAMESPACE, selector="app.kubernetes.io/name=kafka-medic")["items"]
     return pod
 
 
@@ -42,7 +42,7 @@ def metrics() -> dict[str, float]:
 
 
 def finding(case: Case, kind: str) -> dict[str, Any] | None:
-    status = get("kafkacluster", case.name, "-n", case.namespace).get("status", {})
+    status = get("kafkacluster", case.name, namespace=case.namespace).get("status", {})
     return next((f for f in status.get("findings", []) if f["type"] == kind), None)
 
 

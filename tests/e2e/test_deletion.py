@@ -31,7 +31,7 @@ def deleted_in_mid_run(what: str, case: Case) -> None:
         wait_for("the reassignment in flight", lambda: bool(kafka.reassignments()), 60)
         assert operator.throttles(case.boot)
         for kind, name in (("kafkacluster", case.name), ("remediation", run["metadata"]["name"])):
-            held = get(f"{kind}s.kafkamedic.dev", name, "-n", case.namespace)["metadata"].get("finalizers")
+            held = get(kind, name, namespace=case.namespace)["metadata"].get("finalizers")
             assert held == ["kafkamedic.dev/restore"]
         gone = case.name if what == "kafkacluster" else run["metadata"]["name"]
         kubectl("delete", f"{what}s.kafkamedic.dev", gone, "-n", case.namespace, "--timeout=60s", timeout=70)
@@ -41,7 +41,10 @@ def deleted_in_mid_run(what: str, case: Case) -> None:
     finally:
         kafka.close()
     if what == "remediation":
-        where = ("kafkaclusters.kafkamedic.dev", case.name, "-n", case.namespace)
-        wait_for("the KafkaCluster let go", lambda: "finalizers" not in get(*where)["metadata"], 30)
+
+        def let_go() -> bool:
+            return "finalizers" not in get("kafkacluster", case.name, namespace=case.namespace)["metadata"]
+
+        wait_for("the KafkaCluster let go", let_go, 30)
     else:
         wait_for("the Remediation gone with it", lambda: case.runs() == [], 60)

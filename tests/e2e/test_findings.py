@@ -10,12 +10,12 @@ from tests.testbed import get, wait_for
 
 
 def about(case: Case, group: str) -> list[dict[str, Any]]:
-    status = get("kafkacluster.kafkamedic.dev", case.name, "-n", case.namespace).get("status", {})
+    status = get("kafkacluster", case.name, namespace=case.namespace).get("status", {})
     return [f for f in status.get("findings", []) if f["id"] == f"OffsetBeyondLogEnd/{group}"]
 
 
 def looks(case: Case) -> str:
-    status = get("kafkacluster.kafkamedic.dev", case.name, "-n", case.namespace).get("status", {})
+    status = get("kafkacluster", case.name, namespace=case.namespace).get("status", {})
     return str(status.get("lastObservedAt", ""))
 
 

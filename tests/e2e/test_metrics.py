@@ -163,7 +163,7 @@ def test_the_installed_operator_reads_them_too(metered: KafkaDeployment, install
             metered.namespace, "metered", "VersionsSupported", "True" if supported else "False",
             "AsExpected" if supported else "VersionAdvisory",
         )  # fmt: skip
-        found = get("kafkacluster.kafkamedic.dev", "metered", "-n", metered.namespace)["status"]
+        found = get("kafkacluster", "metered", namespace=metered.namespace)["status"]
         assert found["version"] == VERSIONS[metered.shape], (
             "the patch release: no request tells it, only the metrics do"
         )

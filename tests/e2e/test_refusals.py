@@ -55,13 +55,13 @@ def an_exempt_topic(case: Case) -> None:
     case.topic([1])
     case.watch(expectations={"topics": [{"pattern": ".*", "exempt": True}]})
     case.condition("Reachable", "True")
-    seen = get("kafkacluster", case.name, "-n", case.namespace)["status"]["lastObservedAt"]
+    seen = get("kafkacluster", case.name, namespace=case.namespace)["status"]["lastObservedAt"]
     wait_for(
         "several more looks",
-        lambda: get("kafkacluster", case.name, "-n", case.namespace)["status"]["lastObservedAt"] > seen,
+        lambda: get("kafkacluster", case.name, namespace=case.namespace)["status"]["lastObservedAt"] > seen,
         60,
     )
-    found = get("kafkacluster", case.name, "-n", case.namespace)["status"].get("findings", [])
+    found = get("kafkacluster", case.name, namespace=case.namespace)["status"].get("findings", [])
     assert not [f for f in found if f["id"] == "ReplicationFactorLow/topics"]
     assert case.runs() == []
     assert case.factors() == {1}
@@ -147,7 +147,7 @@ def wrong_credentials(case: Case) -> None:
     found = case.condition("Reachable", "False", "AuthenticationFailed", 90)
     assert case.runs() == []
     assert operator.restarts() == before
-    everything = json.dumps([found, case.events(), get("kafkacluster", case.name, "-n", case.namespace)])
+    everything = json.dumps([found, case.events(), get("kafkacluster", case.name, namespace=case.namespace)])
     everything += operator.logs(2000)
     assert "hunter2" not in everything, "a secret is in no condition, event, status or log"
     kubectl("delete", "secret", f"{case.name}-user", "-n", case.namespace)

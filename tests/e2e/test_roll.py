@@ -134,13 +134,13 @@ def torn_and_mended(steady: KafkaDeployment) -> None:
     name = run["metadata"]["name"]
 
     def ended() -> bool:
-        phase = operator.phase(get("remediations.kafkamedic.dev", name, "-n", namespace))
+        phase = operator.phase(get("remediations", name, namespace=namespace))
         assert phase not in ("Failed", "Aborted", "Superseded"), phase
         return phase == "Succeeded"
 
     # By its name: the rescue topic, of two replicas, is worth a plan of its own.
     wait_for(f"{name} in phase Succeeded", ended, 400)
-    done = get("remediations.kafkamedic.dev", name, "-n", namespace)
+    done = get("remediations", name, namespace=namespace)
     rescued = records.read_from(case.boot, plan["rescueTopic"], 0, 5, seconds=30)
     assert [value for _, value in rescued] == lost
     assert [value for _, value in records.read_from(case.boot, orders, 0, 10, seconds=30)] == kept

@@ -37,7 +37,7 @@ def password(case: Case, text: str) -> dict[str, str]:
 
 def told(case: Case) -> str:
     """Everything that the operator lets out."""
-    kept = get("kafkacluster", case.name, "-n", case.namespace)
+    kept = get("kafkacluster", case.name, namespace=case.namespace)
     return json.dumps([kept, case.events()]) + operator.logs(2000)
 
 
@@ -95,7 +95,7 @@ def test_a_client_certificate_for_brokers_and_ensemble(
     )
 
     def registered() -> int | None:
-        status = get("kafkacluster", case.name, "-n", case.namespace).get("status", {})
+        status = get("kafkacluster", case.name, namespace=case.namespace).get("status", {})
         found: int | None = status.get("brokers", {}).get("registered")
         return found
 

@@ -157,7 +157,7 @@ def all_gone(scene: Scene) -> None:
     kubectl("scale", "statefulset/kafka", "-n", namespace, "--replicas=0")
 
     def none_left() -> bool:
-        return not any(p["metadata"]["name"].startswith("kafka-") for p in get("pods", "-n", namespace)["items"])
+        return not any(p["metadata"]["name"].startswith("kafka-") for p in get("pods", namespace=namespace)["items"])
 
     wait_for("no broker", none_left, 90)
 
@@ -181,7 +181,7 @@ def lose_log(scene: Scene, topic: str, broker: int) -> None:
 
 def operator_memory() -> int:
     """Resident bytes of all processes of the operator's Pod."""
-    (pod,) = get("pods", "-n", operator.NAMESPACE, "-l", "app.kubernetes.io/name=kafka-medic")["items"]
+    (pod,) = get("pods", namespace=operator.NAMESPACE, selector="app.kubernetes.io/name=kafka-medic")["items"]
     return sum(_resident(number) for number in faults.processes_of(pod))
 
 
@@ -217,7 +217,7 @@ def address(kafka: KafkaDeployment, pod: str) -> str:
 
 
 def cut_operator(scene: Scene, cuts: Cuts) -> None:
-    (pod,) = get("pods", "-n", operator.NAMESPACE, "-l", "app.kubernetes.io/name=kafka-medic")["items"]
+    (pod,) = get("pods", namespace=operator.NAMESPACE, selector="app.kubernetes.io/name=kafka-medic")["items"]
     for broker in BROKERS:
         cuts.cut(pod["status"]["podIP"], address(scene.kafka, scene.kafka.pod_name(broker)))
 

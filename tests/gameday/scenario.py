@@ -100,7 +100,7 @@ class Scene:
         wait_for("the first look", lambda: "lastObservedAt" in self.status(), 60)
 
     def status(self) -> dict[str, Any]:
-        found = get("kafkaclusters.kafkamedic.dev", self.name, "-n", self.kafka.namespace)
+        found = get("kafkaclusters", self.name, namespace=self.kafka.namespace)
         return dict(found.get("status", {}))
 
     def findings(self) -> list[Finding]:
@@ -228,7 +228,7 @@ def patch(scene: Scene, spec: str) -> None:
 
 
 def _restarts() -> int:
-    (pod,) = get("pods", "-n", operator.NAMESPACE, "-l", "app.kubernetes.io/name=kafka-medic")["items"]
+    (pod,) = get("pods", namespace=operator.NAMESPACE, selector="app.kubernetes.io/name=kafka-medic")["items"]
     return sum(int(c["restartCount"]) for c in pod["status"]["containerStatuses"])
 
 

@@ -57,7 +57,7 @@ def test_an_outage_costs_no_memory_and_no_busy_loop_and_ends_clean(kraft_case: C
         print(json.dumps({"settled": settled, "end": resident, "cpuSeconds": spent_then - spent, "seconds": took}))
         assert resident - settled < GROWTH_BYTES
         assert spent_then - spent < BUSY_SHARE * took
-        kinds = {f["type"] for f in get("kafkacluster", case.name, "-n", case.namespace)["status"]["findings"]}
+        kinds = {f["type"] for f in get("kafkacluster", case.name, namespace=case.namespace)["status"]["findings"]}
         assert kinds & {"ClusterUnreachable", "OperatorIsolated"}
         assert "CanaryFailing" not in kinds
         assert operator.condition(case.namespace, case.name, "CanaryHealthy")["status"] == "Unknown"

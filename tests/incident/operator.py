@@ -146,7 +146,7 @@ def may_read_secrets(namespace: str) -> None:
 
 def restarts() -> int:
     """How often the operator's containers were started again."""
-    pods = get("pods", "-n", NAMESPACE, "-l", "app.kubernetes.io/name=kafka-medic")["items"]
+    pods = get("pods", namespace=NAMESPACE, selector="app.kubernetes.io/name=kafka-medic")["items"]
     return sum(s["restartCount"] for p in pods for s in p["status"]["containerStatuses"])
 
 
@@ -170,7 +170,7 @@ def approve(run: Object, user: str, decision: str = "Approve", **changed: Any) -
 
 
 def runs(namespace: str) -> list[Object]:
-    items: list[Object] = get("remediations.kafkamedic.dev", "-n", namespace)["items"]
+    items: list[Object] = get("remediations", namespace=namespace)["items"]
     return sorted(items, key=lambda r: (r["metadata"]["creationTimestamp"], r["metadata"]["name"]))
 
 
@@ -214,12 +214,12 @@ def logs(lines: int = 40) -> str:
 
 def events(namespace: str, about: str) -> list[tuple[str, str]]:
     """(reason, message) of the events about objects whose name begins so."""
-    items = get("events", "-n", namespace)["items"]
+    items = get("events", namespace=namespace)["items"]
     return [(e["reason"], e["message"]) for e in items if e["involvedObject"]["name"].startswith(about)]
 
 
 def condition(namespace: str, name: str, kind: str) -> Object:
-    status = get("kafkacluster.kafkamedic.dev", name, "-n", namespace).get("status", {})
+    status = get("kafkacluster", name, namespace=namespace).get("status", {})
     return next(
         (c for c in status.get("conditions", []) if c["type"] == kind), {"status": "", "reason": "", "message": ""}
     )

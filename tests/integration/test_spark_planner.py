@@ -10,6 +10,7 @@ import pyarrow.dataset
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
+from pyspark import SparkContext
 
 from kafka_medic.cli import main
 from kafka_medic.cli import plan as command
@@ -33,7 +34,13 @@ FEW = settings(
 @pytest.fixture(scope="module")
 def spark():
     with session("local[1]", None, {"spark.driver.memory": "512m"}) as started:
+        gateway = started.sparkContext._gateway
         yield started
+    # Its JVM would stay until the end of all tests.
+    SparkContext._gateway = SparkContext._jvm = None
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait(30)
 
 
 def planned(spark, problem, folder, parts=1):

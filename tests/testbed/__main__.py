@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 
 from tests.testbed import build, cluster, environment, preflight
+from tests.testbed.class_archives import class_archives
 from tests.testbed.operator_image import operator_image
 from tests.testbed.places import cache_root
 from tests.testbed.programs import programs
@@ -85,6 +86,9 @@ def _build() -> None:
     build.kafka("kraft")
     build.kafka("zookeeper")
     build.kafka("exporter")
+    if (java := preflight.java_home()) is not None:
+        class_archives("kraft", java)
+        class_archives("zookeeper", java)
     operator_image()
 
 

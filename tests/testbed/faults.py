@@ -45,7 +45,7 @@ def _signal(deployment: KafkaDeployment, broker: int, number: signal.Signals) ->
 
 
 def _signal_pod(namespace: str, name: str, number: signal.Signals) -> None:
-    targets = processes_of(get("pod", name, "-n", namespace))
+    targets = processes_of(get("pod", name, namespace=namespace))
     if not targets:
         raise RuntimeError(f"{name} runs no process")
     for target in targets:
@@ -86,7 +86,7 @@ def resume(namespace: str, name: str) -> None:
 
 def pod_address(namespace: str, name: str) -> str:
     """A Pod's present address; it changes with each restart."""
-    address: str = get("pod", name, "-n", namespace)["status"]["podIP"]
+    address: str = get("pod", name, namespace=namespace)["status"]["podIP"]
     return address
 
 
@@ -183,7 +183,7 @@ def link_cut(source: str, destination: str, port: int | None = None) -> Iterator
 
 def tool_in_pod_network(namespace: str, name: str, *command: str) -> subprocess.CompletedProcess[str]:
     """Run a program of this machine in the network of a Pod (to see what the Pod sees)."""
-    pod = get("pod", name, "-n", namespace)
+    pod = get("pod", name, namespace=namespace)
     first = processes_of(pod)[0]
     network = Path(f"/proc/{first}/ns/net")
     return subprocess.run(["nsenter", f"--net={network}", "--", *command], capture_output=True, text=True, check=False)

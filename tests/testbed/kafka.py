@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.testbed import build, cluster, kafka_manifests, kafka_settings
+from tests.testbed.class_archives import class_archives
 from tests.testbed.kafka_manifests import Member, Object
 from tests.testbed.kafka_settings import BROKERS, CLIENT_PORT, Settings, Shape
 from tests.testbed.kubectl import apply, get, kafka_image, kubectl
@@ -69,7 +70,7 @@ class KafkaDeployment:
         return self._last_nodes[broker]
 
     def pod(self, broker: int) -> Object:
-        return get("pod", self.pod_name(broker), "-n", self.namespace)
+        return get("pod", self.pod_name(broker), namespace=self.namespace)
 
     def is_ready(self, broker: int) -> bool:
         return self.pod_name(broker) in self._ready_pods()
@@ -77,7 +78,7 @@ class KafkaDeployment:
     def _ready_pods(self) -> list[str]:
         return [
             pod["metadata"]["name"]
-            for pod in get("pods", "-n", self.namespace)["items"]
+            for pod in get("pods", namespace=self.namespace)["items"]
             for condition in pod["status"].get("conditions", [])
             if condition["type"] == "Ready" and condition["status"] == "True"
             if "deletionTimestamp" not in pod["metadata"]
@@ -154,10 +155,17 @@ def deploy_kafka(
     own = cluster.external_kubeconfig() is None
     image = kafka_image("KAFKA_MEDIC_KAFKA_IMAGE")
     server_image = kafka_image("KAFKA_MEDIC_ZOOKEEPER_IMAGE") if shape == "zookeeper" else ""
-    jars = build.kafka(shape) if own else None
-    java = java_home() if own else None
-    program = f"{java}/bin/java" if java else "java"
-    classpath = "/opt/kafka/*" if own else "/opt/kafka/libs/*"
+    java, folders, classpath = "java", list[Path](), "/opt/kafka/libs/*"
+    server_java, agent = java, Path("/opt/exporter")
+    if own:
+        home, jars = java_home(), build.kafka(shape)
+        assert home is not None, "the preflight has asked for a Java"
+        classes = class_archives(shape, home)
+        java, server_java = (_java(home, classes / f"{of}.jsa") for of in ("kafka", "zookeeper"))
+        folders, classpath = [home, jars, classes], kafka_settings.classpath(jars)
+        if exporter:
+            agent = build.kafka("exporter")
+            folders.append(agent)
     kafka, servers = _kafka(namespace, broker_ports), _zookeeper(namespace, zookeeper_ports)
     fixed_brokers, fixed_servers = slot_addresses(slot)
     members = [servers, kafka] if shape == "zookeeper" else [kafka]
@@ -179,25 +187,34 @@ def deploy_kafka(
         files[f"{number}.properties"] = text
     if exporter:
         files["exporter.yaml"] = kafka_settings.EXPORTER
-    agent = build.kafka("exporter") if exporter and own else None
-    command = kafka_settings.start_broker(shape, program, classpath, _cluster_id(), exporter=exporter)
+    command = kafka_settings.start_broker(shape, java, classpath, _cluster_id(), str(agent) if exporter else None)
     objects = [
         kafka_manifests.settings(kafka, files),
-        kafka_manifests.stateful_set(kafka, image, command, jars, java, BROKERS, agent),
+        kafka_manifests.stateful_set(kafka, image, command, folders, BROKERS),
     ]
     if disruption_budget:
         objects.append(kafka_manifests.disruption_budget(kafka))
     if shape == "zookeeper":
         text = kafka_settings.zookeeper(list(ensemble.values()), zookeeper_overrides or {})
         files = {**(zookeeper_files or {}), "log4j.properties": kafka_settings.LOG4J, "zookeeper.cfg": text}
-        command = kafka_settings.start_zookeeper(program, classpath)
+        command = kafka_settings.start_zookeeper(server_java, classpath)
         objects.insert(0, kafka_manifests.settings(servers, files))
-        objects.insert(1, kafka_manifests.stateful_set(servers, server_image, command, jars, java, BROKERS))
+        objects.insert(1, kafka_manifests.stateful_set(servers, server_image, command, folders, BROKERS))
     apply(objects)
     deployment = KafkaDeployment(namespace, shape, brokers, ensemble)
     if wait:
-        deployment.wait_ready()
+        try:
+            deployment.wait_ready()
+        except BaseException:
+            # Brokers that go on trying would slow down all that comes after.
+            deployment.undeploy(wait=False)
+            raise
     return deployment
+
+
+def _java(home: Path, archive: Path) -> str:
+    """A Java that has Kafka's classes ready, if an archive of them could be made."""
+    return f"{home}/bin/java" + (f" -XX:SharedArchiveFile={archive}" if archive.is_file() else "")
 
 
 def _kafka(namespace: str, more: Mapping[str, int] | None = None) -> Member:
@@ -226,7 +243,7 @@ def _volumes(members: list[Member]) -> list[Object]:
 
 def _given_addresses(member: Member) -> dict[int, str]:
     return {
-        number: get("service", member.pod(number), "-n", member.namespace)["spec"]["clusterIP"]
+        number: get("service", member.pod(number), namespace=member.namespace)["spec"]["clusterIP"]
         for number in range(BROKERS)
     }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -115,26 +115,20 @@ def stateful_set(
     member: Member,
     image: str,
     command: str,
-    jars: Path | None,
-    java: Path | None,
+    folders: Sequence[Path],
     count: int,
-    exporter: Path | None = None,
 ) -> Object:
-    """`jars`, `java` and `exporter` are the host's, mounted into an empty image; without them the image brings its
-    own."""
+    """`folders` are the host's, found at their own paths in an empty image beside the host's programs; without any
+    the image brings all it needs."""
     claim: Object = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
-    places = {"/opt/kafka": jars, **{place: Path(place) for place in _HOST_PROGRAMS}} if jars else {}
-    if exporter is not None:
-        places["/opt/exporter"] = exporter
-    if java is not None and not java.is_relative_to("/usr"):
-        places[str(java)] = java
-    mounted = {place: source for place, source in places.items() if source is not None and source.exists()}
-    if jars:
+    programs = [Path(place) for place in _HOST_PROGRAMS if Path(place).exists()] if folders else []
+    mounted = programs + [folder for folder in folders if not any(folder.is_relative_to(p) for p in programs)]
+    if folders:
         claim["storageClassName"] = STORAGE_CLASS
     container = {
         "name": member.name,
         "image": image,
-        "imagePullPolicy": "Never" if jars else "IfNotPresent",
+        "imagePullPolicy": "Never" if folders else "IfNotPresent",
         "command": ["/bin/sh", "-c", command],
         "ports": [{"name": name, "containerPort": port} for name, port in member.ports.items()],
         "resources": {"requests": {"cpu": "50m", "memory": "300Mi"}},
@@ -143,7 +137,7 @@ def stateful_set(
             {"name": "data", "mountPath": "/data"},
             {"name": "settings", "mountPath": "/config"},
             {"name": "scratch", "mountPath": "/tmp"},
-            *({"name": f"host-{n}", "mountPath": place, "readOnly": True} for n, place in enumerate(mounted)),
+            *({"name": f"host-{n}", "mountPath": str(place), "readOnly": True} for n, place in enumerate(mounted)),
         ],
     }
     apart = {"labelSelector": {"matchLabels": {NAME_LABEL: member.name}}, "topologyKey": "kubernetes.io/hostname"}
@@ -156,7 +150,7 @@ def stateful_set(
         "volumes": [
             {"name": "settings", "configMap": {"name": f"{member.name}-settings"}},
             {"name": "scratch", "emptyDir": {}},
-            *({"name": f"host-{n}", "hostPath": {"path": str(source)}} for n, source in enumerate(mounted.values())),
+            *({"name": f"host-{n}", "hostPath": {"path": str(place)}} for n, place in enumerate(mounted)),
         ],
     }
     return {

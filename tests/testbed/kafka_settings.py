@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Literal
 
 Shape = Literal["kraft", "zookeeper"]
@@ -121,9 +122,17 @@ EXPORTER = """rules:
 _NUMBER = "n=${HOSTNAME##*-}"
 
 
-def start_broker(shape: Shape, java: str, classpath: str, cluster_id: str, *, exporter: bool = False) -> str:
-    """The shell line that becomes the broker; `exec`, so that the signal to stop reaches Kafka itself."""
-    agent = f" -javaagent:$(echo /opt/exporter/*.jar)={EXPORTER_PORT}:/config/exporter.yaml" if exporter else ""
+def classpath(jars: Path) -> str:
+    """The jars in an order that does not depend on the file system, since an archive of classes is of one order."""
+    return ":".join(str(jar) for jar in sorted(jars.glob("*.jar")))
+
+
+def start_broker(shape: Shape, java: str, classpath: str, cluster_id: str, exporter: str | None = None) -> str:
+    """The shell line that becomes the broker; `exec`, so that the signal to stop reaches Kafka itself.
+
+    `java` may bring options; `exporter` is the folder of the exporter's jar.
+    """
+    agent = f" -javaagent:$(echo {exporter}/*.jar)={EXPORTER_PORT}:/config/exporter.yaml" if exporter else ""
     if shape == "zookeeper":
         logging = "-Dlog4j.configuration=file:/config/log4j.properties"
         return f"{_NUMBER}; exec {java}{agent} {JVM} {logging} -cp '{classpath}' kafka.Kafka /config/$n.properties"

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import subprocess
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tests.testbed import cluster
+from tests.testbed import cluster, processes
 from tests.testbed.build import HOST_IMAGE, tools
 from tests.testbed.places import own_state
 
+if TYPE_CHECKING:
+    from kafka_medic.clients.kubernetes_api import KubernetesApi
+
 Object = dict[str, Any]
+_MEDIC = "/apis/kafkamedic.dev/v1alpha1"
+_PLACES = {
+    "event": ("/api/v1", "events"),
+    "node": ("/api/v1", "nodes"),
+    "pod": ("/api/v1", "pods"),
+    "service": ("/api/v1", "services"),
+    "kafkacluster": (_MEDIC, "kafkaclusters"),
+    "playbook": (_MEDIC, "playbooks"),
+    "remediation": (_MEDIC, "remediations"),
+}
 
 
 class KubectlError(RuntimeError):
@@ -61,9 +75,29 @@ def apply(objects: Iterable[Mapping[str, Any]], *, user: str | None = None) -> N
         kubectl("apply", "-f", "-", user=user, input=json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
 
 
-def get(*arguments: str) -> Object:
-    found: Object = json.loads(kubectl("get", *arguments, "-o", "json").stdout)
-    return found
+def get(kind: str, name: str = "", *, namespace: str | None = None, selector: str | None = None) -> Object:
+    """One object, or the list of all, as the administrator sees them.
+
+    Asked of the API server itself: tests ask several times a second, and each kubectl is a process.
+    """
+    from kafka_medic.clients.kubernetes_api import ApiFailure
+
+    group, plural = _PLACES[kind.removesuffix("s")]
+    path = f"{group}{f'/namespaces/{namespace}' if namespace else ''}/{plural}{f'/{name}' if name else ''}"
+    try:
+        return _api().get(path, {"labelSelector": selector} if selector else None)
+    except ApiFailure as problem:
+        raise KubectlError(f"get {kind} {name} failed: {problem}") from problem
+
+
+@functools.cache
+def _api() -> KubernetesApi:
+    # What is in this folder also runs before there is any library; whoever asks for objects has them.
+    from kafka_medic.clients.kubernetes_api import KubernetesApi
+
+    if cluster.external_kubeconfig() is None and not processes.inside(own_state()):
+        raise KubectlError("objects are read from inside of the testbed's network: use `make enter` or `run`")
+    return KubernetesApi()
 
 
 def kafka_image(variable: str) -> str:
