@@ -11,9 +11,7 @@ from __future__ import annotations
 import heapq
 import pickle
 import random
-from collections.abc import Callable, Iterator
-from concurrent.futures import Executor
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -27,8 +25,6 @@ from kafka_medic.controller.lease import ClusterLease
 from kafka_medic.controller.metrics import Metrics
 from kafka_medic.controller.store import Store
 from kafka_medic.controller.turn import Clients, Turn
-from kafka_medic.observe import pods as pods_room
-from kafka_medic.observe import snapshot as snapshot_room
 from kafka_medic.resources.phases import TERMINAL_PHASES
 from tests.simulation.api import SimApi
 from tests.simulation.effects import RUNS, START
@@ -36,6 +32,7 @@ from tests.simulation.faults import Faults
 from tests.simulation.kafka import SimKafka
 from tests.simulation.oracle import Oracle
 from tests.simulation.pods import NODES, SimPods
+from tests.simulation.serial import one_after_another
 from tests.simulation.world import Killed, World
 
 EFFECTS = frozenset(
@@ -48,49 +45,6 @@ SERIES = Metrics()
 Fault = list[Any]
 """["at", seconds, what, ...], or aimed at an operator's requests: ["crash" or "lost", kind, nth, "before" or "after"]
 with the kinds effect, status and call; ["pause", nth, seconds]."""
-
-
-class Done:
-    """In place of a Future, which has a lock of its own."""
-
-    __slots__ = ("problem", "value")
-
-    def __init__(self, value: Any, problem: Exception | None = None) -> None:
-        self.value, self.problem = value, problem
-
-    def result(self, timeout: float | None = None) -> Any:
-        if self.problem is not None:
-            raise self.problem
-        return self.value
-
-    def cancel(self) -> bool:
-        return False
-
-
-class Serial(Executor):
-    """In place of the threads in which a look reads its sources side by side: the same, in the order of asking, so that
-    a schedule runs the same way every time."""
-
-    def __init__(self, *_: Any) -> None:
-        pass
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return Done(fn(*args, **kwargs))
-        except Exception as problem:  # noqa: BLE001 as the real one hands it on
-            return Done(None, problem)
-
-
-@contextmanager
-def one_after_another() -> Iterator[None]:
-    before = [(room, room.ThreadPoolExecutor) for room in (pods_room, snapshot_room)]
-    for room, _ in before:
-        room.ThreadPoolExecutor = Serial  # type: ignore[misc,assignment]
-    try:
-        yield
-    finally:
-        for room, threads in before:
-            room.ThreadPoolExecutor = threads  # type: ignore[misc]
 
 
 @dataclass

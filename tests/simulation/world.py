@@ -24,6 +24,7 @@ from tests.simulation.api import SimApi
 from tests.simulation.canary import SimCanary
 from tests.simulation.kafka import SimKafka
 from tests.simulation.pods import SimPods
+from tests.simulation.serial import one_after_another
 
 BASE = "/apis/kafkamedic.dev/v1alpha1"
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
@@ -122,7 +123,8 @@ class World:
             self.operator()
         assert self.turn is not None
         self.api.created_at = self.timestamp()
-        self.turn.run()
+        with one_after_another():
+            self.turn.run()
         self.kafka.tick()
         if self.pods is not None:
             self.pods.tick()

@@ -6,6 +6,7 @@ on. And it may be somebody else's: a vendor numbers its builds as it likes, so a
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass
 
@@ -24,6 +25,7 @@ class Version:
     last: tuple[int, ...]
 
 
+@functools.lru_cache(maxsize=1024)
 def parse_version(text: str | None) -> Version | None:
     """None for what is no version of the project's own, such as `7.5.0-ccs`. Apache's have three numbers, and four up
     to 0.11: with fewer the rest is open."""

@@ -12,18 +12,21 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from typing import TypeAlias
 
 from .errors import Problem, ResourceError
 
 _SAFE_INTEGER = 2**63 - 1
 """What Kafka's and Kubernetes' int64 can hold; anything past it is a mistake, not a quantity."""
 _LAST_BASIC_PLANE = "\uffff"
+_Path: TypeAlias = "tuple[_Path, object] | None"
+"""The keys and indices on the way to a value, the last one outermost; put into words only when something is refused."""
 
 
 def canonical_json(value: object) -> bytes:
     """`value` in the one form that its digest is taken over."""
     return json.dumps(
-        _plain(value, ""), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+        _plain(value, None), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
     ).encode("utf-8")
 
 
@@ -32,25 +35,25 @@ def sha256_digest(value: object) -> str:
     return "sha256:" + hashlib.sha256(canonical_json(value)).hexdigest()
 
 
-def _plain(value: object, path: str) -> object:
+def _plain(value: object, path: _Path) -> object:
     if value is None or isinstance(value, bool):
         return value
+    if isinstance(value, str):
+        return _text(value, path)
     if isinstance(value, int):
         if abs(value) > _SAFE_INTEGER:
             raise _refused(path, "is an integer past 64 bits", "digest it as a string")
         return int(value)
-    if isinstance(value, str):
-        return _text(value, path)
     if isinstance(value, Mapping):
-        return {_key(key, path): _plain(item, f"{path}.{key}" if path else str(key)) for key, item in value.items()}
+        return {_key(key, path): _plain(item, (path, key)) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item, f"{path}[{index}]") for index, item in enumerate(value)]
+        return [_plain(item, (path, index)) for index, item in enumerate(value)]
     kind = type(value).__name__
     way_out = "use an integer of a smaller unit" if isinstance(value, float) else "turn it into strings and integers"
     raise _refused(path, f"is a {kind}, which has no canonical form", way_out)
 
 
-def _text(value: str, path: str) -> str:
+def _text(value: str, path: _Path) -> str:
     try:
         value.isascii() or value.encode("utf-8")
     except UnicodeEncodeError:
@@ -60,7 +63,7 @@ def _text(value: str, path: str) -> str:
     return str.__str__(value)
 
 
-def _key(key: object, path: str) -> str:
+def _key(key: object, path: _Path) -> str:
     if not isinstance(key, str):
         raise _refused(path, "has a key that is not a string", "JSON has string keys only")
     if not key.isascii() and any(character > _LAST_BASIC_PLANE for character in key):
@@ -68,5 +71,12 @@ def _key(key: object, path: str) -> str:
     return _text(key, path)
 
 
-def _refused(path: str, message: str, way_out: str) -> ResourceError:
-    return ResourceError("Digest", "", (Problem(path, message, way_out),))
+def _refused(path: _Path, message: str, way_out: str) -> ResourceError:
+    return ResourceError("Digest", "", (Problem(_told(path), message, way_out),))
+
+
+def _told(path: _Path) -> str:
+    if path is None:
+        return ""
+    before, last = _told(path[0]), path[1]
+    return f"{before}[{last}]" if isinstance(last, int) else f"{before}.{last}" if before else str(last)
