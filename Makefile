@@ -3,6 +3,7 @@
 PYTHON ?= python3
 TESTBED := $(PYTHON) -m tests.testbed
 VENV := .venv/bin
+MYPY_CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/kafka-medic-mypy
 MODE ?= kraft
 RUNS ?= 3
 PARTITIONS ?= 2000
@@ -35,8 +36,9 @@ format-check:
 lint:
 	@$(VENV)/ruff check .
 
+# What mypy has found out serves every checkout. Beside the testbed's cache, which root may own.
 types:
-	@$(VENV)/mypy
+	@$(VENV)/mypy --cache-dir $(MYPY_CACHE)
 
 imports:
 	@$(VENV)/lint-imports
@@ -99,4 +101,5 @@ lock: ## Resolve the dependencies anew into locks/
 	@$(TESTBED) lock
 
 clean-cache: ## Remove the cache of built things
+	@rm -rf $(MYPY_CACHE)
 	@$(TESTBED) clean-cache
