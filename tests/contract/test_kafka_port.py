@@ -262,12 +262,13 @@ def test_dynamic_settings_are_told_from_defaults_and_go_away_again(subject: Subj
     assert value("TOPIC", "min.insync.replicas") == ("1", False)
 
 
-def test_sizes_are_told_for_each_replica(subject: Subject) -> None:
+def test_sizes_are_told_for_each_replica_and_room_for_each_broker(subject: Subject) -> None:
     topic = subject.topic([1])
     tp = TopicPartition(topic, 0)
-    sizes = subject.kafka.log_sizes([0, 1, 2])
-    assert tp in sizes[1]
-    assert tp not in sizes[0]
+    told = subject.kafka.log_dirs([0, 1, 2])
+    assert tp in told[1].sizes
+    assert tp not in told[0].sizes
+    assert all((disks.usable or 0) > 1 << 20 for disks in told.values())
 
 
 def test_the_quorum_has_a_leader_and_three_voters(subject: Subject, request: pytest.FixtureRequest) -> None:

@@ -18,6 +18,7 @@ from kafka_medic.clients.ports import (
     ConfigChange,
     FailureKind,
     GroupOffsets,
+    LogDirs,
     LogRecord,
     MaySend,
     NewTopic,
@@ -78,6 +79,8 @@ class SimKafka:
     reachable: bool = True
     writes: list[str] = field(default_factory=list)
     cluster_id: str = "sim"
+    free: int | None = 1 << 50
+    """Bytes on the disks of each broker; None: it does not tell."""
     voted: int | None = None
     controllers: set[int] = field(default_factory=set)
     apart: tuple[int, ...] = ()
@@ -238,9 +241,10 @@ class SimKafka:
     def _set(self, kind: str, resource: str) -> dict[str, ConfigValue]:
         return {k[2]: ConfigValue(v, True) for k, v in self.dynamic.items() if k[:2] == (kind, resource)}
 
-    def log_sizes(self, brokers: Sequence[int]) -> Mapping[int, Mapping[TopicPartition, int]]:
+    def log_dirs(self, brokers: Sequence[int]) -> Mapping[int, LogDirs]:
         self._readable("log-dirs")
-        return {b: {tp: p.size for tp, p in self.partitions.items() if b in p.replicas} for b in brokers}
+        held = {b: {tp: p.size for tp, p in self.partitions.items() if b in p.replicas} for b in brokers}
+        return {b: LogDirs(sizes, self.free) for b, sizes in held.items()}
 
     def log_bounds(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, tuple[int, int]]:
         self._readable("log-ends")

@@ -97,7 +97,7 @@ class SimZooKeeper:
 
 KAFKA_CALLS = EFFECTS | {
     "describe_cluster", "views", "memberships", "unnamed_views", "reassignments", "topic_configs", "broker_configs",
-    "log_sizes", "log_bounds", "log_bounds_at", "own_log_ends", "epoch_ends", "read_log", "read_topic", "groups",
+    "log_dirs", "log_bounds", "log_bounds_at", "own_log_ends", "epoch_ends", "read_log", "read_topic", "groups",
     "quorum", "version", "registrations", "ensemble",
 }  # fmt: skip
 API_CALLS = frozenset({"get", "list", "create", "replace", "merge"})

@@ -52,7 +52,8 @@ examples:
       --replication-factor 3 --topic-factor 'logs-*=2' --exempt 'scratch-*' --throttle 50000000 --output plan/
 
 F is Parquet, a JSON list, JSON lines, or Kafka's reassignment JSON: topic, partition, replicas and, if known,
-leader, isr, sizeBytes. Brokers: [{"id": 1, "rack": "a", "alive": true}], rack and alive optional. Or F is what
+leader, isr, sizeBytes. Brokers: [{"id": 1, "rack": "a", "alive": true, "diskFree": 1000000000}], all but id
+optional; no broker gets more bytes than its diskFree. Or F is what
 `kafka-medic snapshot -o json` wrote; it has the brokers as well.
 Patterns are shell patterns; of several --topic-factor that match a topic, the last one given counts.
 
@@ -262,6 +263,7 @@ def _table(summary: Summary, cost: Estimate) -> str:
         ("preferred leaders per broker", *_spread(summary.leaders_per_broker)),
         ("rack violations", f"{summary.rack_violations:,}", f"{summary.rack_violations_bound:,}"),
         ("waves", f"{summary.waves:,}", ""),
+        *([("brokers of unknown room", f"{summary.room_unknown:,}", "")] * bool(summary.room_unknown)),
         ("bytes to copy", _bytes(cost), ""),
     ]
     if cost.seconds is not None:

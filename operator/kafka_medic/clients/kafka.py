@@ -17,6 +17,7 @@ from kafka_medic.clients.ports import (
     Connection,
     FailureKind,
     GroupOffsets,
+    LogDirs,
     LogRecord,
     MaySend,
     NewTopic,
@@ -104,8 +105,8 @@ class RealKafka:
     def broker_configs(self, brokers: Sequence[int]) -> Mapping[int, Mapping[str, ConfigValue]]:
         return self._wire.broker_configs(brokers)
 
-    def log_sizes(self, brokers: Sequence[int]) -> Mapping[int, Mapping[TopicPartition, int]]:
-        return self._wire.log_sizes(brokers)
+    def log_dirs(self, brokers: Sequence[int]) -> Mapping[int, LogDirs]:
+        return self._wire.log_dirs(brokers)
 
     def log_bounds(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, tuple[int, int]]:
         return self._rd.log_bounds(partitions)

@@ -41,6 +41,7 @@ from kafka_medic.clients.ports import (
     ClusterDescription,
     Connection,
     FailureKind,
+    LogDirs,
     LogRecord,
     Node,
     ReadFailed,
@@ -216,8 +217,8 @@ class WireAdmin:
             "settings",
         )
 
-    def log_sizes(self, brokers: Sequence[int]) -> Mapping[int, Mapping[TopicPartition, int]]:
-        return self._every(brokers, lambda _: DescribeLogDirsRequest(topics=None), _sizes, "log directories")
+    def log_dirs(self, brokers: Sequence[int]) -> Mapping[int, LogDirs]:
+        return self._every(brokers, lambda _: DescribeLogDirsRequest(topics=None), _log_dirs, "log directories")
 
     def _every(
         self, brokers: Sequence[int], request: Callable[[int], Any], read: Callable[[int, Any], T], what: str
@@ -366,7 +367,7 @@ def _configs(answer: Any) -> dict[str, dict[str, ConfigValue]]:
     return found
 
 
-def _sizes(broker: int, answer: Any) -> dict[TopicPartition, int]:
+def _log_dirs(broker: int, answer: Any) -> LogDirs:
     sizes: dict[TopicPartition, int] = {}
     _refuse(answer.error_code or 0, f"log directories of broker {broker}")  # from version 3 on
     for directory in answer.results:
@@ -375,7 +376,9 @@ def _sizes(broker: int, answer: Any) -> dict[TopicPartition, int]:
             for part in topic.partitions:
                 if not getattr(part, "is_future_key", False):
                     sizes[TopicPartition(topic.name, part.partition_index)] = part.partition_size
-    return sizes
+    # Kafka chooses among directories by number of partitions, not by room, and two may share a volume.
+    usable = min((directory.usable_bytes for directory in answer.results), default=-1)  # -1 before version 4
+    return LogDirs(sizes, usable if usable >= 0 else None)
 
 
 def _group_offsets(client: Any, groups: Mapping[str, None]) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
@@ -91,8 +91,7 @@ class Connection:
 
 @dataclass(frozen=True, slots=True)
 class EnsembleConnection:
-    """How to reach a ZooKeeper ensemble. `connect` is Kafka's own form: host:port,host:port[/chroot]. Without `tls` the
-    servers are spoken to in the clear."""
+    """How to reach a ZooKeeper ensemble. `connect`: host:port,host:port[/chroot]. No `tls`: in the clear."""
 
     connect: str
     tls: TlsMaterial | None = None
@@ -178,6 +177,13 @@ class Reassignment:
     removing: tuple[int, ...]
 
 
+class LogDirs(NamedTuple):
+    """Bytes of each replica on a broker's disks, and free for more (KIP-827; of several directories the least)."""
+
+    sizes: Mapping[TopicPartition, int]
+    usable: int | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class GroupOffsets:
     """A consumer group's state and committed offsets."""
@@ -259,8 +265,7 @@ class KafkaReads(Protocol):
 
     def broker_configs(self, brokers: Sequence[int]) -> Mapping[int, Mapping[str, ConfigValue]]: ...
 
-    def log_sizes(self, brokers: Sequence[int]) -> Mapping[int, Mapping[TopicPartition, int]]:
-        """Bytes on disk per broker and partition replica."""
+    def log_dirs(self, brokers: Sequence[int]) -> Mapping[int, LogDirs]: ...
 
     def log_bounds(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, tuple[int, int]]:
         """Log start and log end offset of partitions that have a leader."""

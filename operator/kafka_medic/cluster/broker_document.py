@@ -20,6 +20,7 @@ def broker_out(broker: Broker) -> dict[str, Any]:
         "remainingLogsToRecover": broker.remaining_logs,
         "remainingSegmentsToRecover": broker.remaining_segments,
         "bytesInRate": broker.bytes_in_rate,
+        "diskFree": broker.disk_free,
         "version": broker.version,
         "clients": None
         if broker.clients is None
@@ -56,6 +57,7 @@ def broker_in(value: Any, path: str) -> Broker:
         remaining_logs=_count(item, "remainingLogsToRecover", path),
         remaining_segments=_count(item, "remainingSegmentsToRecover", path),
         bytes_in_rate=number(item, "bytesInRate", path),
+        disk_free=_count(item, "diskFree", path),
         version=optional(item, "version", path, str),
         clients=None if clients is None else list_of(clients, f"{path}.clients", _client_in),
         pod=None if pod is None else pod_in(pod, f"{path}.pod"),

@@ -125,14 +125,13 @@ class SourceState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One place the snapshot was read from: when, and if not, why not."""
+    """One place the snapshot was read from: when, and if not, why not. `duration_ms`: None when it was not tried."""
 
     name: str
     observed_at: datetime | None
     state: SourceState
     error: str | None = None
     duration_ms: int | None = None
-    """How long it took to read; None when it was not tried."""
 
     @property
     def known(self) -> bool:
@@ -177,7 +176,7 @@ class ClientSoftware:
 class Broker:
     """A broker that is registered, or that some partition still names as a replica. `bytes_in_rate`: what clients send
     it, in bytes per second. `remaining_logs`, `remaining_segments`: what is left to recover (KIP-831). `version`: its
-    software's own word for itself, a vendor's suffix included. `clients`: what is connected to it."""
+    software's own word for itself, with any vendor's suffix. `clients`: what is connected to it. `disk_free`: bytes."""
 
     id: int
     rack: str | None = None
@@ -192,6 +191,7 @@ class Broker:
     remaining_segments: int | None = None
     version: str | None = None
     clients: tuple[ClientSoftware, ...] | None = None
+    disk_free: int | None = None
 
     @property
     def live(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -21,7 +21,7 @@ _NOTHING = BrokerSigns()
 @dataclass(frozen=True, slots=True)
 class Sighting:
     """What each source said; None where it did not answer. `authority` has STATES_SCHEMA: each partition's newest
-    state. `controller`: the active controller's id, which with KRaft may be no broker's."""
+    state. `controller`: the active controller's id, which with KRaft may be no broker's. `rooms`: bytes free."""
 
     mode: Mode
     described: ClusterDescription | None
@@ -31,6 +31,7 @@ class Sighting:
     pods: Mapping[int, Pod] | None
     signs: Mapping[int, BrokerSigns | ReadFailed] | None
     controller: int | None = None
+    rooms: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,7 @@ def brokers_of(seen: Sighting) -> tuple[Broker, ...] | None:
             remaining_segments=signs.page.remaining_segments,
             version=signs.page.version,
             clients=signs.page.clients,
+            disk_free=seen.rooms.get(broker_id),
         )
 
     return tuple(one(b) for b in ids)

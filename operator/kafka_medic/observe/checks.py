@@ -20,6 +20,7 @@ from kafka_medic.clients.ports import (
     ClusterDescription,
     FailureKind,
     GroupOffsets,
+    LogDirs,
     ReadFailed,
     Reassignment,
 )
@@ -83,9 +84,11 @@ def reassignments(found: Mapping[TopicPartition, Reassignment]) -> Mapping[Topic
     return found
 
 
-def log_sizes(found: Mapping[int, Mapping[TopicPartition, int]]) -> Mapping[int, Mapping[TopicPartition, int]]:
-    for broker, sizes in found.items():
-        for tp, size in sizes.items():
+def log_dirs(found: Mapping[int, LogDirs]) -> Mapping[int, LogDirs]:
+    for broker, told in found.items():
+        if told.usable is not None and not 0 <= told.usable < 1 << 63:
+            raise BadAnswer(f"broker {broker} says that {told.usable} bytes are free")
+        for tp, size in told.sizes.items():
             if size < 0:
                 raise BadAnswer(f"broker {broker} says that {shown(str(tp))} has {size} bytes")
     return found

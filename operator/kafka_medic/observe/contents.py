@@ -17,6 +17,7 @@ from kafka_medic.clients.ports import (
     FailureKind,
     GroupOffsets,
     KafkaReads,
+    LogDirs,
     ReadFailed,
     Reassignment,
 )
@@ -43,7 +44,7 @@ class Contents:
     described: ClusterDescription
     _keys: list[TopicPartition] = field(default_factory=list)
     _moving: Reading[Mapping[TopicPartition, Reassignment]] | None = None
-    _sizes: Reading[Mapping[int, Mapping[TopicPartition, int]]] | None = None
+    _disks: Reading[Mapping[int, LogDirs]] | None = None
     _settings: Reading[Settings] | None = None
     _groups: Reading[Sequence[GroupOffsets]] | None = None
     _bounds: Reading[tuple[Bounds, str | None]] | None = None
@@ -68,7 +69,7 @@ class Contents:
         answering = sorted(b for b, answer in self.answers.items() if isinstance(answer, BrokerView))
         topics = sorted({tp.topic for tp in self._keys})
         left_out = named_failures(silent)
-        self._sizes = seen.begin("log-dirs", lambda: checks.log_sizes(kafka.log_sizes(answering)), lambda _: left_out)
+        self._disks = seen.begin("log-dirs", lambda: checks.log_dirs(kafka.log_dirs(answering)), lambda _: left_out)
         self._settings = seen.begin("configs", lambda: self._read_settings(topics, answering), lambda _: left_out)
         groups = self._begin_groups(silent)
         leaders: list[int] = checks.numbers(self.states["leader"]).tolist()
@@ -96,13 +97,18 @@ class Contents:
 
     def partitions(self) -> pa.Table | None:
         """With PARTITIONS_SCHEMA."""
-        moving, sizes = value_of(self._moving), value_of(self._sizes)
+        moving, disks = value_of(self._moving), value_of(self._disks)
         settings, told = value_of(self._settings), value_of(self._bounds)
         if self.states is None:
             return None
         bounds = told[0] if told is not None else None
         of_topics = settings[0] if settings is not None else None
-        return tables.partitions(self.states, self._keys, moving, sizes, bounds, of_topics)
+        return tables.partitions(self.states, self._keys, moving, disks, bounds, of_topics)
+
+    def rooms(self) -> Mapping[int, int]:
+        """Bytes that are free on the disks of each broker that told it."""
+        told = value_of(self._disks) or {}
+        return {broker: disks.usable for broker, disks in told.items() if disks.usable is not None}
 
     def groups(self) -> pa.Table | None:
         """With GROUPS_SCHEMA."""

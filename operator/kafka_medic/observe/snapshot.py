@@ -196,7 +196,15 @@ def _answered(
         cluster=ClusterInfo(found.cluster.name, described.cluster_id, mode, software_version(version.value(), signs)),
         brokers=brokers_of(
             Sighting(
-                mode, described, registered, heard, states, value_of(pods), signs, controller.id if controller else None
+                mode,
+                described,
+                registered,
+                heard,
+                states,
+                value_of(pods),
+                signs,
+                controller.id if controller else None,
+                contents.rooms(),
             )
         ),
         controller=controller,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from kafka_medic.clients.ports import GroupOffsets, Reassignment
+from kafka_medic.clients.ports import GroupOffsets, LogDirs, Reassignment
 from kafka_medic.cluster.snapshot import (
     CONFIGS_SCHEMA,
     GROUPS_SCHEMA,
@@ -47,7 +47,7 @@ def partitions(
     states: pa.Table,
     keys: Sequence[TopicPartition],
     moving: Mapping[TopicPartition, Reassignment] | None,
-    sizes: Mapping[int, Mapping[TopicPartition, int]] | None,
+    disks: Mapping[int, LogDirs] | None,
     bounds: Mapping[TopicPartition, tuple[int, int]] | None,
     configs: Mapping[str, Mapping[str, ConfigValue]] | None,
 ) -> pa.Table:
@@ -58,7 +58,7 @@ def partitions(
     known = [bounds.get(tp, unread) for tp in keys] if bounds is not None else [unread] * len(keys)
     columns["logStart"] = pa.array([start for start, _ in known], pa.int64())
     columns["logEnd"] = pa.array([end for _, end in known], pa.int64())
-    columns["sizeBytes"] = _sizes(states, keys, sizes)
+    columns["sizeBytes"] = _sizes(states, keys, disks)
     least = {topic: _min_isr(values) for topic, values in (configs or {}).items()}
     columns["minIsr"] = pa.array([least.get(tp.topic) for tp in keys], pa.int32())
     return pa.table([columns[name] for name in PARTITIONS_SCHEMA.names], schema=PARTITIONS_SCHEMA)
@@ -85,12 +85,11 @@ def _moves(
     }
 
 
-def _sizes(
-    states: pa.Table, keys: Sequence[TopicPartition], sizes: Mapping[int, Mapping[TopicPartition, int]] | None
-) -> pa.Array[Any]:
+def _sizes(states: pa.Table, keys: Sequence[TopicPartition], disks: Mapping[int, LogDirs] | None) -> pa.Array[Any]:
     """The leader's replica, else the largest that is known."""
-    if sizes is None:
+    if disks is None:
         return pa.nulls(len(keys), pa.int64())
+    sizes = {broker: told.sizes for broker, told in disks.items()}
     leaders: list[Any] = states["leader"].to_pylist()
     found: list[int | None] = [
         sizes[leader].get(tp) if leader in sizes else None for tp, leader in zip(keys, leaders, strict=True)

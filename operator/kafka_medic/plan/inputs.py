@@ -57,9 +57,9 @@ def read_partitions(path: Path) -> pa.Table:
 
 
 def read_brokers(path: Path, *, beside: bool = False) -> tuple[Broker, ...]:
-    """Brokers with id and, where given, rack and alive (default true); those of a Snapshot are alive when they are
-    known to be registered and to answer. beside: the file is the partitions', so it has to be a Snapshot. Raises
-    InputError."""
+    """Brokers with id and, where given, rack, alive (default true) and diskFree (bytes); those of a Snapshot are alive
+    when they are known to be registered and to answer. beside: the file is the partitions', so it has to be a Snapshot.
+    Raises InputError."""
     kind, rows = "", []
     if is_parquet(path):
         rows = _parquet(lambda: pq.read_table(path).to_pylist(), path)
@@ -78,7 +78,11 @@ def read_brokers(path: Path, *, beside: bool = False) -> tuple[Broker, ...]:
             raise InputError(path, number, f"rack {rack!r} is not a string")
         if alive is not None and not isinstance(alive, bool):
             raise InputError(path, number, f"alive {alive!r} is neither true nor false")
-        brokers.append(Broker(row["id"], rack or None, alive is not False))
+        if (free := row.get("diskFree")) is not None and not _is_int(free):
+            raise InputError(
+                path, number, f"diskFree {json.dumps(free, default=str)[:60]} is not a whole number of bytes"
+            )
+        brokers.append(Broker(row["id"], rack or None, alive is not False, free))
     return tuple(brokers)
 
 

@@ -13,6 +13,7 @@ from kafka_medic.plan.leaders import balance_leaders
 from kafka_medic.plan.model import Plan, Spread, Summary
 from kafka_medic.plan.problem import Problem
 from kafka_medic.plan.racks import rack_violations
+from kafka_medic.plan.room import arriving, fit, refuse_overfull, room_of
 from kafka_medic.plan.rows import append, count_per_broker, plan_table, rack_indexes, racks_of, sizes_or_null
 from kafka_medic.plan.settle import settle
 from kafka_medic.plan.solve import Sites, solve
@@ -33,12 +34,14 @@ class _Placed:
 
 
 def plan_local(problem: Problem, limits: WaveLimits = DEFAULT_LIMITS) -> Plan:
-    """The plan for a problem. Equal content gives an equal plan, whatever the order of its rows."""
-    columns = problem.columns
+    """The plan for a problem. Equal content gives an equal plan, whatever the order of its rows. Raises ProblemError
+    where no plan was found that leaves every broker room on its disks."""
+    columns, room = problem.columns, room_of(problem.brokers)
     rack, racks = rack_indexes(problem.brokers)
     sites = Sites(rack, count_per_broker(columns.held, len(rack)), racks)
-    placed = _place(columns, problem.missing, sites)
+    placed = _place(columns, problem.missing, sites, room)
     rows, added = placed.rows, placed.added
+    refuse_overfull(arriving(added, columns.size[rows], len(room)), problem.brokers)
     replicas = append(columns.held[rows], columns.held_count[rows], added)
     alive = sites.rack >= 0
 
@@ -67,12 +70,13 @@ def plan_local(problem: Problem, limits: WaveLimits = DEFAULT_LIMITS) -> Plan:
         rack_violations=violations,
         rack_violations_bound=unavoidable,
         waves=int(wave.max(initial=-1)) + 1,
+        room_unknown=int(((count_per_broker(added, len(room)) > 0) & (room < 0)).sum()),
     )
     ids = np.array([broker.id for broker in problem.brokers], dtype=np.int32)
     return Plan(plan_table(columns, rows, replicas, lead, wave, ids), sizes_or_null(columns.size[rows]), summary)
 
 
-def _place(columns: Columns, missing: Ints, sites: Sites) -> _Placed:
+def _place(columns: Columns, missing: Ints, sites: Sites, room: Ints) -> _Placed:
     rows = np.flatnonzero(missing)
     most = int(sites.load[sites.rack >= 0].max(initial=0))
     if not len(rows):
@@ -83,7 +87,7 @@ def _place(columns: Columns, missing: Ints, sites: Sites) -> _Placed:
     quotas = solve(kinds, sites)
     added, even = expand(kind, missing, held_racks, quotas, sites)
     added, bound = settle(held, added, sites, quotas.bound, even=even)
-    return _Placed(rows, added, bound)
+    return _Placed(rows, fit(held, added, sites, columns.size[rows], room), bound)
 
 
 def _spread(load: Ints, bound: int) -> Spread:

@@ -44,6 +44,7 @@ class Summary:
     cluster; its bound is over all orders of the replica sets chosen.
     rack_violations: changed partitions whose racks are less even than their factor and the live racks
     allow; rack_violations_bound: those of them for which the replicas held already make it unavoidable.
+    room_unknown: brokers that get replicas and whose room on disk is not known, so that it was not checked.
     engine: "local" or "spark". seconds: taken to plan; 0.0 until somebody with a clock fills it in.
     """
 
@@ -55,6 +56,7 @@ class Summary:
     rack_violations: int
     rack_violations_bound: int
     waves: int
+    room_unknown: int = 0
     engine: str = "local"
     seconds: float = 0.0
 
@@ -69,6 +71,7 @@ class Summary:
             "rackViolations": self.rack_violations,
             "rackViolationsBound": self.rack_violations_bound,
             "waves": self.waves,
+            "roomUnknown": self.room_unknown,
             "engine": self.engine,
             "seconds": self.seconds,
         }

@@ -18,6 +18,10 @@ from kafka_medic.plan.columns import BadRowError, Columns, Ints, read_columns
 __all__ = ["Broker", "Problem", "ProblemError", "rack_names"]
 
 
+LARGEST_DISK = 1 << 60
+"""1 EiB."""
+
+
 class ProblemError(ValueError):
     """Input that cannot be planned.
 
@@ -34,11 +38,13 @@ class ProblemError(ValueError):
 
 @dataclass(frozen=True)
 class Broker:
-    """One broker; `rack` is its failure domain, `alive` whether it can take a replica now."""
+    """One broker; `rack` is its failure domain, `alive` whether it can take a replica now, `disk_free` the bytes that
+    new replicas may take on its disks, None where that is not known."""
 
     id: int
     rack: str | None = None
     alive: bool = True
+    disk_free: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,6 +128,9 @@ def _check_brokers(brokers: Iterable[Broker]) -> None:
         if broker.id in seen:
             raise ProblemError(row, f"broker {broker.id} is listed twice", "brokers")
         seen.add(broker.id)
+        if broker.disk_free is not None and not 0 <= broker.disk_free <= LARGEST_DISK:
+            what = "negative" if broker.disk_free < 0 else "larger than any disk"
+            raise ProblemError(row, f"diskFree {broker.disk_free} of broker {broker.id} is {what}", "brokers")
         # A dead broker registers no rack; that is not a fault in the input.
         if not broker.alive:
             continue

@@ -73,6 +73,7 @@ def verify(problem: Asked, plan: Plan, limits: WaveLimits | None = None) -> list
     return check.placement() or [
         *check.numbering(),
         *check.waves(plan.sizes, check.senders(), limits or WaveLimits()),
+        *check.room(),
         *check.summary(plan),
     ]
 
@@ -87,6 +88,7 @@ class Check:
         self.claimed = _flatten(table.column("replicasBefore"))
         self.after = _flatten(table.column("replicas"))
         self.order = _flatten(table.column("preferredOrder"))
+        self.brokers = sorted(problem.brokers, key=lambda broker: broker.id)
         self.live = np.array(sorted(b.id for b in problem.brokers if b.alive), dtype=np.int64)
         named = bool(rack_names(problem.brokers))
         self.rack_of = {b.id: (b.rack or "") if named else str(b.id) for b in problem.brokers if b.alive}
@@ -182,6 +184,25 @@ class Check:
                 problems.append(f"wave {numbers[at]}: broker {broker_id} has {most} {name}, more than {limit}")
         return problems
 
+    def arriving(self, sizes: Column) -> Array:
+        """int64[B] bytes that come to each broker, by id; sizes: parallel to the table, unknown ones count as 0."""
+        ids = np.array([broker.id for broker in self.brokers], dtype=np.int64)
+        new = self.after.position >= self.claimed.length[self.after.row]
+        total = np.zeros(len(ids), dtype=np.int64)
+        np.add.at(total, np.searchsorted(ids, self.after.values[new]), integers(sizes, 0)[self.after.row[new]])
+        return total
+
+    def room(self) -> list[str]:
+        """Brokers that get more bytes than they have room for, by the sizes in the partition table."""
+        if "sizeBytes" not in self.raw.column_names:
+            return []
+        coming = self.arriving(self.raw.column("sizeBytes").take(pa.array(self.place, pa.int64()))).tolist()
+        return [
+            f"broker {broker.id} gets {size} bytes and has room for {broker.disk_free}"
+            for broker, size in zip(self.brokers, coming, strict=True)
+            if broker.disk_free is not None and size > broker.disk_free
+        ]
+
     def summary(self, plan: Plan) -> list[str]:
         summary = plan.summary
         added = self.after.length - self.claimed.length
@@ -200,6 +221,13 @@ class Check:
             "moves": (summary.moves, int(added.sum())),
             "lowerBoundMoves": (summary.lower_bound_moves, short),
             "waves": (summary.waves, len(np.unique(wave))),
+            "roomUnknown": (
+                summary.room_unknown,
+                len(
+                    {b.id for b in self.brokers if b.disk_free is None}
+                    & set(np.unique(self.after.values[new]).tolist())
+                ),
+            ),
             "rackViolations": (summary.rack_violations, bad),
             "rackViolationsBound": (summary.rack_violations_bound, unavoidable),
         }

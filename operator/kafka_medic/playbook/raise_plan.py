@@ -134,7 +134,8 @@ def _problem(snapshot: Snapshot, expectations: Expectations, factors: Mapping[st
     return Problem(
         partitions=columns,
         brokers=tuple(
-            PlanBroker(b.id, b.rack if expectations.rack_aware else None, b.live) for b in snapshot.brokers or ()
+            PlanBroker(b.id, b.rack if expectations.rack_aware else None, b.live, b.disk_free)
+            for b in snapshot.brokers or ()
         ),
         factor=expectations.replication_factor,
         topic_factors=dict(factors),
@@ -295,6 +296,10 @@ def _summary(plan: Plan, placement: Placement, rest: int) -> str:
         f"partitions on fewer racks than they could be: {figures.rack_violations} "
         f"(unavoidable: {figures.rack_violations_bound})",
     ]
+    if figures.room_unknown:
+        lines.append(
+            f"room on disk is not known, and so not checked, of {figures.room_unknown} of the brokers copied to"
+        )
     lines += [f"{s.name}: {s.description}" for s in plan.steps]
     if rest:
         lines.append(

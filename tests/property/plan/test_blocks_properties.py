@@ -10,11 +10,12 @@ from hypothesis.extra.numpy import arrays
 
 from kafka_medic.plan.local import plan_local
 from kafka_medic.plan.model import Plan
+from kafka_medic.plan.problem import ProblemError
 from kafka_medic.plan.spark.question import Question
 from kafka_medic.plan.spark.share import divide
 from kafka_medic.plan.verify import verify
 from kafka_medic.plan.wanted import Wanted
-from tests.property.plan.test_plan_properties import CALM, SHARE, clusters
+from tests.property.plan.test_plan_properties import CALM, SHARE, clusters, cramped
 from tests.unit.plan.in_blocks import planned_in_blocks
 
 
@@ -33,6 +34,17 @@ def test_a_plan_made_in_blocks_is_valid_and_as_good_as_one_made_at_once(problem,
         assert there.replicas_per_broker.max <= here.replicas_per_broker.bound + 1
     # A handful of partitions leaves leaders little choice; the engine's blocks hold 262,144.
     assert there.leaders_per_broker.max <= here.leaders_per_broker.bound + 2
+
+
+@settings(max_examples=12 // SHARE, deadline=None, suppress_health_check=CALM)
+@given(cramped(), st.sampled_from([16, 40]))
+def test_blocks_together_leave_every_broker_room_or_are_refused(problem, rows):
+    question = Question(problem.brokers, Wanted(1, tuple(problem.topic_factors.items())))
+    try:
+        table, done = planned_in_blocks(problem.partitions, question, rows)
+    except ProblemError:
+        return
+    assert verify(problem, Plan(table, sizes(problem, table), done.summary)) == []
 
 
 @settings(max_examples=60 // SHARE, deadline=None)

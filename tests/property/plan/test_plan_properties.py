@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import os
 from collections import Counter
+from contextlib import suppress
+from dataclasses import replace
 from math import prod
 from unittest.mock import patch
 
@@ -14,7 +16,7 @@ from hypothesis import strategies as st
 
 from kafka_medic.plan import solve
 from kafka_medic.plan.local import plan_local
-from kafka_medic.plan.problem import Broker, Problem
+from kafka_medic.plan.problem import Broker, Problem, ProblemError
 from kafka_medic.plan.verify import verify
 from kafka_medic.plan.waves import WaveLimits
 
@@ -66,6 +68,21 @@ def clusters(draw, brokers=(1, 14), topics=(1, 5), partitions=(1, 25)):
     return Problem(pa.Table.from_pylist(rows, SCHEMA), listed, 1, factors)
 
 
+@st.composite
+def cramped(draw):
+    """A cluster, some of whose brokers say how much room they have."""
+    problem = draw(clusters())
+    room = st.one_of(st.none(), st.sampled_from([0, 7, 3_000, 10**12, 5 * 10**12, 10**14]))
+    return replace(problem, brokers=tuple(replace(broker, disk_free=draw(room)) for broker in problem.brokers))
+
+
+def planned(problem):
+    """The plan; None where it is refused for want of room."""
+    with suppress(ProblemError):
+        return plan_local(problem)
+    return None
+
+
 def met(summary) -> bool:
     return (
         summary.moves == summary.lower_bound_moves
@@ -89,6 +106,20 @@ def test_a_single_giant_topic_is_planned_as_well(problem):
     plan = plan_local(problem)
     assert verify(problem, plan) == []
     assert met(plan.summary), plan.summary
+
+
+@settings(max_examples=36 // SHARE, deadline=None, suppress_health_check=CALM)
+@given(cramped())
+def test_a_plan_leaves_every_broker_room_or_is_refused_by_broker_and_bytes(problem):
+    roomy = plan_local(replace(problem, brokers=tuple(replace(b, disk_free=None) for b in problem.brokers)))
+    plan = planned(problem)
+    if plan is None:
+        assert any("has room for" in said for said in verify(problem, roomy))
+        return
+    assert verify(problem, plan) == []
+    for figure in ("moves", "rack_violations", "rack_violations_bound"):
+        assert getattr(plan.summary, figure) == getattr(roomy.summary, figure)
+    assert plan.summary.replicas_per_broker.bound == roomy.summary.replicas_per_broker.bound
 
 
 @settings(max_examples=40 // SHARE, deadline=None, suppress_health_check=CALM)

@@ -266,7 +266,7 @@ def test_sizes_that_may_not_be_read_are_no_empty_list(linked: Linked):
     admin = WireAdmin(Connection("127.0.0.1:1"))
     admin._link = link
     with pytest.raises(ReadFailed) as refused:
-        admin.log_sizes([1])
+        admin.log_dirs([1])
     assert refused.value.kind is FailureKind.AUTHORIZATION
 
 

@@ -93,6 +93,23 @@ def test_too_few_live_brokers_is_said_and_not_half_done(world: World) -> None:
     assert any("broker" in message for _, message in world.api.events)
 
 
+def test_too_little_room_on_disk_is_said_and_nothing_is_proposed(world: World) -> None:
+    world.kafka.free = 100
+    for _ in range(10):
+        world.step()
+    assert world.kafka.writes == []
+    run = world.run()
+    assert run.status.phase is Phase.PLANNING
+    assert "bytes of new replicas and has room for 100" in str(run.status.message)
+
+
+def test_room_on_disk_that_is_not_known_is_said_in_the_plan(world: World) -> None:
+    world.kafka.free = None
+    plan = world.until_phase("AwaitingApproval").status.plan
+    assert plan is not None
+    assert "room on disk is not known, and so not checked, of 3 of the brokers copied to" in plan.summary
+
+
 def test_somebody_elses_reassignment_is_waited_for(world: World) -> None:
     run = world.until_phase("AwaitingApproval")
     other = next(p for tp, p in world.kafka.partitions.items() if tp.topic == "payments")

@@ -8,7 +8,15 @@ from typing import Any
 
 import pytest
 
-from kafka_medic.clients.ports import BrokerView, ClusterDescription, GroupOffsets, Node, PartitionState, Reassignment
+from kafka_medic.clients.ports import (
+    BrokerView,
+    ClusterDescription,
+    GroupOffsets,
+    LogDirs,
+    Node,
+    PartitionState,
+    Reassignment,
+)
 from kafka_medic.cluster.names import shown
 from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
 from kafka_medic.diagnose.diagnosis import diagnose
@@ -94,7 +102,8 @@ def test_an_epoch_of_minus_one_is_not_known(kafka):
     [
         ("log_bounds", {ORDERS: (5, 3)}, "log-ends", "begins at offset 5 and ends at 3"),
         ("log_bounds", {ORDERS: (-4, 3)}, "log-ends", "begins at offset -4"),
-        ("log_sizes", {1: {ORDERS: -1}}, "log-dirs", "-1 bytes"),
+        ("log_dirs", {1: LogDirs({ORDERS: -1})}, "log-dirs", "-1 bytes"),
+        ("log_dirs", {1: LogDirs({}, 1 << 63)}, "log-dirs", "bytes are free"),
         ("reassignments", {ORDERS: Reassignment((1, 1), (), ())}, "reassignments", "[1, 1]"),
         ("reassignments", {TopicPartition("o\n", 0): Reassignment((1,), (), ())}, "reassignments", r"o\n"),
         ("groups", [GroupOffsets("g\x07", "Stable", {ORDERS: -3})], "groups", r"group g\x07 committed -3"),

@@ -23,7 +23,7 @@ TOLD = "Unreachable: metadata of broker 2: no answer"
 LEADERS: dict[str, Callable[[Any], set[int]]] = {
     "views": set,
     "memberships": set,
-    "log_sizes": set,
+    "log_dirs": set,
     "broker_configs": set,
     "unnamed_views": set,
     "log_bounds_at": lambda leaders: set(leaders.values()),
@@ -90,7 +90,7 @@ def error(snapshot: Snapshot, name: str) -> str | None:
     "together",
     [
         ("views", "quorum", "version"),
-        ("reassignments", "log_sizes", "topic_configs", "broker_configs", "groups"),
+        ("reassignments", "log_dirs", "topic_configs", "broker_configs", "groups"),
     ],
 )
 def test_sources_that_do_not_need_each_other_are_read_at_the_same_time(together):

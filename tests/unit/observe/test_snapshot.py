@@ -110,6 +110,7 @@ def test_everything_that_answers_is_known(kafka):
         (1, 0, 2), (1, 0, 2), (), 21, 1, 1000,
     )  # fmt: skip
     assert [b.pod for b in snapshot.brokers or ()] == list(PODS.values())
+    assert [b.disk_free for b in snapshot.brokers or ()] == [1 << 50] * 3
 
 
 @pytest.mark.parametrize(
@@ -128,6 +129,8 @@ def test_a_source_that_fails_alone(kafka, source, gone):
     kafka.unreadable = {source}
     snapshot = seen(kafka)
     assert nulls(snapshot) == gone
+    told = {b.disk_free for b in snapshot.brokers or ()}
+    assert told == ({None} if source in ("log-dirs", "views") else {1 << 50})
     failed = {s.name: s.error or "" for s in snapshot.sources if not s.known}
     assert failed.pop(source) == f"Unreachable: {source}: simulated"
     hanging = {"log-dirs", "configs", "log-ends"} if source == "views" else set()

@@ -6,6 +6,7 @@ import pyarrow as pa
 
 from kafka_medic.plan.census import outcome
 from kafka_medic.plan.model import PLAN_SCHEMA
+from kafka_medic.plan.room import refuse_overfull
 from kafka_medic.plan.spark.blocks import Refused, lay_out, survey
 from kafka_medic.plan.spark.conclude import conclude, wrong_numbers
 from kafka_medic.plan.spark.question import Question
@@ -26,9 +27,11 @@ def planned_in_blocks(table, question: Question, rows: int, slacks=(1.3, 4.0, 16
     assert wrong_numbers(surveys) is None
     for slack in slacks:
         parts, bound = shares(surveys, question, slack)
-        plans = [lay_out(block, question, part) for block, part in zip(blocks, parts, strict=True)]
+        laid = [lay_out(block, question, part) for block, part in zip(blocks, parts, strict=True)]
+        plans = [plan for plan, _ in laid]
         if all((plan.column("wave").to_numpy() >= 0).all() for plan in plans):
             break
+    refuse_overfull(sum(coming for _, coming in laid), question.brokers)
     found = [outcome(plan, question.brokers, question.wanted.of) for plan in plans if plan.num_rows]
     return pa.concat_tables([PLAN_SCHEMA.empty_table(), *plans]), conclude(
         surveys, [outcome_of(text_of(one)) for one in found], question, bound

@@ -62,7 +62,7 @@ def test_too_few_waves_kept_are_told_not_overfilled():
     question = Question(brokers("aabbcc"), Wanted(3), limits)
     parts, found = surveyed(table, question, 20)
     divided, _ = shares(found, question, 0.0)
-    assert (lay_out(parts[0], question, divided[0]).column("wave").to_numpy() == -1).all()
+    assert (lay_out(parts[0], question, divided[0])[0].column("wave").to_numpy() == -1).all()
     _, done = planned_in_blocks(table, question, 20, slacks=(0.0, 16.0))
     assert done.problems == ()
     assert done.waves[0].max() <= 2
@@ -106,6 +106,6 @@ def test_a_plan_that_is_not_what_was_asked_is_a_problem():
     table = partitions({"t": [[0]] * 8})
     _, found = surveyed(table, ASKED, 4)
     divided, bound = shares(found, ASKED, 1.3)
-    plan = lay_out(table.slice(0, 4), ASKED, divided[0])
+    plan, _ = lay_out(table.slice(0, 4), ASKED, divided[0])
     done = conclude(found, [outcome(plan, ASKED.brokers, ASKED.wanted.of)], ASKED, bound)
     assert any("not those that lack replicas" in problem for problem in done.problems)

@@ -48,7 +48,7 @@ def test_the_summary_is_a_table_for_people_and_json_on_request(call):
     assert summary == json.loads((made / "summary.json").read_text())
     assert list(summary) == [
         "partitions", "moves", "lowerBoundMoves", "replicasPerBroker", "leadersPerBroker",
-        "rackViolations", "rackViolationsBound", "waves", "engine", "seconds",
+        "rackViolations", "rackViolationsBound", "waves", "roomUnknown", "engine", "seconds",
     ]  # fmt: skip
     assert summary["seconds"] > 0
 
@@ -64,6 +64,7 @@ def test_patterns_set_other_factors_and_exemptions(call):
     [
         ({"factor": 4}, "p.json: row 1: orders-0 wants replication factor 4, but only 3 brokers are alive"),
         ({"factor": 0}, "below 1"),
+        ({"brokers": [*BROKERS[:2], BROKERS[2] | {"diskFree": 9}]}, "b.json: broker 3 would get 12,884,901,888 bytes"),
         ({"brokers": [*BROKERS, {"id": 4}]}, "b.json: row 4: broker 4 has no rack"),
         ({"partitions": PARTITIONS[1:]}, "p.json: row 1: orders-0 is missing"),
         ({"partitions": [{"topic": "t"}]}, "p.json: row 1: partition is missing"),

@@ -144,14 +144,20 @@ def test_parquet_that_was_damaged_is_refused(refused, tmp_path):
 def test_brokers_have_to_come_from_somewhere(refused):
     assert "give them with --brokers" in refused([row()], brokers=None)
     assert "b.json: row 2: broker 0 is listed twice" in refused([row()], brokers=[{"id": 0}, {"id": 0}])
+    assert "b.json: row 1: diskFree 1.5 is not" in refused([row()], brokers=[{"id": 0, "diskFree": 1.5}])
+    assert "b.json: row 2: diskFree -1 of broker 1 is negative" in refused(
+        [row()], brokers=[{"id": 0}, {"id": 1, "diskFree": -1}]
+    )
     assert "b.json: no broker is listed" in refused([row()], brokers=[])
 
 
 def test_a_snapshot_has_both_and_only_brokers_known_to_live_are_alive(tmp_path):
     path = tmp_path / "s.json"
-    path.write_text(json.dumps(snapshot(brokers=[BROKERS[0], BROKERS[1] | {"reachable": None}, {"id": 2}])))
+    path.write_text(
+        json.dumps(snapshot(brokers=[BROKERS[0] | {"diskFree": 5}, BROKERS[1] | {"reachable": None}, {"id": 2}]))
+    )
     assert read_brokers(path, beside=True) == (
-        Broker(0, "a"),
+        Broker(0, "a", disk_free=5),
         Broker(1, "b", alive=False),
         Broker(2, None, alive=False),
     )

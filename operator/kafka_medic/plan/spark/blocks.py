@@ -21,6 +21,7 @@ from kafka_medic.plan.leaders import balance_leaders
 from kafka_medic.plan.local import plan_local
 from kafka_medic.plan.model import PLAN_SCHEMA
 from kafka_medic.plan.problem import Problem, ProblemError
+from kafka_medic.plan.room import fit
 from kafka_medic.plan.rows import append, count_per_broker, plan_table, rack_indexes, racks_of, sizes_or_null
 from kafka_medic.plan.settle import settle
 from kafka_medic.plan.solve import Quotas, Sites, takers, too_many
@@ -46,12 +47,14 @@ class Classes:
 
 @dataclass(frozen=True)
 class Refused:
-    """A block with a row that cannot be planned: which (from 1, None if none in particular), and why."""
+    """A block with a row that cannot be planned: which (from 1, None if none in particular), why, and of which table,
+    as in ProblemError."""
 
     task: int
     block: int
     row: int | None
     reason: str
+    table: str = "partitions"
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,8 +91,9 @@ class Share:
     """What one block is to do: its part of the quotas.
 
     rows, changed: what it must hold, or the partitions are not those that were counted. forced, chosen: as in Quotas,
-    for its own kinds. quota, lead: int64[B] replicas to add and leaderships to hand out per broker. classes: int64[C]
-    exposures, first_wave and waves: int64[C] the numbers of the waves kept for each.
+    for its own kinds. quota, lead: int64[B] replicas to add and leaderships to hand out per broker; room: int64[B]
+    bytes for them, -1 unknown. classes: int64[C] exposures, first_wave and waves: int64[C] the numbers of the waves
+    kept for each.
     """
 
     rows: int
@@ -99,6 +103,7 @@ class Share:
     pooled: bool
     quota: Ints
     lead: Ints
+    room: Ints
     classes: Ints
     first_wave: Ints
     waves: Ints
@@ -108,8 +113,9 @@ def survey(table: pa.Table, question: Question, task: int, block: int, *, alone:
     """Count a block; alone: it is all there is."""
     try:
         problem = question.problem(table, whole=alone)
+        summary = plan_local(problem, question.limits).summary.to_json() if alone else None
     except ProblemError as error:
-        return Refused(task, block, error.row, error.reason)
+        return Refused(task, block, error.row, error.reason, error.table)
     columns, missing = problem.columns, problem.missing
     rack, racks = rack_indexes(question.brokers)
     brokers = len(rack)
@@ -129,7 +135,7 @@ def survey(table: pa.Table, question: Question, task: int, block: int, *, alone:
         task,
         block,
         table.num_rows,
-        summary=plan_local(problem, question.limits).summary.to_json() if alone else None,
+        summary=summary,
         kinds=None if pooled else kinds,
         takers=takers(kinds, racks),
         changed=len(rows),
@@ -146,18 +152,21 @@ def survey(table: pa.Table, question: Question, task: int, block: int, *, alone:
     )
 
 
-def lay_out(table: pa.Table, question: Question, share: Share | None) -> pa.Table:
-    """The plan of a block, PLAN_SCHEMA; share None: the block is all there is. A class of partitions for which too
-    few waves were kept has wave -1. Raises RuntimeError if the block is not the one that was counted."""
+def lay_out(table: pa.Table, question: Question, share: Share | None) -> tuple[pa.Table, Ints]:
+    """(the plan of a block, PLAN_SCHEMA, int64[B] bytes that come to each broker as the verifier counts them); share
+    None: the block is all there is. A class of partitions for which too few waves were kept has wave -1. Raises
+    RuntimeError if the block is not the one that was counted."""
     if share is None:
-        return plan_local(question.problem(table, whole=True), question.limits).table
+        alone = question.problem(table, whole=True)
+        done = plan_local(alone, question.limits)
+        return done.table, Check(alone, done.table.combine_chunks()).arriving(done.sizes)
     problem = question.problem(table, whole=False)
     columns = problem.columns
     rows = np.flatnonzero(problem.missing)
     if (table.num_rows, len(rows)) != (share.rows, share.changed):
         raise RuntimeError("the partitions have changed while they were being planned")
     if not len(rows):
-        return pa.Table.from_batches([], PLAN_SCHEMA)
+        return pa.Table.from_batches([], PLAN_SCHEMA), np.zeros(len(question.brokers), dtype=np.int64)
     rack, racks = rack_indexes(question.brokers)
     sites = Sites(rack, share.quota.max() - share.quota, racks)
     held, missing = columns.held[rows], problem.missing[rows]
@@ -166,13 +175,13 @@ def lay_out(table: pa.Table, question: Question, share: Share | None) -> pa.Tabl
     quotas = Quotas(share.forced, share.chosen, share.pooled, int(share.quota.max()))
     added, even = expand(kind, missing, held_racks, quotas, sites)
     added, _ = settle(held, added, sites, quotas.bound, even=even)
+    added = fit(held, added, sites, columns.size[rows], share.room)
     replicas = append(held, columns.held_count[rows], added)
     lead, _ = balance_leaders(replicas, share.lead.max() - share.lead, rack >= 0)
     wave = _waves(columns, rows, added, share, question)
     ids = np.array([broker.id for broker in question.brokers], dtype=np.int32)
     plan = plan_table(columns, rows, replicas, lead, wave, ids)
-    _check_waves(problem, plan, rows, question)
-    return plan
+    return plan, _check(problem, plan, rows, question)
 
 
 def _classes(problem: Problem, rows: Ints, question: Question) -> Classes:
@@ -223,8 +232,9 @@ def _stretch(wave: Ints, count: int) -> Ints:
     return wave
 
 
-def _check_waves(problem: Problem, plan: pa.Table, rows: Ints, question: Question) -> None:
-    """The verifier's look at the waves: the sizes that they depend on are not in the plan."""
+def _check(problem: Problem, plan: pa.Table, rows: Ints, question: Question) -> Ints:
+    """The verifier's look at what depends on sizes, which are not in the plan: the waves, and what it returns, int64[B]
+    bytes that come to each broker."""
     kept = np.flatnonzero(plan.column("wave").to_numpy() >= 0)
     columns = problem.columns
     ids = np.array([broker.id for broker in question.brokers], dtype=np.int64)
@@ -233,3 +243,4 @@ def _check_waves(problem: Problem, plan: pa.Table, rows: Ints, question: Questio
     broken = Check(problem, kept_plan.combine_chunks()).waves(sizes, senders, question.limits)
     if broken:
         raise RuntimeError(f"a defect in the plan: {'; '.join(broken)}")
+    return Check(problem, plan.combine_chunks()).arriving(sizes_or_null(columns.size[rows]))

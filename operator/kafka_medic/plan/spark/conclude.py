@@ -80,6 +80,7 @@ def conclude(
         rack_violations=sum(found.violations for found in outcomes),
         rack_violations_bound=sum(found.unavoidable for found in outcomes),
         waves=len(records),
+        room_unknown=sum(b.disk_free is None for b, more in zip(question.brokers, after - load, strict=True) if more),
         engine="spark",
     )
     if len(surveys) == 1 and (told := surveys[0].summary) is not None:

@@ -6,6 +6,7 @@ Parquet. 3 audit: the verifier counts what was written. Between them the driver 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -18,6 +19,7 @@ from kafka_medic.plan.arrow import compute, integers
 from kafka_medic.plan.census import Outcome, outcome
 from kafka_medic.plan.model import PLAN_SCHEMA
 from kafka_medic.plan.problem import Problem, ProblemError
+from kafka_medic.plan.room import refuse_overfull
 from kafka_medic.plan.spark.blocks import Refused, Share, Survey, lay_out, survey
 from kafka_medic.plan.spark.conclude import SparkPlan, conclude, wrong_numbers
 from kafka_medic.plan.spark.parquet import Piece, block_rows, blocks_of, pieces_of, row_in_file, write_piece
@@ -64,10 +66,11 @@ def plan_spark(spark: Any, source: str, question: Question, target: str) -> Spar
         if not alone:
             parts, bound = shares(surveys, question, slack)
             divided = {(found.task, found.block): part for found, part in zip(surveys, parts, strict=True)}
-        _run(spark, tasks, _laying_out(question, divided, size, target))
+        coming = _run(spark, tasks, _laying_out(question, divided, size, target))
         outcomes = _audit(spark, question, target)
         if all((found.wave >= 0).all() for found in outcomes):
             break
+    refuse_overfull(np.sum([json.loads(text) for text in coming], axis=0, dtype=np.int64), question.brokers)
     return conclude(surveys, outcomes, question, bound)
 
 
@@ -99,13 +102,18 @@ def _laying_out(
     question: Question, divided: dict[tuple[int, int], Share] | None, size: int | None, target: str
 ) -> Work:
     def work(number: int, task: Task) -> Iterator[str]:
+        coming = np.zeros(len(question.brokers), dtype=np.int64)
+
         def plans() -> Iterator[pa.Table]:
             for block, table in enumerate(blocks_of(task, COLUMNS, size)):
                 if divided is not None and (number, block) not in divided:
                     raise RuntimeError("the partitions have changed while they were being planned")
-                yield lay_out(table, question, None if divided is None else divided[number, block])
+                plan, bytes_in = lay_out(table, question, None if divided is None else divided[number, block])
+                coming[:] += bytes_in
+                yield plan
 
-        yield str(write_piece(target, number, plans()))
+        write_piece(target, number, plans())
+        yield json.dumps(coming.tolist())
 
     return work
 
@@ -123,7 +131,7 @@ def _audit(spark: Any, question: Question, target: str) -> list[Outcome]:
 def _bad_row(task: Task, bad: Refused, size: int | None, *, several: bool) -> ProblemError:
     """What is wrong, with the row's number in its file."""
     if bad.row is None:
-        return ProblemError(None, bad.reason)
+        return ProblemError(None, bad.reason, bad.table)
     before = 0 if size is None else bad.block * block_rows(sum(piece.rows for piece in task), size)
     path, row = row_in_file(task, before + bad.row - 1)
     return ProblemError(row, f"{path}: {bad.reason}" if several else bad.reason)

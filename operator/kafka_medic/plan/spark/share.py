@@ -15,6 +15,7 @@ import numpy as np
 
 from kafka_medic.plan.aggregate import merge
 from kafka_medic.plan.columns import Ints
+from kafka_medic.plan.room import room_of
 from kafka_medic.plan.rows import rack_indexes
 from kafka_medic.plan.solve import Quotas, Sites, broker_quotas, solve, solve_pooled, too_many
 from kafka_medic.plan.spark.blocks import Classes, Share, Survey
@@ -33,7 +34,7 @@ def shares(surveys: Sequence[Survey], question: Question, slack: float) -> tuple
     """
     if not any(found.changed for found in surveys):
         none = np.zeros(0, dtype=np.int64)
-        idle = Share(0, 0, none, none, False, none, none, none, none, none)
+        idle = Share(0, 0, none, none, False, none, none, none, none, none, none)
         return [replace(idle, rows=found.rows) for found in surveys], None
     rack, racks = rack_indexes(question.brokers)
     sites = Sites(rack, np.sum([found.asking.load for found in surveys], axis=0), racks)
@@ -43,12 +44,13 @@ def shares(surveys: Sequence[Survey], question: Question, slack: float) -> tuple
     poured = np.array([_poured(*part, quotas.pooled) for part in zip(surveys, chosen, forced, strict=True)])
     quota = _per_broker(sites, poured)
     lead = _leaders(surveys, quota, sites)
+    room = _room(surveys, quota, room_of(question.brokers))
     waves = [_kept(found.classes, part, question.limits, slack) for found, part in zip(surveys, quota, strict=True)]
     first = _first_waves(surveys, waves)
     return [
         Share(
             found.rows, found.changed, forced[b], chosen[b], quotas.pooled, quota[b], lead[b],
-            found.classes.key, first[b], waves[b],
+            room[b], found.classes.key, first[b], waves[b],
         )
         for b, found in enumerate(surveys)
     ], quotas.bound  # fmt: skip
@@ -129,6 +131,14 @@ def _leaders(surveys: Sequence[Survey], quota: Ints, sites: Sites) -> Ints:
     lead = np.zeros(quota.shape, dtype=np.int64)
     lead[:, live] = transport(changed, (held + quota)[:, live], basins, np.zeros(len(live), dtype=np.int64), wish)
     return lead
+
+
+def _room(surveys: Sequence[Survey], quota: Ints, room: Ints) -> Ints:
+    """int64[b, B] bytes of each broker's room for each block, in proportion to what it may well bring; -1 unknown."""
+    each = np.array([found.sent.sum() / max(found.missing, 1) for found in surveys])
+    bytes_due = quota * each[:, None]
+    part = bytes_due / np.maximum(bytes_due.sum(axis=0), 1)
+    return np.where(room < 0, -1, np.floor(part * room)).astype(np.int64)
 
 
 def _kept(classes: Classes, quota: Ints, limits: WaveLimits, slack: float) -> Ints:
