@@ -52,8 +52,9 @@ examples:
       --replication-factor 3 --topic-factor 'logs-*=2' --exempt 'scratch-*' --throttle 50000000 --output plan/
 
 F is Parquet, a JSON list, JSON lines, or Kafka's reassignment JSON: topic, partition, replicas and, if known,
-leader, isr, sizeBytes. Brokers: [{"id": 1, "rack": "a", "alive": true, "diskFree": 1000000000}], all but id
-optional; no broker gets more bytes than its diskFree. Or F is what
+leader, isr, sizeBytes. Brokers: [{"id": 1, "rack": "a", "alive": true, "diskFree": 1000000000,
+"weight": 2}], all but id optional: no broker gets more bytes than its diskFree, and one of weight 2 is to hold and
+lead twice as much as one of weight 1; figures are then those of a broker of average weight. Or F is what
 `kafka-medic snapshot -o json` wrote; it has the brokers as well.
 Patterns are shell patterns; of several --topic-factor that match a topic, the last one given counts.
 

@@ -57,9 +57,9 @@ def read_partitions(path: Path) -> pa.Table:
 
 
 def read_brokers(path: Path, *, beside: bool = False) -> tuple[Broker, ...]:
-    """Brokers with id and, where given, rack, alive (default true) and diskFree (bytes); those of a Snapshot are alive
-    when they are known to be registered and to answer. beside: the file is the partitions', so it has to be a Snapshot.
-    Raises InputError."""
+    """Brokers with id and, where given, rack, alive (default true), diskFree (bytes) and weight (default 1); those of a
+    Snapshot are alive when they are known to be registered and to answer. beside: the file is the partitions', so it
+    has to be a Snapshot. Raises InputError."""
     kind, rows = "", []
     if is_parquet(path):
         rows = _parquet(lambda: pq.read_table(path).to_pylist(), path)
@@ -82,7 +82,10 @@ def read_brokers(path: Path, *, beside: bool = False) -> tuple[Broker, ...]:
             raise InputError(
                 path, number, f"diskFree {json.dumps(free, default=str)[:60]} is not a whole number of bytes"
             )
-        brokers.append(Broker(row["id"], rack or None, alive is not False, free))
+        weight = 1.0 if row.get("weight") is None else row["weight"]
+        if isinstance(weight, bool) or not isinstance(weight, (int, float)) or not abs(weight) < 1 << 63:
+            raise InputError(path, number, f"weight {json.dumps(weight, default=str)[:60]} is not a number")
+        brokers.append(Broker(row["id"], rack or None, alive is not False, free, float(weight)))
     return tuple(brokers)
 
 

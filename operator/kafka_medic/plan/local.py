@@ -18,6 +18,7 @@ from kafka_medic.plan.rows import append, count_per_broker, plan_table, rack_ind
 from kafka_medic.plan.settle import settle
 from kafka_medic.plan.solve import Sites, solve
 from kafka_medic.plan.waves import WaveLimits, assign_waves, exposure_order
+from kafka_medic.plan.weight import handicap
 
 __all__ = ["plan_local"]
 
@@ -38,7 +39,9 @@ def plan_local(problem: Problem, limits: WaveLimits = DEFAULT_LIMITS) -> Plan:
     where no plan was found that leaves every broker room on its disks."""
     columns, room = problem.columns, room_of(problem.brokers)
     rack, racks = rack_indexes(problem.brokers)
-    sites = Sites(rack, count_per_broker(columns.held, len(rack)), racks)
+    held = count_per_broker(columns.held, len(rack))
+    fair = handicap(problem.brokers, held, int(problem.missing.sum()))
+    sites = Sites(rack, held + fair.extra, racks)
     placed = _place(columns, problem.missing, sites, room)
     rows, added = placed.rows, placed.added
     refuse_overfull(arriving(added, columns.size[rows], len(room)), problem.brokers)
@@ -48,6 +51,8 @@ def plan_local(problem: Problem, limits: WaveLimits = DEFAULT_LIMITS) -> Plan:
     untouched = np.ones(len(columns.topic), dtype=bool)
     untouched[rows] = False
     fixed = np.bincount(columns.held[untouched, 0], minlength=len(alive)).astype(np.int64)
+    fair_lead = handicap(problem.brokers, fixed, len(rows))
+    fixed += fair_lead.extra
     lead, leader_bound = balance_leaders(replicas, fixed, alive)
 
     order = exposure_order(columns, rows)
@@ -65,8 +70,8 @@ def plan_local(problem: Problem, limits: WaveLimits = DEFAULT_LIMITS) -> Plan:
         partitions=len(rows),
         moves=int((added >= 0).sum()),
         lower_bound_moves=int(problem.missing.sum()),
-        replicas_per_broker=_spread(load[alive], placed.bound),
-        leaders_per_broker=_spread(led[alive], leader_bound),
+        replicas_per_broker=_spread(load[alive], placed.bound, fair.average),
+        leaders_per_broker=_spread(led[alive], leader_bound, fair_lead.average),
         rack_violations=violations,
         rack_violations_bound=unavoidable,
         waves=int(wave.max(initial=-1)) + 1,
@@ -90,5 +95,6 @@ def _place(columns: Columns, missing: Ints, sites: Sites, room: Ints) -> _Placed
     return _Placed(rows, fit(held, added, sites, columns.size[rows], room), bound)
 
 
-def _spread(load: Ints, bound: int) -> Spread:
-    return Spread(int(load.min(initial=int(load.max(initial=0)))), int(load.max(initial=0)), bound)
+def _spread(load: Ints, bound: int, average: int) -> Spread:
+    most = int(load.max(initial=0))
+    return Spread(int(load.min(initial=most)) - average, most - average, bound - average)

@@ -41,7 +41,8 @@ class Summary:
 
     partitions: those the plan changes. moves: replicas added. lower_bound_moves: replicas missing.
     replicas_per_broker: over the whole cluster. leaders_per_broker: preferred leaders over the whole
-    cluster; its bound is over all orders of the replica sets chosen.
+    cluster; its bound is over all orders of the replica sets chosen. Both are, where brokers have different
+    weights, what a broker of average share would hold: see `weight`.
     rack_violations: changed partitions whose racks are less even than their factor and the live racks
     allow; rack_violations_bound: those of them for which the replicas held already make it unavoidable.
     room_unknown: brokers that get replicas and whose room on disk is not known, so that it was not checked.

@@ -20,6 +20,8 @@ __all__ = ["Broker", "Problem", "ProblemError", "rack_names"]
 
 LARGEST_DISK = 1 << 60
 """1 EiB."""
+HEAVIEST = 1000.0
+"""How many times an ordinary broker one may count; and as small a part of it."""
 
 
 class ProblemError(ValueError):
@@ -39,12 +41,13 @@ class ProblemError(ValueError):
 @dataclass(frozen=True)
 class Broker:
     """One broker; `rack` is its failure domain, `alive` whether it can take a replica now, `disk_free` the bytes that
-    new replicas may take on its disks, None where that is not known."""
+    new replicas may take on its disks, None where that is not known, `weight` how much it is to hold beside others."""
 
     id: int
     rack: str | None = None
     alive: bool = True
     disk_free: int | None = None
+    weight: float = 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,6 +134,9 @@ def _check_brokers(brokers: Iterable[Broker]) -> None:
         if broker.disk_free is not None and not 0 <= broker.disk_free <= LARGEST_DISK:
             what = "negative" if broker.disk_free < 0 else "larger than any disk"
             raise ProblemError(row, f"diskFree {broker.disk_free} of broker {broker.id} is {what}", "brokers")
+        if not 1 / HEAVIEST <= broker.weight <= HEAVIEST:
+            reason = f"weight {broker.weight} of broker {broker.id} is not between {1 / HEAVIEST} and {HEAVIEST:.0f}"
+            raise ProblemError(row, reason, "brokers")
         # A dead broker registers no rack; that is not a fault in the input.
         if not broker.alive:
             continue

@@ -17,6 +17,7 @@ __all__ = ["Picture", "picture", "render_report"]
 
 WIDTH, HEIGHT, MARGIN = 960, 180, 48
 SHOWN_WAVES = 500
+WEIGHTED = "brokers differ in weight: the figures above are those of a broker of average weight"
 BEFORE, AFTER = "#9aa5b1", "#1f6feb"
 STYLE = (
     "body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:62rem;padding:0 1rem;color:#1b1f24}"
@@ -60,11 +61,14 @@ def render_report(shown: Picture) -> str:
     live = [at for at, broker in enumerate(shown.brokers) if broker.alive]
     labels = [str(shown.brokers[at].id) for at in live]
     racks = rack_names(shown.brokers)
+    weighted = len({shown.brokers[at].weight for at in live}) > 1
     parts = [
         "<!doctype html><html lang=en><meta charset=utf-8><title>Plan: raise replication factor</title>",
         f"<style>{STYLE}</style><h1>Raise replication factor</h1>",
         _figures(shown.summary),
-        "<p class=key><b>■</b> before &nbsp; <i>■</i> after the plan; the dashed line is the bound</p>",
+        "<p class=key><b>■</b> before &nbsp; <i>■</i> after the plan; "
+        + (WEIGHTED if weighted else "the dashed line is the bound")
+        + "</p>",
     ]
     summary = shown.summary
     for title, (old, new), bound in (
@@ -72,7 +76,7 @@ def render_report(shown: Picture) -> str:
         ("Preferred leaders per broker", shown.leaders, summary.leaders_per_broker.bound),
     ):
         pairs = [(int(old[at]), int(new[at])) for at in live]
-        parts.append(f"<h2>{title}</h2>{_bars(labels, pairs, bound)}")
+        parts.append(f"<h2>{title}</h2>{_bars(labels, pairs, None if weighted else bound)}")
         if racks:
             of_rack = {rack: [at for at in live if shown.brokers[at].rack == rack] for rack in racks}
             by_rack = [(int(old[of].sum()), int(new[of].sum())) for of in of_rack.values()]

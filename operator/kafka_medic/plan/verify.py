@@ -20,6 +20,7 @@ from kafka_medic.plan.arrow import Column, compute, flat_values, integers, list_
 from kafka_medic.plan.model import PLAN_SCHEMA, Plan, Spread
 from kafka_medic.plan.problem import Broker, rack_names
 from kafka_medic.plan.waves import WaveLimits
+from kafka_medic.plan.weight import handicap
 
 __all__ = ["verify"]
 
@@ -232,15 +233,18 @@ class Check:
             "rackViolationsBound": (summary.rack_violations_bound, unavoidable),
         }
         problems = [f"the summary says {name} {a}, counted {b}" for name, (a, b) in figures.items() if a != b]
-        problems += self._spread("replicasPerBroker", summary.replicas_per_broker, everywhere)
-        problems += self._spread("leadersPerBroker", summary.leaders_per_broker, first)
+        untouched = self._untouched_first()
+        problems += self._spread("replicasPerBroker", summary.replicas_per_broker, everywhere, self.before.values)
+        problems += self._spread("leadersPerBroker", summary.leaders_per_broker, first, untouched)
         if summary.moves != summary.lower_bound_moves:
             problems.append(f"{summary.moves} moves where {summary.lower_bound_moves} would do")
         return problems
 
-    def _spread(self, name: str, spread: Spread, brokers: Array) -> list[str]:
-        place = self._number(brokers)
-        count = np.bincount(place[self.live[place] == brokers], minlength=len(self.live))
+    def _spread(self, name: str, spread: Spread, brokers: Array, held: Array) -> list[str]:
+        """brokers: who holds or leads in the end; held: those of them that were given."""
+        live = [broker for broker in self.brokers if broker.alive]
+        fair = handicap(live, self._tally(held), len(brokers) - len(held))
+        count = self._tally(brokers) + fair.extra - fair.average
         problems = []
         if len(count) and (spread.min, spread.max) != (count.min(), count.max()):
             problems.append(f"the summary says {name} {spread.min}..{spread.max}, counted {count.min()}..{count.max()}")
@@ -289,6 +293,11 @@ class Check:
             return first
         leader = integers(self.raw.column("leader"))[self.place]
         return np.where(leader >= 0, leader, first)
+
+    def _tally(self, brokers: Array) -> Array:
+        """int64[L]: how often each live broker stands there."""
+        place = self._number(brokers)
+        return np.bincount(place[self.live[place] == brokers], minlength=len(self.live)).astype(np.int64)
 
     def _untouched_first(self) -> Array:
         return self.before.values[self.before.start][~self.touched]

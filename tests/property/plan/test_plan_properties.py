@@ -109,6 +109,16 @@ def test_a_single_giant_topic_is_planned_as_well(problem):
 
 
 @settings(max_examples=36 // SHARE, deadline=None, suppress_health_check=CALM)
+@given(clusters(), st.lists(st.sampled_from([0.5, 1.0, 2.0, 3.0]), min_size=14, max_size=14))
+def test_brokers_of_different_weight_meet_their_bounds_as_well(problem, weights):
+    heavier = tuple(replace(b, weight=w) for b, w in zip(problem.brokers, weights, strict=False))
+    weighted = replace(problem, brokers=heavier)
+    plan = plan_local(weighted)
+    assert verify(weighted, plan) == []
+    assert met(plan.summary), plan.summary
+
+
+@settings(max_examples=36 // SHARE, deadline=None, suppress_health_check=CALM)
 @given(cramped())
 def test_a_plan_leaves_every_broker_room_or_is_refused_by_broker_and_bytes(problem):
     roomy = plan_local(replace(problem, brokers=tuple(replace(b, disk_free=None) for b in problem.brokers)))

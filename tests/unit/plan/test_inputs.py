@@ -148,6 +148,9 @@ def test_brokers_have_to_come_from_somewhere(refused):
     assert "b.json: row 2: diskFree -1 of broker 1 is negative" in refused(
         [row()], brokers=[{"id": 0}, {"id": 1, "diskFree": -1}]
     )
+    assert 'b.json: row 1: weight "2" is not a number' in refused([row()], brokers=[{"id": 0, "weight": "2"}])
+    assert "b.json: row 1: weight NaN is not a number" in refused([row()], brokers=[{"id": 0, "weight": float("nan")}])
+    assert "b.json: row 1: weight 0.0 of broker 0 is not between" in refused([row()], brokers=[{"id": 0, "weight": 0}])
     assert "b.json: no broker is listed" in refused([row()], brokers=[])
 
 

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from kafka_medic.plan.census import Outcome, mix
-from kafka_medic.plan.columns import Ints
+from kafka_medic.plan.columns import Bools, Ints
 from kafka_medic.plan.model import Spread, Summary
 from kafka_medic.plan.spark.blocks import Survey
 from kafka_medic.plan.spark.question import Question
 from kafka_medic.plan.water import Basin, level_with_caps
+from kafka_medic.plan.weight import Handicap, handicap
 
 __all__ = ["SparkPlan", "conclude", "wrong_numbers"]
 
@@ -69,14 +70,21 @@ def conclude(
         kept = found.wave >= 0
         records[found.wave[kept]] += found.records[kept]
         added[found.wave[kept]] += found.added[kept]
+    fair = handicap(question.brokers, load, sum(a.missing for a in asked))
+    fair_lead = handicap(question.brokers, fixed, sum(a.below for a in asked))
     below, missing = sum(a.below for a in asked), sum(a.missing for a in asked)
     rows, moves = sum(found.rows for found in outcomes), int(sum(int(found.gained.sum()) for found in outcomes))
     summary = Summary(
         partitions=rows,
         moves=moves,
         lower_bound_moves=missing,
-        replicas_per_broker=_spread(after[alive], max(int(load[alive].max(initial=0)), bound or 0)),
-        leaders_per_broker=_spread(led[alive], _leader_bound(surveys, outcomes, fixed, alive, rows)),
+        replicas_per_broker=_spread(after, _most(load, fair, alive) if bound is None else bound, fair, alive),
+        leaders_per_broker=_spread(
+            led,
+            _leader_bound(surveys, outcomes, fixed + fair_lead.extra, alive, rows) - fair_lead.average,
+            fair_lead,
+            alive,
+        ),
         rack_violations=sum(found.violations for found in outcomes),
         rack_violations_bound=sum(found.unavoidable for found in outcomes),
         waves=len(records),
@@ -134,5 +142,10 @@ def _leader_bound(surveys: Sequence[Survey], outcomes: Sequence[Outcome], fixed:
     return max(most, level)
 
 
-def _spread(load: Ints, bound: int) -> Spread:
-    return Spread(int(load.min(initial=int(load.max(initial=0)))), int(load.max(initial=0)), bound)
+def _most(load: Ints, fair: Handicap, alive: Bools) -> int:
+    return int((load + fair.extra)[alive].max(initial=0)) - fair.average
+
+
+def _spread(load: Ints, bound: int, fair: Handicap, alive: Bools) -> Spread:
+    most, shown = _most(load, fair, alive), (load + fair.extra)[alive] - fair.average
+    return Spread(int(shown.min(initial=most)), most, bound)

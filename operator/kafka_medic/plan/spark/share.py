@@ -23,6 +23,7 @@ from kafka_medic.plan.spark.question import Question
 from kafka_medic.plan.transport import transport
 from kafka_medic.plan.water import Basin, water_fill
 from kafka_medic.plan.waves import WaveLimits
+from kafka_medic.plan.weight import handicap
 
 __all__ = ["divide", "shares"]
 
@@ -37,13 +38,15 @@ def shares(surveys: Sequence[Survey], question: Question, slack: float) -> tuple
         idle = Share(0, 0, none, none, False, none, none, none, none, none, none)
         return [replace(idle, rows=found.rows) for found in surveys], None
     rack, racks = rack_indexes(question.brokers)
-    sites = Sites(rack, np.sum([found.asking.load for found in surveys], axis=0), racks)
+    held = np.sum([found.asking.load for found in surveys], axis=0)
+    fair = handicap(question.brokers, held, sum(found.missing for found in surveys))
+    sites = Sites(rack, held + fair.extra, racks)
     quotas, places = _solve(surveys, sites)
     chosen = _chosen(surveys, quotas, places)
     forced = [quotas.forced[place] for place in places]
     poured = np.array([_poured(*part, quotas.pooled) for part in zip(surveys, chosen, forced, strict=True)])
     quota = _per_broker(sites, poured)
-    lead = _leaders(surveys, quota, sites)
+    lead = _leaders(surveys, quota, sites, question)
     room = _room(surveys, quota, room_of(question.brokers))
     waves = [_kept(found.classes, part, question.limits, slack) for found, part in zip(surveys, quota, strict=True)]
     first = _first_waves(surveys, waves)
@@ -53,7 +56,7 @@ def shares(surveys: Sequence[Survey], question: Question, slack: float) -> tuple
             room[b], found.classes.key, first[b], waves[b],
         )
         for b, found in enumerate(surveys)
-    ], quotas.bound  # fmt: skip
+    ], quotas.bound - fair.average  # fmt: skip
 
 
 def divide(whole: Ints, weights: Ints, need: Ints) -> Ints:
@@ -119,13 +122,14 @@ def _per_broker(sites: Sites, poured: Ints) -> Ints:
     return quota
 
 
-def _leaders(surveys: Sequence[Survey], quota: Ints, sites: Sites) -> Ints:
+def _leaders(surveys: Sequence[Survey], quota: Ints, sites: Sites, question: Question) -> Ints:
     """int64[b, B] preferred leaderships that each block hands out; it can give a broker no more than it has replicas
     on it."""
     live = np.flatnonzero(sites.rack >= 0)
-    fixed = np.sum([found.asking.first for found in surveys], axis=0)[live]
     held = np.array([found.held for found in surveys])
     changed = np.array([found.changed for found in surveys], dtype=np.int64)
+    first = np.sum([found.asking.first for found in surveys], axis=0)
+    fixed = (first + handicap(question.brokers, first, int(changed.sum())).extra)[live]
     wish = water_fill(fixed, int(changed.sum()))
     basins = [Basin(np.array([count])) for count in fixed.tolist()]
     lead = np.zeros(quota.shape, dtype=np.int64)
