@@ -50,7 +50,8 @@ simulate: venv ## A death at every write, and 10,000 seeded schedules against a 
 	@THOROUGH=1 $(VENV)/python -m pytest -q -n 2 tests/unit/controller/test_crash_safety.py tests/property
 	@$(VENV)/python -m tests.simulation.soak --schedules 10000 --seed $(SEED)
 
-soak: venv ## As many schedules as you like: SCHEDULES=100000 SEED=10000
+soak: venv ## New stories, and as many schedules as you like: SCHEDULES=100000 SEED=10000
+	@SEARCH=1 THOROUGH=1 $(VENV)/python -m pytest -q -n 2 tests/property
 	@$(VENV)/python -m tests.simulation.soak --schedules $(SCHEDULES) --seed $(SEED)
 
 test: setup check simulate ## check, 10,000 schedules, then the integration and e2e tests in the testbed (KEEP=1 leaves it up)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 
+import hypothesis
 import pytest
 
 from tests.testbed import FACTOR_ONE, KafkaDeployment, Shape, deploy_kafka, secured
 from tests.testbed.kafka import slot_addresses
 from tests.testbed.secured import Credentials
+
+# The same examples every time, so that what is red is red for the change at hand; SEARCH=1 looks for new ones.
+hypothesis.settings.register_profile("the same", derandomize=not os.environ.get("SEARCH"))
+hypothesis.settings.load_profile("the same")
 
 SLOTS: dict[Shape, int] = {"kraft": 1, "zookeeper": 2}
 

@@ -206,7 +206,7 @@ def _drift(q: _Question, row: PartitionRow, before: tuple[int, ...], after: tupl
 def _drift_reasons(drifted: list[str], unknown: list[TopicPartition]) -> Iterator[Reason]:
     guard = Guard.PRECONDITIONS_HOLD.value
     if drifted:
-        yield Reason(guard, Verdict.DENY, f"the cluster is not as the plan found it: {some(drifted)}; plan anew")
+        yield Reason(guard, Verdict.DENY, f"not as the plan found it: {some(drifted)}; plan anew")
     if unknown:
         yield Reason(guard, Verdict.UNKNOWN, f"the replicas are not known: {some(unknown)}")
     if not drifted and not unknown:

@@ -81,12 +81,18 @@ def advance(run: Remediation, world: World) -> Decision:
     if report.otherwise is not None and any(r.verdict is not Verdict.ALLOW for r in reasons):
         report, reasons = report.otherwise, ()
         status = _record(status, current, report, world.now)
-    status, drift = drifted_long_enough(
-        status, report.message if report.state is StepState.DRIFTED else None, world.now
-    )
+    status, drift = drifted_long_enough(status, _drift(report, reasons), world.now)
     if drift:
         return _give_up(status, Phase.SUPERSEDED, f"the cluster is not as planned: {drift}", world.now)
     return _step(run.model_copy(update={"status": status}), world, step, report, reasons)
+
+
+def _drift(report: StepReport, reasons: tuple[Reason, ...]) -> str | None:
+    """What is not as planned: as the step sees it, or a guard that no waiting will satisfy."""
+    if report.state is StepState.DRIFTED:
+        return report.message
+    broken = (r for r in reasons if r.guard == Guard.PRECONDITIONS_HOLD.value and r.verdict is Verdict.DENY)
+    return next((r.message for r in broken), None)
 
 
 def _reasons(run: Remediation, world: World, report: StepReport) -> tuple[Reason, ...]:

@@ -177,7 +177,9 @@ class Story:
             if self.quiet():
                 return
             for run in self.world.runs():
-                if run.status.phase is Phase.AWAITING_APPROVAL and not any(a.counted for a in run.status.approvals):
+                approved = any(a.counted for a in run.status.approvals)
+                # A step whose time has run out meanwhile is given as much once more.
+                if run.status.phase is Phase.PAUSED or (run.status.phase is Phase.AWAITING_APPROVAL and not approved):
                     self.world.approve(run)
             self.turn()
         raise AssertionError([(r.status.phase, r.status.message) for r in self.world.runs()])
