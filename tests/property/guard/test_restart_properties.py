@@ -56,7 +56,7 @@ def test_never_below_min_isr(listed, broker, mode):
 
 NOT_NEEDED = {
     # Nothing about a restart turns on these, or (a voter that leads, the target's own state) they cannot be otherwise.
-    "cluster.name", "cluster.id", "controller.epoch", "rack", "host", "port", "bytesInRate", "node",
+    "cluster.name", "cluster.id", "controller.epoch", "rack", "host", "port", "bytesInRate", "diskFree", "node",
     "name", "logStart", "logEnd", "sizeBytes", "error", "groups", "configs", "apiVersion", "version", "clients",
     "connections", "remainingLogsToRecover", "remainingSegmentsToRecover", "ip", "durationMs", "canary", "diverged",
     "topicId",
