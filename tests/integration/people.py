@@ -9,8 +9,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from kafka_medic.resources.definitions import DEFINITIONS
 from tests.testbed import kubectl, wait_for
 from tests.unit.resources.sources import ROOT, smallest
+
+RELEASE = "kafka-medic"
+RELEASE_NAMESPACE = "kafka-medic-resources-test"
+CRDS = [f"{definition.resource.PLURAL}.kafkamedic.dev" for definition in DEFINITIONS]
 
 Object = dict[str, Any]
 Done = subprocess.CompletedProcess[str]

@@ -5,6 +5,12 @@ from __future__ import annotations
 from kafka_medic.resources.vocabulary import Verdict
 
 OK = 0
+REFUSED = 1
+"""`remediation`: nothing was written, because somebody who may said no, or because it would not count."""
+ENDED_OTHERWISE = 2
+"""`remediation --watch`: the run has ended, and not as Succeeded."""
+NOT_TOLD = 3
+"""`remediation`: the API server does not answer."""
 UNUSABLE_INPUT = 4
 INTERRUPTED = 130
 """As shells have it: 128 + SIGINT."""
@@ -17,3 +23,14 @@ class UnusableInputError(Exception):
 
     def __init__(self, where: str, problem: str, way_out: str = "") -> None:
         super().__init__(f"{where}: {problem}" + (f"\n  {way_out}" if way_out else ""))
+
+
+class RefusedError(Exception):
+    """Nothing was done: why, and the way out."""
+
+    def __init__(self, why: str, way_out: str = "") -> None:
+        super().__init__(why + (f"\n  {way_out}" if way_out else ""))
+
+
+class NotToldError(Exception):
+    """The API server did not answer, so that nothing is known and nothing was done by what follows."""

@@ -46,8 +46,9 @@ def put(text: str) -> None:
 
 
 def note(text: str) -> None:
-    """A remark that is not part of the answer."""
-    print(f"kafka-medic: {printable(text)}", file=sys.stderr)
+    """A remark that is not part of the answer; a way out stands on a line of its own."""
+    told = "\n".join(printable(line) for line in text.split("\n"))
+    print(f"kafka-medic: {told}", file=sys.stderr)
 
 
 def note_unknown(snapshot: Snapshot) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import urllib3
+import yaml
 from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
 
@@ -32,16 +33,48 @@ class ApiFailure(Exception):
         return self.status == 404
 
 
+class KubeconfigError(Exception):
+    """A kubeconfig, or the context asked of it, that cannot be used. The message holds nothing of what is in it."""
+
+
 class KubernetesApi:
     """Blocking access with a deadline per call. Thread-safe."""
 
-    def __init__(self, timeout_seconds: float = 10.0) -> None:
-        try:
-            config.load_incluster_config()  # type: ignore[no-untyped-call]
-        except config.ConfigException:
-            config.load_kube_config()  # type: ignore[no-untyped-call]
-        self._client = client.ApiClient()
+    def __init__(self, timeout_seconds: float = 10.0, connected: client.ApiClient | None = None) -> None:
+        """As the operator, or whoever runs its code: the Pod's own account, else the kubeconfig's current context."""
+        if connected is None:
+            try:
+                config.load_incluster_config()  # type: ignore[no-untyped-call]
+            except config.ConfigException:
+                config.load_kube_config()  # type: ignore[no-untyped-call]
+        self._client = connected or client.ApiClient()
         self._timeout = timeout_seconds
+
+    @classmethod
+    def of_person(
+        cls, kubeconfig: str | None = None, context: str | None = None, timeout_seconds: float = 15.0
+    ) -> tuple[KubernetesApi, str]:
+        """A person's own access, and the namespace that the context names. `kubeconfig` None: KUBECONFIG, else
+        ~/.kube/config. Never a Pod's account: who approves is a person. Raises KubeconfigError."""
+        configuration = client.Configuration()
+        try:
+            contexts, current = config.list_kube_config_contexts(kubeconfig)  # type: ignore[no-untyped-call]
+            chosen = next((c for c in contexts if c["name"] == context), None) if context else current
+            if chosen is None:
+                raise KubeconfigError(f"has no context {context!r}; it has {', '.join(c['name'] for c in contexts)}")
+            config.load_kube_config(  # type: ignore[no-untyped-call]
+                kubeconfig, context, client_configuration=configuration, persist_config=False
+            )
+            namespace = chosen["context"].get("namespace") or "default"
+        except config.ConfigException as problem:
+            raise KubeconfigError(f"cannot be used: {problem}") from None
+        except yaml.YAMLError:
+            raise KubeconfigError("is not YAML") from None
+        except OSError as problem:
+            raise KubeconfigError(f"cannot be used: {problem.strerror or type(problem).__name__}") from None
+        except (AttributeError, LookupError, TypeError, ValueError) as problem:
+            raise KubeconfigError(f"is not a kubeconfig ({type(problem).__name__})") from None
+        return cls(timeout_seconds, client.ApiClient(configuration)), str(namespace)
 
     def get(self, path: str, query: Mapping[str, str] | None = None) -> Object:
         return self._call("GET", path, query=query)

@@ -1,0 +1,119 @@
+"""The options of `kafka-medic remediation`. Nothing here needs a library that takes long to load."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from kafka_medic.cli import output
+
+CODES = (
+    "Exit code: 0 done; 1 refused, and nothing was written; 2 with --watch, the run ended and not as Succeeded; "
+    "3 the API server did not answer; 4 input that cannot be used."
+)
+_EXAMPLES = f"""\
+examples:
+  kubectl kafka-medic list -A
+  kubectl kafka-medic show RUN -n kafka
+  kubectl kafka-medic approve RUN -n kafka --watch
+  kubectl kafka-medic approve RUN --yes --digest sha256:...     # in a script: only the plan that was read
+  kubectl kafka-medic run raise-replication-factor --cluster orders --set throttleBytesPerSecond=20000000
+  kubectl kafka-medic pause orders --reason "until Monday"
+  kubectl kafka-medic history RUN -o json > audit.json
+
+`kafka-medic remediation ...` is the same. Everything is done as you: your kubeconfig, your rights. {CODES}
+"""
+NAMES = ("list", "show", "diff", "approve", "reject", "run", "pause", "resume", "abort", "explain", "history", "report")
+
+
+def add_group(subparsers: Any) -> None:
+    """`remediation` with all its commands below it."""
+    parser = subparsers.add_parser(
+        "remediation",
+        help="read, approve, stop and follow runs in Kubernetes",
+        description="Read, approve, stop and follow runs in Kubernetes, as yourself.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_commands(parser.add_subparsers(dest="action", required=True, metavar="COMMAND"))
+
+
+def add_commands(subparsers: Any) -> None:
+    """The commands themselves, wherever they stand."""
+    listed = _command(subparsers, "list", "the runs, those that wait first")
+    listed.add_argument("-A", "--all-namespaces", action="store_true", help="of every namespace")
+    listed.add_argument("--cluster", metavar="KAFKACLUSTER", help="of this KafkaCluster alone")
+    _watch(listed, "go on with a line for each change")
+    shown = _of_run(subparsers, "show", "one run: its plan with before and after, guards, who may approve")
+    _watch(shown, "a line for each change until it has ended")
+    _of_run(subparsers, "diff", "what its plan changes, as a diff")
+    for name, what in (
+        ("approve", "say yes to exactly the plan that is shown"),
+        ("reject", "say no to a plan"),
+        ("abort", "stop a run: what is in flight is cancelled, the throttle taken back"),
+    ):
+        decided = _of_run(subparsers, name, what)
+        decided.add_argument("--reason", default="", type=_reason, help="why, for the record")
+        decided.add_argument("--digest", metavar="SHA256:...", help="refuse if the plan is another one by now")
+        _yes(decided)
+        _watch(decided, "follow it afterwards until it has ended")
+    run = _command(subparsers, "run", "ask for a run of a playbook")
+    run.add_argument("playbook", metavar="PLAYBOOK", help="the Playbook's name")
+    run.add_argument("--cluster", required=True, metavar="KAFKACLUSTER", help="the KafkaCluster's name")
+    run.add_argument(
+        "--set", type=_parameter, action="append", metavar="NAME=VALUE", help="a parameter of the playbook (repeat it)"
+    )
+    _yes(run)
+    _watch(run, "follow it afterwards until it has ended")
+    paused = _command(subparsers, "pause", "hold every run of a KafkaCluster")
+    paused.add_argument("cluster", metavar="KAFKACLUSTER", help="the KafkaCluster's name")
+    paused.add_argument("--reason", required=True, type=_reason, help="why, and until when, for the next person")
+    resumed = _command(subparsers, "resume", "let the runs of a KafkaCluster go on")
+    resumed.add_argument("cluster", metavar="KAFKACLUSTER", help="the KafkaCluster's name")
+    _yes(resumed)
+    _of_run(subparsers, "explain", "why a run waits, and what would change it")
+    _of_run(subparsers, "history", "who said and did what, in order; -o json exports it")
+    report = _of_run(subparsers, "report", "the whole story as Markdown, for a ticket", formats=False)
+    report.set_defaults(output="table")
+
+
+def _command(subparsers: Any, name: str, what: str, *, formats: bool = True) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        name, help=what, description=f"{what[:1].upper()}{what[1:]}.", epilog=CODES
+    )
+    parser.set_defaults(
+        remediation=name, all_namespaces=False, watch=False, yes=False, reason="", digest=None, cluster=None
+    )
+    parser.add_argument("-n", "--namespace", help="default: the context's")
+    parser.add_argument("--context", help="a context of the kubeconfig; default: the current one")
+    parser.add_argument("--kubeconfig", metavar="FILE", help="default: KUBECONFIG, else ~/.kube/config")
+    if formats:
+        parser.add_argument("-o", "--output", choices=output.FORMATS, default="table", help="default: table")
+    return parser
+
+
+def _of_run(subparsers: Any, name: str, what: str, *, formats: bool = True) -> argparse.ArgumentParser:
+    parser = _command(subparsers, name, what, formats=formats)
+    parser.add_argument("name", metavar="RUN", help="the Remediation's name")
+    return parser
+
+
+def _watch(parser: argparse.ArgumentParser, what: str) -> None:
+    parser.add_argument("-w", "--watch", action="store_true", help=what)
+
+
+def _yes(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-y", "--yes", action="store_true", help="do not ask; needed where nobody can be asked")
+
+
+def _reason(text: str) -> str:
+    if len(text) > 1024:
+        raise argparse.ArgumentTypeError("is too long; 1024 characters are the most")
+    return text
+
+
+def _parameter(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    return name, value

@@ -1,0 +1,68 @@
+"""A plan as what would be different afterwards: each thing that it touches, before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kafka_medic.cluster.names import printable
+from kafka_medic.resources.remediation_plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """`before` None: nothing is there now. `after` None: nothing of it is changed for good; `note` says what is
+    done."""
+
+    what: str
+    before: str | None
+    after: str | None
+    note: str = ""
+
+
+def changes(plan: Plan) -> Iterator[Change]:
+    """In the order in which they would happen."""
+    for rescue in plan.rescues:
+        where = f"{rescue.topic}-{rescue.partition} on broker {rescue.broker}"
+        records = f"copy offsets {rescue.from_offset} to {rescue.to_offset} to topic {plan.rescue_topic}"
+        yield Change(f"records of {where}", None, None, records)
+    for restart in plan.restarts:
+        why = f": {restart.reason}" if restart.reason else ""
+        yield Change(f"broker {restart.broker}", None, None, f"restart Pod {restart.pod} (uid {restart.pod_uid}){why}")
+    for change in plan.changes:
+        size = f"{change.size_bytes} bytes" if change.size_bytes is not None else "size not known"
+        before, after = _ids(change.replicas_before), _ids(change.replicas)
+        yield Change(f"replicas of {change.topic}-{change.partition}", before, after, f"{size}, wave {change.wave}")
+    for order in plan.reorders:
+        before, after = _ids(order.replicas_before), _ids(order.replicas)
+        yield Change(f"order of {order.topic}-{order.partition}", before, after, "no data moves")
+    for election in plan.elections:
+        partitions = ", ".join(map(str, election.partitions[:20]))
+        more = f" and {len(election.partitions) - 20} more" if len(election.partitions) > 20 else ""
+        yield Change(
+            f"leaders of {election.topic}", None, f"broker {election.broker}", f"partitions {partitions}{more}"
+        )
+    for config in plan.config_changes:
+        whose = f"{config.resource_type.value.lower()} {config.resource_name or 'default'}"
+        yield Change(f"{config.name} of {whose}", config.before, config.after)
+
+
+def as_diff(change: Change) -> list[str]:
+    """Lines as diff writes them, with nothing in them that a terminal obeys."""
+    note = f"  ({change.note})" if change.note else ""
+    lines = [f"  {change.what}{note}"]
+    if change.before is not None:
+        lines.append(f"- {change.before}")
+    if change.after is not None:
+        lines.append(f"+ {change.after}")
+    return [printable(line) for line in lines]
+
+
+def as_line(change: Change) -> str:
+    """The same in one line."""
+    arrow = f": {change.before or 'not set'} -> {change.after}" if change.after is not None else ""
+    return printable(f"{change.what}{arrow}" + (f" ({change.note})" if change.note else ""))
+
+
+def _ids(brokers: tuple[int, ...]) -> str:
+    return "[" + ", ".join(map(str, brokers)) + "]"

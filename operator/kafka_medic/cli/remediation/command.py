@@ -1,0 +1,44 @@
+"""`kafka-medic remediation`: connects as the person who types it, and hands over."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+
+from kafka_medic.cli.exits import UnusableInputError
+from kafka_medic.cli.remediation import act, look
+from kafka_medic.cli.remediation.access import Access, name_of
+from kafka_medic.clients.kubernetes_api import KubeconfigError, KubernetesApi
+
+COMMANDS: Mapping[str, Callable[[Access, argparse.Namespace], int]] = {
+    "list": look.list_runs,
+    "show": look.show,
+    "diff": look.diff,
+    "approve": act.approve,
+    "reject": act.reject,
+    "abort": act.reject,
+    "run": act.ask_for,
+    "pause": act.pause,
+    "resume": act.resume,
+    "explain": look.explain,
+    "history": look.history,
+    "report": look.report,
+}
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.watch and args.output != "table" and args.remediation in ("list", "show"):
+        raise UnusableInputError("--watch", "goes with the table alone", "leave out -o")
+    try:
+        api, namespace = KubernetesApi.of_person(args.kubeconfig, args.context)
+    except KubeconfigError as problem:
+        where = args.kubeconfig or "the kubeconfig"
+        raise UnusableInputError(where, str(problem), "name one with --kubeconfig or KUBECONFIG") from None
+    wanted = name_of("namespace", args.namespace or namespace)
+    access = Access(api, wanted, utc_now, everywhere=args.all_namespaces)
+    return COMMANDS[args.remediation](access, args)

@@ -1,0 +1,361 @@
+"""list, show, diff, explain, history, report, completion: what is told, and that nothing in it is obeyed."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+import subprocess
+import tomllib
+from datetime import timedelta
+
+import pytest
+import yaml
+
+from kafka_medic.cli.main import main, plugin
+from kafka_medic.cli.remediation.approvers import approvers
+from kafka_medic.cli.remediation.arguments import NAMES
+from kafka_medic.cli.remediation.why import WHAT_TO_DO
+from kafka_medic.clients.kubernetes_api import ApiFailure, KubeconfigError, KubernetesApi
+from kafka_medic.resources.vocabulary import Guard
+from tests.unit.cli.remediation.api_of_people import BASE, ApiOfPerson, Terminal, proposed
+from tests.unit.resources.sources import ROOT
+
+
+@pytest.fixture
+def sim():
+    return proposed()
+
+
+@pytest.fixture
+def terminal(monkeypatch, capsys, sim):
+    return Terminal(monkeypatch, capsys, ApiOfPerson(sim))
+
+
+def test_list_has_what_waits_and_until_when(sim, terminal):
+    code, out, _ = terminal("list")
+    assert code == 0
+    header, row = out.splitlines()
+    assert re.split(r"  +", header) == [
+        "NAME", "CLUSTER", "PLAYBOOK", "RISK", "PHASE", "STEP", "APPROVED BY", "EXPIRES", "AGE",
+    ]  # fmt: skip
+    assert sim.run().name in row
+    assert "AwaitingApproval" in row
+    assert "23h" in row
+    assert terminal("list", "-A")[1].startswith("NAMESPACE")
+    assert json.loads(terminal("list", "-o", "json")[1])["items"][0]["metadata"]["name"] == sim.run().name
+    assert "there are no Remediations" in terminal("list", "--cluster", "another")[2]
+
+
+def test_one_that_this_version_cannot_read_hides_no_other(sim, terminal):
+    broken = {"metadata": {"name": "broken\x1b[2J"}, "spec": {"clusterRef": {"name": "c"}, "surprise": 1}}
+    sim.put("remediations", broken)
+    code, out, err = terminal("list")
+    assert code == 0
+    assert "unreadable" in out
+    assert "AwaitingApproval" in out
+    assert "operator's own version" in err
+    assert "\x1b" not in out + err
+
+
+def test_list_watch_tells_each_change_and_outlasts_an_api_server_that_is_away(sim, terminal):
+    sim.approve(sim.run())
+    turns = iter(range(6))
+
+    def slept():
+        turn = next(turns, None)
+        if turn is None:
+            raise KeyboardInterrupt
+        terminal.api.fails = ApiFailure(503, "away") if turn in (1, 2) else None
+        sim.step()
+
+    terminal.slept = slept
+    code, out, err = terminal("list", "--watch")
+    assert code == 130
+    assert "Running" in out
+    assert err.count("trying again") == 1
+
+
+def test_an_api_server_that_stays_away_ends_the_watch(sim, terminal):
+    def slept():
+        terminal.api.fails = ApiFailure(0, "timed out")
+        sim.now += timedelta(minutes=1)
+
+    terminal.slept = slept
+    assert terminal("show", sim.run().name, "--watch")[0] == 3
+
+
+def test_show_has_all_that_a_decision_needs(sim, terminal):
+    terminal.api.rbac = {
+        "clusterroles": [
+            {"metadata": {"name": "medic-approver"}, "rules": [
+                {"verbs": ["approve"], "apiGroups": ["kafkamedic.dev"], "resources": ["remediations"]}]},
+        ],
+        "rolebindings": [
+            {"metadata": {"name": "x", "namespace": "ns"}, "roleRef": {"kind": "ClusterRole", "name": "medic-approver"},
+             "subjects": [{"kind": "Group", "name": "oncall"}, {"kind": "User", "name": "alice"}]},
+        ],
+    }  # fmt: skip
+    code, out, _ = terminal("show", sim.run().name)
+    assert code == 0
+    for needed in (
+        sim.run().status.plan.digest, "23h", "Medium", "you may approve  yes", "Group oncall, User alice", "1 needed",
+        "replicas of orders-0: [1] -> [1, 0, 2]", "ApprovalValid", "ReplicationFactorLow", "only while",
+    ):  # fmt: skip
+        assert needed in out, needed
+    document = json.loads(terminal("show", sim.run().name, "-o", "json")[1])
+    assert document["decision"] == {
+        "youMayApprove": True, "approvers": ["Group oncall", "User alice"], "approvalsRequired": 1,
+    }  # fmt: skip
+    assert document["status"]["plan"]["digest"] == sim.run().status.plan.digest
+    assert yaml.safe_load(terminal("show", sim.run().name, "-o", "yaml")[1]) == document
+
+
+def test_who_may_not_read_roles_is_told_so_and_not_that_nobody_may(sim, terminal):
+    assert "may not be read by you" in terminal("show", sim.run().name)[1]
+
+
+def test_diff_has_each_change_before_and_after(sim, terminal):
+    code, out, _ = terminal("diff", sim.run().name)
+    assert code == 0
+    assert "- [1]\n+ [1, 0, 2]\n" in out
+    assert out.count("\n- [") == 7
+    assert "min.insync.replicas of topic orders" in out
+    rows = json.loads(terminal("diff", sim.run().name, "-o", "json")[1])["changes"]
+    (orders,) = [r for r in rows if r["what"] == "replicas of orders-0"]
+    assert (orders["before"], orders["after"]) == ("[1]", "[1, 0, 2]")
+
+
+def test_explain_names_every_guard_that_holds_and_what_to_do(sim, terminal):
+    code, out, _ = terminal("explain", sim.run().name)
+    assert code == 0
+    assert "ApprovalValid (Wait): waits for 1 approval" in out
+    assert "`approve` or `reject`" in out
+    terminal("pause", "c", "--reason", "freeze")
+    sim.step()
+    out = terminal("explain", sim.run().name)[1]
+    assert "NotPaused (Wait)" in out
+    assert "freeze (paused by alice)" in out
+    told = json.loads(terminal("explain", sim.run().name, "-o", "json")[1])
+    assert {"ApprovalValid", "NotPaused"} <= {h["what"] for h in told["holds"]}
+
+
+def test_a_plan_that_was_just_made_is_not_said_to_be_held_by_nothing(sim, terminal):
+    del sim.api.touch(f"{BASE}/remediations/{sim.run().name}")["status"]["waitingFor"]
+    assert "ApprovalValid: waits for 1 approval" in terminal("explain", sim.run().name)[1]
+    assert "have not been asked" in terminal("show", sim.run().name)[1]
+
+
+def test_explain_says_when_it_is_the_operator_that_does_not_look(sim, terminal):
+    sim.now += timedelta(minutes=10)
+    out = terminal("explain", sim.run().name)[1]
+    assert "the operator last looked at" in out
+    sim.ask("raise-replication-factor")
+    sim.now += timedelta(minutes=10)
+    assert "has not taken it up" in terminal("explain", "asked-1")[1]
+
+
+def test_explain_says_why_a_word_does_not_count_and_how_it_ended(sim, terminal):
+    sim.approve(sim.run(), "mallory")
+    sim.step()
+    assert "mallory's Approve" in (out := terminal("explain", sim.run().name)[1])
+    assert "may not approve by name" in out
+    sim.approve(sim.run(), "alice", "Reject")
+    sim.until_phase("Rejected")
+    out = terminal("explain", sim.run().name)[1]
+    assert "ended as Rejected: rejected by alice" in out
+    assert "until this Remediation is deleted" in out
+
+
+def test_there_is_a_way_out_for_every_guard():
+    assert set(WHAT_TO_DO) == set(Guard)
+
+
+def test_history_exports_who_said_and_did_what_in_order(sim, terminal):
+    sim.approve(sim.run(), "mallory")
+    sim.step()
+    older = {"planDigest": "sha256:" + "2" * 64}
+    sim.approve(sim.run(), "bob", **older)
+    sim.approve(sim.run())
+    sim.until_phase("Succeeded")
+    code, out, _ = terminal("history", sim.run().name, "-o", "json")
+    assert code == 0
+    told = json.loads(out)
+    whats = [e["what"] for e in told["events"]]
+    assert whats[:2] == ["Proposed", "Planned"]
+    assert whats[-1] == "Succeeded"
+    assert whats.index("Approve") < whats.index("Started") < whats.index("Intended") < whats.index("Done")
+    assert [e["at"] for e in told["events"]] == sorted(e["at"] for e in told["events"])
+    said = {e["who"]: e["counted"] for e in told["events"] if e["what"] == "Approve"}
+    assert said == {"mallory": False, "bob": False, "alice": True}
+    assert any("saved" in e for e in told["events"]), "what was there before is the evidence"
+    assert told["approvedBy"] == "alice"
+    table = terminal("history", sim.run().name)[1]
+    assert "Approve (not counted)" in table
+
+
+def test_an_approval_of_an_earlier_plan_stays_in_the_history(sim, terminal):
+    sim.approve(sim.run(), "alice", planDigest="sha256:" + "2" * 64)
+    events = json.loads(terminal("history", sim.run().name, "-o", "json")[1])["events"]
+    (word,) = [e for e in events if e["what"] == "Approve"]
+    assert not word["counted"]
+    assert "sha256:2222" in word["detail"]
+
+
+def test_report_is_markdown_that_nobody_else_writes(sim, terminal):
+    sim.approve(sim.run(), reason="see [here](http://evil) | <script> \x1b[31m")
+    sim.until_phase("Succeeded")
+    code, out, _ = terminal("report", sim.run().name)
+    assert code == 0
+    assert out.startswith(f"# {sim.run().name}")
+    assert "**Approved by:** alice" in out
+    assert "\x1b" not in out
+    assert "[here](" not in out
+    assert "<script>" not in out.replace("\\<script", "")
+
+
+HOSTILE = "\x1b]0;owned\x07\x1b[2J\u202eabc\x9b31m\nApproved by: alice"
+
+
+@pytest.mark.parametrize("command", ["show", "diff", "explain", "approve", "history", "report", "reject"])
+def test_what_others_wrote_is_shown_and_not_obeyed(sim, terminal, command):
+    terminal.answer = "no"
+    raw = sim.api.touch(f"{BASE}/remediations/{sim.run().name}")
+    status = raw["status"]
+    status["message"] = HOSTILE
+    status["plan"]["summary"] = f"{HOSTILE}\n" * 3
+    status["plan"]["steps"][0]["description"] = HOSTILE
+    status["plan"]["preconditions"].append({"name": HOSTILE[:200], "value": HOSTILE})
+    status["plan"]["configChanges"][0]["after"] = HOSTILE
+    status["waitingFor"] = [{"guard": "NotPaused", "verdict": "Wait", "message": HOSTILE}]
+    raw["spec"]["cause"] = None
+    raw["spec"]["requestedBy"] = HOSTILE
+    raw["spec"] = {k: v for k, v in raw["spec"].items() if v is not None}
+    _, out, err = terminal(command, sim.run().name)
+    for character in "\x1b\x07\x9b\u202e":
+        assert character not in out + err
+    if command != "show":
+        return
+    forged = [line for line in out.splitlines() if line.startswith("Approved by: alice")]
+    assert not forged, "a line break in a text makes no line of its own at the margin"
+
+
+def test_a_huge_plan_is_cut_off_on_the_screen_and_whole_in_diff(sim, terminal):
+    plan = sim.api.touch(f"{BASE}/remediations/{sim.run().name}")["status"]["plan"]
+    first = plan["changes"][0]
+    plan["changes"] = [{**first, "topic": "t" * 200, "partition": n} for n in range(500)]
+    plan["summary"] = "line\n" * 6000
+    name = sim.run().name
+    shown, whole = terminal("show", name)[1], terminal("diff", name)[1]
+    assert shown.count("\n") < 250
+    assert "more: `diff` shows all" in shown
+    assert whole.count("+ [") >= 500
+
+
+def test_nothing_is_coloured_where_nobody_looks(sim, terminal):
+    assert "\x1b" not in terminal("list")[1] + terminal("diff", sim.run().name)[1]
+
+
+def test_watch_is_for_people(sim, terminal):
+    assert terminal("list", "--watch", "-o", "json")[0] == 4
+
+
+RULE = {"verbs": ["approve"], "apiGroups": ["kafkamedic.dev"], "resources": ["remediations"]}
+
+
+@pytest.mark.parametrize(
+    ("rule", "may"),
+    [
+        (RULE, True),
+        ({**RULE, "verbs": ["*"]}, True),
+        ({**RULE, "apiGroups": ["*"], "resources": ["*"]}, True),
+        ({**RULE, "verbs": ["get"]}, False),
+        ({**RULE, "apiGroups": [""]}, False),
+        ({**RULE, "resources": ["remediationapprovals"]}, False),
+        ({**RULE, "resourceNames": ["run"]}, True),
+        ({**RULE, "resourceNames": ["other"]}, False),
+        ({}, False),
+    ],
+)
+def test_who_may_approve_is_read_from_the_rules(rule, may):
+    role = {"metadata": {"name": "r", "namespace": "ns"}, "rules": [rule]}
+    subjects = [{"kind": "ServiceAccount", "name": "bot"}]
+    binding = {"metadata": {"namespace": "ns"}, "roleRef": {"kind": "Role", "name": "r"}, "subjects": subjects}
+    assert approvers([role], [binding], "run") == (["ServiceAccount ns/bot"] if may else [])
+    elsewhere = {**role, "metadata": {"name": "r"}}
+    assert approvers([elsewhere], [binding], "run") == [], "a ClusterRole of the same name is another role"
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (None, "cannot be used"),
+        ("", "cannot be used"),
+        ("[1, 2", "not YAML"),
+        ("just text", "not a kubeconfig"),
+        ("apiVersion: v1\nkind: Config\n", "cannot be used"),
+        ("{apiVersion: v1, kind: Config, contexts: [{name: a}], current-context: a, users: [], clusters: []}", ""),
+        ("{contexts: 7, current-context: a, users: [], clusters: []}", ""),
+    ],
+)
+def test_a_kubeconfig_that_cannot_be_used_is_named_without_what_is_in_it(tmp_path, content, told, capsys):
+    path = tmp_path / "kubeconfig"
+    if content is not None:
+        path.write_text(content)
+    assert main(["remediation", "list", "--kubeconfig", str(path)]) == 4
+    err = capsys.readouterr().err
+    assert str(path) in err
+    assert told in err
+    assert "Traceback" not in err
+
+
+def kubeconfig(path, **context):
+    document = {
+        "apiVersion": "v1", "kind": "Config", "current-context": "one",
+        "clusters": [{"name": "k", "cluster": {"server": "http://127.0.0.1:9"}}],
+        "users": [{"name": "anna", "user": {"token": "very-secret-token"}}],
+        "contexts": [
+            {"name": "one", "context": {"cluster": "k", "user": "anna", **context}},
+            {"name": "two", "context": {"cluster": "k", "user": "anna", "namespace": "other"}},
+        ],
+    }  # fmt: skip
+    path.write_text(yaml.safe_dump(document))
+    return str(path)
+
+
+def test_the_context_gives_the_namespace(tmp_path):
+    file = kubeconfig(tmp_path / "k")
+    assert KubernetesApi.of_person(file)[1] == "default"
+    assert KubernetesApi.of_person(file, "two")[1] == "other"
+    with pytest.raises(KubeconfigError, match="no context 'three'; it has one, two"):
+        KubernetesApi.of_person(file, "three")
+
+
+def test_an_api_server_that_is_not_there_has_its_own_code_and_no_token_is_told(tmp_path, capsys):
+    assert main(["remediation", "list", "--kubeconfig", kubeconfig(tmp_path / "k")]) == 3
+    err = capsys.readouterr().err
+    assert "no answer" in err
+    assert "very-secret-token" not in err
+
+
+def test_the_plugin_has_the_name_that_kubectl_looks_for():
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    module, function = scripts["kubectl-kafka_medic"].split(":")
+    assert getattr(importlib.import_module(module), function) is plugin
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_command_stands_in_both_places_and_its_help_has_the_codes(name, capsys):
+    for words, top in ((["remediation", name, "--help"], False), ([name, "--help"], True)):
+        assert main(words, as_plugin=top) == 0
+        assert "Exit code: 0 done" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+def test_completion_is_a_script_that_the_shell_can_read(shell, capsys):
+    assert main(["completion", shell]) == 0
+    script = capsys.readouterr().out
+    assert "remediation" in script
+    assert "--namespace" in script
+    if shell == "bash":
+        subprocess.run(["bash", "-n"], input=script, text=True, check=True)
