@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
@@ -36,6 +37,7 @@ class _Parser(argparse.ArgumentParser):
         self.exit(exits.UNUSABLE_INPUT, f"{self.prog}: {message}\n")
 
 
+@functools.cache
 def parser(*, plugin: bool = False) -> argparse.ArgumentParser:
     """The whole command line; of the kubectl plugin, with the commands of `remediation` at the top as well."""
     root = _Parser(

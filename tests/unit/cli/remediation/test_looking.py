@@ -6,8 +6,10 @@ import importlib
 import json
 import re
 import subprocess
+import threading
 import tomllib
 from datetime import timedelta
+from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 import yaml
@@ -171,12 +173,11 @@ def test_there_is_a_way_out_for_every_guard():
     assert set(WHAT_TO_DO) == set(Guard)
 
 
-def test_history_exports_who_said_and_did_what_in_order(sim, terminal):
+def test_history_exports_who_said_and_did_what_in_order_and_report_tells_it(sim, terminal):
     sim.approve(sim.run(), "mallory")
     sim.step()
-    older = {"planDigest": "sha256:" + "2" * 64}
-    sim.approve(sim.run(), "bob", **older)
-    sim.approve(sim.run())
+    sim.approve(sim.run(), "bob", planDigest="sha256:" + "2" * 64)
+    sim.approve(sim.run(), reason="see [here](http://evil) | <script> \x1b[31m")
     sim.until_phase("Succeeded")
     code, out, _ = terminal("history", sim.run().name, "-o", "json")
     assert code == 0
@@ -192,6 +193,13 @@ def test_history_exports_who_said_and_did_what_in_order(sim, terminal):
     assert told["approvedBy"] == "alice"
     table = terminal("history", sim.run().name)[1]
     assert "Approve (not counted)" in table
+    code, out, _ = terminal("report", sim.run().name)
+    assert code == 0
+    assert out.startswith(f"# {sim.run().name}")
+    assert "**Approved by:** alice" in out
+    assert "\x1b" not in out
+    assert "[here](" not in out, "nobody else writes the Markdown"
+    assert "<script>" not in out.replace("\\<script", "")
 
 
 def test_an_approval_of_an_earlier_plan_stays_in_the_history(sim, terminal):
@@ -202,22 +210,10 @@ def test_an_approval_of_an_earlier_plan_stays_in_the_history(sim, terminal):
     assert "sha256:2222" in word["detail"]
 
 
-def test_report_is_markdown_that_nobody_else_writes(sim, terminal):
-    sim.approve(sim.run(), reason="see [here](http://evil) | <script> \x1b[31m")
-    sim.until_phase("Succeeded")
-    code, out, _ = terminal("report", sim.run().name)
-    assert code == 0
-    assert out.startswith(f"# {sim.run().name}")
-    assert "**Approved by:** alice" in out
-    assert "\x1b" not in out
-    assert "[here](" not in out
-    assert "<script>" not in out.replace("\\<script", "")
-
-
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\u202eabc\x9b31m\nApproved by: alice"
 
 
-@pytest.mark.parametrize("command", ["show", "diff", "explain", "approve", "history", "report", "reject"])
+@pytest.mark.parametrize("command", ["show", "diff", "explain", "approve", "history", "report", "reject", "list"])
 def test_what_others_wrote_is_shown_and_not_obeyed(sim, terminal, command):
     terminal.answer = "no"
     raw = sim.api.touch(f"{BASE}/remediations/{sim.run().name}")
@@ -231,7 +227,7 @@ def test_what_others_wrote_is_shown_and_not_obeyed(sim, terminal, command):
     raw["spec"]["cause"] = None
     raw["spec"]["requestedBy"] = HOSTILE
     raw["spec"] = {k: v for k, v in raw["spec"].items() if v is not None}
-    _, out, err = terminal(command, sim.run().name)
+    _, out, err = terminal(command, *(() if command == "list" else (sim.run().name,)))
     for character in "\x1b\x07\x9b\u202e":
         assert character not in out + err
     if command != "show":
@@ -243,13 +239,13 @@ def test_what_others_wrote_is_shown_and_not_obeyed(sim, terminal, command):
 def test_a_huge_plan_is_cut_off_on_the_screen_and_whole_in_diff(sim, terminal):
     plan = sim.api.touch(f"{BASE}/remediations/{sim.run().name}")["status"]["plan"]
     first = plan["changes"][0]
-    plan["changes"] = [{**first, "topic": "t" * 200, "partition": n} for n in range(500)]
+    plan["changes"] = [{**first, "topic": "t" * 200, "partition": n} for n in range(200)]
     plan["summary"] = "line\n" * 6000
     name = sim.run().name
     shown, whole = terminal("show", name)[1], terminal("diff", name)[1]
     assert shown.count("\n") < 250
     assert "more: `diff` shows all" in shown
-    assert whole.count("+ [") >= 500
+    assert whole.count("+ [") >= 200
 
 
 def test_nothing_is_coloured_where_nobody_looks(sim, terminal):
@@ -309,10 +305,10 @@ def test_a_kubeconfig_that_cannot_be_used_is_named_without_what_is_in_it(tmp_pat
     assert "Traceback" not in err
 
 
-def kubeconfig(path, **context):
+def kubeconfig(path, server="http://127.0.0.1:9", **context):
     document = {
         "apiVersion": "v1", "kind": "Config", "current-context": "one",
-        "clusters": [{"name": "k", "cluster": {"server": "http://127.0.0.1:9"}}],
+        "clusters": [{"name": "k", "cluster": {"server": server}}],
         "users": [{"name": "anna", "user": {"token": "very-secret-token"}}],
         "contexts": [
             {"name": "one", "context": {"cluster": "k", "user": "anna", **context}},
@@ -336,6 +332,34 @@ def test_an_api_server_that_is_not_there_has_its_own_code_and_no_token_is_told(t
     err = capsys.readouterr().err
     assert "no answer" in err
     assert "very-secret-token" not in err
+
+
+def test_each_request_is_the_persons_own_and_no_refusal_tells_their_token(tmp_path, capsys):
+    asked = []
+
+    class Server(BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked.append((self.path.split("?")[0], self.headers["Authorization"]))
+            refusal = {"kind": "Status", "message": 'remediations is forbidden: User "anna"', "code": 403}
+            body = json.dumps(refusal).encode()
+            self.send_response(403)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Server) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,)).start()
+        file = kubeconfig(tmp_path / "k", f"http://127.0.0.1:{server.server_port}")
+        code = main(["remediation", "list", "--context", "two", "--kubeconfig", file])
+        server.shutdown()
+    told = capsys.readouterr()
+    assert code == 1
+    assert asked == [("/apis/kafkamedic.dev/v1alpha1/namespaces/other/remediations", "Bearer very-secret-token")]
+    assert 'User "anna"' in told.err
+    assert "very-secret-token" not in told.out + told.err
 
 
 def test_the_plugin_has_the_name_that_kubectl_looks_for():
