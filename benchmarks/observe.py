@@ -36,10 +36,10 @@ from kafka_medic.clients.ports import (  # noqa: E402
     STATES_SCHEMA,
     BrokerView,
     ClusterDescription,
-    GroupOffsets,
     Node,
 )
 from kafka_medic.cluster.document import from_document, to_document  # noqa: E402
+from kafka_medic.cluster.groups import Committed, GroupOffsets  # noqa: E402
 from kafka_medic.cluster.snapshot import Broker, ConfigValue, Quorum, Snapshot, TopicPartition, Voter  # noqa: E402
 from kafka_medic.diagnose.diagnosis import diagnose  # noqa: E402
 from kafka_medic.diagnose.memory import Memory, remember  # noqa: E402
@@ -104,7 +104,7 @@ class Answers:
     def groups(self, wanted: Any) -> Any:  # noqa: ARG002
         chosen = self.keys[:OFFSETS]
         return [
-            GroupOffsets(f"group-{n}", "Stable", dict.fromkeys(chosen[n * 10 : n * 10 + 10], 990))
+            GroupOffsets(f"group-{n}", "Stable", dict.fromkeys(chosen[n * 10 : n * 10 + 10], Committed(990)))
             for n in range(len(chosen) // 10)
         ]
 

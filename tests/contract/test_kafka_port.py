@@ -5,6 +5,7 @@ Each test is a promise of `kafka_medic.clients.ports` that the engine's decision
 
 from __future__ import annotations
 
+import contextlib
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -25,9 +26,10 @@ from kafka_medic.clients.ports import (
     ReadFailed,
     WriteFailed,
 )
+from kafka_medic.cluster.groups import Committed, GroupMember, GroupOffsets
 from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.plan.canary_topic import MARKER, recognised
-from tests.incident.records import commit_offset, create_topic, delete_topic, write
+from tests.incident.records import commit_offset, create_topic, delete_topic, joined, write
 from tests.simulation.kafka import SimKafka
 from tests.testbed import KafkaDeployment, Shape
 
@@ -46,6 +48,8 @@ class Subject:
     write: Callable[[str], int]
     commit: Callable[[str, str, int], None]
     """Group, topic, offset of its partition 0."""
+    join: Callable[[str, str], contextlib.AbstractContextManager[None]]
+    """Group, topic: a member of it that reads, as long as this lasts."""
     topics: list[str] = field(default_factory=list)
 
     def topic(self, *assignment: list[int]) -> str:
@@ -75,7 +79,18 @@ def subject(request: pytest.FixtureRequest, kafka_of: Callable[[Shape], KafkaDep
         def commit(group: str, topic: str, offset: int) -> None:
             sim.committed[group] = {TopicPartition(topic, 0): offset}
 
-        yield Subject(sim, lambda n, a: sim.topic(n, *a), sim.delete, sim.tick, lambda _: 21, commit)
+        @contextlib.contextmanager
+        def join(group: str, _: str) -> Iterator[None]:
+            sim.states[group], sim.members_of[group] = "Stable", [GroupMember("contract-reader", "/127.0.0.1")]
+            yield
+            sim.states[group], sim.members_of[group] = "Empty", []
+
+        def written(topic: str) -> int:
+            now = int(time.time() * 1000)
+            sim.written_at[TopicPartition(topic, 0)] = dict.fromkeys(range(21), now)
+            return 21
+
+        yield Subject(sim, lambda n, a: sim.topic(n, *a), sim.delete, sim.tick, written, commit, join)
         return
     boot = kafka_of(request.param).bootstrap
     real = RealKafka(Connection(boot))
@@ -86,6 +101,7 @@ def subject(request: pytest.FixtureRequest, kafka_of: Callable[[Shape], KafkaDep
         lambda: time.sleep(0.1),
         lambda n: write(boot, n, [str(i) for i in range(21)]),
         lambda group, topic, offset: commit_offset(boot, group, topic, offset),
+        lambda group, topic: joined(boot, group, topic, "contract-reader"),
     )
     yield subject
     for topic in subject.topics:
@@ -148,7 +164,50 @@ def test_groups_are_read_by_name_in_kafkas_own_words_for_their_state(subject: Su
     wanted = {name for name in names if name.startswith(f"{topic}-group-1")}
     assert set(found) == wanted
     assert {g.state for g in found.values()} == {"Empty"}
-    assert found[names[17]].committed == {TopicPartition(topic, 0): 17}
+    assert found[names[17]].committed == {TopicPartition(topic, 0): Committed(17)}
+
+
+def test_offsets_are_committed_with_all_that_goes_with_them_for_a_group_without_members(subject: Subject) -> None:
+    topic = subject.topic([1])
+    tp, nowhere = TopicPartition(topic, 0), TopicPartition("no-such-topic", 0)
+    group = f"{topic}-group"
+    subject.commit(group, topic, 3)
+
+    def found() -> GroupOffsets:
+        (only,) = subject.kafka.groups(lambda name: name == group)
+        return only
+
+    assert found() == GroupOffsets(group, "Empty", {tp: Committed(3)})
+    for _ in range(2):
+        assert subject.kafka.commit_offsets(group, {tp: Committed(17, 0, "a note")}) == {}
+        assert found().committed == {tp: Committed(17, 0, "a note")}
+    refused = subject.kafka.commit_offsets(group, {nowhere: Committed(1), tp: Committed(900)})
+    assert set(refused) == {nowhere}
+    assert found().committed == {tp: Committed(900)}, "also beyond the end of the log"
+    assert list(subject.kafka.group_members([group])[group]) == []
+
+
+def test_a_group_with_members_is_refused_and_they_are_named(subject: Subject) -> None:
+    topic = subject.topic([1])
+    tp, group = TopicPartition(topic, 0), f"{topic}-group"
+    subject.commit(group, topic, 3)
+    with subject.join(group, topic):
+        members = subject.kafka.group_members([group])[group]
+        assert [m.client_id for m in members] == ["contract-reader"]
+        assert members[0].host
+        assert subject.kafka.commit_offsets(group, {tp: Committed(1)}) == {tp: "UnknownMemberIdError"}
+        (found,) = subject.kafka.groups(lambda name: name == group)
+        assert found.state == "Stable"
+        assert found.committed == {tp: Committed(3)}
+
+
+def test_the_first_offset_of_a_time_is_told(subject: Subject) -> None:
+    topic = subject.topic([1])
+    tp = TopicPartition(topic, 0)
+    begun = int(time.time() * 1000) - 1000
+    subject.write(topic)
+    assert subject.kafka.offsets_at([tp], begun) == {tp: 0}
+    assert subject.kafka.offsets_at([tp], begun + 3_600_000) == {tp: None}
 
 
 def test_a_broker_that_is_not_there_fails_alone(subject: Subject) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 import uuid
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from confluent_kafka import (
@@ -121,6 +123,37 @@ def commit_offset(bootstrap: str, group: str, topic: str, offset: int) -> None:
             return
         assert time.monotonic() < end, failed
         time.sleep(0.1)
+
+
+@contextlib.contextmanager
+def joined(bootstrap: str, group: str, topic: str, client: str) -> Iterator[None]:
+    """A member of the group, by that client id, that has its partitions and commits nothing."""
+    settings = {
+        "bootstrap.servers": bootstrap,
+        "group.id": group,
+        "client.id": client,
+        "enable.auto.commit": False,
+        "auto.offset.reset": "earliest",
+        "session.timeout.ms": 10000,
+        "log_level": 0,
+    }
+    consumer = Consumer(settings)
+    over = threading.Event()
+
+    def stay() -> None:
+        while not over.is_set():
+            consumer.poll(0.2)
+
+    staying = threading.Thread(target=stay)
+    try:
+        consumer.subscribe([topic])
+        staying.start()
+        wait_for(f"{client} to be in {group}", lambda: bool(consumer.assignment()), 60)
+        yield
+    finally:
+        over.set()
+        staying.join(10)
+        consumer.close()
 
 
 def committed(bootstrap: str, group: str, topic: str) -> int:

@@ -17,7 +17,6 @@ from kafka_medic.clients.ports import (
     ClusterDescription,
     ConfigChange,
     FailureKind,
-    GroupOffsets,
     LogDirs,
     LogRecord,
     MaySend,
@@ -30,6 +29,7 @@ from kafka_medic.clients.ports import (
     WriteFailed,
     unasked,
 )
+from kafka_medic.cluster.groups import Committed, GroupMember, GroupOffsets
 from kafka_medic.cluster.snapshot import ConfigValue, Quorum, TopicPartition, Voter
 
 
@@ -74,6 +74,11 @@ class SimKafka:
     dynamic: dict[tuple[str, str, str], str] = field(default_factory=dict)
     committed: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
     states: dict[str, str] = field(default_factory=dict)
+    said: dict[tuple[str, TopicPartition], Committed] = field(default_factory=dict)
+    """Commits that came with a leader epoch or with metadata."""
+    members_of: dict[str, list[GroupMember]] = field(default_factory=dict)
+    written_at: dict[TopicPartition, dict[int, int]] = field(default_factory=dict)
+    """When records were written, by offset, in milliseconds; rising."""
     unreadable: set[str] = field(default_factory=set)
     made: int = 0
     reachable: bool = True
@@ -299,8 +304,37 @@ class SimKafka:
     def groups(self, wanted: Callable[[str], bool]) -> Sequence[GroupOffsets]:
         self._readable("groups")
         return [
-            GroupOffsets(g, self.states.get(g, "Empty"), offsets) for g, offsets in self.committed.items() if wanted(g)
+            GroupOffsets(g, self.states.get(g, "Empty"), {tp: self._said(g, tp, o) for tp, o in offsets.items()})
+            for g, offsets in self.committed.items()
+            if wanted(g)
         ]
+
+    def _said(self, group: str, tp: TopicPartition, offset: int) -> Committed:
+        """What was committed without a word more, or changed since behind its back, has none."""
+        told = self.said.get((group, tp))
+        return told if told is not None and told.offset == offset else Committed(offset)
+
+    def group_members(self, groups: Sequence[str]) -> Mapping[str, Sequence[GroupMember]]:
+        self._readable("groups")
+        return {g: self.members_of.get(g, []) for g in groups}
+
+    def offsets_at(self, partitions: Sequence[TopicPartition], ms: int) -> Mapping[TopicPartition, int | None]:
+        self._readable("log-ends")
+        return {
+            tp: next((o for o, at in sorted(self.written_at.get(tp, {}).items()) if at >= ms), None)
+            for tp in partitions
+        }
+
+    def commit_offsets(self, group: str, offsets: Mapping[TopicPartition, Committed]) -> Mapping[TopicPartition, str]:
+        self._writable()
+        self.writes.append(f"commit {group} {sorted((str(tp), c.offset) for tp, c in offsets.items())}")
+        if self.states.get(group, "Empty") != "Empty":
+            return dict.fromkeys(offsets, "UnknownMemberIdError")
+        for tp, committed in offsets.items():
+            if tp in self.partitions:
+                self.committed.setdefault(group, {})[tp] = committed.offset
+                self.said[group, tp] = committed
+        return {tp: "UnknownTopicOrPartitionError" for tp in offsets if tp not in self.partitions}
 
     def quorum(self) -> Quorum:
         self._readable("quorum")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import assert_never
 
 from kafka_medic.actuate.elect import elect
+from kafka_medic.actuate.offsets import set_offsets
 from kafka_medic.actuate.reassign import reassign, reorder
 from kafka_medic.actuate.rescue import rescue
 from kafka_medic.actuate.restart import PodWrites, restart
@@ -19,6 +20,7 @@ from kafka_medic.playbook.intents import (
     Reorder,
     RescueRecords,
     RestartPod,
+    SetOffsets,
 )
 
 
@@ -49,5 +51,7 @@ def carry_out(
             elect(kafka, intent, ask)
         case RestartPod():
             restart(pods, intent)
+        case SetOffsets():
+            set_offsets(kafka, intent, ask)
         case _:
             assert_never(intent)

@@ -16,7 +16,6 @@ from kafka_medic.clients.ports import (
     ConfigChange,
     Connection,
     FailureKind,
-    GroupOffsets,
     LogDirs,
     LogRecord,
     MaySend,
@@ -27,6 +26,7 @@ from kafka_medic.clients.ports import (
     unasked,
 )
 from kafka_medic.clients.tls import explained
+from kafka_medic.cluster.groups import Committed, GroupMember, GroupOffsets
 from kafka_medic.cluster.snapshot import ConfigValue, Quorum, TopicPartition
 
 PATIENCE = 0.5
@@ -134,8 +134,14 @@ class RealKafka:
     def groups(self, wanted: Callable[[str], bool]) -> Sequence[GroupOffsets]:
         # States first, offsets after: those of a group that is Empty now may still change, and not the other way round.
         states = self._rd.group_states(wanted)
-        committed = self._wire.committed(list(states))
+        committed = self._wire.groups.committed(list(states))
         return [GroupOffsets(group, state, committed[group]) for group, state in states.items()]
+
+    def group_members(self, groups: Sequence[str]) -> Mapping[str, Sequence[GroupMember]]:
+        return self._wire.groups.members(groups)
+
+    def offsets_at(self, partitions: Sequence[TopicPartition], ms: int) -> Mapping[TopicPartition, int | None]:
+        return self._rd.offsets_at(partitions, ms)
 
     def quorum(self) -> Quorum:
         return self._wire.quorum()
@@ -159,6 +165,9 @@ class RealKafka:
 
     def elect_preferred(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, str]:
         return self._wire.elect_preferred(partitions)
+
+    def commit_offsets(self, group: str, offsets: Mapping[TopicPartition, Committed]) -> Mapping[TopicPartition, str]:
+        return self._wire.groups.commit(group, offsets)
 
     def close(self) -> None:
         self._beside.shutdown()

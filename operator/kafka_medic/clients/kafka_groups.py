@@ -1,4 +1,4 @@
-"""kafka-python: the committed offsets of groups, many in one request to each coordinator (KIP-709).
+"""kafka-python: the committed offsets of groups, many in one request to each coordinator (KIP-709), and setting them.
 
 Not by librdkafka: what it sends to a group's coordinator can abort the whole process when that broker goes away in
 between (https://github.com/confluentinc/librdkafka/issues/3663, https://github.com/confluentinc/librdkafka/pull/5397).
@@ -10,7 +10,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from kafka_medic.clients.ports import FailureKind, ReadFailed
+from kafka import errors
+from kafka.structs import OffsetAndMetadata
+from kafka.structs import TopicPartition as WireTopicPartition
+
+from kafka_medic.clients.kafka_link import WireLink
+from kafka_medic.clients.ports import FailureKind, ReadFailed, WriteFailed
+from kafka_medic.cluster.groups import Committed, GroupMember
 from kafka_medic.cluster.snapshot import TopicPartition
 
 GROUPS_AT_ONCE = 250
@@ -21,9 +27,45 @@ Ask = Callable[[Mapping[str, None], str], Any]
 """The offsets of these groups, and how the question is called if it fails."""
 
 
-def committed(ask: Ask, groups: Sequence[str], timeout_seconds: float) -> Mapping[str, Mapping[TopicPartition, int]]:
+class WireGroups:
+    """What is asked of groups' coordinators."""
+
+    def __init__(self, link: WireLink) -> None:
+        self._link = link
+
+    def committed(self, groups: Sequence[str]) -> Mapping[str, Mapping[TopicPartition, Committed]]:
+        def ask(wanted: Mapping[str, None], what: str) -> Any:
+            return self._link.call(_asked(lambda c: c.list_group_offsets(dict(wanted))), ReadFailed, what)
+
+        return committed(ask, groups, self._link.seconds)
+
+    def members(self, groups: Sequence[str]) -> Mapping[str, Sequence[GroupMember]]:
+        if not groups:
+            return {}
+        what = f"members of {len(groups)} groups from {groups[0]} on"
+        answer = self._link.call(_asked(lambda c: c.describe_groups(list(groups))), ReadFailed, what)
+        return members(answer)
+
+    def commit(self, group: str, offsets: Mapping[TopicPartition, Committed]) -> Mapping[TopicPartition, str]:
+        """As a client that is no member (generation -1), whom a group that has members answers UNKNOWN_MEMBER_ID."""
+        wanted = {
+            WireTopicPartition(*tp): OffsetAndMetadata(
+                c.offset, c.metadata, -1 if c.leader_epoch is None else c.leader_epoch
+            )
+            for tp, c in offsets.items()
+        }
+        what = f"offsets of group {group}"
+        answer = self._link.call(_asked(lambda c: c.alter_group_offsets(group, wanted)), WriteFailed, what)
+        told = {TopicPartition(tp.topic, tp.partition): error for tp, error in answer.items()}
+        refused = {tp: error.__name__ for tp, error in told.items() if error is not errors.NoError}
+        return refused | dict.fromkeys(offsets.keys() - told.keys(), "not in the answer")
+
+
+def committed(
+    ask: Ask, groups: Sequence[str], timeout_seconds: float
+) -> Mapping[str, Mapping[TopicPartition, Committed]]:
     """By group, all of them or ReadFailed: one that was not read must not look as if it had no offsets."""
-    found: dict[str, Mapping[TopicPartition, int]] = {}
+    found: dict[str, Mapping[TopicPartition, Committed]] = {}
     end = time.monotonic() + timeout_seconds + len(groups) * SECONDS_A_GROUP
     for start in range(0, len(groups), GROUPS_AT_ONCE):
         if found and time.monotonic() > end:
@@ -35,5 +77,30 @@ def committed(ask: Ask, groups: Sequence[str], timeout_seconds: float) -> Mappin
             if group not in answer:
                 raise ReadFailed(FailureKind.OTHER, f"offsets of group {group}: not in the answer")
             offsets = answer[group].items()
-            found[group] = {TopicPartition(tp.topic, tp.partition): o.offset for tp, o in offsets if o.offset >= 0}
+            found[group] = {TopicPartition(tp.topic, tp.partition): _one(o) for tp, o in offsets if o.offset >= 0}
     return found
+
+
+def _one(told: Any) -> Committed:
+    epoch = told.leader_epoch
+    return Committed(told.offset, None if epoch is None or epoch < 0 else epoch, told.metadata or "")
+
+
+def members(answer: Mapping[str, Mapping[str, Any]]) -> dict[str, tuple[GroupMember, ...]]:
+    """From DescribeGroups, of which version 6 says of a group of the new protocol that it is not there."""
+    return {
+        group: tuple(GroupMember(m["client_id"], m["client_host"]) for m in told["members"])
+        for group, told in answer.items()
+        if not told.get("error")
+    }
+
+
+def _asked(question: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def ask(client: Any) -> Any:
+        try:
+            return question(client)
+        except Exception:
+            client._manager.cluster._coordinators.clear()  # kafka-python goes on asking whoever it was
+            raise
+
+    return ask

@@ -21,7 +21,8 @@ from kafka.protocol.admin import (
 from kafka.protocol.metadata import MetadataRequest
 from kafka.structs import TopicPartition as WireTopicPartition
 
-from kafka_medic.clients import kafka_groups, kafka_whereabouts
+from kafka_medic.clients import kafka_whereabouts
+from kafka_medic.clients.kafka_groups import WireGroups
 from kafka_medic.clients.kafka_link import WireLink, answer_of, failure_of
 from kafka_medic.clients.kafka_log_ends import (
     CONSUMER,
@@ -77,6 +78,7 @@ class WireAdmin:
         self._passed_on = WireLink(connection, tokens, beside=self._link)
         self._connection = connection
         self._timeout_ms = int(connection.timeout_seconds * 1000)
+        self.groups = WireGroups(self._link)
 
     def close(self) -> None:
         self._link.close()
@@ -232,12 +234,6 @@ class WireAdmin:
                 found[broker] = answer
         return found
 
-    def committed(self, groups: Sequence[str]) -> Mapping[str, Mapping[TopicPartition, int]]:
-        def ask(wanted: Mapping[str, None], what: str) -> Any:
-            return self._link.call(lambda c: _group_offsets(c, wanted), ReadFailed, what)
-
-        return kafka_groups.committed(ask, groups, self._timeout_ms / 1000)
-
     def quorum(self) -> Quorum:
         topic, part = DescribeQuorumRequest.TopicData, DescribeQuorumRequest.TopicData.PartitionData
 
@@ -379,14 +375,6 @@ def _log_dirs(broker: int, answer: Any) -> LogDirs:
     # Kafka chooses among directories by number of partitions, not by room, and two may share a volume.
     usable = min((directory.usable_bytes for directory in answer.results), default=-1)  # -1 before version 4
     return LogDirs(sizes, usable if usable >= 0 else None)
-
-
-def _group_offsets(client: Any, groups: Mapping[str, None]) -> Any:
-    try:
-        return client.list_group_offsets(dict(groups))
-    except Exception:
-        client._manager.cluster._coordinators.clear()  # kafka-python goes on asking whoever it was
-        raise
 
 
 def _refuse(code: int, what: str, told: str | None = None) -> None:

@@ -118,6 +118,10 @@ class LibrdkafkaAdmin:
         ends = self._offsets(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
         return {tp: (starts[tp], ends[tp]) for tp in partitions}
 
+    def offsets_at(self, partitions: Sequence[TopicPartition], ms: int) -> Mapping[TopicPartition, int | None]:
+        found = self._offsets(partitions, OffsetSpec.for_timestamp(ms))
+        return {tp: offset if offset >= 0 else None for tp, offset in found.items()}
+
     def _offsets(self, partitions: Sequence[TopicPartition], spec: OffsetSpec) -> dict[TopicPartition, int]:
         """A part at a time: each partition costs a future and a copy on either side of the library."""
         found: dict[TopicPartition, int] = {}

@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
+from kafka_medic.cluster.groups import Committed, GroupMember, GroupOffsets
 from kafka_medic.cluster.snapshot import PARTITIONS_SCHEMA, ConfigValue, Quorum, TopicPartition
 
 
@@ -185,15 +186,6 @@ class LogDirs(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class GroupOffsets:
-    """A consumer group's state and committed offsets."""
-
-    group: str
-    state: str | None
-    committed: Mapping[TopicPartition, int]
-
-
-@dataclass(frozen=True, slots=True)
 class ConfigChange:
     """Set `name` on a TOPIC or BROKER to `value`; None deletes the dynamic value, so that the default shows again."""
 
@@ -294,6 +286,12 @@ class KafkaReads(Protocol):
     def groups(self, wanted: Callable[[str], bool]) -> Sequence[GroupOffsets]:
         """State and committed offsets of the groups whose name is `wanted`."""
 
+    def group_members(self, groups: Sequence[str]) -> Mapping[str, Sequence[GroupMember]]:
+        """Who is in them. A group of the new protocol (KIP-848), which cannot tell it this way, is left out."""
+
+    def offsets_at(self, partitions: Sequence[TopicPartition], ms: int) -> Mapping[TopicPartition, int | None]:
+        """The first offset written at that time (milliseconds since 1970) or later; None where nothing was."""
+
     def quorum(self) -> Quorum: ...
 
     def version(self) -> str | None: ...
@@ -303,8 +301,7 @@ class KafkaWrites(Protocol):
     """Writing. Every method is idempotent: sent twice, it ends as sent once. Raises WriteFailed."""
 
     def append(self, topic: str, partition: int, records: Iterable[OwnRecord]) -> int:
-        """Written and acknowledged by all in sync; how many. The one write that is not idempotent: ask first what is
-        there."""
+        """Written and acknowledged by all in sync; how many. Alone not idempotent: ask first what is there."""
 
     def alter_reassignments(
         self, targets: Mapping[TopicPartition, Sequence[int] | None]
@@ -323,6 +320,9 @@ class KafkaWrites(Protocol):
 
     def elect_preferred(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, str]:
         """Make each partition's first replica its leader. Answers those not elected with the broker's reason."""
+
+    def commit_offsets(self, group: str, offsets: Mapping[TopicPartition, Committed]) -> Mapping[TopicPartition, str]:
+        """Commit for a group without members, which its coordinator insists on. Answers the refused ones and why."""
 
 
 class Kafka(KafkaReads, KafkaWrites, Protocol):

@@ -24,10 +24,10 @@ from kafka_medic.cluster.fields import (
     timestamp,
     whole,
 )
+from kafka_medic.cluster.groups import DOCUMENTED, GROUPS_SCHEMA
 from kafka_medic.cluster.snapshot import (
     CANARY_SCHEMA,
     CONFIGS_SCHEMA,
-    GROUPS_SCHEMA,
     LEADERS_SCHEMA,
     PARTITIONS_SCHEMA,
     ClusterInfo,
@@ -81,7 +81,7 @@ def to_document(snapshot: Snapshot) -> dict[str, Any]:
         },
         "views": None if snapshot.views is None else _views_out(snapshot.views),
         "partitions": None if snapshot.partitions is None else snapshot.partitions.to_pylist(),
-        "groups": None if snapshot.groups is None else snapshot.groups.to_pylist(),
+        "groups": None if snapshot.groups is None else snapshot.groups.select(list(DOCUMENTED)).to_pylist(),
         "configs": None if snapshot.configs is None else snapshot.configs.to_pylist(),
         "rollouts": None if snapshot.rollouts is None else [rollout_out(r) for r in snapshot.rollouts],
         "canary": None if snapshot.canary is None else snapshot.canary.to_pylist(),

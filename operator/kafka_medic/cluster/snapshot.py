@@ -65,17 +65,6 @@ PARTITIONS_SCHEMA: pa.Schema = pa.schema(
 and null when that is not known; `sizeBytes` is the leader replica's size on disk. `topicId` (KIP-516) tells a topic
 from an earlier one of the same name."""
 
-GROUPS_SCHEMA: pa.Schema = pa.schema(
-    [
-        _field("group", pa.string(), nullable=False),
-        _field("state", pa.string()),
-        _field("topic", pa.string(), nullable=False),
-        _field("partition", pa.int32(), nullable=False),
-        _field("committed", pa.int64()),
-    ]
-)
-"""One row a committed offset (the next record that the group will read)."""
-
 LEADERS_SCHEMA: pa.Schema = pa.schema(
     [
         _field("topic", pa.string(), nullable=False),

@@ -34,11 +34,14 @@ from kafka_medic.guard.freshness import MAX_AGE, seconds_since_read
 from kafka_medic.guard.run import OtherRun
 from kafka_medic.observe.connect import connection, ensemble_connection
 from kafka_medic.observe.metrics import MetricsProbe
+from kafka_medic.observe.offset_reads import answers
 from kafka_medic.observe.pods import BrokerPods
 from kafka_medic.observe.snapshot import ClusterReaders, MetricsReads, ZooKeeperReads, observe_cluster, unread_cluster
 from kafka_medic.playbook.engine import decide
+from kafka_medic.playbook.offset_questions import questions
+from kafka_medic.playbook.offset_step import set_by
 from kafka_medic.playbook.reorder_step import changed_orders
-from kafka_medic.playbook.run import SOON, Decision, World
+from kafka_medic.playbook.run import SOON, Answers, Decision, World
 from kafka_medic.resources.durations import parse_duration
 from kafka_medic.resources.errors import ResourceError
 from kafka_medic.resources.kafkacluster import KafkaCluster, RestartMethod
@@ -244,11 +247,13 @@ class Turn:
 
     def _world(self, cluster: KafkaCluster, run: Remediation, snapshot: Snapshot, findings: Sequence[Finding]) -> World:
         """Everything but the snapshot is read here and now, so that the check before an effect is a fresh one."""
-        store = self.clients.store
+        store, now = self.clients.store, self.clients.now()
+        playbook = store.playbook(run.spec.playbook.name)
+        asked = questions(run, cluster, playbook, snapshot, now)
         return World(
             snapshot=snapshot,
             cluster=cluster,
-            playbook=store.playbook(run.spec.playbook.name),
+            playbook=playbook,
             approvals=store.approvals(run),
             policies_installed=store.policies_installed(),
             others=self._others(run),
@@ -256,6 +261,7 @@ class Turn:
             namesakes=store.namesakes(cluster, snapshot.cluster.id),
             findings=findings,
             now=self.clients.now(),
+            answers=answers(self._connected[1], asked) if self._connected is not None else Answers(),
         )
 
     def _others(self, run: Remediation) -> list[OtherRun] | None:
@@ -264,7 +270,7 @@ class Turn:
         if unreadable or all(r.uid != run.uid for r in runs):
             return None
         return [
-            OtherRun(r.name, r.status.phase, r.status.started_at, r.status.finished_at, changed_orders(r))
+            OtherRun(r.name, r.status.phase, r.status.started_at, r.status.finished_at, changed_orders(r), set_by(r))
             for r in runs
             if r.uid != run.uid
         ]

@@ -13,6 +13,7 @@ from kafka_medic.diagnose.finding import Finding
 from kafka_medic.diagnose.scene import Scene
 from kafka_medic.resources.vocabulary import Severity
 
+PLAYBOOK = "reset-consumer-offsets"
 RACE_FOR = 60.0
 """Seconds, where the log ends are older than the committed offsets."""
 
@@ -56,6 +57,7 @@ def detect(scene: Scene) -> Iterator[Finding]:
                 *_recreated(scene, {p.name(r).topic for r in rows}),
             ),
             for_seconds=RACE_FOR if late else 0.0,
+            playbook=PLAYBOOK,
         )
 
 

@@ -157,7 +157,8 @@ def detect(scene: Scene) -> Iterator[Finding]:
         if waiting:
             evidence.append(
                 f"committed offsets of {some(waiting)} are still in the doubtful range: with new writes these groups "
-                "skip what stands there now; set them back to the log end of the regression"
+                "skip what stands there now; ask for a run of reset-consumer-offsets, which sets them back to the log "
+                "end of the regression"
             )
         if memory.dropped:
             evidence.append(f"{memory.dropped} smaller regressions were noticed and not kept")
@@ -169,6 +170,7 @@ def detect(scene: Scene) -> Iterator[Finding]:
             message=f"{len(found)} partitions of {topic} lost records that had been written: their logs became shorter",
             affected=(*(str(r.tp) for r in found), *groups),
             evidence=(*evidence, scene.read_from("log-ends", "kafka")),
+            playbook="reset-consumer-offsets" if waiting else None,
             since=min(*(r.at for r in found), scene.snapshot.taken_at),
         )
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafka_medic.cluster.groups import EMPTY, GroupMember
+from kafka_medic.cluster.names import printable
 from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
-from kafka_medic.guard.evaluate import evaluate, some
+from kafka_medic.guard.evaluate import NamedGuard, evaluate, some
 from kafka_medic.guard.freshness import MAX_AGE, SOURCES_FRESH, sources_fresh
 from kafka_medic.guard.verdict import Judgement, Reason, Verdict
 
@@ -19,6 +21,9 @@ GROUP_EMPTY = "GroupEmpty"
 PARTITIONS_LED = "PartitionsLed"
 TARGET_WITHIN_LOG = "TargetWithinLog"
 PREVIOUS_OFFSETS_KNOWN = "PreviousOffsetsKnown"
+OFFSET_GUARDS = (GROUP_EMPTY, PARTITIONS_LED, PREVIOUS_OFFSETS_KNOWN)
+"""What whoever sets offsets asks. TARGET_WITHIN_LOG besides, but where offsets are put back that were outside it."""
+MAX_MEMBERS = 10
 
 
 def offsets_beyond_log_end(snapshot: Snapshot, group: str) -> dict[TopicPartition, int]:
@@ -40,18 +45,33 @@ def judge_reset_offsets(
     now: datetime,
     *,
     max_age: float = MAX_AGE,
+    members: Sequence[GroupMember] | None = None,
+    within_log: bool = True,
 ) -> Judgement:
     """All guards on committing `targets` (the next record to read, for each partition) for `group`. The
-    broker refuses offsets for a group with members as well; this says so before, and with the reason."""
-    return evaluate(
-        [
-            (SOURCES_FRESH, lambda: sources_fresh(snapshot, now, NEEDED, max_age=max_age)),
-            (GROUP_EMPTY, lambda: _group_empty(snapshot, group)),
-            (PARTITIONS_LED, lambda: _partitions_led(snapshot, targets)),
-            (TARGET_WITHIN_LOG, lambda: _target_within_log(snapshot, targets)),
-            (PREVIOUS_OFFSETS_KNOWN, lambda: _previous_known(snapshot, group, targets)),
-        ]
-    )
+    broker refuses offsets for a group with members as well; this says so before, and with the reason. `members`: who is
+    in it, as far as that was asked. `within_log` False: offsets are put back as they were, wherever that was."""
+    guards: list[NamedGuard] = [
+        (SOURCES_FRESH, lambda: sources_fresh(snapshot, now, NEEDED, max_age=max_age)),
+        (GROUP_EMPTY, lambda: _group_empty(snapshot, group, members)),
+        (PARTITIONS_LED, lambda: _partitions_led(snapshot, targets)),
+        (PREVIOUS_OFFSETS_KNOWN, lambda: _previous_known(snapshot, group, targets)),
+    ]
+    if within_log:
+        guards.append((TARGET_WITHIN_LOG, lambda: _target_within_log(snapshot, targets)))
+    return evaluate(guards)
+
+
+def held_by(group: str, state: str | None, members: Sequence[GroupMember] | None) -> str:
+    """Why a group that is not Empty is left alone, and the way out."""
+    if members is None:
+        who = "all of them"
+    elif not members:
+        who = "all of them; none was in it when it was asked, so it may just be over"
+    else:
+        told = sorted({printable(str(m)) for m in members})
+        who = f"{some(told, MAX_MEMBERS)} (their Deployment or StatefulSet to 0 replicas, say)"
+    return f"group {printable(group)} is {state or 'in an unknown state'}: stop its consumers first, {who}"
 
 
 def _of_group(snapshot: Snapshot, group: str) -> list[dict[str, Any]]:
@@ -64,18 +84,18 @@ def _committed(snapshot: Snapshot, group: str) -> dict[TopicPartition, int | Non
     return {TopicPartition(r["topic"], r["partition"]): r["committed"] for r in _of_group(snapshot, group)}
 
 
-def _group_empty(snapshot: Snapshot, group: str) -> Reason:
+def _group_empty(snapshot: Snapshot, group: str, members: Sequence[GroupMember] | None) -> Reason:
     if snapshot.groups is None:
         return Reason(GROUP_EMPTY, Verdict.UNKNOWN, "the consumer groups are not known")
     rows = _of_group(snapshot, group)
     if not rows:
         return Reason(GROUP_EMPTY, Verdict.DENY, f"no group {group} has committed offsets")
     states = {r["state"] for r in rows}
-    if states == {"Empty"}:
+    if states == {EMPTY}:
         return Reason(GROUP_EMPTY, Verdict.ALLOW, f"group {group} has no members")
     if None in states or len(states) != 1:
         return Reason(GROUP_EMPTY, Verdict.UNKNOWN, f"the state of group {group} is not known")
-    return Reason(GROUP_EMPTY, Verdict.DENY, f"group {group} is {states.pop()}: stop its consumers first, all of them")
+    return Reason(GROUP_EMPTY, Verdict.DENY, held_by(group, states.pop(), members))
 
 
 def _partitions_led(snapshot: Snapshot, targets: Mapping[TopicPartition, int]) -> tuple[Reason, ...]:

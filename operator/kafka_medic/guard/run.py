@@ -11,7 +11,7 @@ from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.resources.durations import parse_duration
 from kafka_medic.resources.kafkacluster_remediation import Day, RemediationPolicy, Window
 from kafka_medic.resources.phases import Phase
-from kafka_medic.resources.remediation_plan import PartitionChange
+from kafka_medic.resources.remediation_plan import OffsetChange, PartitionChange
 from kafka_medic.resources.vocabulary import Guard
 
 _DAYS = list(Day)
@@ -27,6 +27,8 @@ class OtherRun:
     finished_at: datetime | None
     reorders: tuple[PartitionChange, ...] = ()
     """Of one that succeeded: the orders of replicas that it changed."""
+    offsets: tuple[OffsetChange, ...] = ()
+    """The committed offsets that it has set, or may have."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,11 +19,11 @@ from kafka_medic.clients.ports import (
     BrokerView,
     ClusterDescription,
     FailureKind,
-    GroupOffsets,
     LogDirs,
     ReadFailed,
     Reassignment,
 )
+from kafka_medic.cluster.groups import GroupOffsets
 from kafka_medic.cluster.names import shown
 from kafka_medic.cluster.snapshot import TopicPartition
 
@@ -111,8 +111,8 @@ def groups(found: Sequence[GroupOffsets]) -> Sequence[GroupOffsets]:
         names.add(group.group)
         for tp, offset in group.committed.items():
             _partition(tp, f"group {shown(group.group)}")
-            if offset < 0:
-                raise BadAnswer(f"group {shown(group.group)} committed {offset} on {tp}")
+            if offset.offset < 0:
+                raise BadAnswer(f"group {shown(group.group)} committed {offset.offset} on {tp}")
     return found
 
 

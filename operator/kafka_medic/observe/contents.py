@@ -15,12 +15,12 @@ from kafka_medic.clients.ports import (
     BrokerView,
     ClusterDescription,
     FailureKind,
-    GroupOffsets,
     KafkaReads,
     LogDirs,
     ReadFailed,
     Reassignment,
 )
+from kafka_medic.cluster.groups import GroupOffsets
 from kafka_medic.cluster.snapshot import ConfigValue, TopicPartition
 from kafka_medic.observe import checks, tables
 from kafka_medic.observe.metrics import named_failures

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from kafka_medic.clients.ports import GroupOffsets, LogDirs, Reassignment
+from kafka_medic.clients.ports import LogDirs, Reassignment
+from kafka_medic.cluster.groups import GROUPS_SCHEMA, GroupOffsets
 from kafka_medic.cluster.snapshot import (
     CONFIGS_SCHEMA,
-    GROUPS_SCHEMA,
     PARTITIONS_SCHEMA,
     ConfigValue,
     TopicPartition,
@@ -114,7 +114,9 @@ def groups(found: Sequence[GroupOffsets]) -> pa.Table:
         [g.state for g, _, _ in rows],
         [tp.topic for _, tp, _ in rows],
         [tp.partition for _, tp, _ in rows],
-        [offset for _, _, offset in rows],
+        [offset.offset for _, _, offset in rows],
+        [offset.leader_epoch for _, _, offset in rows],
+        [offset.metadata for _, _, offset in rows],
     ]
     return pa.table(columns, schema=GROUPS_SCHEMA)
 

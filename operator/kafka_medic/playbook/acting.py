@@ -7,7 +7,15 @@ from datetime import datetime
 from typing import assert_never
 
 from kafka_medic.guard.verdict import Reason, Verdict
-from kafka_medic.playbook import election_step, min_isr_step, reassign_step, reorder_step, rescue_step, restart_step
+from kafka_medic.playbook import (
+    election_step,
+    min_isr_step,
+    offset_step,
+    reassign_step,
+    reorder_step,
+    rescue_step,
+    restart_step,
+)
 from kafka_medic.playbook.approval import judge_approvals
 from kafka_medic.playbook.deadline import held_by_people, lateness, note_hold
 from kafka_medic.playbook.drift import drifted_long_enough
@@ -114,6 +122,8 @@ def _assess(step: Step, run: Remediation, plan: Plan, journal: Mapping[str, Jour
             return rescue_step.assess(step.name, plan, journal, world.snapshot)
         case Action.REORDER_REPLICAS:
             return reorder_step.assess(step.name, plan, journal, world.snapshot)
+        case Action.RESET_OFFSETS | Action.RESTORE_OFFSETS:
+            return offset_step.assess(step.name, plan, journal, world.snapshot)
         case Action.ELECT_PREFERRED_LEADERS:
             assert world.playbook is not None  # _lost saw to it
             elected = elect_parameters(world.playbook, step, run.spec.parameters)

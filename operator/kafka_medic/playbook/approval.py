@@ -101,6 +101,7 @@ def plan_digest(remediation: Remediation, plan: Plan) -> str:
             "restarts": [
                 {"broker": r.broker, "pod": r.pod, "podUid": r.pod_uid, "stale": r.stale} for r in plan.restarts
             ],
+            "offsets": [o.to_kubernetes() for o in plan.offsets],
             "rescueTopic": plan.rescue_topic,
             "rescues": [
                 {

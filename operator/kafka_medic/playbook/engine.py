@@ -8,7 +8,7 @@ from the Snapshot what is so.
 from __future__ import annotations
 
 from kafka_medic.guard.verdict import Verdict
-from kafka_medic.playbook import reorder_step, rescue_step
+from kafka_medic.playbook import offset_step, reorder_step, rescue_step
 from kafka_medic.playbook.acting import advance
 from kafka_medic.playbook.approval import judge_approvals
 from kafka_medic.playbook.drift import drifted_long_enough
@@ -62,7 +62,16 @@ def _outlived(run: Remediation, world: World) -> str | None:
 
 def _plan(run: Remediation, world: World) -> Decision:
     assert world.playbook is not None  # _outlived saw to it
-    proposal = propose(run, world.cluster, world.playbook, world.snapshot, world.now, world.others, world.pending_ids)
+    proposal = propose(
+        run,
+        world.cluster,
+        world.playbook,
+        world.snapshot,
+        world.now,
+        world.others,
+        world.pending_ids,
+        world.answers,
+    )
     if isinstance(proposal, Refusal):
         if proposal.nothing_to_do:
             return ended(run.status, Phase.SUPERSEDED, proposal.message, world.now)
@@ -101,7 +110,7 @@ def _await(run: Remediation, world: World) -> Decision:
     drift = next((s.reason for s in standings(plan.changes, world.snapshot) if s.position is Position.DRIFTED), None)
     drift = drift or next(iter(other_pods(plan.restarts, world.snapshot)), None)
     drift = drift or rescue_step.unsaved(plan, world.snapshot, {r.broker for r in plan.restarts})
-    drift = drift or reorder_step.other_orders(plan, world.snapshot)
+    drift = drift or reorder_step.other_orders(plan, world.snapshot) or offset_step.void(plan, world.snapshot)
     status, voided = drifted_long_enough(status, drift or _done_by_others(run, world), world.now)
     if voided:
         update = {

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow.compute as pc
 
+from kafka_medic.cluster.groups import Committed
 from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
 
 SettingKey = tuple[str, str, str]
@@ -95,7 +96,19 @@ class Reorder:
         return f"change the order of the replicas of {len(self.orders)} partitions"
 
 
-Intent = ChangeSettings | Reassign | RestartPod | RescueRecords | ElectPreferred | Reorder
+@dataclass(frozen=True, slots=True)
+class SetOffsets:
+    """Commit for a group without members, where it has committed exactly what is `before`: (before, after)."""
+
+    id: str
+    group: str
+    offsets: Mapping[TopicPartition, tuple[Committed, Committed]]
+
+    def describe(self) -> str:
+        return f"set the committed offsets of group {self.group} on {len(self.offsets)} partitions"
+
+
+Intent = ChangeSettings | Reassign | RestartPod | RescueRecords | ElectPreferred | Reorder | SetOffsets
 
 
 def setting_key(text: str) -> SettingKey:

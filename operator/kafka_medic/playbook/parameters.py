@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kafka_medic.guard.elect import ELECT_GUARDS
+from kafka_medic.guard.reset_offsets import OFFSET_GUARDS, TARGET_WITHIN_LOG
 from kafka_medic.guard.restart import RESTART_GUARDS
 from kafka_medic.resources.durations import parse_duration
 from kafka_medic.resources.errors import Problem, ResourceError
@@ -22,6 +23,8 @@ KNOWN: Mapping[Action, frozenset[str]] = {
     Action.RESCUE_RECORDS: frozenset({"rescueTopic"}),
     Action.ELECT_PREFERRED_LEADERS: frozenset({"batchSize", "leaderlessWithin"}),
     Action.REORDER_REPLICAS: frozenset({"brokers", "leaders"}),
+    Action.RESET_OFFSETS: frozenset({"to", "groups", "excludeGroups", "topics"}),
+    Action.RESTORE_OFFSETS: frozenset({"remediation"}),
 }
 
 _EVERY_ACTION = (
@@ -50,6 +53,8 @@ DEMANDED: Mapping[Action, tuple[Guard, ...]] = {
     Action.ELECT_PREFERRED_LEADERS: (*_EVERY_ACTION, *(Guard(name) for name in ELECT_GUARDS)),
     Action.REORDER_REPLICAS: (*_EVERY_ACTION, *(Guard(name) for name in ELECT_GUARDS)),
     Action.RESTART_BROKERS: (*_EVERY_ACTION, *(Guard(name) for name, _ in RESTART_GUARDS)),
+    Action.RESET_OFFSETS: (*_EVERY_ACTION, *(Guard(name) for name in (*OFFSET_GUARDS, TARGET_WITHIN_LOG))),
+    Action.RESTORE_OFFSETS: (*_EVERY_ACTION, *(Guard(name) for name in OFFSET_GUARDS)),
 }
 """The guards that an action demands, whatever a playbook names."""
 
@@ -86,6 +91,17 @@ class ElectParameters:
 
     batch_size: int = 50
     leaderless_within: float = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class ResetParameters:
+    """`to`: what decides the new offsets, in the words of Kafka's own tool. `groups`, `topics`: regular expressions
+    over whole names, None where none was given; `exclude_groups`: groups that are left out though they match."""
+
+    to: str = "to-last-known-good"
+    groups: str | None = None
+    exclude_groups: str | None = None
+    topics: str | None = None
 
 
 AWAY, BACK = "away", "back"
@@ -186,6 +202,26 @@ def drain_parameters(playbook: Playbook, step: Step, given: Mapping[str, int | s
     """What counts for this run, as in `reassign_parameters`."""
     brokers = _value(playbook, step, given, "brokers")
     return DrainParameters(str(step.with_.get("leaders", AWAY)), "cause" if brokers is None else str(brokers).strip())
+
+
+def reset_parameters(playbook: Playbook, step: Step, given: Mapping[str, int | str]) -> ResetParameters:
+    """What counts for this run, as in `reassign_parameters`."""
+
+    def text(name: str) -> str | None:
+        return str(_value(playbook, step, given, name) or "").strip() or None
+
+    return ResetParameters(text("to") or ResetParameters().to, text("groups"), text("excludeGroups"), text("topics"))
+
+
+def restored_run(playbook: Playbook, step: Step, given: Mapping[str, int | str]) -> str:
+    """The name of the Remediation whose offsets are to be put back."""
+    return str(_value(playbook, step, given, "remediation") or "").strip()
+
+
+def sets_offsets(playbook: Playbook) -> Step | None:
+    """The step of a playbook that sets committed offsets, or puts them back."""
+    wanted = (Action.RESET_OFFSETS, Action.RESTORE_OFFSETS)
+    return next((s for s in playbook.spec.steps if s.action in wanted), None)
 
 
 def brings_leaders(playbook: Playbook) -> str | None:

@@ -10,10 +10,13 @@ from kafka_medic.guard.run import OtherRun
 from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.playbook.drain_plan import drain_plan
 from kafka_medic.playbook.election_plan import election_plan
-from kafka_medic.playbook.parameters import brings_leaders, check, check_values
+from kafka_medic.playbook.offset_plan import reset_plan
+from kafka_medic.playbook.offset_undo_plan import undo_plan
+from kafka_medic.playbook.parameters import brings_leaders, check, check_values, sets_offsets
 from kafka_medic.playbook.raise_plan import raise_plan
 from kafka_medic.playbook.refusal import Refusal
 from kafka_medic.playbook.restart_plan import restart_plan
+from kafka_medic.playbook.run import Answers
 from kafka_medic.resources.errors import ResourceError
 from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.playbook import Playbook
@@ -35,9 +38,10 @@ def propose(
     now: datetime,
     others: Sequence[OtherRun] | None = (),
     pending: Collection[str] = (),
+    answers: Answers | None = None,
 ) -> Plan | Refusal:
     """The whole plan, or why there is none. What the playbook's steps do decides which kind of plan it is. `pending`:
-    ids of findings that have not lasted yet."""
+    ids of findings that have not lasted yet. `answers`: what a plan about offsets asked for."""
     try:
         check(playbook)
         check_values(playbook, run.spec.parameters)
@@ -48,6 +52,11 @@ def propose(
         return Refusal(message, (Reason(Guard.PRECONDITIONS_HOLD.value, Verdict.UNKNOWN, message),))
     if brings_leaders(playbook) is not None:
         return drain_plan(run, cluster, playbook, snapshot, others, now)
+    offsets = sets_offsets(playbook)
+    if offsets is not None and offsets.action is Action.RESET_OFFSETS:
+        return reset_plan(run, cluster, playbook, snapshot, answers or Answers(), now)
+    if offsets is not None:
+        return undo_plan(run, cluster, playbook, snapshot, others, answers or Answers(), now)
     if any(step.action is Action.ELECT_PREFERRED_LEADERS for step in playbook.spec.steps):
         return election_plan(run, cluster, playbook, snapshot, now)
     if restarts(playbook):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 
-from kafka_medic.cluster.snapshot import Snapshot
+from kafka_medic.cluster.groups import GroupMember
+from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
 from kafka_medic.diagnose.finding import Finding
 from kafka_medic.guard.run import Namesake, OtherRun
 from kafka_medic.guard.verdict import Reason, Verdict
@@ -24,6 +25,15 @@ SOON = 1.0
 
 
 @dataclass(frozen=True, slots=True)
+class Answers:
+    """What was read besides the snapshot, because a run that sets offsets asked for it. `members`: of groups that are
+    not Empty, those that could be told. `at`: offsets by time, None when they were not read."""
+
+    members: Mapping[str, Sequence[GroupMember]] = field(default_factory=dict)
+    at: Mapping[TopicPartition, int | None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class World:
     """Everything a decision may rest on, read afresh for this turn. None: it could not be read."""
 
@@ -37,6 +47,7 @@ class World:
     namesakes: Sequence[Namesake] | None
     findings: Sequence[Finding]
     now: datetime
+    answers: Answers = field(default_factory=Answers)
 
     @property
     def finding_ids(self) -> frozenset[str]:

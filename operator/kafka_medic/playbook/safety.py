@@ -12,12 +12,14 @@ from kafka_medic.guard.elect import judge_elect
 from kafka_medic.guard.freshness import sources_fresh
 from kafka_medic.guard.reassign import judge_reassign
 from kafka_medic.guard.reorder import judge_reorder
+from kafka_medic.guard.reset_offsets import judge_reset_offsets
 from kafka_medic.guard.restart import judge_restart
 from kafka_medic.guard.run import alone_on_kafka, judge_run
 from kafka_medic.guard.verdict import Reason, Verdict
+from kafka_medic.playbook import offset_step
 from kafka_medic.playbook.approval import judge_approvals
 from kafka_medic.playbook.election_step import planned_elections
-from kafka_medic.playbook.intents import ElectPreferred, Intent, RescueRecords, RestartPod
+from kafka_medic.playbook.intents import ElectPreferred, Intent, RescueRecords, RestartPod, SetOffsets
 from kafka_medic.playbook.parameters import CONTROLLER, restart_parameters
 from kafka_medic.playbook.reorder_step import planned_orders
 from kafka_medic.playbook.restart_order import next_broker
@@ -70,6 +72,8 @@ def forward_reasons(run: Remediation, world: World, intent: Intent | None = None
             intent.preferred if isinstance(intent, ElectPreferred) else [tp for tp, _ in planned_elections(plan)[:1]]
         )
         return (*reasons, *judge_elect(world.snapshot, world.now, set(asked)).reasons)
+    if plan.offsets:
+        return (*reasons, *_offset_reasons(run, plan, world, intent))
     if plan.restarts:
         return (*reasons, *_restart_reasons(run, plan, world, intent))
     moves = [(c.topic, c.partition, c.replicas_before, c.replicas) for c in plan.changes]
@@ -78,6 +82,24 @@ def forward_reasons(run: Remediation, world: World, intent: Intent | None = None
         *reasons,
         *judge_reassign(world.snapshot, moves, factor, world.now).reasons,
     )
+
+
+def _offset_reasons(run: Remediation, plan: Plan, world: World, intent: Intent | None) -> tuple[Reason, ...]:
+    """Of the group that is due, or comes next."""
+    if isinstance(intent, SetOffsets):
+        group, targets = intent.group, {tp: after.offset for tp, (_, after) in intent.offsets.items()}
+    else:
+        journal = {entry.id: entry for entry in run.status.journal}
+        group = offset_step.next_group(plan.steps[0].name, plan, journal, world.snapshot) or plan.offsets[0].group
+        targets = {offset_step.partition_of(c): c.after for c in plan.offsets if c.group == group}
+    return judge_reset_offsets(
+        world.snapshot,
+        group,
+        targets,
+        world.now,
+        members=world.answers.members.get(group),
+        within_log=offset_step.keeps_within_log(plan),
+    ).reasons
 
 
 def _restart_reasons(run: Remediation, plan: Plan, world: World, intent: Intent | None) -> tuple[Reason, ...]:

@@ -36,6 +36,12 @@ MAX_ELECTED = 20_000
 """Partitions whose leader one plan would change."""
 MAX_ELECTED_AT_ONCE = 5_000
 """In one request: half of the records that a KRaft controller writes in one go."""
+MAX_METADATA = 4096
+"""Characters that one commit may carry: Kafka's own `offset.metadata.max.bytes`."""
+MAX_ALL_METADATA = 200_000
+"""Of all commits that one plan would overwrite, and so holds."""
+GroupName = Annotated[str, StringConstraints(min_length=1, max_length=256)]
+CommitMetadata = Annotated[str, StringConstraints(max_length=MAX_METADATA)]
 Replicas = Annotated[tuple[BrokerId, ...], Field(max_length=32)]
 
 
@@ -109,6 +115,27 @@ class PreferredElection(Model):
     partitions: Annotated[tuple[Count, ...], Field(max_length=MAX_ELECTED)] = Field(description="The partitions.")
 
 
+class OffsetChange(Model):
+    """One committed offset, before and after. What is before is the backup: it is written down here before anything is
+    changed, and a run of undo-offset-reset puts exactly that back."""
+
+    group: GroupName = Field(description="The consumer group.")
+    topic: TopicName = Field(description="The topic.")
+    partition: Count = Field(description="The partition.")
+    topic_id: ShortText | None = Field(default=None, description="The topic's id (KIP-516). Absent: not known.")
+    before: BigCount = Field(description="The offset committed now.")
+    before_epoch: Count | None = Field(default=None, description="The leader epoch committed with it. Absent: none.")
+    before_metadata: CommitMetadata = Field(default="", description="The metadata committed with it.")
+    after: BigCount = Field(description="The offset that would be committed.")
+    after_epoch: Count | None = Field(default=None, description="The leader epoch committed with that. Absent: none.")
+    after_metadata: CommitMetadata = Field(default="", description="The metadata committed with that.")
+    log_start: BigCount | None = Field(default=None, description="Where the log began. Absent: not known.")
+    log_end: BigCount | None = Field(default=None, description="Where the log ended. Absent: not known.")
+    skipped: BigCount = Field(default=0, description="Offsets that can be read and that the group would not read.")
+    read_again: BigCount = Field(default=0, description="Offsets that the group would read a second time, at most.")
+    reason: LineText = Field(default="", description="What decided the offset.")
+
+
 class Artifact(Model):
     """Where a plan too large for the object lies."""
 
@@ -164,6 +191,9 @@ class Plan(Model):
     )
     elections: Annotated[tuple[PreferredElection, ...], Field(max_length=MAX_INLINE_CHANGES)] = Field(
         default=(), description="Leaderships that would go to the preferred replica, in this order."
+    )
+    offsets: Annotated[tuple[OffsetChange, ...], Field(max_length=MAX_INLINE_CHANGES)] = Field(
+        default=(), description="Committed offsets that would change, and what they were before, group by group."
     )
     rescue_topic: TopicName | None = Field(default=None, description="The topic that they are saved in.")
     artifact: Artifact | None = Field(default=None, description="Where the changes lie when they are too many.")

@@ -102,6 +102,8 @@ class Action(StrEnum):
     RESCUE_RECORDS = "RescueRecords"
     ELECT_PREFERRED_LEADERS = "ElectPreferredLeaders"
     REORDER_REPLICAS = "ReorderReplicas"
+    RESET_OFFSETS = "ResetOffsets"
+    RESTORE_OFFSETS = "RestoreOffsets"
 
 
 class Guard(StrEnum):
@@ -136,6 +138,10 @@ class Guard(StrEnum):
     PREFERRED_ANSWERS = "PreferredAnswers"
     PREFERRED_CAUGHT_UP = "PreferredCaughtUp"
     NOT_REASSIGNING = "NotReassigning"
+    GROUP_EMPTY = "GroupEmpty"
+    PARTITIONS_LED = "PartitionsLed"
+    TARGET_WITHIN_LOG = "TargetWithinLog"
+    PREVIOUS_OFFSETS_KNOWN = "PreviousOffsetsKnown"
 
 
 class Verdict(StrEnum):
@@ -156,6 +162,7 @@ class VerifyProbe(StrEnum):
     RECORDS_RESCUED = "RecordsRescued"
     REPLICAS_REORDERED = "ReplicasReordered"
     PREFERRED_LEADERS_SERVE = "PreferredLeadersServe"
+    OFFSETS_COMMITTED = "OffsetsCommitted"
     FINDING_GONE = "FindingGone"
 
 

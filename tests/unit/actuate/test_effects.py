@@ -7,8 +7,9 @@ import pytest
 from kafka_medic.actuate.carry_out import carry_out
 from kafka_medic.actuate.reassign import MAX_RECORDS
 from kafka_medic.clients.ports import WriteFailed, unasked
+from kafka_medic.cluster.groups import Committed
 from kafka_medic.cluster.snapshot import TopicPartition
-from kafka_medic.playbook.intents import ChangeSettings, ElectPreferred, Reassign
+from kafka_medic.playbook.intents import ChangeSettings, ElectPreferred, Reassign, SetOffsets
 from tests.simulation.kafka import SimKafka
 
 ORDERS = TopicPartition("orders", 0)
@@ -103,3 +104,42 @@ def test_an_answer_that_takes_long_lets_nobody_be_elected_by_old_reads(kafka, mo
     assert kafka.partitions[ORDERS].leader == 0
     carry_out(kafka, NO_PODS, elect, unasked)
     assert kafka.partitions[ORDERS].leader == 1
+
+
+BEFORE, AFTER = Committed(32, 3, "m"), Committed(21)
+RESET = SetOffsets("s/group-0", "billing", {ORDERS: (BEFORE, AFTER)})
+
+
+def test_an_offset_is_set_once_and_set_again_nothing_is_sent(kafka):
+    kafka.commit_offsets("billing", {ORDERS: BEFORE})
+    kafka.writes.clear()
+    for _ in range(2):
+        carry_out(kafka, NO_PODS, RESET, unasked)
+    assert kafka.writes == ["commit billing [('orders-0', 21)]"]
+
+
+@pytest.mark.parametrize(
+    ("state", "present", "told"),
+    [
+        ("Empty", Committed(33, 3, "m"), "has committed since on orders-0"),
+        ("Empty", Committed(32, 4, "m"), "has committed since on orders-0"),
+        ("Stable", BEFORE, "group billing is Stable by now"),
+    ],
+)
+def test_an_offset_that_is_not_as_the_plan_saw_it_is_not_overwritten(kafka, state, present, told):
+    kafka.commit_offsets("billing", {ORDERS: present})
+    kafka.states["billing"] = state
+    kafka.writes.clear()
+    with pytest.raises(WriteFailed, match=told):
+        carry_out(kafka, NO_PODS, RESET, unasked)
+    assert kafka.writes == []
+
+
+def test_an_offset_of_a_topic_that_went_in_between_is_refused_by_name(kafka):
+    kafka.commit_offsets("billing", {ORDERS: BEFORE})
+    kafka.delete("orders")
+    with pytest.raises(WriteFailed, match="1 of 1 offsets refused: orders-0: UnknownTopicOrPartition"):
+        carry_out(kafka, NO_PODS, RESET, unasked)
+    kafka.committed.clear()
+    with pytest.raises(WriteFailed, match="group billing is gone"):
+        carry_out(kafka, NO_PODS, RESET, unasked)

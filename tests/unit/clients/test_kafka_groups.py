@@ -9,19 +9,23 @@ from confluent_kafka.admin import AdminClient
 
 from kafka_medic.clients import kafka_groups, librdkafka
 from kafka_medic.clients.ports import ReadFailed
+from kafka_medic.cluster.groups import Committed, GroupMember
 from kafka_medic.cluster.snapshot import TopicPartition
 
 
 def answered(**offsets):
     return {
-        group: {TopicPartition("orders", n): SimpleNamespace(offset=o) for n, o in enumerate(told)}
+        group: {
+            TopicPartition("orders", n): SimpleNamespace(offset=o, leader_epoch=-1, metadata="")
+            for n, o in enumerate(told)
+        }
         for group, told in offsets.items()
     }
 
 
 def test_offsets_by_group_without_those_that_were_never_committed():
     found = kafka_groups.committed(lambda *_: answered(billing=[10, -1], idle=[]), ["billing", "idle"], 5)
-    assert found == {"billing": {TopicPartition("orders", 0): 10}, "idle": {}}
+    assert found == {"billing": {TopicPartition("orders", 0): Committed(10)}, "idle": {}}
 
 
 def test_a_group_that_is_not_in_the_answer_is_no_group_without_offsets():
@@ -44,6 +48,19 @@ def test_many_groups_in_parts(monkeypatch):
     monkeypatch.setattr(kafka_groups.time, "monotonic", lambda: next(ticks))
     with pytest.raises(ReadFailed, match="250 of 600 groups read in time"):
         kafka_groups.committed(ask, groups, 5)
+
+
+def test_what_was_committed_with_it_is_kept():
+    told = {"billing": {TopicPartition("orders", 0): SimpleNamespace(offset=4, leader_epoch=7, metadata="m")}}
+    found = kafka_groups.committed(lambda *_: told, ["billing"], 5)
+    assert found == {"billing": {TopicPartition("orders", 0): Committed(4, 7, "m")}}
+
+
+def test_members_of_groups_that_can_be_told():
+    member = {"member_id": "m", "client_id": "shop", "client_host": "/10.0.0.7", "member_metadata": None}
+    answer = {"billing": {"members": [member], "error": None}, "new": {"members": [], "error": "GroupIdNotFound"}}
+    assert kafka_groups.members(answer) == {"billing": (GroupMember("shop", "/10.0.0.7"),)}
+    assert str(GroupMember("shop", "/10.0.0.7")) == "shop at 10.0.0.7"
 
 
 @pytest.mark.parametrize(

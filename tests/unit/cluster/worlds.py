@@ -9,9 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from kafka_medic.cluster.groups import GROUPS_SCHEMA
 from kafka_medic.cluster.snapshot import (
     CONFIGS_SCHEMA,
-    GROUPS_SCHEMA,
     LEADERS_SCHEMA,
     PARTITIONS_SCHEMA,
     Broker,
@@ -122,9 +122,8 @@ def partitions(rows: Iterable[Mapping[str, Any]]) -> pa.Table:
     return pa.Table.from_pylist([dict(r) for r in rows], schema=PARTITIONS_SCHEMA)
 
 
-def groups(*rows: tuple[str, str | None, str, int, int | None]) -> pa.Table:
-    names = GROUPS_SCHEMA.names
-    return pa.Table.from_pylist([dict(zip(names, r, strict=True)) for r in rows], schema=GROUPS_SCHEMA)
+def groups(*rows: tuple[Any, ...]) -> pa.Table:
+    return pa.Table.from_pylist([dict(zip(GROUPS_SCHEMA.names, r, strict=False)) for r in rows], schema=GROUPS_SCHEMA)
 
 
 def configs(*rows: tuple[str, str, str, str | None, bool]) -> pa.Table:

@@ -11,12 +11,12 @@ import pytest
 from kafka_medic.clients.ports import (
     BrokerView,
     ClusterDescription,
-    GroupOffsets,
     LogDirs,
     Node,
     PartitionState,
     Reassignment,
 )
+from kafka_medic.cluster.groups import Committed, GroupOffsets
 from kafka_medic.cluster.names import shown
 from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
 from kafka_medic.diagnose.diagnosis import diagnose
@@ -106,9 +106,9 @@ def test_an_epoch_of_minus_one_is_not_known(kafka):
         ("log_dirs", {1: LogDirs({}, 1 << 63)}, "log-dirs", "bytes are free"),
         ("reassignments", {ORDERS: Reassignment((1, 1), (), ())}, "reassignments", "[1, 1]"),
         ("reassignments", {TopicPartition("o\n", 0): Reassignment((1,), (), ())}, "reassignments", r"o\n"),
-        ("groups", [GroupOffsets("g\x07", "Stable", {ORDERS: -3})], "groups", r"group g\x07 committed -3"),
+        ("groups", [GroupOffsets("g\x07", "Stable", {ORDERS: Committed(-3)})], "groups", r"group g\x07 committed -3"),
         ("groups", [GroupOffsets("g", None, {}), GroupOffsets("g", None, {})], "groups", "told twice"),
-        ("groups", [GroupOffsets("g", None, {TopicPartition("orders", -1): 3})], "groups", "partition -1"),
+        ("groups", [GroupOffsets("g", None, {TopicPartition("orders", -1): Committed(3)})], "groups", "partition -1"),
         (
             "describe_cluster",
             ClusterDescription("x", (Node(1, "a", 1, None), Node(1, "b", 1, None)), None),

@@ -1,0 +1,35 @@
+"""Set the committed offsets of a group without members (KIP-396)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kafka_medic.clients.ports import FailureKind, Kafka, ReadFailed, WriteFailed
+from kafka_medic.cluster.groups import EMPTY
+from kafka_medic.playbook.intents import SetOffsets
+
+
+def set_offsets(kafka: Kafka, intent: SetOffsets, ask: Callable[[], None]) -> None:
+    """Idempotent: what is committed as wanted already is left alone. The group is read once more right before: Kafka
+    refuses a group that has members, but has no compare-and-set for what is committed. `ask` raises if, after that
+    read, it may not be sent any more. Raises WriteFailed; what was set by then stays so, and the next look tells."""
+    try:
+        found = kafka.groups(lambda name: name == intent.group)
+    except ReadFailed as problem:
+        raise WriteFailed(problem.kind, f"not sent: {problem.message}") from None
+    if not found or found[0].state != EMPTY:
+        state = found[0].state or "in an unknown state" if found else "gone"
+        raise WriteFailed(FailureKind.REFUSED, f"not sent: group {intent.group} is {state} by now")
+    present = found[0].committed
+    due = {tp: after for tp, (_, after) in intent.offsets.items() if present.get(tp) != after}
+    changed = sorted(tp for tp in due if present.get(tp) != intent.offsets[tp][0])
+    if changed:
+        names = ", ".join(map(str, changed[:5]))
+        raise WriteFailed(FailureKind.REFUSED, f"not sent: group {intent.group} has committed since on {names}")
+    if not due:
+        return
+    ask()
+    refused = kafka.commit_offsets(intent.group, due)
+    if refused:
+        shown = "; ".join(f"{tp}: {why}" for tp, why in sorted(refused.items())[:5])
+        raise WriteFailed(FailureKind.REFUSED, f"{len(refused)} of {len(due)} offsets refused: {shown}")

@@ -1,0 +1,294 @@
+"""The plan of a playbook that sets committed offsets: of which groups, from where to where, and what that costs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafka_medic.cluster.groups import EMPTY, Committed
+from kafka_medic.cluster.names import printable, shown
+from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
+from kafka_medic.diagnose.columns import numbers, partitions_of, strings
+from kafka_medic.guard.evaluate import some
+from kafka_medic.guard.reset_offsets import GROUP_EMPTY, TARGET_WITHIN_LOG, held_by
+from kafka_medic.guard.verdict import Reason, Verdict
+from kafka_medic.playbook.approval import plan_digest
+from kafka_medic.playbook.offset_targets import Aim, How, Spot, read_aim, target
+from kafka_medic.playbook.parameters import ResetParameters, reset_parameters, sets_offsets
+from kafka_medic.playbook.refusal import NO_DIGEST, Refusal, unread
+from kafka_medic.playbook.run import Answers
+from kafka_medic.playbook.safety import CLUSTER_ID
+from kafka_medic.resources.durations import parse_duration
+from kafka_medic.resources.kafkacluster import KafkaCluster
+from kafka_medic.resources.kafkacluster_status import LogEndRegressionStatus
+from kafka_medic.resources.playbook import Playbook
+from kafka_medic.resources.remediation import Remediation
+from kafka_medic.resources.remediation_plan import (
+    MAX_ALL_METADATA,
+    MAX_INLINE_CHANGES,
+    MAX_METADATA,
+    OffsetChange,
+    Plan,
+    PlanStep,
+    Precondition,
+)
+
+MAX_GROUPS_SET = 150
+"""Of one run: its journal holds 200 entries, one for each group."""
+MAX_HELD = 10
+"""Groups with members that a plan names, and asks the members of."""
+SHOWN = 30
+"""Lines of a summary that tell of single offsets."""
+SECONDS_A_GROUP = 2
+"""From the look before a group's offsets are set to the look that sees them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The committed offsets that a request is about. `unread`: partitions whose log is not known; `unfit`: groups whose
+    name a plan cannot hold."""
+
+    spots: tuple[Spot, ...]
+    unread: tuple[TopicPartition, ...]
+    unfit: tuple[str, ...]
+
+
+def reset_plan(
+    run: Remediation, cluster: KafkaCluster, playbook: Playbook, snapshot: Snapshot, answers: Answers, now: datetime
+) -> Plan | Refusal:
+    """The whole plan, its digest included, or why not. Groups that have members are not planned: what they commit would
+    make the plan void at once. They are named, and left for when they are stopped."""
+    if snapshot.groups is None or snapshot.partitions is None:
+        return unread(snapshot)
+    step = sets_offsets(playbook)
+    assert step is not None  # whoever asks for this plan saw to it
+    settings = reset_parameters(playbook, step, run.spec.parameters)
+    asked = request(settings)
+    if isinstance(asked, Refusal):
+        return asked
+    if asked.since(now) is not None and answers.at is None:
+        return Refusal("which offsets belong to that time could not be read")
+    found = chosen(snapshot, settings, asked, cluster.status.log_end_regressions)
+    wanted = changes(found.spots, asked, answers.at or {})
+    live = held(found.spots, wanted)
+    due = [c for c in wanted if c.group not in live]
+    if not due:
+        return _none(found, live, answers)
+    planned, left = bounded(due)
+    words = [f"set {len(planned)} committed offsets of {len({c.group for c in planned})} groups: {settings.to}"]
+    words += [*_notes(planned, snapshot), *_left(left, found), *_live(live, answers)]
+    return finished(run, cluster, playbook, snapshot, planned, words, now)
+
+
+def request(settings: ResetParameters) -> Aim | Refusal:
+    """What was asked for, if it can be understood. Only what heals may be asked for all groups at once."""
+    try:
+        aim = read_aim(settings.to)
+        for name, pattern in (
+            ("groups", settings.groups),
+            ("excludeGroups", settings.exclude_groups),
+            ("topics", settings.topics),
+        ):
+            _pattern(name, pattern)
+    except ValueError as problem:
+        return Refusal(f"parameters: {problem}", permanent=True)
+    if aim.how is not How.LAST_KNOWN_GOOD and settings.groups is None:
+        message = f"parameters.groups: {aim.how} moves offsets that nothing is wrong with; name the groups it is for"
+        return Refusal(message, permanent=True)
+    return aim
+
+
+def _pattern(name: str, text: str | None) -> Callable[[str], object]:
+    try:
+        return re.compile(".*" if text is None else text, re.DOTALL).fullmatch
+    except re.error as problem:
+        raise ValueError(f"{name} is not a regular expression: {problem.msg}; write one such as orders-.*") from None
+
+
+def chosen(
+    snapshot: Snapshot, settings: ResetParameters, aim: Aim, regressions: Sequence[LogEndRegressionStatus]
+) -> Chosen:
+    """The committed offsets of the groups and topics that were asked for; of what heals, those that may need it. Found
+    on columns."""
+    p, table = partitions_of(snapshot), snapshot.groups
+    assert p is not None  # both were seen to
+    assert table is not None
+    included, topics = _pattern("groups", settings.groups), _pattern("topics", settings.topics)
+    excluded = _pattern("excludeGroups", settings.exclude_groups) if settings.exclude_groups else lambda _: None
+    names = [g for g in strings(pc.unique(table["group"])) if included(g) and not excluded(g)]
+    titles = [t for t in strings(pc.unique(table["topic"])) if topics(t)]
+    mask = np.asarray(_among(table["group"], names)) & np.asarray(_among(table["topic"], titles))
+    row_of = p.rows_of(table["topic"], numbers(table["partition"]).values)
+    ended = {TopicPartition(r.topic, r.partition): r for r in regressions}
+    if aim.how is How.LAST_KNOWN_GOOD:
+        beyond = p.log_end.known[row_of] & (numbers(table["committed"]).values > p.log_end.values[row_of])
+        mask &= (row_of >= 0) & (beyond | np.asarray(_among(table["topic"], [tp.topic for tp in ended])))
+    at = np.flatnonzero(mask)
+    spots, missing, unfit = [], set(), set()
+    for row, r in zip(row_of[at].tolist(), table.take(at).to_pylist(), strict=True):
+        group, tp = r["group"], TopicPartition(r["topic"], r["partition"])
+        if len(group) > 256 or not group or printable(group) != group or len(r["metadata"] or "") > MAX_METADATA:
+            unfit.add(group)
+        elif row < 0 or r["committed"] is None or not (p.log_start.known[row] and p.log_end.known[row]):
+            missing.add(tp)
+        else:
+            committed = Committed(r["committed"], r["leaderEpoch"], r["metadata"] or "")
+            epoch = int(p.leader_epoch.values[row]) if p.leader_epoch.known[row] else None
+            topic_id: Any = snapshot.partitions["topicId"][row].as_py()  # type: ignore[index]
+            bounds = int(p.log_start.values[row]), int(p.log_end.values[row])
+            spots.append(Spot(group, r["state"], tp, committed, *bounds, epoch, topic_id, ended.get(tp)))
+    return Chosen(tuple(sorted(spots, key=lambda s: (s.group, s.tp))), tuple(sorted(missing)), tuple(sorted(unfit)))
+
+
+def _among(column: Any, names: Sequence[str]) -> Any:
+    return pc.is_in(column, value_set=pa.array(names, pa.string())).to_numpy()
+
+
+def changes(spots: Sequence[Spot], aim: Aim, at: Mapping[TopicPartition, int | None]) -> list[OffsetChange]:
+    """Those that would not stay as they are."""
+    found = []
+    for spot in spots:
+        goal = target(aim, spot, at.get(spot.tp))
+        if goal is not None:
+            found.append(
+                OffsetChange(
+                    group=spot.group,
+                    topic=spot.tp.topic,
+                    partition=spot.tp.partition,
+                    topic_id=spot.topic_id,
+                    before=spot.committed.offset,
+                    before_epoch=spot.committed.leader_epoch,
+                    before_metadata=spot.committed.metadata,
+                    after=goal.offset,
+                    log_start=spot.log_start,
+                    log_end=spot.log_end,
+                    skipped=goal.skipped,
+                    read_again=goal.read_again,
+                    reason=goal.reason,
+                )
+            )
+    return found
+
+
+def held(spots: Sequence[Spot], wanted: Sequence[OffsetChange]) -> dict[str, str | None]:
+    """The groups that have members, or of which that is not known, with their state."""
+    concerned = {c.group for c in wanted}
+    return {s.group: s.state for s in spots if s.group in concerned and s.state != EMPTY}
+
+
+def bounded(due: Sequence[OffsetChange]) -> tuple[tuple[OffsetChange, ...], int]:
+    """As many as one plan holds, and how many are left for a further run."""
+    planned: list[OffsetChange] = []
+    groups: set[str] = set()
+    room = MAX_ALL_METADATA
+    for change in due:
+        groups.add(change.group)
+        room -= len(change.before_metadata) + len(change.after_metadata)
+        if len(planned) == MAX_INLINE_CHANGES or len(groups) > MAX_GROUPS_SET or room < 0:
+            break
+        planned.append(change)
+    return tuple(planned), len(due) - len(planned)
+
+
+def _none(found: Chosen, live: Mapping[str, str | None], answers: Answers) -> Refusal:
+    if live:
+        words = _live(live, answers)
+        return Refusal("; ".join(words), tuple(Reason(GROUP_EMPTY, Verdict.WAIT, w) for w in words))
+    if found.unread or found.unfit:
+        message = "; ".join(_left(0, found))
+        return Refusal(message, (Reason(TARGET_WITHIN_LOG, Verdict.UNKNOWN, message),))
+    return Refusal("every committed offset that this is about is where it should be", nothing_to_do=True)
+
+
+def finished(
+    run: Remediation,
+    cluster: KafkaCluster,
+    playbook: Playbook,
+    snapshot: Snapshot,
+    planned: tuple[OffsetChange, ...],
+    words: Sequence[str],
+    now: datetime,
+) -> Plan:
+    """The plan with its digest."""
+    groups = len({c.group for c in planned})
+    told = f"commit {len(planned)} offsets for {groups} groups without members, one group after the other"
+    plan = Plan(
+        digest=NO_DIGEST,
+        proposed_at=now,
+        expires_at=now + timedelta(seconds=parse_duration(cluster.spec.remediation.approvals.expire_after)),
+        summary="\n".join([words[0], *lines(planned), *words[1:]])[:8000],
+        partitions=len({(c.topic, c.partition) for c in planned}),
+        moves=0,
+        estimated_seconds=groups * SECONDS_A_GROUP,
+        steps=tuple(PlanStep(name=s.name, action=s.action, description=told) for s in playbook.spec.steps),
+        offsets=planned,
+        preconditions=(Precondition(name=CLUSTER_ID, value=snapshot.cluster.id or ""),),
+    )
+    return plan.model_copy(update={"digest": plan_digest(run, plan)})
+
+
+def lines(planned: Sequence[OffsetChange]) -> Iterator[str]:
+    """A group's sums, and single offsets as far as there is room."""
+    room = SHOWN
+    for group in dict.fromkeys(c.group for c in planned):
+        mine = [c for c in planned if c.group == group]
+        sums = f"{sum(c.skipped for c in mine)} offsets skipped, at most {sum(c.read_again for c in mine)} read again"
+        yield f"  group {group}: {len(mine)} partitions, {sums}"
+        for c in mine[: max(room, 0)]:
+            log = "not known" if c.log_end is None else f"{c.log_start} to {c.log_end}"
+            yield f"    {c.topic}-{c.partition}: {c.before} to {c.after} (log {log}): {c.reason}"
+        room -= len(mine)
+    if room < 0:
+        yield f"    and {-room} more offsets; all are in status.plan.offsets"
+
+
+def _notes(planned: Sequence[OffsetChange], snapshot: Snapshot) -> Iterator[str]:
+    yield "counted in offsets; compacted topics and transactions hold fewer records than that"
+    yield "what is committed now is kept in this plan; undo-offset-reset puts it back"
+    assert snapshot.partitions is not None
+    topics = strings(pc.unique(snapshot.partitions["topic"]))
+    for group in dict.fromkeys(c.group for c in planned):
+        warning = application(group, topics)
+        if warning:
+            yield warning
+
+
+def application(group: str, topics: Sequence[str]) -> str | None:
+    """A warning, if who reads as this group keeps more than its offsets: known by the names that Kafka itself gives."""
+    inner = [t for t in topics if t.startswith(f"{group}-") and t.endswith(("-changelog", "-repartition"))]
+    if inner:
+        return (
+            f"{group} looks like a Kafka Streams application ({some(inner, 3)}): its state stores and inner topics "
+            "stay as they are; kafka-streams-application-reset is what resets those"
+        )
+    if group.startswith("connect-"):
+        return (
+            f"{group} looks like a sink connector: stop it by Connect's own REST API (PUT .../stop), or it will commit "
+            "what it remembers; offsets of connectors can also be altered there (KIP-875)"
+        )
+    return None
+
+
+def _left(left: int, found: Chosen) -> Iterator[str]:
+    if left:
+        yield f"{left} more offsets are left for a further run"
+    if found.unread:
+        yield (
+            f"not planned, since where the log begins and ends is not known: {some(found.unread, 5)}; an offset is no "
+            "problem there while nobody leads"
+        )
+    if found.unfit:
+        names = some([shown(g) for g in found.unfit], 5)
+        yield f"not planned, since a plan cannot hold the name or the metadata: {names}"
+
+
+def _live(live: Mapping[str, str | None], answers: Answers) -> list[str]:
+    told = [held_by(group, state, answers.members.get(group)) for group, state in list(live.items())[:MAX_HELD]]
+    return [*told, *([f"and {len(live) - MAX_HELD} more groups with members"] if len(live) > MAX_HELD else [])]

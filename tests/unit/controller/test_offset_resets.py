@@ -1,0 +1,378 @@
+"""Committed offsets through the operator's own turns: healed, waited for while a group lives, and put back exactly."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from kafka_medic.clients.ports import FailureKind, ReadFailed
+from kafka_medic.cluster.groups import Committed, GroupMember
+from kafka_medic.cluster.snapshot import TopicPartition
+from tests.simulation.kafka import SimKafka
+from tests.simulation.world import Killed, World
+
+ORDERS, PAYMENTS = TopicPartition("orders", 0), TopicPartition("payments", 0)
+FOUND = Committed(32, 3, "of the application")
+
+
+def commit(kafka: SimKafka, group: str, offsets: dict[TopicPartition, Committed]) -> None:
+    """As its consumers, or somebody else, would."""
+    kafka.commit_offsets(group, offsets)
+    kafka.writes.clear()
+
+
+@pytest.fixture
+def world() -> World:
+    """Group billing is beyond the end of orders, with all that a commit can carry; audit is fine."""
+    kafka = SimKafka()
+    for topic in ("orders", "payments"):
+        kafka.topic(topic, [0, 1, 2])
+        kafka.dynamic["TOPIC", topic, "min.insync.replicas"] = "2"
+    kafka.partitions[ORDERS].epoch = kafka.partitions[PAYMENTS].epoch = 5
+    commit(kafka, "billing", {ORDERS: FOUND, PAYMENTS: Committed(20, 5)})
+    commit(kafka, "audit", {ORDERS: Committed(7, 5)})
+    world = World(kafka)
+    world.install(remediation={"limits": {"cooldown": "0s"}})
+    return world
+
+
+def committed(world: World) -> dict[tuple[str, TopicPartition], Committed]:
+    return {(g.group, tp): c for g in world.kafka.groups(lambda _: True) for tp, c in g.committed.items()}
+
+
+def healed(world: World, turns: int = 40) -> World:
+    for _ in range(turns):
+        for run in world.runs():
+            if run.status.phase == "AwaitingApproval" and not run.status.approvals:
+                world.approve(run)
+        if world.finished():
+            return world
+        world.step()
+    raise AssertionError([(r.status.phase, r.status.message) for r in world.runs()])
+
+
+def test_proposed_for_the_finding_and_set_to_the_log_end(world):
+    before = committed(world)
+    run = world.until_phase("AwaitingApproval")
+    assert run.spec.playbook.name == "reset-consumer-offsets"
+    (change,) = run.status.plan.offsets
+    assert (change.group, change.topic, change.before, change.after) == ("billing", "orders", 32, 21)
+    assert (change.before_epoch, change.before_metadata) == (3, "of the application")
+    assert (change.skipped, change.read_again, change.log_start, change.log_end) == (0, 0, 0, 21)
+    assert "orders-0: 32 to 21 (log 0 to 21): the log ends here" in run.status.plan.summary
+    healed(world)
+    assert world.run().status.phase == "Succeeded", world.run().status.message
+    assert committed(world) == before | {("billing", ORDERS): Committed(21)}
+    assert world.kafka.writes == ["commit billing [('orders-0', 21)]"]
+
+
+def test_undone_to_exactly_what_was_committed(world):
+    before = committed(world)
+    first = healed(world).run()
+    world.ask("undo-offset-reset", remediation=first.name)
+    second = world.until_phase("AwaitingApproval")
+    assert "back to offsets that the log does not have, as they were: orders-0" in second.status.plan.summary
+    world.approve(second)
+    world.until(lambda: second.name not in [r.name for r in world.runs() if r.status.phase != "Succeeded"])
+    assert committed(world) == before
+    assert [w for w in world.kafka.writes if w.startswith("commit")] == [
+        "commit billing [('orders-0', 21)]",
+        "commit billing [('orders-0', 32)]",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("remediation", "told"),
+    [
+        (None, "name the Remediation"),
+        ("nobody", "nobody is no Remediation of this KafkaCluster that has set an offset"),
+    ],
+)
+def test_an_undo_of_nothing_is_refused(world, remediation, told):
+    world.ask("undo-offset-reset", **({} if remediation is None else {"remediation": remediation}))
+    assert told in world.until_phase("Failed").status.message
+
+
+def test_an_undo_tells_where_the_group_has_moved_meanwhile(world):
+    first = healed(world).run()
+    commit(world.kafka, "billing", {ORDERS: Committed(15, 5)})
+    world.ask("undo-offset-reset", remediation=first.name)
+    (change,) = world.until_phase("AwaitingApproval").status.plan.offsets
+    assert (change.before, change.before_epoch, change.after, change.after_epoch) == (15, 5, 32, 3)
+    assert "the group has moved since it was set to 21" in change.reason
+    assert change.skipped == 6
+
+
+def test_a_regression_is_healed_though_new_writes_have_passed_it(world):
+    kafka = world.kafka
+    commit(kafka, "billing", {ORDERS: Committed(21, 5, "m")})
+    world.step()
+    part = kafka.partitions[ORDERS]
+    part.end, part.epoch = 10, 6  # an election that lost eleven records
+    world.step()
+    part.end = 40
+    commit(kafka, "fresh", {ORDERS: Committed(18, 6)})  # has read what stands there now
+    world.step()
+    assert world.runs() == []
+    world.ask("reset-consumer-offsets")
+    (change,) = world.until_phase("AwaitingApproval").status.plan.offsets
+    assert (change.group, change.before, change.after) == ("billing", 21, 10)
+    assert (change.skipped, change.read_again) == (0, 0)
+    assert "had read all before it, and nothing of what was written since" in change.reason
+
+
+def test_a_partition_that_nobody_leads_is_no_offset_problem(world):
+    commit(world.kafka, "billing", {ORDERS: Committed(10)})
+    world.kafka.partitions[ORDERS].leader = -1
+    for _ in range(10):
+        world.step()
+    assert [r for r in world.runs() if r.spec.playbook.name == "reset-consumer-offsets"] == []
+    world.ask("reset-consumer-offsets")
+    world.until_phase("Superseded")
+    assert world.kafka.writes == []
+
+
+def test_a_group_that_lives_is_waited_for_and_its_members_are_named(world):
+    kafka = world.kafka
+    kafka.states["billing"] = "Stable"
+    kafka.members_of["billing"] = [GroupMember("shop-1", "/10.0.0.7"), GroupMember("shop-2", "/10.0.0.8")]
+    for _ in range(10):
+        world.step()
+    run = world.run()
+    assert run.status.phase == "Planning"
+    (waits,) = run.status.waiting_for
+    assert waits.guard == "GroupEmpty"
+    assert "billing is Stable: stop its consumers first, shop-1 at 10.0.0.7, shop-2 at 10.0.0.8" in waits.message
+    kafka.states["billing"] = "Empty"
+    healed(world)
+    assert kafka.committed["billing"][ORDERS] == 21
+
+
+def test_a_group_that_comes_to_life_after_the_approval_is_not_touched(world):
+    kafka = world.kafka
+    run = world.until_phase("AwaitingApproval")
+    kafka.states["billing"], kafka.members_of["billing"] = "Stable", [GroupMember("shop-1", "/10.0.0.7")]
+    world.approve(run)
+    for _ in range(10):
+        world.step()
+    assert kafka.writes == []
+    messages = [w.message for w in world.run().status.waiting_for if w.guard == "GroupEmpty"]
+    assert messages
+    assert "shop-1 at 10.0.0.7" in messages[0]
+    kafka.states["billing"] = "Empty"
+    healed(world)
+    assert world.run().status.phase == "Succeeded"
+
+
+def test_members_that_cannot_be_read_hold_nobody_up(world):
+    kafka = world.kafka
+    kafka.states["billing"] = "Stable"
+
+    class Mute:
+        def __getattr__(self, name):
+            return getattr(kafka, name)
+
+        def group_members(self, groups):
+            raise ReadFailed(FailureKind.UNREACHABLE, f"members of {groups}")
+
+    world.wrap_kafka = lambda _: Mute()
+    world.operator()
+    for _ in range(8):
+        world.step()
+    assert "billing is Stable: stop its consumers first, all of them" in world.run().status.waiting_for[0].message
+
+
+def commit_of_somebody_else(kafka: SimKafka) -> None:
+    commit(kafka, "billing", {ORDERS: Committed(33, 3, "of the application")})
+
+
+def other_metadata(kafka: SimKafka) -> None:
+    commit(kafka, "billing", {ORDERS: FOUND._replace(metadata="another")})
+
+
+def shorter_log(kafka: SimKafka) -> None:
+    kafka.partitions[ORDERS].end = 15
+
+
+def made_anew(kafka: SimKafka) -> None:
+    kafka.delete("orders")
+    kafka.topic("orders", [0, 1, 2])
+    kafka.dynamic["TOPIC", "orders", "min.insync.replicas"] = "2"
+
+
+@pytest.mark.parametrize("change", [commit_of_somebody_else, other_metadata, shorter_log, made_anew])
+def test_what_the_plan_saw_is_compared_before_anything_is_sent(world, change):
+    run = world.until_phase("AwaitingApproval")
+    change(world.kafka)
+    world.approve(run)
+    for _ in range(10):
+        world.step()
+    assert world.kafka.writes == [], "nobody has approved what there is now"
+    assert world.run().status.plan.digest != run.status.plan.digest
+
+
+def test_a_commit_between_the_last_look_and_the_request_is_not_overwritten(world):
+    run = world.until_phase("AwaitingApproval")
+    world.approve(run)
+    kafka, looked = world.kafka, []
+
+    class Late:
+        """Between the look and the effect's own read somebody commits."""
+
+        def __getattr__(self, name):
+            return getattr(kafka, name)
+
+        def groups(self, wanted):
+            if not wanted("audit") and not looked:  # the effect reads its own group alone
+                looked.append(True)
+                commit(kafka, "billing", {ORDERS: Committed(30)})
+            return kafka.groups(wanted)
+
+    world.wrap_kafka = lambda _: Late()
+    world.operator()
+    world.until(lambda: bool(looked))
+    for _ in range(5):
+        world.step()
+    assert [w for w in kafka.writes if "21" in w] == []
+    assert kafka.committed["billing"][ORDERS] == 30
+
+
+def test_what_is_not_sick_is_set_only_for_groups_that_are_named(world):
+    commit(world.kafka, "billing", {ORDERS: Committed(20)})
+    world.ask("reset-consumer-offsets", to="to-earliest")
+    assert "name the groups" in world.until_phase("Failed").status.message
+    world.ask("reset-consumer-offsets", to="shift-by:-5", groups="bill.*|audit", excludeGroups="audit", topics="orders")
+    (change,) = world.until_phase("AwaitingApproval").status.plan.offsets
+    assert (change.group, change.topic, change.before, change.after) == ("billing", "orders", 20, 15)
+    assert change.read_again == 5
+
+
+def test_an_offset_by_time_is_read_when_it_is_planned(world):
+    kafka = world.kafka
+    commit(kafka, "billing", {ORDERS: Committed(20)})
+    start = int(world.now.timestamp() * 1000)
+    kafka.written_at[ORDERS] = {n: start - (21 - n) * 60_000 for n in range(21)}
+    world.ask("reset-consumer-offsets", to="by-duration:5m", groups="billing", topics="orders")
+    (change,) = world.until_phase("AwaitingApproval").status.plan.offsets
+    assert (change.after, change.read_again) == (17, 3)
+
+
+def test_streams_and_connect_are_warned_about(world):
+    kafka = world.kafka
+    kafka.topic("billing-totals-changelog", [0, 1, 2])
+    kafka.dynamic["TOPIC", "billing-totals-changelog", "min.insync.replicas"] = "2"
+    commit(kafka, "connect-sink", {ORDERS: Committed(50)})
+    summary = world.until_phase("AwaitingApproval").status.plan.summary
+    assert "billing looks like a Kafka Streams application (billing-totals-changelog)" in summary
+    assert "connect-sink looks like a sink connector" in summary
+
+
+def test_a_name_that_no_plan_can_hold_is_told_and_left_out(world):
+    commit(world.kafka, "evil\x1b[2J", {ORDERS: Committed(50)})
+    plan = world.until_phase("AwaitingApproval").status.plan
+    assert {c.group for c in plan.offsets} == {"billing"}
+    assert "cannot hold the name or the metadata: evil\\x1b[2J" in plan.summary
+
+
+# -- kill -9 at every write -------------------------------------------------------------------------
+
+
+class Mortal:
+    """Dies at the nth commit: before it reaches Kafka, or right after."""
+
+    def __init__(self, kafka: SimKafka, fatal: int, when: str) -> None:
+        self.kafka, self.fatal, self.when, self.count = kafka, fatal, when, 0
+
+    def __getattr__(self, name):
+        return getattr(self.kafka, name)
+
+    def commit_offsets(self, group, offsets):
+        mine, self.count = self.count, self.count + 1
+        if (mine, self.when) == (self.fatal, "before"):
+            raise Killed
+        answer = self.kafka.commit_offsets(group, offsets)
+        if mine == self.fatal:
+            raise Killed
+        return answer
+
+
+def two_groups(world: World) -> World:
+    commit(world.kafka, "billing", {PAYMENTS: Committed(60, 2)})
+    commit(world.kafka, "audit", {ORDERS: Committed(90, 1, "a")})
+    return world
+
+
+def survived(world: World) -> World:
+    for _ in range(60):
+        for run in world.runs():
+            if run.status.phase == "AwaitingApproval" and not run.status.approvals:
+                world.approve(run)
+        if world.finished():
+            return world
+        try:
+            world.step()
+        except Killed:
+            world.wrap_kafka, world.wrap_api = (lambda k: k), (lambda a: a)
+            world.operator()
+    raise AssertionError([(r.status.phase, r.status.message) for r in world.runs()])
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("nth", range(2))
+def test_killed_at_a_commit(world, nth, when):
+    two_groups(world)
+    world.wrap_kafka = lambda kafka: Mortal(kafka, nth, when)
+    world.operator()
+    run = survived(world).run()
+    assert run.status.phase == "Succeeded", run.status.message
+    wanted = ["commit audit [('orders-0', 21)]", "commit billing [('orders-0', 21), ('payments-0', 21)]"]
+    assert world.kafka.writes == wanted, "each once"
+    assert {(c.group, c.topic): c.before for c in run.status.plan.offsets} == {
+        ("audit", "orders"): 90,
+        ("billing", "orders"): 32,
+        ("billing", "payments"): 60,
+    }
+    assert all(e.state == "Done" for e in run.status.journal)
+
+
+class Moments:
+    """Keeps the world right before and right after each write to the API server: what a kill -9 leaves behind."""
+
+    def __init__(self, world: World) -> None:
+        self.world, self.inner, self.kept = world, world.api, []
+
+    def __getattr__(self, name):
+        found = getattr(self.inner, name)
+        if name not in ("create", "replace"):
+            return found
+
+        def call(path, body):
+            self.keep()
+            answer = found(path, body)
+            self.keep()
+            return answer
+
+        return call
+
+    def keep(self) -> None:
+        frozen = pickle.dumps((self.world.kafka, self.inner, self.world.now))
+        if not self.kept or frozen != self.kept[-1]:
+            self.kept.append(frozen)
+
+
+def test_killed_at_any_write_to_the_api_server(world):
+    two_groups(world)
+    moments = Moments(world)
+    world.wrap_api = lambda _: moments
+    world.until_phase("AwaitingApproval")
+    moments.kept.clear()
+    survived(world)
+    end = committed(world)
+    assert len(moments.kept) > 20
+    for frozen in moments.kept[::8]:
+        kafka, api, now = pickle.loads(frozen)
+        again = survived(World(kafka, api=api, now=now))
+        assert again.run().status.phase == "Succeeded"
+        assert committed(again) == end
+        assert len(kafka.writes) == 2
