@@ -31,14 +31,28 @@ from kafka_medic.plan.inputs import InputError, is_parquet, parquet_rows, read_b
 from kafka_medic.plan.local import plan_local
 from kafka_medic.plan.model import Spread, Summary
 from kafka_medic.plan.problem import Broker, Problem, ProblemError
-from kafka_medic.plan.report import Picture
+from kafka_medic.plan.relocate import plan_relocation
+from kafka_medic.plan.relocation import Leave, LowerImbalance, Relocation, SpreadRacks
+from kafka_medic.plan.report import Picture, picture
 from kafka_medic.plan.spark.engine import plan_spark
 from kafka_medic.plan.spark.question import Question
 from kafka_medic.plan.spark.session import SparkError, session
 from kafka_medic.plan.verify import verify
+from kafka_medic.plan.verify_moves import verify_moves
 from kafka_medic.plan.wanted import Wanted
 
 OK, DEFECT, BAD_INPUT = 0, 1, 2
+RAISE = "raise-replication-factor"
+MOVING = {
+    "replace-broker": "move the replicas of a broker that is gone to others, which copy them from who is left",
+    "move-off": "move every replica off a broker that is alive",
+    "spread-racks": "spread partitions whose replicas share a rack, as far as there are racks, with the fewest moves",
+    "lower-imbalance": "make replicas per broker as even as a number of moves can make them",
+}
+FOR_PEOPLE = (
+    "Replicas are removed where they move away. The operator removes none: whoever approves of the plan carries it "
+    "out, wave by wave, with kafka-reassign-partitions.sh."
+)
 LARGEST_LOCAL = 4_000_000
 """Partitions up to which `auto` plans in this process: 0.8 GB of memory for each million."""
 LARGEST_REASSIGNMENT = 2_000_000
@@ -50,6 +64,8 @@ examples:
       --replication-factor 3 --output plan/
   kafka-medic plan raise-replication-factor --partitions p.parquet --brokers brokers.json \\
       --replication-factor 3 --topic-factor 'logs-*=2' --exempt 'scratch-*' --throttle 50000000 --output plan/
+  kafka-medic plan replace-broker --broker 7 --partitions snapshot.json --output plan/
+  kafka-medic plan lower-imbalance --max-moves 500 --partitions snapshot.json --output plan/
 
 F is Parquet, a JSON list, JSON lines, or Kafka's reassignment JSON: topic, partition, replicas and, if known,
 leader, isr, sizeBytes. Brokers: [{"id": 1, "rack": "a", "alive": true, "diskFree": 1000000000,
@@ -90,16 +106,13 @@ def add_parser(subparsers: Any) -> None:
     )
     questions = parser.add_subparsers(dest="question", required=True, metavar="QUESTION")
     raising = questions.add_parser(
-        "raise-replication-factor",
+        RAISE,
         help="add replicas to every partition that has too few",
         description="Add replicas to every partition that has too few; no replica is ever removed.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    raising.add_argument("--partitions", type=Path, required=True, metavar="F", help="the partitions as they are")
-    raising.add_argument(
-        "--brokers", type=Path, metavar="F", help="the brokers, with their racks (default: those of the Snapshot)"
-    )
+    _add_inputs(raising)
     raising.add_argument(
         "--replication-factor", type=int, required=True, metavar="N", help="wanted replicas per partition"
     )
@@ -121,11 +134,32 @@ def add_parser(subparsers: Any) -> None:
     raising.add_argument(
         "--spark-conf", action="append", default=[], metavar="KEY=VALUE", help="Spark's own settings (repeat it)"
     )
-    raising.add_argument("--output", type=Path, required=True, metavar="DIR", help="where the plan is written")
-    raising.add_argument(
+    for question, told in MOVING.items():
+        moving = questions.add_parser(
+            question,
+            help=told,
+            description=f"{told[0].upper()}{told[1:]}. {FOR_PEOPLE}",
+            epilog=_EXAMPLES,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        _add_inputs(moving)
+        if question in ("replace-broker", "move-off"):
+            moving.add_argument("--broker", type=int, required=True, metavar="N", help="the broker's id")
+        if question == "lower-imbalance":
+            moving.add_argument("--max-moves", type=int, required=True, metavar="N", help="replicas that may move")
+
+
+def _add_inputs(parser: argparse.ArgumentParser) -> None:
+    """What every question has."""
+    parser.add_argument("--partitions", type=Path, required=True, metavar="F", help="the partitions as they are")
+    parser.add_argument(
+        "--brokers", type=Path, metavar="F", help="the brokers, with their racks (default: those of the Snapshot)"
+    )
+    parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="where the plan is written")
+    parser.add_argument(
         "--throttle", type=int, metavar="BYTES_PER_SECOND", help="per broker, for the estimate of the time it takes"
     )
-    raising.add_argument("-o", dest="form", choices=("table", "json"), default="table", help="how to show the summary")
+    parser.add_argument("-o", dest="form", choices=("table", "json"), default="table", help="how to show the summary")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -148,17 +182,46 @@ def _run(args: argparse.Namespace) -> int:
     began = time.monotonic()
     if args.throttle is not None and args.throttle < 1:
         raise _OptionError(f"--throttle {args.throttle}: has to be at least 1 byte per second")
-    wanted = Wanted(args.replication_factor, tuple(map(_topic_factor, args.topic_factor)), tuple(args.exempt))
-    settings = dict(map(_spark_conf, args.spark_conf))
-    brokers = read_brokers(_brokers_file(args), beside=args.brokers is None)
-    on_spark = args.engine == "spark" or (args.engine == "auto" and _is_large(args.partitions))
-    done = _on_spark(args, wanted, brokers, settings, began) if on_spark else _here(args, wanted, brokers, began)
-    summary, cost = done
+    summary, cost = _raise(args, began) if args.question == RAISE else _move(args, began)
     if args.form == "json":
         output.write(summary.to_json(), "json")
     else:
-        output.put(_table(summary, cost))
+        output.put(_table(summary, cost, "added" if args.question == RAISE else "moved"))
     return OK
+
+
+def _raise(args: argparse.Namespace, began: float) -> tuple[Summary, Estimate]:
+    wanted = Wanted(args.replication_factor, tuple(map(_topic_factor, args.topic_factor)), tuple(args.exempt))
+    settings = dict(map(_spark_conf, args.spark_conf))
+    brokers = read_brokers(_brokers_file(args), beside=args.brokers is None)
+    if args.engine == "spark" or (args.engine == "auto" and _is_large(args.partitions)):
+        return _on_spark(args, wanted, brokers, settings, began)
+    return _here(args, wanted, brokers, began)
+
+
+def _move(args: argparse.Namespace, began: float) -> tuple[Summary, Estimate]:
+    """Plan what moves replicas, in this process."""
+    brokers = read_brokers(_brokers_file(args), beside=args.brokers is None)
+    partitions = read_partitions(args.partitions)
+    output.note(f"read {partitions.num_rows:,} partitions and {len(brokers):,} brokers")
+    asked = Relocation(partitions, brokers, _question(args))
+    plan = plan_relocation(asked)
+    output.note(f"planned {plan.summary.moves:,} moves of replicas in {plan.summary.waves:,} waves; checking")
+    _refuse_broken(verify_moves(asked, plan))
+    plan = replace(plan, summary=replace(plan.summary, seconds=round(time.monotonic() - began, 3)))
+    write_plan(args.output, plan, picture(asked, plan, MOVING[args.question]))
+    output.note(f"wrote plan.parquet, reassignment.json, summary.json and report.html to {args.output}. {FOR_PEOPLE}")
+    return plan.summary, estimate(plan, asked.leaders_of_changed(plan), args.throttle)
+
+
+def _question(args: argparse.Namespace) -> Leave | SpreadRacks | LowerImbalance:
+    if args.question == "spread-racks":
+        return SpreadRacks()
+    if args.question == "lower-imbalance":
+        if args.max_moves < 1:
+            raise _OptionError(f"--max-moves {args.max_moves}: has to be at least 1")
+        return LowerImbalance(args.max_moves)
+    return Leave(args.broker, gone=args.question == "replace-broker")
 
 
 def _brokers_file(args: argparse.Namespace) -> Path:
@@ -180,7 +243,7 @@ def _here(
     output.note(f"planned {plan.summary.moves:,} new replicas in {plan.summary.waves:,} waves; checking")
     _refuse_broken(verify(problem, plan))
     plan = replace(plan, summary=replace(plan.summary, seconds=round(time.monotonic() - began, 3)))
-    write_plan(args.output, problem, plan)
+    write_plan(args.output, plan, picture(problem, plan))
     output.note(f"wrote plan.parquet, reassignment.json, summary.json and report.html to {args.output}")
     return plan.summary, estimate(plan, problem.leaders_of_changed(), args.throttle)
 
@@ -256,10 +319,10 @@ def _note_unmatched(wanted: Wanted, topics: Sequence[str]) -> None:
             output.note(f"{option} {pattern}: matches no topic")
 
 
-def _table(summary: Summary, cost: Estimate) -> str:
+def _table(summary: Summary, cost: Estimate, done: str) -> str:
     rows = [
         ("partitions changed", f"{summary.partitions:,}", ""),
-        ("replicas added", f"{summary.moves:,}", f"{summary.lower_bound_moves:,}"),
+        (f"replicas {done}", f"{summary.moves:,}", f"{summary.lower_bound_moves:,}"),
         ("replicas per broker", *_spread(summary.replicas_per_broker)),
         ("preferred leaders per broker", *_spread(summary.leaders_per_broker)),
         ("rack violations", f"{summary.rack_violations:,}", f"{summary.rack_violations_bound:,}"),

@@ -16,8 +16,7 @@ import pyarrow.parquet as pq
 
 from kafka_medic.plan.arrow import Column, compute, names
 from kafka_medic.plan.model import PLAN_SCHEMA, Plan
-from kafka_medic.plan.problem import Problem
-from kafka_medic.plan.report import Picture, picture, render_report
+from kafka_medic.plan.report import Picture, render_report
 
 __all__ = [
     "PLAN", "REASSIGNMENT", "plan_batches", "plan_directory", "write_plan", "write_reassignment", "write_summary",
@@ -29,7 +28,7 @@ BLOCK = 16_384
 """Partitions per piece of reassignment.json, so that a large plan is not held as text at once."""
 
 
-def write_plan(directory: Path, problem: Problem, plan: Plan) -> None:
+def write_plan(directory: Path, plan: Plan, shown: Picture) -> None:
     """plan.parquet, reassignment.json, summary.json and report.html, all of them or none.
 
     A directory that exists keeps its other files. Raises OSError.
@@ -37,7 +36,7 @@ def write_plan(directory: Path, problem: Problem, plan: Plan) -> None:
     with plan_directory(directory) as work:
         pq.write_table(plan.table, work / PLAN, compression="zstd")
         write_reassignment(work / REASSIGNMENT, [plan.table])
-        write_summary(work, picture(problem, plan))
+        write_summary(work, shown)
 
 
 @contextmanager

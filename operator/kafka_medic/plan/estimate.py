@@ -40,17 +40,17 @@ def estimate(plan: Plan, leaders: Column | None = None, throttle: int | None = N
         raise ValueError(f"throttle {throttle} is below 1 byte per second")
     size = integers(plan.sizes, 0)
     before, after = plan.table.column("replicasBefore"), plan.table.column("replicas")
-    held, wanted = list_lengths(before), list_lengths(after)
+    held, wanted, kept = list_lengths(before), list_lengths(after), plan.kept()
     row = np.repeat(np.arange(len(size)), wanted)
     position = np.arange(len(row)) - (np.cumsum(wanted) - wanted)[row]
-    new = position >= held[row]
+    new = position >= kept[row]
     receiver = flat_values(after)[new]
     first = flat_values(before)[np.cumsum(held) - held]
     sender = first
     if leaders is not None:
         leader = integers(leaders)
         sender = np.where(leader >= 0, leader, first)
-    copied = size * (wanted - held)
+    copied = size * (wanted - kept)
     busiest_in, busiest_out = _busiest(receiver, size[row[new]]), _busiest(sender, copied)
     seconds = None if throttle is None else max(busiest_in, busiest_out) / throttle
     return Estimate(int(copied.sum()), busiest_in, busiest_out, seconds, plan.sizes.null_count)

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from kafka_medic.plan.arrow import Column
+from kafka_medic.plan.arrow import Column, Int64s, flat_values, list_lengths
 
 __all__ = ["PLAN_SCHEMA", "Move", "Plan", "Spread", "Summary"]
 
@@ -101,6 +102,19 @@ class Plan:
     table: pa.Table
     sizes: Column
     summary: Summary
+
+    def kept(self) -> Int64s:
+        """int64[n] replicas of each partition that stay: the first ones of `replicas`."""
+        before, after = self.table.column("replicasBefore"), self.table.column("replicas")
+        held, wanted = list_lengths(before), list_lengths(after)
+        same = np.flatnonzero(held >= wanted)  # where a list grows, all of it stays
+        if not len(same):
+            return held
+        left, right = (column.combine_chunks().take(pa.array(same, pa.int64())) for column in (before, after))
+        was, is_now = (np.repeat(np.arange(len(same)), list_lengths(c)) << 32 | flat_values(c) for c in (left, right))
+        kept = held.copy()
+        kept[same] = np.bincount(np.repeat(np.arange(len(same)), held[same])[np.isin(was, is_now)], minlength=len(same))
+        return kept
 
     def moves(self) -> Iterator[Move]:
         """Each changed partition as an object; for plans small enough to be written into a resource."""

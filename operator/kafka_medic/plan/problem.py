@@ -88,7 +88,7 @@ class Problem:
             raise ProblemError(None if bad.row is None else bad.row + 1, bad.reason) from None
         object.__setattr__(self, "columns", columns)
         missing = self._missing(columns)
-        _check_reachable(columns, missing, ordered)
+        check_reachable(columns, missing, ordered)
         object.__setattr__(self, "missing", missing)
 
     @property
@@ -160,7 +160,7 @@ def _check_factors(factor: int, topic_factors: Mapping[str, int]) -> None:
             raise ProblemError(None, f"replication factor {wanted} for topic {topic!r} is below 1")
 
 
-def _check_reachable(columns: Columns, missing: Ints, brokers: tuple[Broker, ...]) -> None:
+def check_reachable(columns: Columns, missing: Ints, brokers: tuple[Broker, ...]) -> None:
     """Refuse what a reassignment could not finish: too few live brokers, or a dead one in the set."""
     alive = np.array([broker.alive for broker in brokers], dtype=bool)
     live = int(alive.sum())

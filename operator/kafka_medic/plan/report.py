@@ -6,12 +6,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from typing import Protocol
 
 import numpy as np
+import pyarrow as pa
 
 from kafka_medic.plan.arrow import Column, Int64s, compute, integers, list_lengths
 from kafka_medic.plan.model import Plan, Summary
-from kafka_medic.plan.problem import Broker, Problem, rack_names
+from kafka_medic.plan.problem import Broker, rack_names
 
 __all__ = ["Picture", "picture", "render_report"]
 
@@ -28,6 +30,16 @@ STYLE = (
 )
 
 
+class Asked(Protocol):
+    """What the page has to know of the question: the partitions as they are, and the brokers by id."""
+
+    @property
+    def partitions(self) -> pa.Table: ...
+
+    @property
+    def brokers(self) -> tuple[Broker, ...]: ...
+
+
 @dataclass(frozen=True, eq=False)
 class Picture:
     """What the page shows. Per broker (all of `brokers`, in their order): replicas and preferred leaders, before and
@@ -40,9 +52,10 @@ class Picture:
     partitions: Int64s
     added: Int64s
     moved: Int64s | None
+    title: str = "Raise replication factor"
 
 
-def picture(problem: Problem, plan: Plan) -> Picture:
+def picture(problem: Asked, plan: Plan, title: str = Picture.title) -> Picture:
     """The picture of a plan that is in memory."""
     ids = [broker.id for broker in problem.brokers]
     replicas, leaders = (
@@ -53,7 +66,7 @@ def picture(problem: Problem, plan: Plan) -> Picture:
     count, added = np.bincount(wave), np.bincount(wave, weights=gain).astype(np.int64)
     moved = np.zeros(len(count), dtype=np.int64)
     np.add.at(moved, wave, gain * integers(plan.sizes, 0))
-    return Picture(problem.brokers, plan.summary, replicas, leaders, count, added, moved)
+    return Picture(problem.brokers, plan.summary, replicas, leaders, count, added, moved, title)
 
 
 def render_report(shown: Picture) -> str:
@@ -63,8 +76,8 @@ def render_report(shown: Picture) -> str:
     racks = rack_names(shown.brokers)
     weighted = len({shown.brokers[at].weight for at in live}) > 1
     parts = [
-        "<!doctype html><html lang=en><meta charset=utf-8><title>Plan: raise replication factor</title>",
-        f"<style>{STYLE}</style><h1>Raise replication factor</h1>",
+        "<!doctype html><html lang=en><meta charset=utf-8><title>Plan</title>",
+        f"<style>{STYLE}</style><h1>{escape(shown.title[:1].upper() + shown.title[1:])}</h1>",
         _figures(shown.summary),
         "<p class=key><b>■</b> before &nbsp; <i>■</i> after the plan; "
         + (WEIGHTED if weighted else "the dashed line is the bound")
@@ -89,7 +102,7 @@ def _figures(summary: Summary) -> str:
     replicas, leaders = summary.replicas_per_broker, summary.leaders_per_broker
     rows = [
         ("Partitions changed", f"{summary.partitions:,}", ""),
-        ("Replicas added", f"{summary.moves:,}", f"{summary.lower_bound_moves:,}"),
+        ("Replicas copied", f"{summary.moves:,}", f"{summary.lower_bound_moves:,}"),
         ("Most replicas on a broker", f"{replicas.max:,}", f"{replicas.bound:,}"),
         ("Most preferred leaders on a broker", f"{leaders.max:,}", f"{leaders.bound:,}"),
         ("Rack violations", f"{summary.rack_violations:,}", f"{summary.rack_violations_bound:,}"),
@@ -137,7 +150,7 @@ def _waves(shown: Picture) -> str:
 
 def _gains(plan: Plan) -> Int64s:
     """int64[n] replicas added to each partition."""
-    return list_lengths(plan.table.column("replicas")) - list_lengths(plan.table.column("replicasBefore"))
+    return list_lengths(plan.table.column("replicas")) - plan.kept()
 
 
 def _tally(ids: Column) -> Counter[int]:
@@ -145,7 +158,7 @@ def _tally(ids: Column) -> Counter[int]:
     return Counter(dict(zip(found.field("values").to_pylist(), found.field("counts").to_pylist(), strict=True)))
 
 
-def _replicas(problem: Problem, plan: Plan) -> tuple[Mapping[int, int], Mapping[int, int]]:
+def _replicas(problem: Asked, plan: Plan) -> tuple[Mapping[int, int], Mapping[int, int]]:
     before = _tally(compute.list_flatten(problem.partitions.column("replicas")))
     after = Counter(before)
     after.update(_tally(compute.list_flatten(plan.table.column("replicas"))))
@@ -153,7 +166,7 @@ def _replicas(problem: Problem, plan: Plan) -> tuple[Mapping[int, int], Mapping[
     return before, after
 
 
-def _leaders(problem: Problem, plan: Plan) -> tuple[Mapping[int, int], Mapping[int, int]]:
+def _leaders(problem: Asked, plan: Plan) -> tuple[Mapping[int, int], Mapping[int, int]]:
     before = _tally(compute.list_element(problem.partitions.column("replicas"), 0))
     after = Counter(before)
     after.subtract(_tally(compute.list_element(plan.table.column("replicasBefore"), 0)))

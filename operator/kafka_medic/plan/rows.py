@@ -52,13 +52,16 @@ def racks_of(brokers: Ints, sites: Sites) -> Ints:
     return np.where(brokers >= 0, sites.rack[brokers], -1).astype(np.int32)
 
 
-def plan_table(columns: Columns, rows: Ints, replicas: Ints, lead: Ints, wave: Ints, ids: Ints) -> pa.Table:
-    """The plan of these rows of the columns: PLAN_SCHEMA. ids: int32[B]; lead: int32[n] column of the leader."""
+def plan_table(
+    columns: Columns, before: Ints, rows: Ints, replicas: Ints, lead: Ints, wave: Ints, ids: Ints
+) -> pa.Table:
+    """The plan of these rows of the columns: PLAN_SCHEMA. before: int32[N, H] replicas as they are; ids: int32[B];
+    lead: int32[n] column of the leader."""
     names = pa.array(columns.topics, pa.string())
     arrays = [
         names.take(pa.array(columns.topic[rows], pa.int32())),
         pa.array(columns.partition[rows], pa.int32()),
-        _lists(columns.held[rows], ids),
+        _lists(before[rows], ids),
         _lists(replicas, ids),
         _lists(_lead_first(replicas, lead), ids),
         pa.array(wave, pa.int32()),

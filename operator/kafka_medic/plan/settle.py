@@ -20,7 +20,7 @@ from kafka_medic.plan.columns import Bools, Ints
 from kafka_medic.plan.solve import Sites
 from kafka_medic.plan.swap import swap_clashes
 
-__all__ = ["settle"]
+__all__ = ["exchange", "exchange_path", "settle"]
 
 MOST_PATHS = 20_000
 """Exchange paths tried; past it the plan is valid but reports a load above its bound."""
@@ -68,11 +68,11 @@ def _even_out(table: Ints, fixed: int, sites: Sites, load: Ints) -> int | None:
         low = ~final & (load <= top - 2)
         if not low.any():
             return top if proven is None else proven
-        path, reached = _path(table, fixed, sites, ~final & (load == top), low, load)
+        path, reached = exchange_path(table, fixed, sites, ~final & (load == top), low, load)
         if not path:
             proven = top if proven is None else proven
             final |= reached
-        elif not _apply(table, fixed, sites, path, load):
+        elif not exchange(table, fixed, sites, path, load, max(int(load[path[0]] - load[path[-1]]) // 2, 1)):
             return proven
     return proven
 
@@ -94,7 +94,9 @@ def _options(table: Ints, fixed: int, sites: Sites, broker: int) -> tuple[Ints, 
     return rows, slots + fixed, target_rack[:, sites.rack] & ~taken & (sites.rack >= 0)
 
 
-def _path(table: Ints, fixed: int, sites: Sites, source: Bools, wanted: Bools, load: Ints) -> tuple[list[int], Bools]:
+def exchange_path(
+    table: Ints, fixed: int, sites: Sites, source: Bools, wanted: Bools, load: Ints
+) -> tuple[list[int], Bools]:
     """(shortest exchange path to the emptiest wanted broker, brokers reached)."""
     parent = np.full(len(load), -1)
     frontier = np.flatnonzero(source).tolist()
@@ -116,21 +118,23 @@ def _path(table: Ints, fixed: int, sites: Sites, source: Bools, wanted: Bools, l
     return [], parent >= 0
 
 
-def _apply(table: Ints, fixed: int, sites: Sites, path: list[int], load: Ints) -> bool:
-    """Move as many as level the two ends along the path; False if no consistent set of moves was found."""
+def exchange(table: Ints, fixed: int, sites: Sites, path: list[int], load: Ints, most: int) -> int:
+    """Move at most `most` replicas along the path; how many it was, 0 if no consistent set of moves was found. A
+    replica in the first column, which is the preferred leader, is moved last."""
     hops = []
     used: set[int] = set()
-    most = max(int(load[path[0]] - load[path[-1]]) // 2, 1)
     for source, target in pairwise(path):
         rows, columns, free = _options(table, fixed, sites, source)
-        able = [i for i in np.flatnonzero(free[:, target]).tolist() if int(rows[i]) not in used][:most]
+        places = np.flatnonzero(free[:, target])
+        places = places[np.argsort(columns[places] == 0, kind="stable")]
+        able = [i for i in places.tolist() if int(rows[i]) not in used][:most]
         most = min(most, len(able))
         used.update(int(rows[i]) for i in able)
         hops.append((rows[able], columns[able], target))
     if most == 0:
-        return False
+        return 0
     for rows, columns, target in hops:
         table[rows[:most], columns[:most]] = target
     load[path[0]] -= most
     load[path[-1]] += most
-    return True
+    return most

@@ -8,44 +8,23 @@ replicas, apart from one sort by name. It imports nothing of aggregate, solve, e
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from kafka_medic.plan.arrow import Column, compute, flat_values, integers, list_lengths, names
-from kafka_medic.plan.model import PLAN_SCHEMA, Plan, Spread
+from kafka_medic.plan.arrow import Column, compute, integers, names
+from kafka_medic.plan.lists import Array, Lists, again, flatten, member, place_among, repeats
+from kafka_medic.plan.model import PLAN_SCHEMA, Plan, Spread, Summary
 from kafka_medic.plan.problem import Broker, rack_names
 from kafka_medic.plan.waves import WaveLimits
 from kafka_medic.plan.weight import handicap
 
-__all__ = ["verify"]
+__all__ = ["Asked", "Check", "fill", "judge", "verify"]
 
-Array = npt.NDArray[Any]
-DENSE_IDS = 1 << 20
 SHOWN = 3
 """Examples named per violated rule; the count is always given."""
-
-
-@dataclass(frozen=True, eq=False)
-class _Lists:
-    """A list column laid flat: values int64[V], the row of each (int64[V]), the length of each row."""
-
-    values: Array
-    row: Array
-    length: Array
-
-    @property
-    def start(self) -> Array:
-        return np.cumsum(self.length) - self.length
-
-    @property
-    def position(self) -> Array:
-        """int64[V]: place of each value in its own list."""
-        return np.arange(len(self.values)) - self.start[self.row]
 
 
 class Asked(Protocol):
@@ -65,12 +44,17 @@ def verify(problem: Asked, plan: Plan, limits: WaveLimits | None = None) -> list
 
     limits: the bounds the waves were cut with (default: the planner's default).
     """
+    return judge(lambda table: Check(problem, table), plan, limits)
+
+
+def judge(checking: Callable[[pa.Table], Check], plan: Plan, limits: WaveLimits | None = None) -> list[str]:
+    """The same with any rules."""
     table = plan.table.combine_chunks()
     if table.schema.names != PLAN_SCHEMA.names:
         return [f"the plan's columns are {table.schema.names}, not {PLAN_SCHEMA.names}"]
     if plan.table.num_rows != len(plan.sizes):
         return ["the plan has not one size per row"]
-    check = Check(problem, table)
+    check = checking(table)
     return check.placement() or [
         *check.numbering(),
         *check.waves(plan.sizes, check.senders(), limits or WaveLimits()),
@@ -85,24 +69,27 @@ class Check:
     def __init__(self, problem: Asked, table: pa.Table) -> None:
         self.raw = problem.partitions.combine_chunks()
         self.table = table
-        self.before = _flatten(self.raw.column("replicas"))
-        self.claimed = _flatten(table.column("replicasBefore"))
-        self.after = _flatten(table.column("replicas"))
-        self.order = _flatten(table.column("preferredOrder"))
+        self.before = flatten(self.raw.column("replicas"))
+        self.claimed = flatten(table.column("replicasBefore"))
+        self.staying = self.claimed
+        """The replicas that each partition of the plan keeps."""
+        self.after = flatten(table.column("replicas"))
+        self.order = flatten(table.column("preferredOrder"))
         self.brokers = sorted(problem.brokers, key=lambda broker: broker.id)
-        self.live = np.array(sorted(b.id for b in problem.brokers if b.alive), dtype=np.int64)
+        self.ids = np.array([broker.id for broker in self.brokers], dtype=np.int64)
+        self.live = np.array([broker.id for broker in self.brokers if broker.alive], dtype=np.int64)
         named = bool(rack_names(problem.brokers))
         self.rack_of = {b.id: (b.rack or "") if named else str(b.id) for b in problem.brokers if b.alive}
         self.place = np.zeros(0, dtype=np.int64)
-        """Row of the partition table for each row of the plan, once `placement` has found them."""
+        """Row of the partition table for each row of the plan, once `placement` has found them; `due`: its factor."""
+        self.due = self.place
         self.touched = np.zeros(self.raw.num_rows, dtype=bool)
         topics = names(compute.unique(self.raw.column("topic").cast(pa.string())))
         self.wanted = {topic: problem.wanted(topic) for topic in topics}
 
     def placement(self) -> list[str]:
         """What Kafka would be told; nothing else is looked at while this is wrong."""
-        raw_key, raw_names = self._keys(self.raw)
-        key, _ = self._keys(self.table)
+        raw_key, key = self._keys(self.raw), self._keys(self.table)
         if len(key) and not len(raw_key):
             return ["there are no partitions to plan"]
         sorter = np.argsort(raw_key, kind="stable")
@@ -112,36 +99,44 @@ class Check:
             return problems
         self.place = place
         self.touched[place] = True
-        problems += self._say("is planned twice", _repeats(key))
-        factor = np.array([self.wanted[name] or 0 for name in raw_names], dtype=np.int64)
-        wanted = factor[(raw_key >> 32).astype(np.int64)] if len(factor) else np.zeros(0, np.int64)
-        below = self.before.length < wanted
-        problems += self._say("has enough replicas and is touched", ~below[place])
-        left_out = np.flatnonzero(below & ~self.touched)
-        if len(left_out):
-            problems.append(f"{len(left_out)} partitions below their factor are not planned")
-
+        problems += self._say("is planned twice", repeats(key))
+        problems += self.touching()
         kept = self.claimed.length == self.before.length[place]
         problems += self._say("has other replicas before than the partition table says", ~kept)
         if problems:
             return problems
         held = self.before.values[self.before.start[place][self.claimed.row] + self.claimed.position]
         problems += self._say_items("names other replicas before", self.claimed, held != self.claimed.values)
-        problems += self._say("does not get exactly its factor", self.after.length != wanted[place])
-        problems += self._say("loses a replica", self.after.length < self.claimed.length)
+        problems += self.keeping()
         if problems:
             return problems
-        prefix = self.after.values[self.after.start[self.claimed.row] + self.claimed.position]
-        problems += self._say_items("does not keep its replicas first", self.claimed, prefix != self.claimed.values)
-        problems += self._say_items("names a broker twice", self.after, _again(self.after))
+        prefix = self.after.values[self.after.start[self.staying.row] + self.staying.position]
+        problems += self._say_items("does not keep its replicas first", self.staying, prefix != self.staying.values)
+        problems += self._say_items("names a broker twice", self.after, again(self.after))
         dead = self.live[self._number(self.after.values)] != self.after.values
         problems += self._say_items("names a broker that is not alive", self.after, dead)
         same = self.order.length == self.after.length
         problems += self._say("has a preferred order of another length", ~same)
         if same.all():
-            strange = ~_member(self.order, self.after) | _again(self.order)
+            strange = ~member(self.order, self.after) | again(self.order)
             problems += self._say_items("has a preferred order that is no permutation", self.order, strange)
         return problems
+
+    def touching(self) -> list[str]:
+        """Whether the plan is about the partitions that were asked for, and no others."""
+        wanted = self._wanted()
+        below = self.before.length < wanted
+        self.due = wanted[self.place]
+        problems = self._say("has enough replicas and is touched", ~below[self.place])
+        left_out = np.flatnonzero(below & ~self.touched)
+        if len(left_out):
+            problems.append(f"{len(left_out)} partitions below their factor are not planned")
+        return problems
+
+    def keeping(self) -> list[str]:
+        """Whether each partition gets as many replicas as it should and loses none that it should keep."""
+        problems = self._say("does not get exactly its factor", self.after.length != self.due)
+        return problems + self._say("loses a replica", self.after.length < self.claimed.length)
 
     def numbering(self) -> list[str]:
         wave = integers(self.table.column("wave"))
@@ -159,9 +154,9 @@ class Check:
         if records.max() > limits.records:
             problems.append(f"wave {numbers[records.argmax()]} has {records.max()} records, more than {limits.records}")
         size = integers(sizes, 0)
-        new = self.after.position >= self.claimed.length[self.after.row]
+        new = self.new()
         into, row = self.after.values[new], self.after.row[new]
-        added = self.after.length - self.claimed.length
+        added = self.after.length - self.staying.length
         everyone = np.arange(len(wave))
         # A partition larger than a whole allowance is let through alone, so it counts as one allowance.
         measures = (
@@ -176,22 +171,29 @@ class Check:
             ),
         )
         for name, broker, of, cost, limit in measures:
-            place = self._number(broker) + wave[of] * len(self.live)
-            total = np.zeros(len(records) * len(self.live), dtype=np.int64)
+            place = place_among(self.ids, broker) + wave[of] * len(self.ids)
+            total = np.zeros(len(records) * len(self.ids), dtype=np.int64)
             np.add.at(total, place, cost)
             if total.max() > limit:
-                at, who = divmod(int(total.argmax()), len(self.live))
-                broker_id, most = self.live[who], total.max()
+                at, who = divmod(int(total.argmax()), len(self.ids))
+                broker_id, most = self.ids[who], total.max()
                 problems.append(f"wave {numbers[at]}: broker {broker_id} has {most} {name}, more than {limit}")
         return problems
 
     def arriving(self, sizes: Column) -> Array:
         """int64[B] bytes that come to each broker, by id; sizes: parallel to the table, unknown ones count as 0."""
-        ids = np.array([broker.id for broker in self.brokers], dtype=np.int64)
-        new = self.after.position >= self.claimed.length[self.after.row]
-        total = np.zeros(len(ids), dtype=np.int64)
-        np.add.at(total, np.searchsorted(ids, self.after.values[new]), integers(sizes, 0)[self.after.row[new]])
+        new = self.new()
+        total = np.zeros(len(self.ids), dtype=np.int64)
+        np.add.at(total, place_among(self.ids, self.after.values[new]), integers(sizes, 0)[self.after.row[new]])
         return total
+
+    def new(self) -> Array:
+        """bool[V]: which of the replicas after the plan are new ones."""
+        return np.asarray(self.after.position >= self.staying.length[self.after.row])
+
+    def least_moves(self) -> int:
+        """Moves that no plan can do without."""
+        return int(np.maximum(self._wanted() - self.before.length, 0).sum())
 
     def room(self) -> list[str]:
         """Brokers that get more bytes than they have room for, by the sizes in the partition table."""
@@ -206,15 +208,12 @@ class Check:
 
     def summary(self, plan: Plan) -> list[str]:
         summary = plan.summary
-        added = self.after.length - self.claimed.length
+        added = self.after.length - self.staying.length
         wave = self.table.column("wave").to_numpy()
-        short = 0
-        codes = self._topic_codes(self.raw)
-        wanted = np.array([self.wanted[name] or 0 for name in codes[1]], dtype=np.int64)
-        if len(wanted):
-            short = int(np.maximum(wanted[codes[0]] - self.before.length, 0).sum())
-        new = self.after.position >= self.claimed.length[self.after.row]
-        everywhere = np.concatenate([self.before.values, self.after.values[new]])
+        short = self.least_moves()
+        new = self.new()
+        given = self.given()
+        everywhere = np.concatenate([given, self.after.values[new]])
         first = np.concatenate([self._untouched_first(), self.order.values[self.order.position == 0]])
         bad, unavoidable = self.rack_figures()
         figures = {
@@ -234,16 +233,30 @@ class Check:
         }
         problems = [f"the summary says {name} {a}, counted {b}" for name, (a, b) in figures.items() if a != b]
         untouched = self._untouched_first()
-        problems += self._spread("replicasPerBroker", summary.replicas_per_broker, everywhere, self.before.values)
+        problems += self._spread("replicasPerBroker", summary.replicas_per_broker, everywhere, self.fixed(given))
         problems += self._spread("leadersPerBroker", summary.leaders_per_broker, first, untouched)
-        if summary.moves != summary.lower_bound_moves:
-            problems.append(f"{summary.moves} moves where {summary.lower_bound_moves} would do")
-        return problems
+        return problems + self.cost(summary)
+
+    def cost(self, summary: Summary) -> list[str]:
+        """Whether the plan moves as little as it can."""
+        if summary.moves == summary.lower_bound_moves:
+            return []
+        return [f"{summary.moves} moves where {summary.lower_bound_moves} would do"]
+
+    def given(self) -> Array:
+        """int64[V]: the brokers of the replicas that stay where they are, of all partitions."""
+        if self.staying is self.claimed:
+            return self.before.values
+        return np.concatenate([self.before.values[~self.touched[self.before.row]], self.staying.values])
+
+    def fixed(self, given: Array) -> Array:
+        """Those of the given replicas on top of which the rest is divided by weight."""
+        return given
 
     def _spread(self, name: str, spread: Spread, brokers: Array, held: Array) -> list[str]:
         """brokers: who holds or leads in the end; held: those of them that were given."""
         live = [broker for broker in self.brokers if broker.alive]
-        fair = handicap(live, self._tally(held), len(brokers) - len(held))
+        fair = handicap(live, self._tally(held), int(self._tally(brokers).sum() - self._tally(held).sum()))
         count = self._tally(brokers) + fair.extra - fair.average
         problems = []
         if len(count) and (spread.min, spread.max) != (count.min(), count.max()):
@@ -259,25 +272,25 @@ class Check:
         racks, size = sorted(sizes), [sizes[rack] for rack in sorted(sizes)]
         of_rack = {rack: index for index, rack in enumerate(racks)}
         number = np.array([of_rack[self.rack_of[int(b)]] for b in self.live], dtype=np.int64)
-        ideal = {int(f): _fill([0] * len(racks), int(f), size) for f in np.unique(self.after.length)}
+        ideal = {int(f): fill([0] * len(racks), int(f), size) for f in np.unique(self.after.length)}
         allowed = np.array([ideal.get(f, 0) for f in range(int(self.after.length.max(initial=0)) + 1)])
         best = allowed[self.after.length]
         bad = self._shared(self.after, number) > best
-        unavoidable = self._shared(self.claimed, number) > 0
+        unavoidable = self._shared(self.staying, number) > 0
         tight = np.flatnonzero(self.after.length > len(racks))
         if len(tight):
             profile = np.zeros((len(self.after.length), len(racks)), dtype=np.int64)
-            np.add.at(profile, (self.claimed.row, number[self._number(self.claimed.values)]), 1)
+            np.add.at(profile, (self.staying.row, number[self._number(self.staying.values)]), 1)
             seen: dict[bytes, int] = {}
             for row in tight.tolist():
-                gain = int(self.after.length[row] - self.claimed.length[row])
+                gain = int(self.after.length[row] - self.staying.length[row])
                 key = profile[row].tobytes() + gain.to_bytes(4, "little")
                 if key not in seen:
-                    seen[key] = _fill(profile[row].tolist(), gain, size)
+                    seen[key] = fill(profile[row].tolist(), gain, size)
                 unavoidable[row] = seen[key] > best[row]
         return int(bad.sum()), int(unavoidable.sum())
 
-    def _shared(self, lists: _Lists, number: Array) -> Array:
+    def _shared(self, lists: Lists, number: Array) -> Array:
         """int64[N]: pairs of a list's brokers that share a rack."""
         rack = number[self._number(lists.values)]
         pairs = np.zeros(len(lists.length), dtype=np.int64)
@@ -304,21 +317,20 @@ class Check:
 
     def _number(self, brokers: Array) -> Array:
         """Place of each broker among the live ones; that of another where it is not alive."""
-        top = int(self.live[-1]) if len(self.live) else 0
-        if top >= DENSE_IDS:
-            return np.asarray(np.searchsorted(self.live, brokers).clip(max=len(self.live) - 1))
-        table = np.zeros(top + 1, dtype=np.int64)
-        table[self.live] = np.arange(len(self.live))
-        return np.asarray(table[brokers.clip(0, top)])
+        return place_among(self.live, brokers)
 
-    def _topic_codes(self, table: pa.Table) -> tuple[Array, list[str]]:
+    def _wanted(self) -> Array:
+        """int64[N]: factor of each partition, 0 for those of exempt topics."""
+        factor = np.array([*(number or 0 for number in self.wanted.values()), 0], dtype=np.int64)
+        return np.asarray(factor[self._topic_codes(self.raw)])
+
+    def _topic_codes(self, table: pa.Table) -> Array:
         known = list(self.wanted)
         codes = compute.index_in(table.column("topic").cast(pa.string()), pa.array(known, pa.string()))
-        return integers(codes, len(known)), known
+        return integers(codes, len(known))
 
-    def _keys(self, table: pa.Table) -> tuple[Array, list[str]]:
-        codes, known = self._topic_codes(table)
-        return codes << 32 | integers(table.column("partition")), known
+    def _keys(self, table: pa.Table) -> Array:
+        return np.asarray(self._topic_codes(table) << 32 | integers(table.column("partition")))
 
     def _say(self, rule: str, bad: Array) -> list[str]:
         rows = np.flatnonzero(bad)
@@ -329,44 +341,13 @@ class Check:
         more = f" and {len(rows) - SHOWN} more" if len(rows) > SHOWN else ""
         return [f"{named}{more} {rule}"]
 
-    def _say_items(self, rule: str, lists: _Lists, bad: Array) -> list[str]:
+    def _say_items(self, rule: str, lists: Lists, bad: Array) -> list[str]:
         rows = np.zeros(len(lists.length), dtype=bool)
         rows[lists.row[bad]] = True
         return self._say(rule, rows)
 
 
-def _flatten(column: Column) -> _Lists:
-    length = list_lengths(column)
-    return _Lists(flat_values(column), np.repeat(np.arange(len(length)), length), length)
-
-
-def _repeats(key: Array) -> Array:
-    order = np.argsort(key, kind="stable")
-    again = np.zeros(len(key), dtype=bool)
-    again[order[1:]] = key[order[1:]] == key[order[:-1]]
-    return again
-
-
-def _again(lists: _Lists) -> Array:
-    """bool[V]: values that stand in their list already, at an earlier place."""
-    found = np.zeros(len(lists.values), dtype=bool)
-    for lag in range(1, int(lists.length.max(initial=0))):
-        same_row = lists.row[lag:] == lists.row[:-lag]
-        found[lag:] |= (lists.values[lag:] == lists.values[:-lag]) & same_row
-    return found
-
-
-def _member(lists: _Lists, other: _Lists) -> Array:
-    """bool[V]: values that stand anywhere in the same row of other, whose rows are as long."""
-    found: Array = lists.values == other.values
-    for lag in range(1, int(lists.length.max(initial=0))):
-        same_row = lists.row[lag:] == lists.row[:-lag]
-        found[lag:] |= (lists.values[lag:] == other.values[:-lag]) & same_row
-        found[:-lag] |= (lists.values[:-lag] == other.values[lag:]) & same_row
-    return found
-
-
-def _fill(held: list[int], gain: int, size: list[int]) -> int:
+def fill(held: list[int], gain: int, size: list[int]) -> int:
     """Fewest pairs in one rack after `gain` more replicas: one at a time into the emptiest rack with room."""
     count = list(held)
     for _ in range(gain):

@@ -180,7 +180,7 @@ def lay_out(table: pa.Table, question: Question, share: Share | None) -> tuple[p
     lead, _ = balance_leaders(replicas, share.lead.max() - share.lead, rack >= 0)
     wave = _waves(columns, rows, added, share, question)
     ids = np.array([broker.id for broker in question.brokers], dtype=np.int32)
-    plan = plan_table(columns, rows, replicas, lead, wave, ids)
+    plan = plan_table(columns, columns.held, rows, replicas, lead, wave, ids)
     return plan, _check(problem, plan, rows, question)
 
 

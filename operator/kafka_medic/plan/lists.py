@@ -1,0 +1,78 @@
+"""List columns laid flat, for code that looks at each replica once instead of at padded matrices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kafka_medic.plan.arrow import Column, flat_values, list_lengths
+
+__all__ = ["Array", "Lists", "again", "flatten", "member", "place_among", "repeats"]
+
+Array = npt.NDArray[Any]
+DENSE_IDS = 1 << 20
+"""Below this, a table of all ids is quicker than a search."""
+
+
+@dataclass(frozen=True, eq=False)
+class Lists:
+    """A list column laid flat: values int64[V], the row of each (int64[V]), the length of each row."""
+
+    values: Array
+    row: Array
+    length: Array
+
+    @property
+    def start(self) -> Array:
+        return np.cumsum(self.length) - self.length
+
+    @property
+    def position(self) -> Array:
+        """int64[V]: place of each value in its own list."""
+        return np.arange(len(self.values)) - self.start[self.row]
+
+
+def place_among(ids: Array, brokers: Array) -> Array:
+    """int64[V]: place of each broker among the ascending ids; any place for one that is not among them."""
+    top = int(ids[-1]) if len(ids) else 0
+    if top >= DENSE_IDS:
+        return np.asarray(np.searchsorted(ids, brokers).clip(max=len(ids) - 1))
+    table = np.zeros(top + 1, dtype=np.int64)
+    table[ids] = np.arange(len(ids))
+    return np.asarray(table[brokers.clip(0, top)])
+
+
+def flatten(column: Column) -> Lists:
+    """A list column."""
+    length = list_lengths(column)
+    return Lists(flat_values(column), np.repeat(np.arange(len(length)), length), length)
+
+
+def repeats(key: Array) -> Array:
+    """bool[N]: keys that stand earlier already."""
+    order = np.argsort(key, kind="stable")
+    again = np.zeros(len(key), dtype=bool)
+    again[order[1:]] = key[order[1:]] == key[order[:-1]]
+    return again
+
+
+def again(lists: Lists) -> Array:
+    """bool[V]: values that stand in their list already, at an earlier place."""
+    found = np.zeros(len(lists.values), dtype=bool)
+    for lag in range(1, int(lists.length.max(initial=0))):
+        same_row = lists.row[lag:] == lists.row[:-lag]
+        found[lag:] |= (lists.values[lag:] == lists.values[:-lag]) & same_row
+    return found
+
+
+def member(lists: Lists, other: Lists) -> Array:
+    """bool[V]: values that stand anywhere in the same row of other, whose rows are as long."""
+    found: Array = lists.values == other.values
+    for lag in range(1, int(lists.length.max(initial=0))):
+        same_row = lists.row[lag:] == lists.row[:-lag]
+        found[lag:] |= (lists.values[lag:] == other.values[:-lag]) & same_row
+        found[:-lag] |= (lists.values[:-lag] == other.values[lag:]) & same_row
+    return found

@@ -1,0 +1,98 @@
+"""Moving replicas, over random clusters: the verifier passes, and nothing is moved that need not be."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kafka_medic.plan.problem import ProblemError
+from kafka_medic.plan.relocate import plan_relocation
+from kafka_medic.plan.relocation import Leave, LowerImbalance, Relocation, SpreadRacks
+from kafka_medic.plan.verify_moves import verify_moves
+from tests.property.plan.test_plan_properties import CALM, SCHEMA, SHARE, clusters, cramped
+from tests.unit.plan.cluster_tables import brokers, partitions
+
+
+def planned(problem, question):
+    """(question, plan), None where it is refused."""
+    with suppress(ProblemError):
+        asked = Relocation(problem.partitions, problem.brokers, question)
+        return asked, plan_relocation(asked)
+    return None
+
+
+@settings(max_examples=24 // SHARE, deadline=None, suppress_health_check=CALM)
+@given(cramped(), st.data())
+def test_a_broker_is_left_with_one_move_for_each_of_its_replicas(problem, data):
+    broker = data.draw(st.sampled_from(problem.brokers))
+    found = planned(problem, Leave(broker.id, gone=not broker.alive))
+    if found is None:
+        return
+    asked, plan = found
+    assert verify_moves(asked, plan) == []
+    held = sum(broker.id in replicas for replicas in problem.partitions.column("replicas").to_pylist())
+    assert plan.summary.moves == held
+    assert plan.summary.leaders_per_broker.max == plan.summary.leaders_per_broker.bound
+    assert plan.summary.rack_violations == plan.summary.rack_violations_bound
+    if all(b.disk_free is None for b in problem.brokers):
+        assert plan.summary.replicas_per_broker.max == plan.summary.replicas_per_broker.bound
+
+
+@settings(max_examples=24 // SHARE, deadline=None, suppress_health_check=CALM)
+@given(cramped())
+def test_racks_are_spread_over_with_the_fewest_moves_and_then_there_is_nothing_left(problem):
+    found = planned(problem, SpreadRacks())
+    if found is None:
+        return
+    asked, plan = found
+    assert verify_moves(asked, plan) == []
+    assert plan.summary.rack_violations == 0
+    again = planned(replace(problem, partitions=carried_out(problem, plan)), SpreadRacks())
+    assert again is None or again[1].summary.moves == 0
+
+
+@settings(max_examples=24 // SHARE, deadline=None, suppress_health_check=CALM)
+@given(cramped(), st.integers(1, 60), st.booleans())
+def test_imbalance_is_lowered_within_the_moves_allowed(problem, moves, weighted):
+    if weighted:
+        brokers = tuple(replace(b, weight=1.0 + n % 3) for n, b in enumerate(problem.brokers))
+        problem = replace(problem, brokers=brokers)
+    found = planned(problem, LowerImbalance(moves))
+    if found is None:
+        return
+    asked, plan = found
+    assert verify_moves(asked, plan) == []
+    assert plan.summary.moves <= moves
+
+
+@settings(max_examples=60 // SHARE, deadline=None)
+@given(st.lists(st.integers(0, 7), min_size=1, max_size=60), st.integers(1, 40), st.integers(0, 4))
+def test_without_racks_imbalance_is_as_low_as_that_many_moves_can_make_it(held, moves, empty):
+    table = partitions({"t": [[broker] for broker in held]})
+    plan = plan_relocation(Relocation(table, brokers(8 + empty), LowerImbalance(moves)))
+    figures = plan.summary.replicas_per_broker
+    assert figures.max == figures.bound
+    assert plan.summary.moves == plan.summary.lower_bound_moves
+    if plan.summary.moves < moves:
+        assert figures.max - figures.min <= 1
+
+
+@settings(max_examples=6 // SHARE, deadline=None, suppress_health_check=CALM)
+@given(clusters(), st.randoms(use_true_random=False), st.sampled_from([SpreadRacks(), LowerImbalance(20)]))
+def test_the_order_of_the_rows_does_not_matter(problem, random, question):
+    rows = problem.partitions.to_pylist()
+    random.shuffle(rows)
+    shuffled = replace(problem, partitions=pa.Table.from_pylist(rows, SCHEMA))
+    assert planned(shuffled, question)[1].table.equals(planned(problem, question)[1].table)
+
+
+def carried_out(problem, plan):
+    moved = {(move.topic, move.partition): list(move.replicas) for move in plan.moves()}
+    rows = problem.partitions.select(["topic", "partition", "replicas"]).to_pylist()
+    for row in rows:
+        row["replicas"] = moved.get((row["topic"], row["partition"]), row["replicas"])
+    return pa.Table.from_pylist(rows, pa.schema([SCHEMA.field(name) for name in ("topic", "partition", "replicas")]))
