@@ -29,6 +29,11 @@ def parallel(run: dict[str, Any]) -> int:
     return int(run["spec"].get("parameters", {}).get("maxParallel", "1"))
 
 
+def drains(plan: dict[str, Any]) -> list[tuple[TopicPartition, dict[str, Any]]]:
+    """What is led elsewhere while its broker is restarted, by partition."""
+    return [(TopicPartition(d["topic"], p), d) for d in plan.get("drains", ()) for p in d["partitions"]]
+
+
 class Effects:
     """`by_us`: brokers that our eviction took down and that are not up yet; `away`: nor back in every ISR. `restarted`:
     by run. `rescues`: when each run began to save records."""
@@ -37,6 +42,7 @@ class Effects:
     api: SimApi
     plans: dict[str, Any]
     original: dict[tuple[str, str, str], str]
+    theirs: set[TopicPartition]
 
     def __init__(self) -> None:
         self.by_us: set[int] = set()
@@ -117,7 +123,11 @@ class Effects:
 
     @staticmethod
     def _begun_long_ago(run: dict[str, Any], broker: int, now: float) -> bool:
-        """And never sent: nobody else is begun before it is back."""
+        """And never sent, or sent away what it led: nobody else is begun before it is back."""
+        if any(
+            e["id"].endswith((f"/order-away-{broker}", f"/elect-away-{broker}-0")) for e in run["status"]["journal"]
+        ):
+            return True
         begun = [e for e in run["status"].get("journal", []) if e["state"] == "Intended"]
         mine = [e for e in begun if e["id"].endswith(f"/restart-{broker}")]
         at = START + timedelta(seconds=now)
@@ -172,6 +182,8 @@ class Effects:
             serving, total = self._known(seen, "ensemble", now)
             if serving * 2 <= total:
                 self.blame("the ZooKeeper ensemble has no majority")
+        if kept := [tp for tp, d in drains(plan) if d["broker"] == broker and partitions[tp][2] == broker]:
+            self.blame(f"broker {broker} while it leads {kept}, which was to be moved off it first")
         self._before_pod(seen, broker, uid, ours, now)
         self._before_loss(seen, run, broker)
 
@@ -236,14 +248,23 @@ class Effects:
             self.blame(f"writes into {topic}, which is not in the plan")
 
     def _before_reorder(self, run: dict[str, Any], seen: dict[str, Any], targets: Any, now: float) -> None:
-        plan = self._permitted(run, seen, now)
-        planned = {TopicPartition(c["topic"], c["partition"]): c for c in plan["reorders"]}
+        plan, back = run["status"]["plan"], {tp: d["replicasBefore"] for tp, d in drains(run["status"]["plan"])}
+        if any(e["id"] == "give-up" for e in run["status"]["journal"]):
+            partitions, *_ = self._known(seen, "views", now)
+            moving, _ = self._known(seen, "moving", now)
+            for tp, replicas in targets.items():
+                if list(replicas) != back.get(tp) or set(replicas) != partitions[tp][0] or tp in moving:
+                    self.blame(f"{tp} to {replicas} does not put back what was there, and the run is given up")
+            return
+        self._permitted(run, seen, now)
+        planned = {TopicPartition(c["topic"], c["partition"]): [c["replicas"]] for c in plan.get("reorders", ())}
+        planned |= {tp: [d["replicas"], d["replicasBefore"]] for tp, d in drains(plan)}
         partitions, up, _, _, _ = self._known(seen, "views", now)
         moving, _ = self._known(seen, "moving", now)
         self._known(seen, "controller", now)
         behind = {b for replicas, isr, *_ in partitions.values() for b in replicas - isr}
         for tp, replicas in targets.items():
-            if tp not in planned or list(replicas) != planned[tp]["replicas"]:
+            if list(replicas) not in planned.get(tp, ()):
                 self.blame(f"{tp} to {replicas} is not in the plan")
             now_on, isr, *_ = partitions[tp]
             if set(replicas) != now_on or len(replicas) != len(now_on):
@@ -303,16 +324,17 @@ class Effects:
 
     def _before_election(self, seen: dict[str, Any], wanted: Sequence[TopicPartition], now: float) -> None:
         plan = self._permitted(self._run_of(seen, "ElectPreferred"), seen, now)
-        planned = {(e["topic"], p): e["broker"] for e in plan["elections"] for p in e["partitions"]}
+        planned = {(e["topic"], p): {e["broker"]} for e in plan.get("elections", ()) for p in e["partitions"]}
+        planned |= {tuple(tp): {d["replicas"][0], d["replicasBefore"][0]} for tp, d in drains(plan)}
         partitions, up, _, _, _ = self._known(seen, "views", now)
         self._known(seen, "controller", now)
         (answered,) = self._known(seen, "answered", now)
         moving, _ = self._known(seen, "moving", now)
         behind = {b for replicas, isr, _, _ in partitions.values() for b in replicas - isr}
         for tp in wanted:
-            broker = planned.get(tp)
-            if broker is None:
-                self.blame(f"the election of {tp} is not in the plan")
+            broker = self.kafka.partitions[tp].replicas[0]
+            if broker not in planned.get(tp, ()) and tp not in self.theirs:
+                self.blame(f"the election of broker {broker} for {tp} is not in the plan")
             if broker not in partitions[tp][1] or broker not in up or broker not in answered:
                 self.blame(f"elects broker {broker} for {tp}, which is not in sync or does not answer")
             if broker in behind:

@@ -145,6 +145,21 @@ class Faults:
             self.kafka.dynamic[key] = str(len(self.kafka.partitions[tp].replicas))
             self.later(seconds, "fault", "undo", "thinned", tp.topic)
 
+    def _reordered(self, number: int) -> None:
+        """Somebody else prefers another replica."""
+        tp = sorted(self.kafka.partitions)[number % len(self.kafka.partitions)]
+        part = self.kafka.partitions[tp]
+        if not part.adding:
+            part.replicas = [*part.replicas[1:], part.replicas[0]]
+            self.oracle.theirs.add(tp)
+
+    def _elected(self, number: int) -> None:
+        """Another replica in sync comes to lead a partition."""
+        part = self.kafka.partitions[sorted(self.kafka.partitions)[number % len(self.kafka.partitions)]]
+        others = [b for b in part.isr if b != part.leader and b in self.kafka.up]
+        if others and part.leader >= 0 and not self.kafka.stale:
+            part.elect(others[0])
+
     def _cancelled(self, number: int) -> None:
         """Somebody else cancels what is in flight."""
         self.withdraw(sorted(self.kafka.partitions)[number % len(self.kafka.partitions)])

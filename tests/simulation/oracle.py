@@ -14,7 +14,7 @@ from kafka_medic.clients.ports import BrokerView
 from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.resources.phases import TERMINAL_PHASES, Phase, may_transition
 from tests.simulation.api import SimApi
-from tests.simulation.effects import PROSE, RUNS, Effects, parallel
+from tests.simulation.effects import PROSE, RUNS, Effects, drains, parallel
 from tests.simulation.kafka import SimKafka
 
 CLUSTER = "/apis/kafkamedic.dev/v1alpha1/namespaces/ns/kafkaclusters/c"
@@ -31,12 +31,13 @@ PATHS = {
 
 class Oracle(Effects):
     """Sees every request with its answer. `starting`: brokers that are recovering their logs; `foreign`: partitions
-    that somebody else is moving."""
+    that somebody else is moving; `theirs`: whose order somebody else has changed."""
 
     def __init__(self, kafka: SimKafka, api: SimApi, starting: set[int]) -> None:
         super().__init__()
         self.kafka, self.api, self.starting = kafka, api, starting
         self.foreign: set[TopicPartition] = set()
+        self.theirs: set[TopicPartition] = set()
         self.plans: dict[str, Any] = {}
         self.words: dict[tuple[str, str], int] = {}
         self.phases: dict[str, str | None] = {}
@@ -267,6 +268,13 @@ class Oracle(Effects):
         if after in TERMINAL_PHASES and before not in TERMINAL_PHASES:
             if self.throttled() or status.get("restoreOwed"):
                 self.blame(f"{after} and a throttle is left: {self.throttled()}")
+            for tp, drain in drains(status.get("plan") or {}):
+                part = self.kafka.partitions[tp]
+                left = part.replicas == drain["replicas"] != drain["replicasBefore"]
+                if left and tp not in self.theirs | self.foreign:
+                    self.blame(f"{after} and {tp} is left in the order {part.replicas}")
+                if after == "Succeeded" and part.replicas != drain["replicasBefore"] and tp not in self.theirs:
+                    self.blame(f"Succeeded and {tp} has the order {part.replicas}")
             if after == "Succeeded" and any(e["state"] != "Done" for e in status.get("journal") or ()):
                 self.blame("Succeeded with an effect that was never seen done")
 

@@ -53,9 +53,9 @@ def _roll(playbook: str = "rolling-restart", **how: Any) -> Stage:
     return stage
 
 
-def _spared(**how: Any) -> Stage:
-    stage = _stage(_spared_kafka(), **how)
-    stage.world.ask("rolling-restart")
+def _spared(*, zookeeper: bool = False, **parameters: str) -> Stage:
+    stage = _stage(_spared_kafka(), zookeeper=zookeeper)
+    stage.world.ask("rolling-restart", **parameters)
     return stage
 
 
@@ -166,6 +166,8 @@ SCENARIOS: dict[str, Callable[[], Stage]] = {
     "roll-zookeeper": lambda: _roll(zookeeper=True),
     "spared": _spared,
     "spared-zookeeper": lambda: _spared(zookeeper=True),
+    "drained": lambda: _spared(drainFirst="true"),
+    "drained-zookeeper": lambda: _spared(zookeeper=True, drainFirst="true", brokers="1,2"),
     "controller": lambda: _roll("restart-controller"),
     "apart": _apart,
     "parallel": _parallel,
@@ -188,6 +190,8 @@ WEIGHTS = {
     "roll-zookeeper": 2,
     "spared": 7,
     "spared-zookeeper": 4,
+    "drained": 4,
+    "drained-zookeeper": 2,
     "controller": 2,
     "apart": 3,
     "parallel": 3,

@@ -61,6 +61,7 @@ RESTARTS = (
 )  # fmt: skip
 ELECTIONS = ("dies", "deaf", "isr_shrinks", "foreign", "stale", "blind", "controller_moves")
 FEARS = {
+    "drained": (*RESTARTS, "deaf", "reordered", "elected"),
     "stale": (*RESTARTS, "written", "written", "written"),
     "zombie": (*RESTARTS, "written", "written", "written"),
     "elect": ELECTIONS,
@@ -108,7 +109,7 @@ def _fault(chance: random.Random, schedule: Schedule) -> Fault:
         "foreign": [number, broker, lasts], "cancelled": [number], "told_to_pause": [lasts], "window_closes": [lasts],
         "cordoned": [broker, lasts], "unready": [broker, lasts], "rollout": [lasts], "budget": [lasts],
         "api_down": [lasts], "asked": ["rolling-restart"], "deleted": [], "diverges": [broker, number, lasts],
-        "thinned": [number, lasts], "written": [number],
+        "thinned": [number, lasts], "written": [number], "reordered": [number], "elected": [number],
     }  # fmt: skip
     feared = FEARS.get(schedule.scenario.partition("-")[0], RESTARTS)
     what = chance.choice(feared if chance.random() < 0.6 else list(args))

@@ -8,6 +8,7 @@ from typing import assert_never
 
 from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.playbook import (
+    drain_first,
     election_step,
     min_isr_step,
     offset_step,
@@ -40,6 +41,8 @@ from kafka_medic.resources.vocabulary import Action, Guard, OnFailure, VerifyPro
 
 WATCHING = 0.5
 """Seconds between looks at a broker that is between its restart and its recovery."""
+UNDO = {Action.REASSIGN_PARTITIONS: reassign_step.undo, Action.RESTART_BROKERS: drain_first.undo}
+"""By action: how its steps end that are given up. No other one leaves anything that is only for a time."""
 GIVE_UP = "give-up"
 """Journal id of the decision to end a run early; its detail is the reason, its target the phase it will end in."""
 
@@ -199,12 +202,15 @@ def _wind_up(run: Remediation, world: World, plan: Plan, journal: Mapping[str, J
     same = same_cluster(plan, world.snapshot)
     if len(journal) > 1 and same.verdict is not Verdict.ALLOW:
         return waiting(status, Phase.BLOCKED, f"still to be cleaned up: {same.message}", (same,))
+    left = []
     for step in status.steps:
-        if step.action is not Action.REASSIGN_PARTITIONS or step.phase is StepPhase.PENDING:
+        undo = UNDO.get(step.action)
+        if undo is None or step.phase is StepPhase.PENDING:
             continue
-        report = reassign_step.undo(step.name, plan, journal, world.snapshot)
+        report = undo(step.name, plan, journal, world.snapshot)
         status = _observed(status, report.observed, world.now)
         if report.state is StepState.REACHED:
+            left += [report.message] if report.message and step.action is Action.RESTART_BROKERS else []
             continue
         if report.state is StepState.ACT:
             restoring = restoring_reasons(run, world, giving_up=True)
@@ -223,7 +229,7 @@ def _wind_up(run: Remediation, world: World, plan: Plan, journal: Mapping[str, J
     status = status.model_copy(
         update={"steps": steps, "current_step": None, "journal": _done(status.journal, {GIVE_UP}, world.now)}
     )
-    return ended(status, Phase(ending.target), ending.detail, world.now)
+    return ended(status, Phase(ending.target), "; ".join((ending.detail, *left))[:8192], world.now)
 
 
 def _give_up(status: RemediationStatus, phase: Phase, why: str, now: datetime) -> Decision:
@@ -306,13 +312,15 @@ def _done(journal: tuple[JournalEntry, ...], ids: set[str], now: datetime) -> tu
 
 def _restore_owed(status: RemediationStatus) -> bool:
     """Whether a throttle may be set, or a reassignment in flight: from the first intent of a step that moves
-    partitions until that step has succeeded. Until then its goal can be lost again, whatever was restored before."""
+    partitions until that step has succeeded. Until then its goal can be lost again, whatever was restored before. Or
+    whether an order of replicas may be there that is only for the time of a restart."""
     open_steps = {
         s.name
         for s in status.steps
         if s.action is Action.REASSIGN_PARTITIONS and s.phase not in (StepPhase.SUCCEEDED, StepPhase.SKIPPED)
     }
-    return any(e.step in open_steps and e.id != GIVE_UP for e in status.journal)
+    moving = any(e.step in open_steps and e.id != GIVE_UP for e in status.journal)
+    return moving or drain_first.owed(status.journal)
 
 
 def _with_step(status: RemediationStatus, name: str, update: Mapping[str, object]) -> RemediationStatus:

@@ -57,8 +57,20 @@ def plan_digest(remediation: Remediation, plan: Plan) -> str:
     """SHA-256 over everything that decides what will be done: the run's identity and pinned playbook, its parameters,
     every move and setting, the throttle, the preconditions. Times and prose are left out."""
     spec = remediation.spec
-    return sha256_digest(
+    drains = [
         {
+            "broker": d.broker,
+            "topic": d.topic,
+            "partitions": list(d.partitions),
+            "replicasBefore": list(d.replicas_before),
+            "replicas": list(d.replicas),
+        }
+        for d in plan.drains
+    ]
+    return sha256_digest(
+        # Named only where there are any, so that a plan that was approved before there were drains stays what it was.
+        ({"drains": drains} if drains else {})
+        | {
             "cluster": {"name": spec.cluster_ref.name, "uid": spec.cluster_ref.uid},
             "remediation": remediation.uid,
             "playbook": {"name": spec.playbook.name, "digest": spec.playbook.digest},

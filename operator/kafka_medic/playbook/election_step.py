@@ -57,8 +57,22 @@ def assess(
     settings: ElectParameters,
     now: datetime,
 ) -> StepReport:
-    """Where the step stands. At most one batch is ever between its election and its leaders' serving."""
-    planned = planned_elections(plan)
+    """Where the step stands."""
+    return elect(f"{step}/elect", planned_elections(plan), journal, snapshot, settings, now)
+
+
+def elect(
+    prefix: str,
+    planned: list[tuple[TopicPartition, int]],
+    journal: Mapping[str, JournalEntry],
+    snapshot: Snapshot,
+    settings: ElectParameters,
+    now: datetime,
+    most: int = MAX_BATCHES,
+) -> StepReport:
+    """Where elections stand whose batches have the journal ids `prefix`-0, `prefix`-1 and so on, at most `most`:
+    the last one names all that are left, and what moves away once more after it is not followed. At most one batch is
+    ever between its election and its leaders' serving."""
     if snapshot.partitions is None or snapshot.brokers is None:
         return StepReport(StepState.UNKNOWN, "the partitions could not be read")
     rows = {row.tp: row for row in snapshot.rows({tp for tp, _ in planned})}
@@ -66,25 +80,29 @@ def assess(
         return StepReport(StepState.DRIFTED, moved)
     standing = _standing(planned, rows)
     progress = Progress(done=len(standing.serving), total=len(planned), unit="partitions")
-    batches = [e for e in journal.values() if e.step == step and e.kind == ElectPreferred.__name__]
+    batches = [e for e in journal.values() if e.id.startswith(f"{prefix}-")]
     begun = next((e for e in batches if e.state is IntentState.INTENDED), None)
     if begun is not None:
         return _begun(begun, standing, planned, settings, now, progress)
     if standing.unknown:
         message = f"who leads could not be read: {some([planned[i][0] for i in standing.unknown], 3)}"
         return StepReport(StepState.UNKNOWN, message, progress=progress)
-    if not standing.away:
+    if not standing.away or len(batches) >= most:
         # What serves no more by now is for its own finding: nothing is left to elect.
         words = f"{len(standing.serving)} of {len(planned)} partitions are led by their preferred replica and serve"
         return StepReport(StepState.REACHED, words, progress=progress)
     able = able_to_lead(snapshot) or frozenset()
     ready = [i for i in standing.away if planned[i][1] in able]
-    # Where nobody is able, the guards are asked about those next in line, and say why not.
-    chosen = (ready or standing.away)[: batch_size(batches, settings, len(standing.away))]
-    return _elect(f"{step}/elect-{len(batches)}", chosen, chosen, planned, progress)
+    # Where nobody is able, and in the last batch that there may be, the guards are asked about those next in line as
+    # well, and say why not.
+    last = len(batches) + 1 >= most
+    chosen = (standing.away if last else ready or standing.away)[
+        : batch_size(batches, settings, len(standing.away), most)
+    ]
+    return _elect(f"{prefix}-{len(batches)}", chosen, chosen, planned, progress)
 
 
-def batch_size(batches: Sequence[JournalEntry], settings: ElectParameters, left: int) -> int:
+def batch_size(batches: Sequence[JournalEntry], settings: ElectParameters, left: int, most: int = MAX_BATCHES) -> int:
     """How many partitions the next batch may name. It doubles after a batch that served within a quarter of the bound,
     and halves after one that took more than half of it: a loaded cluster takes longer, and gets less at once."""
     size = settings.batch_size
@@ -96,7 +114,7 @@ def batch_size(batches: Sequence[JournalEntry], settings: ElectParameters, left:
             size = min(size * 2, settings.batch_size * 8)
         elif took > settings.leaderless_within / 2:
             size = max(size // 2, 1)
-    enough = -(-left // max(MAX_BATCHES - len(batches), 1))
+    enough = -(-left // max(most - len(batches), 1))
     return min(max(size, enough), MAX_ELECTED_AT_ONCE)
 
 

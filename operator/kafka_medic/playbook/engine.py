@@ -8,7 +8,7 @@ from the Snapshot what is so.
 from __future__ import annotations
 
 from kafka_medic.guard.verdict import Verdict
-from kafka_medic.playbook import offset_step, reorder_step, rescue_step
+from kafka_medic.playbook import drain_first, offset_step, reorder_step, rescue_step
 from kafka_medic.playbook.acting import advance
 from kafka_medic.playbook.approval import judge_approvals
 from kafka_medic.playbook.drift import drifted_long_enough
@@ -110,7 +110,9 @@ def _await(run: Remediation, world: World) -> Decision:
     drift = next((s.reason for s in standings(plan.changes, world.snapshot) if s.position is Position.DRIFTED), None)
     drift = drift or next(iter(other_pods(plan.restarts, world.snapshot)), None)
     drift = drift or rescue_step.unsaved(plan, world.snapshot, {r.broker for r in plan.restarts})
-    drift = drift or reorder_step.other_orders(plan, world.snapshot) or offset_step.void(plan, world.snapshot)
+    drift = drift or reorder_step.other_orders(reorder_step.planned_orders(plan), world.snapshot)
+    drift = drift or drain_first.other_orders(plan, world.snapshot)
+    drift = drift or offset_step.void(plan, world.snapshot)
     status, voided = drifted_long_enough(status, drift or _done_by_others(run, world), world.now)
     if voided:
         update = {

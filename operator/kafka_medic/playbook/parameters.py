@@ -19,7 +19,7 @@ from kafka_medic.resources.vocabulary import Action, Guard
 KNOWN: Mapping[Action, frozenset[str]] = {
     Action.REASSIGN_PARTITIONS: frozenset({"throttleBytesPerSecond", "waveBytesPerBroker", "wavePartitions"}),
     Action.SET_MIN_INSYNC_REPLICAS: frozenset(),
-    Action.RESTART_BROKERS: frozenset({"brokers", "brokerWithin", "maxParallel"}),
+    Action.RESTART_BROKERS: frozenset({"brokers", "brokerWithin", "maxParallel", "drainFirst"}),
     Action.RESCUE_RECORDS: frozenset({"rescueTopic"}),
     Action.ELECT_PREFERRED_LEADERS: frozenset({"batchSize", "leaderlessWithin"}),
     Action.REORDER_REPLICAS: frozenset({"brokers", "leaders"}),
@@ -77,11 +77,12 @@ class ReassignParameters:
 class RestartParameters:
     """`brokers`: `all`, `controller`, `cause` (the broker that the finding names) or ids such as `1,3`.
     `broker_within`: seconds that a broker may take to be back in everything before a person is told. `max_parallel`:
-    how many may be away at once."""
+    how many may be away at once. `drain_first`: what a broker leads is moved off it before, and back afterwards."""
 
     brokers: str = "all"
     broker_within: float = 1800.0
     max_parallel: int = 1
+    drain_first: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +185,7 @@ def restart_parameters(playbook: Playbook, step: Step, given: Mapping[str, int |
         brokers=plain.brokers if brokers is None else str(brokers).strip(),
         broker_within=plain.broker_within if within is None else parse_duration(str(within)),
         max_parallel=plain.max_parallel if parallel is None else max(int(parallel), 1),
+        drain_first=_value(playbook, step, given, "drainFirst") in (True, "true"),
     )
 
 

@@ -7,15 +7,16 @@ from collections.abc import Mapping
 
 from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
 from kafka_medic.guard.evaluate import some
+from kafka_medic.guard.reorder import Orders
 from kafka_medic.playbook.intents import Reorder
 from kafka_medic.playbook.report import StepReport, StepState
 from kafka_medic.resources.phases import Phase
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_plan import PartitionChange, Plan
-from kafka_medic.resources.remediation_status import JournalEntry, Progress
+from kafka_medic.resources.remediation_status import IntentState, JournalEntry, Progress
 
 
-def planned_orders(plan: Plan) -> dict[TopicPartition, tuple[tuple[int, ...], tuple[int, ...]]]:
+def planned_orders(plan: Plan) -> Orders:
     """By partition: its replicas before and after."""
     return {TopicPartition(c.topic, c.partition): (tuple(c.replicas_before), tuple(c.replicas)) for c in plan.reorders}
 
@@ -26,10 +27,9 @@ def changed_orders(run: Remediation) -> tuple[PartitionChange, ...]:
     return plan.reorders if plan is not None and run.status.phase is Phase.SUCCEEDED else ()
 
 
-def other_orders(plan: Plan, snapshot: Snapshot) -> str | None:
+def other_orders(orders: Orders, snapshot: Snapshot) -> str | None:
     """The first partition whose replicas are neither as the plan saw them nor as it wants them."""
-    orders = planned_orders(plan)
-    for row in snapshot.rows(set(orders)):
+    for row in snapshot.rows(set(orders)) if orders else ():
         if row.adding or row.removing:
             return f"{row.tp} is being reassigned by somebody else"
         if row.replicas is not None and row.replicas not in orders[row.tp]:
@@ -39,13 +39,17 @@ def other_orders(plan: Plan, snapshot: Snapshot) -> str | None:
 
 
 def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: Snapshot) -> StepReport:
-    """Where the step stands. A partition that is gone by now counts as done."""
-    orders = planned_orders(plan)
+    """Where the step stands."""
+    return reorder(f"{step}/reorder", planned_orders(plan), journal, snapshot)
+
+
+def reorder(id_: str, orders: Orders, journal: Mapping[str, JournalEntry], snapshot: Snapshot) -> StepReport:
+    """Where a change of orders stands whose journal id is `id_`. A partition that is gone by now counts as done."""
     if not orders:
         return StepReport(StepState.REACHED, "every partition has the order that is wanted")
     if snapshot.partitions is None:
         return StepReport(StepState.UNKNOWN, "the partitions could not be read")
-    drifted = other_orders(plan, snapshot)
+    drifted = other_orders(orders, snapshot)
     if drifted:
         return StepReport(StepState.DRIFTED, drifted)
     rows = {row.tp: row for row in snapshot.rows(set(orders))}
@@ -55,10 +59,12 @@ def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot:
     if unknown:
         message = f"the replicas could not be read: {some(unknown, 3)}"
         return StepReport(StepState.UNKNOWN, message, progress=progress)
-    id_ = f"{step}/reorder"
     if not due:
         seen = (id_,) if id_ in journal else ()
         return StepReport(StepState.REACHED, "every order is as wanted", observed=seen, progress=progress)
+    if id_ in journal and journal[id_].state is IntentState.DONE:
+        message = f"the order of the replicas of {some(sorted(due), 3)} was changed again by somebody else"
+        return StepReport(StepState.DRIFTED, message, progress=progress)
     return StepReport(
         StepState.ACT,
         f"changing the order of the replicas of {len(due)} partitions",

@@ -11,7 +11,7 @@ from kafka_medic.guard.context import RestartContext
 from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.restart import judge_restart
 from kafka_medic.guard.verdict import Reason, Verdict
-from kafka_medic.playbook import parameters
+from kafka_medic.playbook import drain_first_plan, parameters
 from kafka_medic.playbook.approval import plan_digest
 from kafka_medic.playbook.parameters import RestartParameters, rescue_topic, restart_parameters
 from kafka_medic.playbook.refusal import NO_DIGEST, Refusal, unread
@@ -85,6 +85,9 @@ def restart_plan(
     if isinstance(rescues, Refusal):
         return rescues
     topic = _rescue_topic(run, playbook) if rescues else None
+    drains = drain_first_plan.drains(run, settings, snapshot, restarts)
+    if isinstance(drains, Refusal):
+        return drains
     plan = Plan(
         digest=NO_DIGEST,
         proposed_at=now,
@@ -96,9 +99,11 @@ def restart_plan(
         restarts=tuple(restarts),
         rescues=rescues,
         rescue_topic=topic,
+        drains=drains,
         preconditions=(Precondition(name=CLUSTER_ID, value=snapshot.cluster.id or ""),),
     )
-    plan = plan.model_copy(update={"summary": _summary(restarts, settings, rescues, topic)})
+    told = [drain_first_plan.said(run, settings, r, drains) for r in restarts]
+    plan = plan.model_copy(update={"summary": _summary(restarts, told, settings, rescues, topic)})
     return plan.model_copy(update={"digest": plan_digest(run, plan)})
 
 
@@ -245,8 +250,13 @@ def _records(rescues: tuple[Rescue, ...]) -> int:
 
 
 def _summary(
-    restarts: list[BrokerRestart], settings: RestartParameters, rescues: tuple[Rescue, ...], topic: str | None
+    restarts: list[BrokerRestart],
+    told: list[str],
+    settings: RestartParameters,
+    rescues: tuple[Rescue, ...],
+    topic: str | None,
 ) -> str:
+    """`told`: for each restart, what becomes of what the broker leads."""
     most = settings.max_parallel
     pace = "one at a time" if most == 1 else f"at most {most} at a time where every partition can spare all of them"
     lines = [
@@ -254,12 +264,10 @@ def _summary(
         "every guard is asked again from fresh observations right before each restart; the active controller at that "
         "moment goes last",
     ]
-    lines += [
-        f"  broker {r.broker}: Pod {r.pod}"
-        + (f" on {r.node}" if r.node else "")
-        + (f"; {r.reason}" if r.reason else "")
-        for r in restarts
-    ]
+    for restart, moved in zip(restarts, told, strict=True):
+        where = f" on {restart.node}" if restart.node else ""
+        why = f"; {restart.reason}" if restart.reason else ""
+        lines += [f"  broker {restart.broker}: Pod {restart.pod}{where}{why}", *([moved] if moved else [])]
     if rescues:
         lines.append(
             f"before that, {_records(rescues)} records that only a stale broker's log holds are saved into topic "

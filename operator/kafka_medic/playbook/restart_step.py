@@ -10,6 +10,9 @@ For each broker the journal and a snapshot can say:
    every view agrees, and it is in the ISR of every partition it has a replica of, so many times in a row, and, where
    there is a canary, a record of it has gone through since, nothing else is touched.
 4. the entry is Done: it was seen so. Never again in this run.
+
+Where the plan says what a broker is not to lead meanwhile, that is moved off it before its entry is written and back
+once that is Done (`drain_first`).
 """
 
 from __future__ import annotations
@@ -23,12 +26,12 @@ from kafka_medic.cluster.snapshot import Broker, Snapshot, TopicPartition, Voter
 from kafka_medic.guard.context import FETCH_TIMEOUT_MS, RestartContext, RestartQuestion
 from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.restart import judge_restart
-from kafka_medic.guard.rows import known_ids, target_of, troubled_rows
+from kafka_medic.guard.rows import known_ids, led_by, target_of, troubled_rows
 from kafka_medic.guard.verdict import Verdict
 from kafka_medic.guard.views import views_agree
-from kafka_medic.playbook import rescue_step
+from kafka_medic.playbook import drain_first, reorder_step, rescue_step
 from kafka_medic.playbook.intents import RestartPod
-from kafka_medic.playbook.parameters import CONTROLLER, RestartParameters
+from kafka_medic.playbook.parameters import AWAY, BACK, CONTROLLER, RestartParameters
 from kafka_medic.playbook.report import StepReport, StepState
 from kafka_medic.playbook.restart_order import next_broker
 from kafka_medic.resources.durations import format_duration
@@ -80,7 +83,7 @@ def assess(
     report = _watched(turn, begun, left)
     if report.state is StepState.WAIT and not report.observed and len(begun) < settings.max_parallel:
         return _another(turn, left, report) or report
-    if not report.observed:
+    if not {intent_id(step, r.broker) for r in begun}.issubset(report.observed):
         return report
     # What is back in this look is done with in it, and the next one is judged by the very same look.
     later = {
@@ -111,10 +114,11 @@ def context(
     cure. `replaces_controller`: the run's purpose is another controller."""
     left = {r.broker: r for r in plan.restarts if not _is(journal.get(intent_id(step, r.broker)), IntentState.DONE)}
     begun = {b for b in left if _is(journal.get(intent_id(step, b)), IntentState.INTENDED)}
-    # One that was begun and never sent goes before all others, also if it has become the controller since: nobody else
-    # is begun before it is back.
+    # One that was begun and never sent, or that leads nothing any more, goes before all others, also if it has become
+    # the controller since: nobody else is begun before it is back.
     entry = journal.get(intent_id(step, broker))
     first = begun == {broker} and entry is not None and (now - entry.intended_at).total_seconds() > NEVER_SENT
+    first = first or drain_first.begun(step, journal, broker)
     return RestartContext(
         remaining=frozenset() if first else frozenset(b for b in left if b != broker),
         together=frozenset(begun - {broker}),
@@ -175,14 +179,40 @@ class _Turn:
 
 
 def _next(turn: _Turn, left: Sequence[BrokerRestart], observed: tuple[str, ...]) -> StepReport:
-    """Nobody is on the way: the next one, or the end."""
+    """Nobody is on the way: what the last one led, the next one, or the end."""
+    last = drain_first.turn_of(turn.step, turn.plan, turn.journal)
+    if last is not None and all(r.broker != last for r in left) and (home := _led(turn, BACK, last)) is not None:
+        return replace(home, observed=(*observed, *home.observed))
     if not left:
         message = f"{turn.progress.done} brokers were restarted and are back"
         return StepReport(StepState.REACHED, message, progress=turn.progress, observed=observed)
     if moved := next(iter(other_pods(left, turn.snapshot)), None):
         return StepReport(StepState.DRIFTED, moved, progress=turn.progress, observed=observed)
-    target = next(r for r in left if r.broker == next_broker(turn.snapshot, [r.broker for r in left]))
-    return replace(_sparing(turn, target) or _due(turn, target), observed=observed)
+    ids = [r.broker for r in left]
+    number = last if last in ids else next_broker(turn.snapshot, ids)
+    if moved := _moved(turn, [b for b in ids if b != last]):
+        return StepReport(StepState.DRIFTED, moved, progress=turn.progress, observed=observed)
+    target = next(r for r in left if r.broker == number)
+    report = _sparing(turn, target) or _led(turn, AWAY, target.broker) or _due(turn, target)
+    return replace(report, observed=(*observed, *report.observed))
+
+
+def _led(turn: _Turn, way: str, broker: int) -> StepReport | None:
+    """What is still to do until what the broker leads is away, or back again; None when nothing is."""
+    watch = turn.watch
+    report = drain_first.moved(way, turn.step, turn.plan, broker, turn.journal, turn.snapshot, watch.now)
+    if report is None:
+        return None
+    where = "before its restart" if way == AWAY else "after its restart"
+    stuck = report.stuck and f"broker {broker}, {where}: {report.stuck}"
+    message = f"broker {broker}, {where}: {report.message}"
+    return replace(report, message=message, stuck=stuck, progress=turn.progress)
+
+
+def _moved(turn: _Turn, brokers: Sequence[int]) -> str | None:
+    """The first partition of these brokers' whose order is not the one before: none of theirs has been touched yet."""
+    planned = {tp: (now, now) for b in brokers for tp, (now, _) in drain_first.orders(turn.plan, b).items()}
+    return reorder_step.other_orders(planned, turn.snapshot)
 
 
 def _sparing(turn: _Turn, restart: BrokerRestart) -> StepReport | None:
@@ -231,7 +261,7 @@ def _watched(turn: _Turn, begun: Sequence[BrokerRestart], left: Sequence[BrokerR
     message, late = "; ".join(waits), "; ".join(stuck) or None
     meanwhile = StepReport(StepState.WAIT, message, progress=turn.progress, streak=0, stuck=late)
     if again:
-        spared = _sparing(turn, again[0])
+        spared = _sparing(turn, again[0]) or _led(turn, AWAY, again[0].broker)
         if spared is not None:
             return meanwhile if waits else spared
         return replace(_due(turn, again[0]), otherwise=meanwhile if waits else None)
@@ -291,6 +321,8 @@ def _late(turn: _Turn, restart: BrokerRestart) -> str | None:
 def _due(turn: _Turn, restart: BrokerRestart) -> StepReport:
     id_ = intent_id(turn.step, restart.broker)
     words = f": {restart.reason}" if restart.reason else ""
+    if turn.plan.drains and (led := sum(1 for _ in led_by(turn.snapshot, {restart.broker}))):
+        words = f"{words}; {led} partitions that it leads and the plan does not name are moved by its own stop"
     return StepReport(
         StepState.ACT,
         f"restarting broker {restart.broker} (Pod {restart.pod}){words}",

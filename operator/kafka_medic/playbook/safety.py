@@ -16,10 +16,10 @@ from kafka_medic.guard.reset_offsets import judge_reset_offsets
 from kafka_medic.guard.restart import judge_restart
 from kafka_medic.guard.run import alone_on_kafka, judge_run
 from kafka_medic.guard.verdict import Reason, Verdict
-from kafka_medic.playbook import offset_step
+from kafka_medic.playbook import drain_first, offset_step
 from kafka_medic.playbook.approval import judge_approvals
 from kafka_medic.playbook.election_step import planned_elections
-from kafka_medic.playbook.intents import ElectPreferred, Intent, RescueRecords, RestartPod, SetOffsets
+from kafka_medic.playbook.intents import ElectPreferred, Intent, Reorder, RescueRecords, RestartPod, SetOffsets
 from kafka_medic.playbook.parameters import CONTROLLER, restart_parameters
 from kafka_medic.playbook.reorder_step import planned_orders
 from kafka_medic.playbook.restart_order import next_broker
@@ -75,7 +75,7 @@ def forward_reasons(run: Remediation, world: World, intent: Intent | None = None
     if plan.offsets:
         return (*reasons, *_offset_reasons(run, plan, world, intent))
     if plan.restarts:
-        return (*reasons, *_restart_reasons(run, plan, world, intent))
+        return tuple(dict.fromkeys((*reasons, *_restart_reasons(run, plan, world, intent))))
     moves = [(c.topic, c.partition, c.replicas_before, c.replicas) for c in plan.changes]
     factor = plan.replication_factor or 1
     return (
@@ -103,15 +103,26 @@ def _offset_reasons(run: Remediation, plan: Plan, world: World, intent: Intent |
 
 
 def _restart_reasons(run: Remediation, plan: Plan, world: World, intent: Intent | None) -> tuple[Reason, ...]:
+    """What leads elsewhere because of the restart is asked about as any order and election is. Nothing is moved off a
+    broker that may not be restarted at this moment: it would wait without what it leads."""
+    if isinstance(intent, ElectPreferred):
+        return judge_elect(world.snapshot, world.now, set(intent.preferred)).reasons
     journal = {entry.id: entry for entry in run.status.journal}
-    if isinstance(intent, RestartPod):
+    step = next((s.name for s in plan.steps if s.action is Action.RESTART_BROKERS), "")
+    reordered: tuple[Reason, ...] = ()
+    if isinstance(intent, Reorder):
+        reordered = judge_reorder(world.snapshot, drain_first.guarded(plan, intent), world.now).reasons
+        away = drain_first.away_from(step, intent.id)
+        if away is None:
+            return reordered
+        broker = away
+    elif isinstance(intent, RestartPod):
         broker = intent.broker
     else:
         broker = next_broker(world.snapshot, [r.broker for r in plan.restarts]) or plan.restarts[0].broker
-    step = next((s.name for s in plan.steps if s.action is Action.RESTART_BROKERS), "")
     replaces = _replaces_controller(run, world.playbook)
     asked = context(step, plan, journal, broker, world.now, replaces_controller=replaces)
-    return judge_restart(world.snapshot, broker, world.now, context=asked).reasons
+    return (*reordered, *judge_restart(world.snapshot, broker, world.now, context=asked).reasons)
 
 
 def _replaces_controller(run: Remediation, playbook: Playbook | None) -> bool:

@@ -136,6 +136,19 @@ class OffsetChange(Model):
     reason: LineText = Field(default="", description="What decided the offset.")
 
 
+class Drain(Model):
+    """Partitions of one topic that a broker leads, and their order of replicas while it is restarted. Afterwards it is
+    the one before again. The first of each order is elected once the order is there."""
+
+    broker: BrokerId = Field(description="The broker that leads them, and that would be restarted without them.")
+    topic: TopicName = Field(description="The topic.")
+    partitions: Annotated[tuple[Count, ...], Field(max_length=MAX_ELECTED_AT_ONCE)] = Field(
+        description="The partitions."
+    )
+    replicas_before: Replicas = Field(description="The order now and after the restart; the first leads afterwards.")
+    replicas: Replicas = Field(description="The order during the restart; the first takes over.")
+
+
 class Artifact(Model):
     """Where a plan too large for the object lies."""
 
@@ -194,6 +207,9 @@ class Plan(Model):
     )
     offsets: Annotated[tuple[OffsetChange, ...], Field(max_length=MAX_INLINE_CHANGES)] = Field(
         default=(), description="Committed offsets that would change, and what they were before, group by group."
+    )
+    drains: Annotated[tuple[Drain, ...], Field(max_length=MAX_INLINE_CHANGES)] = Field(
+        default=(), description="What brokers would not lead while they are restarted, and who would."
     )
     rescue_topic: TopicName | None = Field(default=None, description="The topic that they are saved in.")
     artifact: Artifact | None = Field(default=None, description="Where the changes lie when they are too many.")

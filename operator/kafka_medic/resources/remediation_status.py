@@ -205,6 +205,7 @@ class RemediationStatus(Model):
     restore_owed: Flag = Field(
         default=False,
         description="Whether the run has set something in Kafka that has to be taken back if it ends now: a throttle, "
-        "or a reassignment in flight. While it is so, the finalizer kafkamedic.dev/restore holds the run.",
+        "a reassignment in flight, or an order of replicas for the time of a restart. While it is so, the finalizer "
+        "kafkamedic.dev/restore holds the run.",
     )
     conditions: Conditions = Field(default=(), description="Planned, Approved, Executed and so on.")

@@ -10,11 +10,13 @@ import yaml
 
 from kafka_medic.cluster.snapshot import Mode, Quorum, Snapshot, Voter
 from kafka_medic.guard.verdict import Verdict
+from kafka_medic.playbook.approval import plan_digest
+from kafka_medic.playbook.drain_first import LEAST_BATCHES, most_batches
 from kafka_medic.playbook.propose import propose
 from kafka_medic.playbook.refusal import Refusal
 from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.playbook import Playbook
-from kafka_medic.resources.remediation import Remediation
+from kafka_medic.resources.remediation import Cause, Remediation
 from kafka_medic.resources.remediation_plan import Plan
 from tests.unit.cluster import worlds
 
@@ -43,8 +45,20 @@ RUN = Remediation.parse(
 )
 
 
-def planned(snapshot: Snapshot, pending: frozenset[str] = frozenset()) -> Plan | Refusal:
-    return propose(RUN, CLUSTER, PLAYBOOK, snapshot, worlds.NOW, pending=pending)
+def planned(snapshot: Snapshot, pending: frozenset[str] = frozenset(), run: Remediation = RUN) -> Plan | Refusal:
+    return propose(run, CLUSTER, PLAYBOOK, snapshot, worlds.NOW, pending=pending)
+
+
+def drained(**spec: object) -> Remediation:
+    """The same run with drainFirst."""
+    update = {"parameters": {"drainFirst": "true"}} | spec
+    return RUN.model_copy(update={"spec": RUN.spec.model_copy(update=update)})
+
+
+def measured() -> Snapshot:
+    """All is well, and no broker holds what the others lack."""
+    world = worlds.healthy()
+    return replace(world, views=tuple(replace(v, diverged=()) for v in world.views or ()))
 
 
 def cut_off(mode: Mode) -> Snapshot:
@@ -79,3 +93,41 @@ def test_a_voter_that_is_behind_and_not_restarted_stands_against_it():
     refused = planned(worlds.healthy(quorum=quorum))
     assert isinstance(refused, Refusal)
     assert "voters are caught up and 3 are needed" in refused.message
+
+
+def test_what_a_stale_broker_leads_is_not_moved_off_it_first():
+    """It would not hear of it, and go on taking records that nobody else has."""
+    rows = [worlds.partition("orders", p, (1 + p % 3, 1 + (p + 1) % 3, 1 + (p + 2) % 3)) for p in range(3)]
+    late = worlds.view(3, [worlds.partition("orders", 1, (2, 3, 1), leader=3), *rows[::2]])
+    views = [replace(v, diverged=()) for v in (worlds.view(1, rows), worlds.view(2, rows), late)]
+    plan = planned(worlds.healthy(rows=rows, views=tuple(views)), run=drained())
+    assert isinstance(plan, Plan), plan
+    assert [r.broker for r in plan.restarts if r.stale] == [3]
+    assert {d.broker for d in plan.drains} == {1, 2}
+    assert "not drained first: it would not hear" in plan.summary
+
+
+def test_nothing_is_moved_before_a_restart_that_replaces_a_stuck_controller():
+    """Who would have to move it is what is stuck."""
+    run = drained(cause=Cause(finding_id="ControllerStuck", finding_type="ControllerStuck"), requested_by=None)
+    plan = planned(measured(), run=run)
+    assert isinstance(plan, Plan), plan
+    assert plan.drains == ()
+    assert "not drained first: only a controller that acts" in plan.summary
+
+
+def test_the_digest_covers_who_takes_over():
+    plan = planned(measured(), run=drained())
+    assert isinstance(plan, Plan), plan
+    first = plan.drains[0]
+    other = first.model_copy(update={"replicas": (*first.replicas[1:], first.replicas[0])})
+    changed = plan.model_copy(update={"drains": (other, *plan.drains[1:])})
+    assert plan_digest(drained(), changed) != plan.digest == plan_digest(drained(), plan)
+
+
+@pytest.mark.parametrize(("restarts", "drained_brokers"), [(1, 1), (3, 3), (18, 18), (60, 10)])
+def test_a_journal_has_room_for_every_batch_each_way(restarts: int, drained_brokers: int):
+    most = most_batches(restarts, drained_brokers)
+    assert most >= LEAST_BATCHES
+    assert 2 + restarts + drained_brokers * (2 + 2 * most) <= 200
+    assert most_batches(19, 19) < LEAST_BATCHES, "refused"

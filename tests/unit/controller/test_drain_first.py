@@ -1,0 +1,328 @@
+"""Restarts with drainFirst: a broker goes while it leads nothing, and leads everything again before the next goes."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka_medic.cluster.snapshot import TopicPartition
+from tests.simulation.kafka import SimKafka
+from tests.simulation.world import BROKERS, NO_ELECTIONS, Killed, World
+from tests.unit.controller.test_crash_safety import EVERY, Interrupted
+
+ORDERS = ([0, 1, 2], [1, 2, 0], [2, 0, 1])
+TWICE = {TopicPartition("orders", 1): [1, 2, 0], TopicPartition("__consumer_offsets", 0): [1, 0, 2]}
+"""What broker 1, the first to be restarted, leads."""
+
+
+def asked(playbook: str = "rolling-restart", **parameters: str) -> World:
+    kafka = SimKafka()
+    kafka.topic("orders", *ORDERS)
+    kafka.topic("__consumer_offsets", [1, 0, 2])
+    for topic in ("orders", "__consumer_offsets"):
+        kafka.dynamic["TOPIC", topic, "min.insync.replicas"] = "2"
+    world = World(kafka)
+    world.install(brokers=BROKERS, remediation={"limits": {"cooldown": "0s"}, **NO_ELECTIONS})
+    world.with_pods()
+    world.ask(playbook, drainFirst="true", **parameters)
+    return world
+
+
+def approved(world: World) -> World:
+    world.approve(world.until_phase("AwaitingApproval"))
+    return world
+
+
+def leaders(world: World) -> dict[TopicPartition, int]:
+    return {tp: p.leader for tp, p in world.kafka.partitions.items()}
+
+
+def orders(world: World) -> dict[TopicPartition, list[int]]:
+    return {tp: list(p.replicas) for tp, p in world.kafka.partitions.items()}
+
+
+def led_when_evicted(world: World) -> list[tuple[int, int]]:
+    """Filled as brokers are evicted: each with how much it leads at that moment."""
+    found: list[tuple[int, int]] = []
+    pods, evict = world.pods, world.pods.evict
+
+    def told(name: str) -> None:
+        broker = int(name.rpartition("-")[2])
+        found.append((broker, sum(p.leader == broker for p in world.kafka.partitions.values())))
+        evict(name)
+
+    pods.api.evicted = told
+    return found
+
+
+def to_the_end(world: World, turns: int = 250) -> None:
+    for _ in range(turns):
+        if world.finished():
+            return
+        try:
+            world.step()
+        except Killed:
+            world.wrap_kafka, world.wrap_api = (lambda k: k), (lambda a: a)
+            world.operator()
+        assert len(world.pods.down()) <= 1
+        assert all(len(p.isr) >= 2 for p in world.kafka.partitions.values())
+    raise AssertionError(world.run().status.message)
+
+
+def held(world: World) -> bool:
+    return bool(world.run().status.restore_owed) and bool(world.run().metadata.finalizers)
+
+
+def test_each_broker_leads_nothing_when_it_goes_and_everything_again_before_the_next():
+    world = asked(brokers="1,2")
+    before, at = orders(world), leaders(world)
+    evicted = led_when_evicted(world)
+    plan = world.until_phase("AwaitingApproval").status.plan
+    one = [d for d in plan.drains if d.broker == 1]
+    assert {TopicPartition(d.topic, p): list(d.replicas_before) for d in one for p in d.partitions} == TWICE
+    assert all(d.replicas[0] != 1 and d.replicas[-1] == 1 for d in one)
+    assert sorted(d.replicas[0] for d in one) == [0, 2], "spread over the others"
+    assert (
+        "first the 2 partitions that it leads go 1 to broker 0, 1 to broker 2; afterwards 2 come back" in plan.summary
+    )
+    approved(world)
+    to_the_end(world)
+    assert world.run().status.phase == "Succeeded", world.run().status.message
+    assert evicted == [(1, 0), (2, 0)]
+    assert (orders(world), leaders(world)) == (before, at)
+    assert not world.run().status.restore_owed
+    assert all(e.state == "Done" for e in journal(world))
+    assert [e.id.removeprefix("restart-brokers/") for e in journal(world)][:5] == [
+        "order-away-1", "elect-away-1-0", "restart-1", "order-back-1", "elect-back-1-0",
+    ]  # fmt: skip
+
+
+def test_without_it_nothing_is_moved():
+    world = asked()
+    world.api.objects = {p: o for p, o in world.api.objects.items() if "/remediations/" not in p}
+    world.ask("restart-broker", brokers="1")
+    evicted = led_when_evicted(world)
+    to_the_end(approved(world))
+    assert evicted == [(1, 2)]
+    assert world.kafka.writes == []
+    assert world.run().status.plan.drains == ()
+
+
+WRITES = ("alter_reassignments", "elect_preferred")
+
+
+DEATHS = [(nth, when) for nth in range(4) for when in ("before", "after")]
+
+
+@pytest.mark.parametrize(("nth", "when"), DEATHS if EVERY == 1 else DEATHS[3:5])
+def test_killed_at_each_write_to_kafka(nth: int, when: str):
+    """Order away, leaders away, order back, leaders back, each once."""
+    world = asked("restart-broker", brokers="1")
+    before, at = orders(world), leaders(world)
+    world.approve(world.until_phase("AwaitingApproval"))
+    world.wrap_kafka = lambda kafka: Interrupted(kafka, WRITES, nth, when)
+    world.operator()
+    to_the_end(world)
+    assert world.run().status.phase == "Succeeded", world.run().status.message
+    assert (orders(world), leaders(world)) == (before, at)
+    assert world.pods.restarts == [1]
+    assert [w.partition(" ")[0] for w in world.kafka.writes] == ["reassign", "elect", "reassign", "elect"]
+
+
+class Mortal:
+    """Dies at the nth write to the API server."""
+
+    def __init__(self, inner, nth: int) -> None:
+        self.inner, self.left = inner, nth
+
+    def __getattr__(self, name: str):
+        found = getattr(self.inner, name)
+        if name not in ("create", "replace"):
+            return found
+
+        def call(path, body):
+            self.left -= 1
+            if self.left == 0:
+                raise Killed
+            return found(path, body)
+
+        return call
+
+
+@pytest.mark.parametrize("nth", range(1, 140, 5) if EVERY == 1 else [81])
+def test_killed_at_writes_to_the_api_server(nth: int):
+    world = asked("restart-broker", brokers="1")
+    before, at = orders(world), leaders(world)
+    world.approve(world.until_phase("AwaitingApproval"))
+    world.wrap_api = lambda api: Mortal(api, nth)
+    world.operator()
+    to_the_end(world)
+    assert world.run().status.phase == "Succeeded", world.run().status.message
+    assert (orders(world), leaders(world)) == (before, at)
+    assert world.pods.restarts == [1]
+
+
+AT = {
+    "the order is away": lambda world: any(p.replicas[-1] == 1 != p.replicas[0] for p in parts(world)),
+    "nobody is led by it": lambda world: 1 not in leaders(world).values(),
+    "its Pod has gone": lambda world: world.pods.restarts == [1],
+    "it is back": lambda world: world.pods.restarts == [1] and 1 in world.kafka.up,
+}
+
+
+def parts(world: World):
+    return [world.kafka.partitions[tp] for tp in TWICE]
+
+
+@pytest.mark.parametrize("moment", AT)
+def test_a_reject_in_between_puts_the_orders_back_and_says_who_leads(moment: str):
+    world = asked()
+    before = orders(world)
+    approved(world)
+    world.until(lambda: AT[moment](world))
+    assert held(world)
+    world.approve(world.run(), decision="Reject")
+    to_the_end(world)
+    run = world.run()
+    assert run.status.phase == "Aborted"
+    assert orders(world) == before
+    assert world.pods.restarts == ([] if moment in list(AT)[:2] else [1])
+    assert not run.status.restore_owed
+    world.step()
+    assert not world.run().metadata.finalizers
+    assert "stopped by alice" in run.status.message
+    away = sum(p.leader != p.replicas[0] for p in parts(world))
+    assert (f"{away} partitions are still led by who took over" in run.status.message) == (away > 0)
+
+
+def test_what_somebody_else_ordered_meanwhile_ends_the_run_and_is_left_to_them():
+    world = asked()
+    before = orders(world)
+    approved(world)
+    world.until(lambda: world.pods.restarts == [1])
+    theirs = TopicPartition("orders", 1)
+    world.kafka.partitions[theirs].replicas = [0, 2, 1]
+    to_the_end(world)
+    run = world.run()
+    assert run.status.phase == "Superseded"
+    assert orders(world) == before | {theirs: [0, 2, 1]}
+    assert "the replicas of orders-1 are as somebody else has put them" in run.status.message
+    assert world.pods.restarts == [1]
+
+
+def test_who_would_take_over_and_is_out_of_the_isr_is_waited_for():
+    """The trap: nobody is moved to it, and the broker is not restarted with what it leads."""
+    world = asked()
+    world.approve(world.until_phase("AwaitingApproval"))
+    world.kafka.copies_per_tick = 0
+    for part in parts(world):
+        part.isr.remove(2)
+    at = leaders(world)
+    for _ in range(8):
+        world.step()
+    assert world.kafka.writes == []
+    assert world.pods.restarts == []
+    assert leaders(world) == at
+    assert "out of the ISR: broker 2" in world.run().status.message
+
+
+def test_one_that_falls_out_of_the_isr_between_order_and_election_is_not_elected():
+    world = asked()
+    approved(world)
+    world.until(lambda: AT["the order is away"](world))
+    world.kafka.copies_per_tick = 0
+    (late,) = [p for p in parts(world) if p.replicas[0] == 2]
+    late.isr.remove(2)
+    for _ in range(8):
+        world.step()
+    assert late.leader == 1
+    assert world.pods.restarts == []
+    assert "PreferredInIsr" in {w.guard.value for w in world.run().status.waiting_for}
+    world.kafka.copies_per_tick = 2
+    world.until(lambda: world.pods.restarts == [1])
+
+
+def test_nothing_comes_back_while_the_broker_is_out_of_an_isr_again():
+    world = asked(brokers="1")
+    approved(world)
+    world.until(lambda: any(e.id == "restart-brokers/restart-1" and e.state == "Done" for e in journal(world)))
+    world.kafka.copies_per_tick = 0
+    world.kafka.partitions[TopicPartition("orders", 0)].isr.remove(1)
+    sent = list(world.kafka.writes)
+    for _ in range(4):
+        world.step()
+    assert world.kafka.writes == sent
+    assert "PreferredCaughtUp" in {w.guard.value for w in world.run().status.waiting_for}
+    assert 1 not in leaders(world).values()
+
+
+def journal(world: World):
+    return world.run().status.journal
+
+
+def test_nothing_is_moved_off_a_broker_that_may_not_be_restarted():
+    world = asked()
+    world.approve(world.until_phase("AwaitingApproval"))
+    world.kafka.dynamic["TOPIC", "orders", "min.insync.replicas"] = "3"
+    for _ in range(5):
+        world.step()
+    assert world.kafka.writes == []
+    assert "IsrStaysAboveMin" in {w.guard.value for w in world.run().status.waiting_for}
+
+
+def test_a_drained_broker_that_becomes_the_controller_goes_on():
+    """Else what it led would go to and fro, or it would wait without it for all the others."""
+    world = asked(brokers="1,2")
+    evicted = led_when_evicted(world)
+    approved(world)
+    world.until(lambda: AT["the order is away"](world))
+    world.kafka.voted = 1
+    world.until(lambda: len(evicted) == 1)
+    assert evicted == [(1, 0)]
+
+
+def test_what_it_leads_without_being_preferred_goes_to_who_is_and_stays_there():
+    world = asked("restart-broker", brokers="1")
+    part = world.kafka.partitions[TopicPartition("orders", 2)]
+    part.elect(1)
+    before = orders(world)
+    evicted = led_when_evicted(world)
+    plan = world.until_phase("AwaitingApproval").status.plan
+    (drain,) = [d for d in plan.drains if d.partitions == (2,)]
+    assert drain.replicas == drain.replicas_before == (2, 0, 1)
+    to_the_end(approved(world))
+    assert evicted == [(1, 0)]
+    assert orders(world) == before
+    assert part.leader == 2
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({"maxParallel": "2"}, "set maxParallel to 1"),
+        ({"brokers": "all"}, "in 501 groups: broker 2 leads"),
+    ],
+)
+def test_what_does_not_go_with_it_is_refused_with_a_way_out(parameters: dict[str, str], words: str):
+    world = asked(**parameters)
+    for number in range(497):
+        world.kafka.topic(f"small-{number}", ORDERS[2])
+    run = world.until_phase("Failed", turns=5)
+    assert words in run.status.message
+    assert "leave drainFirst out" in run.status.message
+    assert world.kafka.writes == []
+
+
+def test_partitions_with_the_same_orders_are_one_entry_of_the_plan():
+    world = asked()
+    world.kafka.topic("wide", *[ORDERS[n % 3] for n in range(300)])
+    plan = world.until_phase("AwaitingApproval").status.plan
+    assert len([d for d in plan.drains if d.topic == "wide"]) == 6
+    assert sum(len(d.partitions) for d in plan.drains) == 304
+
+
+def test_an_order_that_changes_before_the_approval_voids_the_plan():
+    world = asked()
+    digest = world.until_phase("AwaitingApproval").status.plan.digest
+    world.kafka.partitions[TopicPartition("orders", 0)].replicas = [0, 2, 1]
+    world.until(lambda: (p := world.run().status.plan) is not None and p.digest != digest)
+    assert world.run().status.phase == "AwaitingApproval"
