@@ -42,6 +42,11 @@ def changes(plan: Plan) -> Iterator[Change]:
         yield Change(
             f"leaders of {election.topic}", None, f"broker {election.broker}", f"partitions {partitions}{more}"
         )
+    for offset in plan.offsets:
+        what = f"offset of group {offset.group} in {offset.topic}-{offset.partition}"
+        note = f"{offset.skipped} offsets skipped, up to {offset.read_again} read again"
+        why = f"; {offset.reason}" if offset.reason else ""
+        yield Change(what, str(offset.before), str(offset.after), note + why)
     for config in plan.config_changes:
         whose = f"{config.resource_type.value.lower()} {config.resource_name or 'default'}"
         yield Change(f"{config.name} of {whose}", config.before, config.after)

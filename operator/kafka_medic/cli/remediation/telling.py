@@ -92,6 +92,8 @@ def plan_text(plan: Plan, *, every: bool = False) -> str:
         parts += [f"  {line}\n" for line in kept]
         if len(lines) > len(kept):
             parts.append(f"  and {len(lines) - len(kept)} more: `diff` shows all\n")
+    if plan.throttle_bytes_per_second is not None:
+        parts.append(f"  replication throttled to {plan.throttle_bytes_per_second} bytes per second on each broker\n")
     if plan.artifact is not None:
         parts.append(f"  the changes lie at {printable(plan.artifact.uri)} (SHA-256 {plan.artifact.sha256})\n")
     for held in plan.preconditions:

@@ -42,6 +42,10 @@ WHAT_TO_DO: Mapping[Guard, str] = {
     Guard.PREFERRED_ANSWERS: "Bring the preferred leader back: it does not answer.",
     Guard.PREFERRED_CAUGHT_UP: "Let the preferred replicas catch up.",
     Guard.NOT_REASSIGNING: "Wait for the reassignment of these partitions.",
+    Guard.GROUP_EMPTY: "Stop the group's consumers, all of them; they may start again when the run has ended.",
+    Guard.PARTITIONS_LED: "Wait until every partition of the group has a leader.",
+    Guard.TARGET_WITHIN_LOG: "The log has moved on since the plan was made: let it be planned again.",
+    Guard.PREVIOUS_OFFSETS_KNOWN: "See the KafkaCluster's condition OffsetsConsistent: the group could not be read.",
 }
 _UNSEEN = timedelta(minutes=1)
 _GAVE_UP = frozenset({Phase.REJECTED, Phase.EXPIRED, Phase.FAILED, Phase.ABORTED})

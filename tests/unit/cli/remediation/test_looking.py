@@ -19,6 +19,7 @@ from kafka_medic.cli.remediation.approvers import approvers
 from kafka_medic.cli.remediation.arguments import NAMES
 from kafka_medic.cli.remediation.why import WHAT_TO_DO
 from kafka_medic.clients.kubernetes_api import ApiFailure, KubeconfigError, KubernetesApi
+from kafka_medic.resources.remediation_plan import Plan
 from kafka_medic.resources.vocabulary import Guard
 from tests.unit.cli.remediation.api_of_people import BASE, ApiOfPerson, Terminal, proposed
 from tests.unit.resources.sources import ROOT
@@ -102,7 +103,7 @@ def test_show_has_all_that_a_decision_needs(sim, terminal):
     assert code == 0
     for needed in (
         sim.run().status.plan.digest, "23h", "Medium", "you may approve  yes", "Group oncall, User alice", "1 needed",
-        "replicas of orders-0: [1] -> [1, 0, 2]", "ApprovalValid", "ReplicationFactorLow", "only while",
+        "replicas of orders-0: [1] -> [1, 0, 2]", "ApprovalValid", "ReplicationFactorLow", "only while", "50000000 bytes per second",
     ):  # fmt: skip
         assert needed in out, needed
     document = json.loads(terminal("show", sim.run().name, "-o", "json")[1])
@@ -126,6 +127,22 @@ def test_diff_has_each_change_before_and_after(sim, terminal):
     rows = json.loads(terminal("diff", sim.run().name, "-o", "json")[1])["changes"]
     (orders,) = [r for r in rows if r["what"] == "replicas of orders-0"]
     assert (orders["before"], orders["after"]) == ("[1]", "[1, 0, 2]")
+
+
+def test_a_group_reads_on_from_where_the_diff_says(sim, terminal):
+    plan = sim.api.touch(f"{BASE}/remediations/{sim.run().name}")["status"]["plan"]
+    plan["offsets"] = [
+        {"group": "billing\x1b[2J", "topic": "orders", "partition": 0, "before": 21, "after": 10, "readAgain": 11}
+    ]
+    out = terminal("diff", sim.run().name)[1]
+    assert "in orders-0  (0 offsets skipped, up to 11 read again)\n- 21\n+ 10\n" in out
+    assert "\x1b" not in out
+
+
+def test_every_part_of_a_plan_is_told(sim, terminal):
+    """A field that is new in a plan and not here would be approved without having been shown."""
+    told = {"changes", "config_changes", "restarts", "rescues", "reorders", "elections", "offsets"}
+    assert {n for n, f in Plan.model_fields.items() if f.default == () and n not in ("steps", "preconditions")} == told
 
 
 def test_explain_names_every_guard_that_holds_and_what_to_do(sim, terminal):
