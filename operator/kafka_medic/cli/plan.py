@@ -124,6 +124,11 @@ def add_parser(subparsers: Any) -> None:
         "--exempt", action="append", default=[], metavar="PATTERN", help="leave the topics that match alone (repeat it)"
     )
     raising.add_argument(
+        "--balance", choices=("replicas", "bytes"), default="replicas",
+        help="what is to be even over the brokers: replicas (default) or bytes, for which every size has to be known, "
+        "and which only the local engine does",
+    )  # fmt: skip
+    raising.add_argument(
         "--engine", choices=("auto", "local", "spark"), default="auto",
         help="local plans in this process, spark on Spark; auto (default) takes spark, where it is installed, for "
         f"Parquet of more than {LARGEST_LOCAL:,} partitions",
@@ -194,7 +199,10 @@ def _raise(args: argparse.Namespace, began: float) -> tuple[Summary, Estimate]:
     wanted = Wanted(args.replication_factor, tuple(map(_topic_factor, args.topic_factor)), tuple(args.exempt))
     settings = dict(map(_spark_conf, args.spark_conf))
     brokers = read_brokers(_brokers_file(args), beside=args.brokers is None)
-    if args.engine == "spark" or (args.engine == "auto" and _is_large(args.partitions)):
+    by_bytes = args.balance == "bytes"
+    if by_bytes and args.engine == "spark":
+        raise _OptionError("--balance bytes: only the local engine does it, not --engine spark")
+    if args.engine == "spark" or (args.engine == "auto" and not by_bytes and _is_large(args.partitions)):
         return _on_spark(args, wanted, brokers, settings, began)
     return _here(args, wanted, brokers, began)
 
@@ -238,7 +246,10 @@ def _here(
     output.note(f"read {partitions.num_rows:,} partitions and {len(brokers):,} brokers")
     topics = _topics(partitions)
     _note_unmatched(wanted, topics)
-    problem = Problem(partitions, brokers, wanted.factor, wanted.factors_of(topics), wanted.exempt_of(topics))
+    problem = Problem(
+        partitions, brokers, wanted.factor, wanted.factors_of(topics), wanted.exempt_of(topics),
+        by_bytes=args.balance == "bytes",
+    )  # fmt: skip
     plan = plan_local(problem)
     output.note(f"planned {plan.summary.moves:,} new replicas in {plan.summary.waves:,} waves; checking")
     _refuse_broken(verify(problem, plan))
@@ -325,6 +336,7 @@ def _table(summary: Summary, cost: Estimate, done: str) -> str:
         (f"replicas {done}", f"{summary.moves:,}", f"{summary.lower_bound_moves:,}"),
         ("replicas per broker", *_spread(summary.replicas_per_broker)),
         ("preferred leaders per broker", *_spread(summary.leaders_per_broker)),
+        *([("bytes per broker", *_spread(summary.bytes_per_broker))] if summary.bytes_per_broker else []),
         ("rack violations", f"{summary.rack_violations:,}", f"{summary.rack_violations_bound:,}"),
         ("waves", f"{summary.waves:,}", ""),
         *([("brokers of unknown room", f"{summary.room_unknown:,}", "")] * bool(summary.room_unknown)),

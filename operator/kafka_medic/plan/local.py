@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,10 +14,11 @@ from kafka_medic.plan.leaders import balance_leaders
 from kafka_medic.plan.model import Plan, Spread, Summary
 from kafka_medic.plan.problem import Broker, Problem
 from kafka_medic.plan.racks import rack_violations
-from kafka_medic.plan.room import arriving, fit, refuse_overfull, room_of
+from kafka_medic.plan.room import arriving, even_bytes, fit, refuse_overfull, room_of
 from kafka_medic.plan.rows import append, count_per_broker, plan_table, rack_indexes, racks_of, sizes_or_null
 from kafka_medic.plan.settle import settle
 from kafka_medic.plan.solve import Sites, solve
+from kafka_medic.plan.water import Basin
 from kafka_medic.plan.waves import WaveLimits, assign_waves, exposure_order
 from kafka_medic.plan.weight import Handicap, handicap
 
@@ -42,12 +43,16 @@ def plan_local(problem: Problem, limits: WaveLimits = DEFAULT_LIMITS) -> Plan:
     """The plan for a problem. Equal content gives an equal plan, whatever the order of its rows. Raises ProblemError
     where no plan was found that leaves every broker room on its disks."""
     columns = problem.columns
-    placed = place(columns, problem.missing, problem.brokers)
-    return finish(columns, columns.held, problem.brokers, placed, limits)
+    placed = place(columns, problem.missing, problem.brokers, by_bytes=problem.by_bytes)
+    plan = finish(columns, columns.held, problem.brokers, placed, limits)
+    if not problem.by_bytes:
+        return plan
+    return replace(plan, summary=replace(plan.summary, bytes_per_broker=bytes_spread(columns, problem.brokers, placed)))
 
 
-def place(columns: Columns, missing: Ints, brokers: Sequence[Broker]) -> Placed:
-    """Where to put what is missing (int32[N]), without a look at who leads and when it is copied."""
+def place(columns: Columns, missing: Ints, brokers: Sequence[Broker], *, by_bytes: bool = False) -> Placed:
+    """Where to put what is missing (int32[N]), without a look at who leads and when it is copied. by_bytes: bytes are
+    to be even, not counts; then `bound` is only what counts could come to if there were no racks."""
     rack, racks = rack_indexes(brokers)
     held = count_per_broker(columns.held, len(rack))
     least = int(missing.sum())
@@ -58,13 +63,41 @@ def place(columns: Columns, missing: Ints, brokers: Sequence[Broker]) -> Placed:
         return Placed(
             rows, np.zeros((0, 1), dtype=np.int32), int(sites.load[sites.rack >= 0].max(initial=0)), fair, least
         )
-    held, missing = columns.held[rows], missing[rows]
+    held, missing, size = columns.held[rows], missing[rows], columns.size[rows]
+    base = np.zeros(len(rack), dtype=np.int64)
+    bound = 0
+    if by_bytes:
+        bound = max(int(sites.load[rack >= 0].max()), Basin(sites.load[rack >= 0]).level(least))
+        coming = int(size @ missing)
+        base = bytes_before(columns, brokers, coming)
+        # Whoever holds few bytes gets more replicas, of about the size of all; which ones is decided after.
+        each = max(coming // least, 1)
+        sites = replace(sites, load=(base + each // 2) // each)
     held_racks = racks_of(held, sites)
     kinds, kind = classify(held_racks, missing, sites.racks)
     quotas = solve(kinds, sites)
     added, even = expand(kind, missing, held_racks, quotas, sites)
-    added, bound = settle(held, added, sites, quotas.bound, even=even)
-    return Placed(rows, fit(held, added, sites, columns.size[rows], room_of(brokers)), bound, fair, least)
+    added, proven = settle(held, added, sites, quotas.bound, even=even)
+    if by_bytes:
+        added = even_bytes(held, added, sites, size, room_of(brokers), base)
+    added = fit(held, added, sites, size, room_of(brokers))
+    return Placed(rows, added, bound if by_bytes else proven, fair, least)
+
+
+def bytes_before(columns: Columns, brokers: Sequence[Broker], coming: int) -> Ints:
+    """int64[B] bytes on each broker before `coming` bytes are added, and what its weight has it counted for besides."""
+    base = arriving(columns.held, columns.size, len(brokers))
+    return base + handicap(brokers, base, coming).extra
+
+
+def bytes_spread(columns: Columns, brokers: Sequence[Broker], placed: Placed) -> Spread:
+    """Bytes per broker in the end, in the units of a broker of average share."""
+    come = arriving(placed.added, columns.size[placed.rows], len(brokers))
+    fair = handicap(brokers, arriving(columns.held, columns.size, len(brokers)), int(come.sum()))
+    alive = np.array([broker.alive for broker in brokers], dtype=bool)
+    base = bytes_before(columns, brokers, int(come.sum()))[alive]
+    bound = max(int(base.max(initial=0)), Basin(base).level(int(come.sum())) if come.any() else 0)
+    return _spread(base + come[alive], bound, fair.average)
 
 
 def finish(columns: Columns, before: Ints, brokers: Sequence[Broker], placed: Placed, limits: WaveLimits) -> Plan:

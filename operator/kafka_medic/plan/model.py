@@ -46,6 +46,7 @@ class Summary:
     weights, what a broker of average share would hold: see `weight`.
     rack_violations: changed partitions whose racks are less even than their factor and the live racks
     allow; rack_violations_bound: those of them for which the replicas held already make it unavoidable.
+    bytes_per_broker: where they were asked to be even.
     room_unknown: brokers that get replicas and whose room on disk is not known, so that it was not checked.
     engine: "local" or "spark". seconds: taken to plan; 0.0 until somebody with a clock fills it in.
     """
@@ -59,6 +60,7 @@ class Summary:
     rack_violations_bound: int
     waves: int
     room_unknown: int = 0
+    bytes_per_broker: Spread | None = None
     engine: str = "local"
     seconds: float = 0.0
 
@@ -74,6 +76,7 @@ class Summary:
             "rackViolationsBound": self.rack_violations_bound,
             "waves": self.waves,
             "roomUnknown": self.room_unknown,
+            **({} if self.bytes_per_broker is None else {"bytesPerBroker": self.bytes_per_broker.to_json()}),
             "engine": self.engine,
             "seconds": self.seconds,
         }

@@ -60,6 +60,7 @@ class Problem:
     brokers: every broker named by a replica, dead ones too.
     factor: wanted replicas per partition; topic_factors overrides it by exact topic name; topics in
         `exempt` are left as they are. A partition that has enough replicas is never touched.
+    by_bytes: whether bytes per broker are to be even, not replicas; needs the size of every partition.
     whole: False for one part of a larger table: the numbers of its partitions may have gaps.
 
     Raises ProblemError, see the checks below.
@@ -71,6 +72,7 @@ class Problem:
     topic_factors: Mapping[str, int] = field(default_factory=dict)
     exempt: frozenset[str] = frozenset()
     whole: bool = True
+    by_bytes: bool = False
     columns: Columns = field(init=False, repr=False)
     missing: Ints = field(init=False, repr=False)
     """int32 per row of `columns`: replicas to add, 0 for a partition that is left alone."""
@@ -87,6 +89,11 @@ class Problem:
         except BadRowError as bad:
             raise ProblemError(None if bad.row is None else bad.row + 1, bad.reason) from None
         object.__setattr__(self, "columns", columns)
+        unknown = np.flatnonzero(columns.size < 0)
+        if self.by_bytes and len(unknown):
+            at = unknown[np.argmin(columns.source_row[unknown])]
+            reason = f"the size of {columns.name(at)} is not known, which a balance by bytes needs"
+            raise ProblemError(int(columns.source_row[at]) + 1, reason)
         missing = self._missing(columns)
         check_reachable(columns, missing, ordered)
         object.__setattr__(self, "missing", missing)

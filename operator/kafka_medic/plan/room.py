@@ -1,7 +1,7 @@
 """Room on disk (KIP-827): no broker gets more bytes than it has room for.
 
 Counts are made even first, and bytes follow them closely enough, so this mends what is left: a broker over its room
-swaps large replicas for smaller ones within its rack, which leaves every count as it was; only where that does not
+swaps large replicas for smaller ones, in its rack first, which leaves every count as it was; only where that does not
 do, replicas move to brokers with room, as few as possible. A partition of unknown size counts as 0 bytes, a broker of
 unknown room (-1) takes anything: both are said in the summary.
 """
@@ -15,10 +15,13 @@ import numpy as np
 from kafka_medic.plan.columns import Bools, Ints
 from kafka_medic.plan.problem import Broker, ProblemError
 from kafka_medic.plan.solve import Sites
+from kafka_medic.plan.water import Basin
 
-__all__ = ["arriving", "fit", "refuse_overfull", "room_of"]
+__all__ = ["arriving", "even_bytes", "fit", "refuse_overfull", "room_of"]
 
 ROUNDS = 8
+FAR = 16
+"""Brokers in other racks that are tried for swaps, those with most room."""
 ENDLESS = np.iinfo(np.int64).max
 
 
@@ -66,6 +69,26 @@ def fit(held: Ints, added: Ints, sites: Sites, size: Ints, room: Ints) -> Ints:
     return disks.table[:, disks.fixed :]
 
 
+def even_bytes(held: Ints, added: Ints, sites: Sites, size: Ints, room: Ints, base: Ints) -> Ints:
+    """As `fit`, and as even in bytes as swaps and moves make it; base: int64[B] bytes of each broker before."""
+    total = int(arriving(added, size, len(room)).sum())
+    if not total:
+        return added
+    goal = np.full(len(room), Basin(base[sites.rack >= 0]).level(total))
+    added = fit(held, added, sites, size, _least(room, goal - base))
+    # What racks cannot give each other is evened out within each of them.
+    coming = arriving(added, size, len(room))
+    for rack in range(sites.racks):
+        members = sites.members(rack)
+        if here := int(coming[members].sum()):
+            goal[members] = np.maximum(goal[members], Basin(base[members]).level(here))
+    return fit(held, added, sites, size, _least(room, goal - base))
+
+
+def _least(room: Ints, goal: Ints) -> Ints:
+    return np.where(room < 0, np.maximum(goal, 0), np.minimum(room, np.maximum(goal, 0)))
+
+
 class _Disks:
     """Who gets which bytes, while that is rearranged."""
 
@@ -77,6 +100,12 @@ class _Disks:
         self.room = np.where(room < 0, ENDLESS, room)
         self.coming = coming
         self.load = sites.load + np.bincount(added[added >= 0], minlength=len(room))
+        self.slots = added.shape[1]
+        flat = added.ravel()
+        item = np.flatnonzero(flat >= 0)
+        item = item[np.lexsort((-self.size[item // self.slots], flat[item]))]
+        # Per broker its additions as places in a matrix of the additions alone, the largest first.
+        self.items = np.split(item, np.cumsum(np.bincount(flat[item], minlength=len(room)))[:-1])
 
     def over(self) -> Ints:
         """The brokers with too little room, the fullest first."""
@@ -87,43 +116,56 @@ class _Disks:
 
     def relieve(self, broker: int) -> None:
         """Swap, then move, until the broker has room or nothing more can be done."""
-        mates = self.sites.members(int(self.sites.rack[broker]))
-        slack = self.room[mates] - self.coming[mates]
-        for mate in mates[np.argsort(-slack, kind="stable")].tolist():
-            if self.coming[broker] <= self.room[broker]:
-                return
-            if mate != broker and self.coming[mate] < self.room[mate]:
-                self._swap(broker, mate)
+        slack = self.room - self.coming
+        near = self.sites.rack == self.sites.rack[broker]
+        for mates, most in ((np.flatnonzero(near), len(near)), (np.flatnonzero(~near & (self.sites.rack >= 0)), FAR)):
+            for mate in mates[np.argsort(-slack[mates], kind="stable")][:most].tolist():
+                if self.coming[broker] <= self.room[broker]:
+                    return
+                if mate != broker and self.coming[mate] < self.room[mate]:
+                    self._swap(broker, mate)
         self._move_away(broker)
 
-    def _items(self, broker: int) -> tuple[Ints, Ints]:
-        """(rows, columns) of the additions on a broker, largest first."""
-        row, slot = np.nonzero(self.table[:, self.fixed :] == broker)
-        order = np.argsort(-self.size[row], kind="stable")
-        return row[order], slot[order] + self.fixed
+    def _take(self, source: int, target: int, item: Ints) -> None:
+        """The target gets these of the source's additions."""
+        self.table[item // self.slots, self.fixed + item % self.slots] = target
+        left = self.items[source]
+        self.items[source] = left[~np.isin(left, item)]
+        both = np.concatenate([self.items[target], item])
+        self.items[target] = both[np.argsort(-self.size[both // self.slots], kind="stable")]
+        size = int(self.size[item // self.slots].sum())
+        for broker, sign in ((source, -1), (target, 1)):
+            self.coming[broker] += sign * size
+            self.load[broker] += sign * len(item)
 
     def _swap(self, broker: int, mate: int) -> None:
         """The largest here for the smallest there, and so on, as many as it takes and the mate has room for."""
-        row, column = self._items(broker)
-        other, place = (found[::-1] for found in self._items(mate))
-        count = min(len(row), len(other))
-        row, column, other, place = row[:count], column[:count], other[:count], place[:count]
+        count = min(len(self.items[broker]), len(self.items[mate]))
+        mine, theirs = self.items[broker][:count], self.items[mate][::-1][:count]
+        row, other = mine // self.slots, theirs // self.slots
         gain = self.size[row] - self.size[other]
         fits: Bools = (gain > 0) & ~(self.table[row] == mate).any(axis=1) & ~(self.table[other] == broker).any(axis=1)
+        here, there = self.sites.rack[broker], self.sites.rack[mate]
+        if here != there:  # both partitions stay as well spread
+            fits &= self._in_rack(row, there) == self._in_rack(row, here) - 1
+            fits &= self._in_rack(other, here) == self._in_rack(other, there) - 1
         fits &= gain <= self.room[mate] - self.coming[mate]
         kept = np.flatnonzero(fits)
         total = np.cumsum(gain[kept])
         kept = kept[(total <= self.room[mate] - self.coming[mate]) & (total - gain[kept] < self._excess(broker))]
-        self.table[row[kept], column[kept]] = mate
-        self.table[other[kept], place[kept]] = broker
-        moved = int(gain[kept].sum())
-        self.coming[broker] -= moved
-        self.coming[mate] += moved
+        self._take(broker, mate, mine[kept])
+        self._take(mate, broker, theirs[kept])
+
+    def _in_rack(self, rows: Ints, rack: int) -> Ints:
+        """int64[n] replicas of each of these partitions in a rack."""
+        table = self.table[rows]
+        return np.asarray(((self.sites.rack[table] == rack) & (table >= 0)).sum(axis=1))
 
     def _move_away(self, broker: int) -> None:
         """To brokers with room, the largest first, each to the one with the fewest replicas."""
         rack = self.sites.rack
-        for row, column in zip(*self._items(broker), strict=True):
+        for item in self.items[broker].tolist():
+            row = item // self.slots
             size = int(self.size[row])
             if self._excess(broker) <= 0 or not size:
                 return
@@ -138,11 +180,7 @@ class _Disks:
             targets = np.flatnonzero(able)
             if not len(targets):
                 continue
-            target = int(targets[np.argmin(self.load[targets])])
-            self.table[row, column] = target
-            for at, sign in ((broker, -1), (target, 1)):
-                self.coming[at] += sign * size
-                self.load[at] += sign
+            self._take(broker, int(targets[np.argmin(self.load[targets])]), np.array([item]))
 
     def _excess(self, broker: int) -> int:
         return int(self.coming[broker] - self.room[broker])

@@ -235,6 +235,8 @@ class Check:
         untouched = self._untouched_first()
         problems += self._spread("replicasPerBroker", summary.replicas_per_broker, everywhere, self.fixed(given))
         problems += self._spread("leadersPerBroker", summary.leaders_per_broker, first, untouched)
+        if summary.bytes_per_broker is not None:
+            problems += self._bytes(summary.bytes_per_broker)
         return problems + self.cost(summary)
 
     def cost(self, summary: Summary) -> list[str]:
@@ -255,9 +257,19 @@ class Check:
 
     def _spread(self, name: str, spread: Spread, brokers: Array, held: Array) -> list[str]:
         """brokers: who holds or leads in the end; held: those of them that were given."""
+        return self._compare(name, spread, self._tally(brokers), self._tally(held))
+
+    def _bytes(self, spread: Spread) -> list[str]:
+        size = integers(self.raw.column("sizeBytes"), 0)
+        held = self._tally(self.before.values, size[self.before.row])
+        new = self.new()
+        come = self._tally(self.after.values[new], size[self.place][self.after.row[new]])
+        return self._compare("bytesPerBroker", spread, held + come, held)
+
+    def _compare(self, name: str, spread: Spread, total: Array, held: Array) -> list[str]:
         live = [broker for broker in self.brokers if broker.alive]
-        fair = handicap(live, self._tally(held), int(self._tally(brokers).sum() - self._tally(held).sum()))
-        count = self._tally(brokers) + fair.extra - fair.average
+        fair = handicap(live, held, int(total.sum() - held.sum()))
+        count = total + fair.extra - fair.average
         problems = []
         if len(count) and (spread.min, spread.max) != (count.min(), count.max()):
             problems.append(f"the summary says {name} {spread.min}..{spread.max}, counted {count.min()}..{count.max()}")
@@ -307,10 +319,15 @@ class Check:
         leader = integers(self.raw.column("leader"))[self.place]
         return np.where(leader >= 0, leader, first)
 
-    def _tally(self, brokers: Array) -> Array:
-        """int64[L]: how often each live broker stands there."""
+    def _tally(self, brokers: Array, cost: Array | None = None) -> Array:
+        """int64[L]: how often each live broker stands there, or the sum of what it costs."""
         place = self._number(brokers)
-        return np.bincount(place[self.live[place] == brokers], minlength=len(self.live)).astype(np.int64)
+        live = self.live[place] == brokers
+        if cost is None:
+            return np.bincount(place[live], minlength=len(self.live)).astype(np.int64)
+        total = np.zeros(len(self.live), dtype=np.int64)
+        np.add.at(total, place[live], cost[live])
+        return total
 
     def _untouched_first(self) -> Array:
         return self.before.values[self.before.start][~self.touched]

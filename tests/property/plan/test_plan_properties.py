@@ -108,7 +108,7 @@ def test_a_single_giant_topic_is_planned_as_well(problem):
     assert met(plan.summary), plan.summary
 
 
-@settings(max_examples=36 // SHARE, deadline=None, suppress_health_check=CALM)
+@settings(max_examples=18 // SHARE, deadline=None, suppress_health_check=CALM)
 @given(clusters(), st.lists(st.sampled_from([0.5, 1.0, 2.0, 3.0]), min_size=14, max_size=14))
 def test_brokers_of_different_weight_meet_their_bounds_as_well(problem, weights):
     heavier = tuple(replace(b, weight=w) for b, w in zip(problem.brokers, weights, strict=False))
@@ -118,7 +118,21 @@ def test_brokers_of_different_weight_meet_their_bounds_as_well(problem, weights)
     assert met(plan.summary), plan.summary
 
 
-@settings(max_examples=36 // SHARE, deadline=None, suppress_health_check=CALM)
+@settings(max_examples=18 // SHARE, deadline=None, suppress_health_check=CALM)
+@given(cramped())
+def test_a_balance_by_bytes_is_as_valid_as_one_by_replicas(problem):
+    index = problem.partitions.schema.get_field_index("sizeBytes")
+    known = problem.partitions.column("sizeBytes").fill_null(50)
+    by_bytes = replace(problem, partitions=problem.partitions.set_column(index, "sizeBytes", known), by_bytes=True)
+    plan, plain = planned(by_bytes), planned(replace(by_bytes, by_bytes=False))
+    if plan is None or plain is None:
+        return
+    assert verify(by_bytes, plan) == []
+    for figure in ("moves", "rack_violations", "rack_violations_bound"):
+        assert getattr(plan.summary, figure) == getattr(plain.summary, figure)
+
+
+@settings(max_examples=18 // SHARE, deadline=None, suppress_health_check=CALM)
 @given(cramped())
 def test_a_plan_leaves_every_broker_room_or_is_refused_by_broker_and_bytes(problem):
     roomy = plan_local(replace(problem, brokers=tuple(replace(b, disk_free=None) for b in problem.brokers)))
