@@ -26,6 +26,10 @@ def changes(plan: Plan) -> Iterator[Change]:
         where = f"{rescue.topic}-{rescue.partition} on broker {rescue.broker}"
         records = f"copy offsets {rescue.from_offset} to {rescue.to_offset} to topic {plan.rescue_topic}"
         yield Change(f"records of {where}", None, None, records)
+    for drain in plan.drains:
+        before, meanwhile = _ids(drain.replicas_before), _ids(drain.replicas)
+        note = f"{before}, and {meanwhile} while broker {drain.broker} is restarted"
+        yield Change(f"order of {drain.topic}, partitions {_some(drain.partitions)}", None, None, note)
     for restart in plan.restarts:
         why = f": {restart.reason}" if restart.reason else ""
         yield Change(f"broker {restart.broker}", None, None, f"restart Pod {restart.pod} (uid {restart.pod_uid}){why}")
@@ -37,11 +41,8 @@ def changes(plan: Plan) -> Iterator[Change]:
         before, after = _ids(order.replicas_before), _ids(order.replicas)
         yield Change(f"order of {order.topic}-{order.partition}", before, after, "no data moves")
     for election in plan.elections:
-        partitions = ", ".join(map(str, election.partitions[:20]))
-        more = f" and {len(election.partitions) - 20} more" if len(election.partitions) > 20 else ""
-        yield Change(
-            f"leaders of {election.topic}", None, f"broker {election.broker}", f"partitions {partitions}{more}"
-        )
+        note = f"partitions {_some(election.partitions)}"
+        yield Change(f"leaders of {election.topic}", None, f"broker {election.broker}", note)
     for offset in plan.offsets:
         what = f"offset of group {offset.group} in {offset.topic}-{offset.partition}"
         note = f"{offset.skipped} offsets skipped, up to {offset.read_again} read again"
@@ -67,6 +68,11 @@ def as_line(change: Change) -> str:
     """The same in one line."""
     arrow = f": {change.before or 'not set'} -> {change.after}" if change.after is not None else ""
     return printable(f"{change.what}{arrow}" + (f" ({change.note})" if change.note else ""))
+
+
+def _some(partitions: tuple[int, ...]) -> str:
+    more = f" and {len(partitions) - 20} more" if len(partitions) > 20 else ""
+    return ", ".join(map(str, partitions[:20])) + more
 
 
 def _ids(brokers: tuple[int, ...]) -> str:

@@ -103,7 +103,8 @@ def test_show_has_all_that_a_decision_needs(sim, terminal):
     assert code == 0
     for needed in (
         sim.run().status.plan.digest, "23h", "Medium", "you may approve  yes", "Group oncall, User alice", "1 needed",
-        "replicas of orders-0: [1] -> [1, 0, 2]", "ApprovalValid", "ReplicationFactorLow", "only while", "50000000 bytes per second",
+        "replicas of orders-0: [1] -> [1, 0, 2]", "ApprovalValid", "ReplicationFactorLow", "only while",
+        "50000000 bytes per second",
     ):  # fmt: skip
         assert needed in out, needed
     document = json.loads(terminal("show", sim.run().name, "-o", "json")[1])
@@ -141,7 +142,7 @@ def test_a_group_reads_on_from_where_the_diff_says(sim, terminal):
 
 def test_every_part_of_a_plan_is_told(sim, terminal):
     """A field that is new in a plan and not here would be approved without having been shown."""
-    told = {"changes", "config_changes", "restarts", "rescues", "reorders", "elections", "offsets"}
+    told = {"changes", "config_changes", "restarts", "rescues", "reorders", "elections", "offsets", "drains"}
     assert {n for n, f in Plan.model_fields.items() if f.default == () and n not in ("steps", "preconditions")} == told
 
 
