@@ -29,7 +29,7 @@ def read_snapshot(file: str) -> Snapshot:
     try:
         return from_document(document)
     except SnapshotDocumentError as problem:
-        raise UnusableInputError(_named(file), str(problem), _SNAPSHOT_WAY_OUT) from None
+        raise UnusableInputError(named(file), str(problem), _SNAPSHOT_WAY_OUT) from None
     except (
         ArithmeticError,
         AttributeError,
@@ -40,7 +40,7 @@ def read_snapshot(file: str) -> Snapshot:
         pa.ArrowException,
     ) as e:
         problem_text = f"is not a Snapshot document ({type(e).__name__}: {str(e)[:200]})"
-        raise UnusableInputError(_named(file), problem_text, _SNAPSHOT_WAY_OUT) from None
+        raise UnusableInputError(named(file), problem_text, _SNAPSHOT_WAY_OUT) from None
 
 
 def read_cluster(file: str) -> KafkaCluster:
@@ -50,7 +50,7 @@ def read_cluster(file: str) -> KafkaCluster:
         return KafkaCluster.parse(document)
     except ResourceError as problem:
         told = "; ".join(str(p) for p in problem.problems)
-        raise UnusableInputError(_named(file), f"not a usable KafkaCluster: {told}", _CLUSTER_WAY_OUT) from None
+        raise UnusableInputError(named(file), f"not a usable KafkaCluster: {told}", _CLUSTER_WAY_OUT) from None
 
 
 def check_fits(cluster: KafkaCluster, snapshot: Snapshot, file: str) -> None:
@@ -58,31 +58,36 @@ def check_fits(cluster: KafkaCluster, snapshot: Snapshot, file: str) -> None:
     expected = Mode.ZOOKEEPER if cluster.spec.metadata.zookeeper else Mode.KRAFT
     if snapshot.cluster.mode is not None and snapshot.cluster.mode is not expected:
         raise UnusableInputError(
-            _named(file),
+            named(file),
             f"describes a {expected.value} cluster, but the snapshot is of a {snapshot.cluster.mode.value} cluster",
             "check that --cluster and --snapshot are of the same cluster, and spec.metadata.zookeeper",
         )
 
 
 def _parsed(file: str, way_out: str, *, yaml_too: bool) -> Any:
-    text = _text(file, way_out)
+    return parsed(text_of(file, way_out), file, way_out, yaml_too=yaml_too)
+
+
+def parsed(text: str, file: str, way_out: str, *, yaml_too: bool = False) -> Any:
+    """What a JSON, or YAML, text says. Raises UnusableInputError that names the place in the file."""
     if not text.strip():
-        raise UnusableInputError(_named(file), "is empty", way_out)
+        raise UnusableInputError(named(file), "is empty", way_out)
     try:
         return _yaml(text) if yaml_too else _json(text)
     except RecursionError:
-        raise UnusableInputError(_named(file), "is nested too deeply", way_out) from None
+        raise UnusableInputError(named(file), "is nested too deeply", way_out) from None
     except json.JSONDecodeError as problem:
         where = f"line {problem.lineno} column {problem.colno}"
-        raise UnusableInputError(_named(file), f"is not JSON: {problem.msg} at {where}", way_out) from None
+        raise UnusableInputError(named(file), f"is not JSON: {problem.msg} at {where}", way_out) from None
     except yaml.YAMLError as problem:
         told = " ".join(str(problem).split())[:300]
-        raise UnusableInputError(_named(file), f"is not YAML: {told}", way_out) from None
+        raise UnusableInputError(named(file), f"is not YAML: {told}", way_out) from None
     except ValueError as problem:
-        raise UnusableInputError(_named(file), str(problem)[:300], way_out) from None
+        raise UnusableInputError(named(file), str(problem)[:300], way_out) from None
 
 
-def _text(file: str, way_out: str) -> str:
+def text_of(file: str, way_out: str) -> str:
+    """A file, or standard input, as text. Raises UnusableInputError."""
     try:
         data = sys.stdin.buffer.read() if file == STDIN else Path(file).read_bytes()
     except FileNotFoundError:
@@ -96,7 +101,7 @@ def _text(file: str, way_out: str) -> str:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as problem:
         told = f"is not text in UTF-8 (byte {problem.start})"
-        raise UnusableInputError(_named(file), told, way_out) from None
+        raise UnusableInputError(named(file), told, way_out) from None
 
 
 def _json(text: str) -> Any:
@@ -141,5 +146,6 @@ def _is_yaml(file: str) -> bool:
     return file.endswith((".yaml", ".yml"))
 
 
-def _named(file: str) -> str:
+def named(file: str) -> str:
+    """How a file is called in a message."""
     return "standard input" if file == STDIN else file

@@ -10,7 +10,7 @@ REFUSED = 1
 ENDED_OTHERWISE = 2
 """`remediation --watch`: the run has ended, and not as Succeeded."""
 NOT_TOLD = 3
-"""`remediation`: the API server does not answer."""
+"""`remediation`: the API server does not answer; `offsets`: the cluster does not."""
 UNUSABLE_INPUT = 4
 INTERRUPTED = 130
 """As shells have it: 128 + SIGINT."""
@@ -33,4 +33,4 @@ class RefusedError(Exception):
 
 
 class NotToldError(Exception):
-    """The API server did not answer, so that nothing is known and nothing was done by what follows."""
+    """Whoever had to be asked did not answer, so that nothing is known and nothing was done by what follows."""

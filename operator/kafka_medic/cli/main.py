@@ -13,6 +13,7 @@ import shtab
 
 from kafka_medic.cli import check, diagnose, exits, output, plan, snapshot
 from kafka_medic.cli.exits import NotToldError, RefusedError, UnusableInputError
+from kafka_medic.cli.offsets import arguments as offsets
 from kafka_medic.cli.remediation import arguments as remediation
 
 _DESCRIPTION = "Name what is wrong with a Kafka cluster, ask whether a cure may be applied, and decide on cures."
@@ -21,6 +22,7 @@ examples:
   kafka-medic snapshot --bootstrap-servers kafka:9092 -o json > now.json
   kafka-medic diagnose --snapshot now.json
   kafka-medic check restart --broker 1 --snapshot now.json
+  kafka-medic offsets plan --bootstrap-servers kafka:9092
   kafka-medic remediation list -A
   kafka-medic SUBCOMMAND --help
 
@@ -52,6 +54,7 @@ def parser(*, plugin: bool = False) -> argparse.ArgumentParser:
     diagnose.add_parser(subparsers)
     check.add_parser(subparsers)
     plan.add_parser(subparsers)
+    offsets.add_parser(subparsers)
     remediation.add_group(subparsers)
     if plugin:
         remediation.add_commands(subparsers)
@@ -111,6 +114,13 @@ def _print_completion(args: argparse.Namespace) -> int:
     return exits.OK
 
 
+def _offsets(args: argparse.Namespace) -> int:
+    # Imported here: the clients' libraries take a while to load.
+    from kafka_medic.cli.offsets.command import run  # noqa: PLC0415
+
+    return run(args)
+
+
 def _remediation(args: argparse.Namespace) -> int:
     # Imported here: the Kubernetes client takes a while to load, and no other subcommand needs it.
     from kafka_medic.cli.remediation.command import run  # noqa: PLC0415
@@ -123,6 +133,7 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "diagnose": diagnose.run,
     "check": check.run,
     "plan": plan.run,
+    "offsets": _offsets,
     "completion": _print_completion,
     "version": _print_version,
 }

@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from kafka_medic.cli import exits, output
-from kafka_medic.cli.command_config import CommandConfig, Held, read_command_config
-from kafka_medic.cli.documents import read_cluster
+from kafka_medic.cli.command_config import Held
+from kafka_medic.cli.connecting import add_options, described
 from kafka_medic.cli.exits import UnusableInputError
 from kafka_medic.cluster.document import timestamp, to_document
 from kafka_medic.cluster.names import printable
 from kafka_medic.cluster.snapshot import Broker, Mode, Snapshot, View
 from kafka_medic.diagnose.columns import read_partitions
-from kafka_medic.resources.errors import ResourceError
 from kafka_medic.resources.kafkacluster import KafkaCluster
 
 UNKNOWN = "not known"
@@ -43,20 +42,8 @@ def add_parser(subparsers: Any) -> None:
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    where = parser.add_mutually_exclusive_group(required=True)
-    where.add_argument("--bootstrap-servers", metavar="HOST:PORT,...", help="brokers to start from")
-    where.add_argument("--cluster", metavar="FILE", help="a KafkaCluster that says where and how to connect")
+    where = add_options(parser)
     where.add_argument("--schema", action="store_true", help="print the JSON Schema of -o json, and observe nothing")
-    parser.add_argument("--zookeeper", metavar="HOST:PORT,...", help="the ensemble, for a cluster that has one")
-    parser.add_argument(
-        "--command-config",
-        metavar="FILE",
-        help="security settings in the properties format of Kafka's own tools, certificates as PEM",
-    )
-    parser.add_argument("--name", default="cluster", help="what to call the cluster (default: cluster)")
-    parser.add_argument(
-        "--secrets-dir", type=Path, metavar="DIR", help="a Secret NAME with KEY is the file DIR/NAME/KEY"
-    )
     parser.add_argument("-o", "--output", choices=output.FORMATS, default="table", help="default: table")
 
 
@@ -64,50 +51,13 @@ def run(args: argparse.Namespace) -> int:
     if args.schema:
         output.put(resources.files("kafka_medic.cluster").joinpath("snapshot.schema.json").read_text("utf-8"))
         return exits.OK
-    if args.cluster:
-        if args.zookeeper:
-            way_out = "write it as spec.metadata.zookeeper.connect into the file"
-            raise UnusableInputError("--zookeeper", "goes with --bootstrap-servers only", way_out)
-        if args.command_config:
-            way_out = "write it as spec.security into the file, and give its Secrets with --secrets-dir"
-            raise UnusableInputError("--command-config", "goes with --bootstrap-servers only", way_out)
-        cluster, held = read_cluster(args.cluster), None
-    else:
-        config = read_command_config(args.command_config) if args.command_config else None
-        cluster, held = _cluster_of(args, config), config.secrets if config else None
-    snapshot = _take(cluster, held if held is not None else args.secrets_dir, args.cluster or args.bootstrap_servers)
+    snapshot = _take(*described(args))
     output.note_unknown(snapshot)
     if args.output == "table":
         output.put(_readable(snapshot))
     else:
         output.write(to_document(snapshot), args.output)
     return exits.OK
-
-
-def _cluster_of(args: argparse.Namespace, config: CommandConfig | None) -> KafkaCluster:
-    metadata: dict[str, Any] = {"zookeeper": {"connect": args.zookeeper}} if args.zookeeper else {}
-    if config and config.zookeeper_tls is not None and metadata:
-        metadata["zookeeper"]["tls"] = config.zookeeper_tls
-    raw = {
-        "apiVersion": "kafkamedic.dev/v1alpha1",
-        "kind": "KafkaCluster",
-        "metadata": {"name": args.name},
-        "spec": {"bootstrapServers": args.bootstrap_servers, "metadata": metadata}
-        | ({"security": config.security} if config else {}),
-    }
-    options = {
-        "spec.bootstrapServers": "--bootstrap-servers",
-        "spec.metadata.zookeeper.connect": "--zookeeper",
-        "metadata.name": "--name",
-    }
-    try:
-        return KafkaCluster.parse(raw)
-    except ResourceError as problem:
-        first = problem.problems[0]
-        where = options.get(first.path, first.path)
-        if first.path.startswith("spec.security"):
-            where = f"{args.command_config}: {first.path.removeprefix('spec.')}"
-        raise UnusableInputError(where, first.message, first.way_out) from None
 
 
 def _take(cluster: KafkaCluster, secrets: Path | Held | None, where: str) -> Snapshot:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from kafka_medic.clients.kafka import RealKafka
-from kafka_medic.clients.ports import FailureKind, ReadFailed
+from kafka_medic.clients.ports import FailureKind, Kafka, ReadFailed
 from kafka_medic.clients.zookeeper import ZooKeeper
 from kafka_medic.cluster.snapshot import Snapshot
 from kafka_medic.observe.connect import connection, ensemble_connection
@@ -14,11 +15,20 @@ from kafka_medic.observe.metrics import MetricsProbe
 from kafka_medic.observe.snapshot import ClusterReaders, observe_cluster
 from kafka_medic.resources.kafkacluster import KafkaCluster
 
+Secrets = Path | Mapping[str, Mapping[str, bytes]] | None
+"""Name and key of each, or the folder in which they are files, name/key."""
 
-def take_snapshot(cluster: KafkaCluster, secrets: Path | Mapping[str, Mapping[str, bytes]] | None = None) -> Snapshot:
-    """What the KafkaCluster describes, observed once. `secrets`: name and key of each, or the folder in which they are
-    files, name/key. Raises ReadFailed for a missing one; what the cluster does not answer is Unknown in the snapshot,
-    not an error."""
+
+def take_snapshot(cluster: KafkaCluster, secrets: Secrets = None) -> Snapshot:
+    """What the KafkaCluster describes, observed once. Raises ReadFailed for a Secret that is missing; what the cluster
+    does not answer is Unknown in the snapshot, not an error."""
+    with opened(cluster, secrets) as (_, readers):
+        return observe_cluster(cluster.name, readers)
+
+
+@contextmanager
+def opened(cluster: KafkaCluster, secrets: Secrets = None) -> Iterator[tuple[Kafka, ClusterReaders]]:
+    """The cluster's Kafka, and all that it is read from. Raises ReadFailed for a Secret that is missing."""
 
     def secret(name: str) -> Mapping[str, bytes]:
         if isinstance(secrets, Mapping):
@@ -39,7 +49,7 @@ def take_snapshot(cluster: KafkaCluster, secrets: Path | Mapping[str, Mapping[st
     metrics = MetricsProbe(port, wanted.timeout_seconds) if port else None
     try:
         groups = cluster.spec.probes.consumer_groups.wanted()
-        return observe_cluster(cluster.name, ClusterReaders(kafka, zookeeper, metrics=metrics, groups=groups))
+        yield kafka, ClusterReaders(kafka, zookeeper, metrics=metrics, groups=groups)
     finally:
         kafka.close()
         if zookeeper is not None:

@@ -98,9 +98,9 @@ def request(settings: ResetParameters) -> Aim | Refusal:
         ):
             _pattern(name, pattern)
     except ValueError as problem:
-        return Refusal(f"parameters: {problem}", permanent=True)
+        return Refusal(str(problem), permanent=True)
     if aim.how is not How.LAST_KNOWN_GOOD and settings.groups is None:
-        message = f"parameters.groups: {aim.how} moves offsets that nothing is wrong with; name the groups it is for"
+        message = f"groups: {aim.how} moves offsets that nothing is wrong with; name the groups it is for"
         return Refusal(message, permanent=True)
     return aim
 
@@ -112,6 +112,19 @@ def _pattern(name: str, text: str | None) -> Callable[[str], object]:
         raise ValueError(f"{name} is not a regular expression: {problem.msg}; write one such as orders-.*") from None
 
 
+def selects(settings: ResetParameters) -> Callable[[str], bool]:
+    """Whether a group of that name is asked for. Raises ValueError for what is no regular expression."""
+    included = _pattern("groups", settings.groups)
+    excluded = _pattern("excludeGroups", settings.exclude_groups) if settings.exclude_groups else None
+    return lambda name: bool(included(name)) and not (excluded is not None and excluded(name))
+
+
+def selects_topic(settings: ResetParameters) -> Callable[[str], bool]:
+    """The same of a topic."""
+    topics = _pattern("topics", settings.topics)
+    return lambda name: bool(topics(name))
+
+
 def chosen(
     snapshot: Snapshot, settings: ResetParameters, aim: Aim, regressions: Sequence[LogEndRegressionStatus]
 ) -> Chosen:
@@ -120,10 +133,8 @@ def chosen(
     p, table = partitions_of(snapshot), snapshot.groups
     assert p is not None  # both were seen to
     assert table is not None
-    included, topics = _pattern("groups", settings.groups), _pattern("topics", settings.topics)
-    excluded = _pattern("excludeGroups", settings.exclude_groups) if settings.exclude_groups else lambda _: None
-    names = [g for g in strings(pc.unique(table["group"])) if included(g) and not excluded(g)]
-    titles = [t for t in strings(pc.unique(table["topic"])) if topics(t)]
+    names = list(filter(selects(settings), strings(pc.unique(table["group"]))))
+    titles = list(filter(selects_topic(settings), strings(pc.unique(table["topic"]))))
     mask = np.asarray(_among(table["group"], names)) & np.asarray(_among(table["topic"], titles))
     row_of = p.rows_of(table["topic"], numbers(table["partition"]).values)
     ended = {TopicPartition(r.topic, r.partition): r for r in regressions}

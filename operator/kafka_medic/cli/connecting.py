@@ -1,0 +1,71 @@
+"""Which cluster, and how to connect to it: the options of every subcommand that speaks to one."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from kafka_medic.cli.command_config import CommandConfig, Held, read_command_config
+from kafka_medic.cli.documents import read_cluster
+from kafka_medic.cli.exits import UnusableInputError
+from kafka_medic.resources.errors import ResourceError
+from kafka_medic.resources.kafkacluster import KafkaCluster
+
+
+def add_options(parser: argparse.ArgumentParser) -> Any:
+    """Answers the group of which one is required."""
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument("--bootstrap-servers", metavar="HOST:PORT,...", help="brokers to start from")
+    where.add_argument("--cluster", metavar="FILE", help="a KafkaCluster that says where and how to connect")
+    parser.add_argument("--zookeeper", metavar="HOST:PORT,...", help="the ensemble, for a cluster that has one")
+    parser.add_argument(
+        "--command-config",
+        metavar="FILE",
+        help="security settings in the properties format of Kafka's own tools, certificates as PEM",
+    )
+    parser.add_argument("--name", default="cluster", help="what to call the cluster (default: cluster)")
+    parser.add_argument(
+        "--secrets-dir", type=Path, metavar="DIR", help="a Secret NAME with KEY is the file DIR/NAME/KEY"
+    )
+    return where
+
+
+def described(args: argparse.Namespace) -> tuple[KafkaCluster, Path | Held | None, str]:
+    """The cluster, where its Secrets are, and what to call it in a message. Raises UnusableInputError."""
+    if args.cluster:
+        if args.zookeeper:
+            way_out = "write it as spec.metadata.zookeeper.connect into the file"
+            raise UnusableInputError("--zookeeper", "goes with --bootstrap-servers only", way_out)
+        if args.command_config:
+            way_out = "write it as spec.security into the file, and give its Secrets with --secrets-dir"
+            raise UnusableInputError("--command-config", "goes with --bootstrap-servers only", way_out)
+        return read_cluster(args.cluster), args.secrets_dir, args.cluster
+    config = read_command_config(args.command_config) if args.command_config else None
+    return _cluster_of(args, config), config.secrets if config else args.secrets_dir, args.bootstrap_servers
+
+
+def _cluster_of(args: argparse.Namespace, config: CommandConfig | None) -> KafkaCluster:
+    metadata: dict[str, Any] = {"zookeeper": {"connect": args.zookeeper}} if args.zookeeper else {}
+    if config and config.zookeeper_tls is not None and metadata:
+        metadata["zookeeper"]["tls"] = config.zookeeper_tls
+    raw = {
+        "apiVersion": "kafkamedic.dev/v1alpha1",
+        "kind": "KafkaCluster",
+        "metadata": {"name": args.name},
+        "spec": {"bootstrapServers": args.bootstrap_servers, "metadata": metadata}
+        | ({"security": config.security} if config else {}),
+    }
+    options = {
+        "spec.bootstrapServers": "--bootstrap-servers",
+        "spec.metadata.zookeeper.connect": "--zookeeper",
+        "metadata.name": "--name",
+    }
+    try:
+        return KafkaCluster.parse(raw)
+    except ResourceError as problem:
+        first = problem.problems[0]
+        where = options.get(first.path, first.path)
+        if first.path.startswith("spec.security"):
+            where = f"{args.command_config}: {first.path.removeprefix('spec.')}"
+        raise UnusableInputError(where, first.message, first.way_out) from None

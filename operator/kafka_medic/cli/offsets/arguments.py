@@ -1,0 +1,74 @@
+"""The options of `kafka-medic offsets`. Nothing here needs a library that takes long to load."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from kafka_medic.cli import output
+from kafka_medic.cli.connecting import add_options
+
+CODES = (
+    "Exit code: 0 Allow (with --execute: all set), 1 Deny or refused, 2 Wait, 3 Unknown or not answered (unknown is "
+    "never a yes), 4 input that cannot be used."
+)
+_EXAMPLES = f"""\
+examples:
+  kafka-medic offsets show --bootstrap-servers kafka:9092 --group 'billing-.*'
+  kafka-medic offsets backup --bootstrap-servers kafka:9092 --group billing > before.json
+  kafka-medic offsets plan --bootstrap-servers kafka:9092
+  kafka-medic offsets plan --bootstrap-servers kafka:9092 --group billing --to to-datetime:2026-01-31T12:00:00Z
+  kafka-medic offsets plan --bootstrap-servers kafka:9092 --group billing --execute --backup before.json
+  kafka-medic offsets restore --bootstrap-servers kafka:9092 --from before.json --execute --backup undo.json
+
+Nothing is set without --execute, and then only if every guard allows every group; what was committed is written to
+--backup first. {CODES}
+"""
+
+
+def add_parser(subparsers: Any) -> None:
+    parser = subparsers.add_parser(
+        "offsets",
+        help="read and set the committed offsets of consumer groups",
+        description="Read the committed offsets of consumer groups, plan better ones, and set them with a way back.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    shown = _action(actions, "show", "what groups have committed, beside where the logs begin and end")
+    _chosen(shown)
+    kept = _action(actions, "backup", "write down all that groups have committed, for `restore`", ("json", "yaml"))
+    _chosen(kept)
+    planned = _action(actions, "plan", "where committed offsets would go, and what that skips and reads again")
+    _chosen(planned)
+    planned.add_argument(
+        "--to", default="to-last-known-good", metavar="WHERE",
+        help="to-last-known-good (default), to-earliest, to-latest, to-current, to-offset:N, shift-by:N, "
+        "to-datetime:2026-01-31T12:00:00Z, by-duration:1h; all but the first need --group",
+    )  # fmt: skip
+    _executed(planned)
+    back = _action(actions, "restore", "put committed offsets as a file has them")
+    back.add_argument(
+        "--from", dest="file", required=True, metavar="FILE",
+        help="what `backup` wrote, put back exactly; or CSV as Kafka's own tool exports it; - is standard input",
+    )  # fmt: skip
+    back.add_argument("--group", metavar="NAME", help="the group of a CSV file of topic,partition,offset")
+    _executed(back)
+
+
+def _action(actions: Any, name: str, what: str, formats: tuple[str, ...] = output.FORMATS) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = actions.add_parser(name, help=what, description=f"Says {what}.", epilog=CODES)
+    add_options(parser)
+    parser.add_argument("-o", "--output", choices=formats, default=formats[0], help=f"default: {formats[0]}")
+    return parser
+
+
+def _chosen(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--group", metavar="PATTERN", help="a regular expression over whole group names")
+    parser.add_argument("--exclude-group", metavar="PATTERN", help="groups that are left out though they match")
+    parser.add_argument("--topic", metavar="PATTERN", help="a regular expression over whole topic names")
+
+
+def _executed(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--execute", action="store_true", help="set them, if every guard allows it; needs --backup")
+    parser.add_argument("--backup", metavar="FILE", help="a new file for what was committed, written first")

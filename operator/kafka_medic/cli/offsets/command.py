@@ -1,0 +1,267 @@
+"""What `kafka-medic offsets` does: the operator's own plan, guards and effect, without an operator."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from kafka_medic.actuate.offsets import set_offsets
+from kafka_medic.cli import exits, output
+from kafka_medic.cli.connecting import described
+from kafka_medic.cli.exits import NotToldError, RefusedError, UnusableInputError
+from kafka_medic.cli.offsets.documents import Row, backup, read, write_new
+from kafka_medic.clients.ports import ClientFailure, FailureKind, Kafka, ReadFailed, WriteFailed
+from kafka_medic.cluster.groups import EMPTY
+from kafka_medic.cluster.names import shown
+from kafka_medic.cluster.snapshot import Snapshot
+from kafka_medic.guard.evaluate import some
+from kafka_medic.guard.reset_offsets import NEEDED, TARGET_WITHIN_LOG, judge_reset_offsets
+from kafka_medic.guard.verdict import Judgement, Reason, Verdict, judge
+from kafka_medic.observe.command import opened
+from kafka_medic.observe.snapshot import ClusterReaders, observe_cluster
+from kafka_medic.playbook import offset_undo_plan
+from kafka_medic.playbook.intents import SetOffsets
+from kafka_medic.playbook.offset_plan import (
+    MAX_HELD,
+    Chosen,
+    application,
+    changes,
+    chosen,
+    request,
+    selects,
+    selects_topic,
+)
+from kafka_medic.playbook.offset_step import committed_now, partition_of, saved, states, wanted
+from kafka_medic.playbook.offset_targets import Aim, How
+from kafka_medic.playbook.parameters import ResetParameters
+from kafka_medic.playbook.refusal import Refusal
+from kafka_medic.resources.kafkacluster import KafkaCluster
+from kafka_medic.resources.remediation_plan import OffsetChange
+
+Look = Callable[[Callable[[str], bool]], Snapshot]
+"""One look at the cluster, with the groups of these names."""
+
+
+def run(args: argparse.Namespace) -> int:
+    cluster, secrets, where = described(args)
+    if getattr(args, "execute", False) and not args.backup:
+        raise UnusableInputError("--execute", "needs a way back", "name a new file with --backup")
+    try:
+        with opened(cluster, secrets) as (kafka, readers):
+            return _ACTIONS[args.action](args, cluster, kafka, _looks(cluster, readers))
+    except ClientFailure as problem:
+        told = problem.message if problem.kind in (FailureKind.OTHER, FailureKind.CREDENTIALS) else str(problem)
+        raise UnusableInputError(where, told) from None
+    except OSError as problem:
+        raise UnusableInputError(where, str(problem)) from None
+
+
+def _looks(cluster: KafkaCluster, readers: ClusterReaders) -> Look:
+    def look(asked: Callable[[str], bool]) -> Snapshot:
+        kept = readers.groups
+        snapshot = observe_cluster(cluster.name, replace(readers, groups=lambda name: kept(name) and asked(name)))
+        unread = [f"{s.name}: {s.error}" for s in snapshot.sources if s.name in (*NEEDED, "views") and not s.known]
+        if snapshot.groups is None or snapshot.partitions is None:
+            raise NotToldError("; ".join(unread) or "the cluster was not read in full")
+        for source in unread:
+            output.note(f"not known in full: {source}")
+        return snapshot
+
+    return look
+
+
+def _found(args: argparse.Namespace, look: Look, to: str = How.CURRENT) -> tuple[Snapshot, ResetParameters, Aim]:
+    settings = ResetParameters(to, args.group, args.exclude_group, args.topic)
+    aim = request(replace(settings, groups=settings.groups or ".*") if to == How.CURRENT else settings)
+    if isinstance(aim, Refusal):
+        raise UnusableInputError("offsets", aim.message)
+    return look(selects(settings)), settings, aim
+
+
+def _rows(snapshot: Snapshot, settings: ResetParameters) -> list[Row]:
+    """All that the chosen groups have committed on the chosen topics."""
+    assert snapshot.groups is not None
+    groups = set(snapshot.groups["group"].to_pylist())
+    topic = selects_topic(settings)
+    found = committed_now(snapshot, {g for g in groups if g is not None})
+    return [(g, tp, c) for (g, tp), c in sorted(found.items()) if c is not None and topic(tp.topic)]
+
+
+def _show(args: argparse.Namespace, _: KafkaCluster, __: Kafka, look: Look) -> int:
+    snapshot, settings, _aim = _found(args, look)
+    listed = _rows(snapshot, settings)
+    logs = {row.tp: row for row in snapshot.rows({tp for _, tp, _ in listed})}
+    standing = states(snapshot, {group for group, _, _ in listed})
+    told: list[dict[str, Any]] = []
+    for group, tp, committed in listed:
+        log = logs.get(tp)
+        start, end = (None, None) if log is None else (log.log_start, log.log_end)
+        told.append(
+            {
+                "group": group,
+                "state": standing[group],
+                "topic": tp.topic,
+                "partition": tp.partition,
+                "committed": committed.offset,
+                "leaderEpoch": committed.leader_epoch,
+                "metadata": committed.metadata,
+                "logStart": start,
+                "logEnd": end,
+                # Never clamped to 0: a negative one is just what others hide.
+                "lag": None if end is None else end - committed.offset,
+                "beyondLogEnd": None if end is None else committed.offset > end,
+            }
+        )
+    if args.output != "table":
+        output.write({"offsets": told}, args.output)
+        return exits.OK
+    header = ("GROUP", "STATE", "PARTITION", "COMMITTED", "LOG START", "LOG END", "LAG", "")
+    words = {True: "beyond the log end", False: "", None: "log not known"}
+    rows = [
+        (
+            o["group"],
+            _word(o["state"]),
+            f"{o['topic']}-{o['partition']}",
+            *(_word(o[name]) for name in ("committed", "logStart", "logEnd", "lag")),
+            words[o["beyondLogEnd"]],
+        )
+        for o in told
+    ]
+    output.put(output.table(header, rows))
+    return exits.OK
+
+
+def _word(value: Any) -> str:
+    return "not known" if value is None else str(value)
+
+
+def _backup(args: argparse.Namespace, _: KafkaCluster, __: Kafka, look: Look) -> int:
+    snapshot, settings, _aim = _found(args, look)
+    output.write(backup(snapshot, _rows(snapshot, settings)), args.output)
+    return exits.OK
+
+
+def _plan(args: argparse.Namespace, cluster: KafkaCluster, kafka: Kafka, look: Look) -> int:
+    snapshot, settings, aim = _found(args, look, args.to)
+    found = chosen(snapshot, settings, aim, cluster.status.log_end_regressions)
+    ms = aim.since(snapshot.taken_at)
+    at = {} if ms is None else kafka.offsets_at(sorted({s.tp for s in found.spots}), ms)
+    return _carry(args, kafka, snapshot, changes(found.spots, aim, at), _gaps(found))
+
+
+def _gaps(found: Chosen) -> tuple[Reason, ...]:
+    for group in found.unfit:
+        output.note(f"left out, since no plan can hold its name or its metadata: {shown(group)}")
+    if not found.unread:
+        return ()
+    message = f"where the log begins and ends is not known: {some(found.unread, 5)}"
+    return (Reason(TARGET_WITHIN_LOG, Verdict.UNKNOWN, message),)
+
+
+def _restore(args: argparse.Namespace, _: KafkaCluster, kafka: Kafka, look: Look) -> int:
+    asked = read(args.file, args.group)
+    groups = {c.group for c in asked.rows}
+    snapshot = look(lambda name: name in groups)
+    if asked.cluster_id is not None and snapshot.cluster.id not in (None, asked.cluster_id):
+        message = f"is of the cluster with id {asked.cluster_id}, and this one's is {snapshot.cluster.id}"
+        raise UnusableInputError(args.file, message, "name the cluster that the backup was taken of")
+    found, gone = offset_undo_plan.changes(snapshot, asked.rows)
+    due = [c.model_copy(update={"reason": "as the file has it"}) for c in found]
+    for name in gone:
+        output.note(f"left out, since there is no such partition or no committed offset any more: {name}")
+    return _carry(args, kafka, snapshot, due, (), within_log=not asked.exact)
+
+
+def _carry(
+    args: argparse.Namespace,
+    kafka: Kafka,
+    snapshot: Snapshot,
+    due: Sequence[OffsetChange],
+    gaps: tuple[Reason, ...],
+    *,
+    within_log: bool = True,
+) -> int:
+    """What would be set and what the guards say to it; then, if they allow all of it and it was asked for, set it."""
+    judgement = _judged(kafka, snapshot, due, gaps, within_log=within_log)
+    verdict = judgement.verdict if judgement.reasons else Verdict.ALLOW
+    _tell(args, snapshot, due, judgement, verdict)
+    if args.execute and verdict is Verdict.ALLOW and due:
+        rows: list[Row] = [(c.group, partition_of(c), saved(c)) for c in due]
+        write_new(args.backup, backup(snapshot, rows))
+        output.note(f"what was committed is in {args.backup}")
+        _execute(kafka, due, args.backup)
+    return exits.OF_VERDICT[verdict]
+
+
+def _judged(
+    kafka: Kafka, snapshot: Snapshot, due: Sequence[OffsetChange], gaps: tuple[Reason, ...], *, within_log: bool
+) -> Judgement:
+    groups = dict.fromkeys(c.group for c in due)
+    standing = states(snapshot, groups)
+    live = [g for g in groups if standing.get(g) != EMPTY][:MAX_HELD]
+    try:
+        members = kafka.group_members(live) if live else {}
+    except ReadFailed:
+        members = {}
+    reasons: list[Reason] = list(gaps)
+    for group in groups:
+        targets = {partition_of(c): c.after for c in due if c.group == group}
+        reasons += judge_reset_offsets(
+            snapshot, group, targets, snapshot.taken_at, members=members.get(group), within_log=within_log
+        ).reasons
+    return judge(dict.fromkeys(reasons))
+
+
+def _tell(
+    args: argparse.Namespace, snapshot: Snapshot, due: Sequence[OffsetChange], judgement: Judgement, verdict: Verdict
+) -> None:
+    assert snapshot.partitions is not None
+    topics = [str(t) for t in dict.fromkeys(snapshot.partitions["topic"].to_pylist())]
+    warnings = [w for g in dict.fromkeys(c.group for c in due) if (w := application(g, topics))]
+    if args.output != "table":
+        reasons = [{"guard": r.guard, "message": r.message, "verdict": r.verdict.value} for r in judgement.reasons]
+        told = {"verdict": verdict.value, "reasons": reasons, "warnings": warnings}
+        output.write(told | {"changes": [c.to_kubernetes() for c in due]}, args.output)
+        return
+    header = ("GROUP", "PARTITION", "FROM", "TO", "LOG", "SKIPPED", "READ AGAIN", "WHY")
+    rows = [
+        (
+            c.group,
+            str(partition_of(c)),
+            str(c.before),
+            str(c.after),
+            "not known" if c.log_end is None else f"{c.log_start} to {c.log_end}",
+            str(c.skipped),
+            str(c.read_again),
+            c.reason,
+        )
+        for c in due
+    ]
+    text = output.table(header, rows) if rows else "every committed offset that this is about is where it should be\n"
+    text += "".join(f"\nwarning: {w}\n" for w in warnings)
+    refusals = [(r.verdict.value, r.guard, r.message) for r in judgement.refusals]
+    text += f"\n{output.word(verdict.value)}\n"
+    output.put(text + (output.table(("VERDICT", "GUARD", "REASON"), refusals) if refusals else ""))
+
+
+def _execute(kafka: Kafka, due: Sequence[OffsetChange], way_back: str) -> None:
+    done = 0
+    for group in dict.fromkeys(c.group for c in due):
+        mine = {partition_of(c): (saved(c), wanted(c)) for c in due if c.group == group}
+        try:
+            set_offsets(kafka, SetOffsets("command", group, mine), lambda: None)
+        except WriteFailed as problem:
+            told = f"{problem.message}; {done} of {len(due)} offsets are set"
+            raise RefusedError(told, f"`offsets restore --from {way_back}` puts those back") from None
+        done += len(mine)
+    output.note(f"{done} committed offsets are set")
+
+
+_ACTIONS: dict[str, Callable[[argparse.Namespace, KafkaCluster, Kafka, Look], int]] = {
+    "show": _show,
+    "backup": _backup,
+    "plan": _plan,
+    "restore": _restore,
+}
