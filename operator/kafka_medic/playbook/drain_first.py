@@ -123,9 +123,12 @@ def undo(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: S
         return StepReport(StepState.UNKNOWN, message, restores=True)
     id_ = f"{step}/order-{BACK}-{broker}"
     changed = {tp for tp, (before, after) in planned.items() if tp in rows and before != after}
-    theirs = sorted(tp for tp in changed if rows[tp].reassigning or rows[tp].replicas not in planned[tp])
-    due = {tp: planned[tp][0] for tp in sorted(changed) if tp not in theirs and rows[tp].replicas == planned[tp][1]}
-    if due and not (id_ in journal and journal[id_].state is IntentState.DONE):
+    # Put back once: an order that is there now is somebody else's.
+    over = id_ in journal and journal[id_].state is IntentState.DONE
+    ours = {tp for tp in changed if rows[tp].replicas == planned[tp][1] and not rows[tp].reassigning and not over}
+    theirs = sorted(tp for tp in changed - ours if rows[tp].reassigning or rows[tp].replicas != planned[tp][0])
+    due = {tp: planned[tp][0] for tp in sorted(ours)}
+    if due:
         return StepReport(
             StepState.ACT,
             f"putting the order of the replicas of {len(due)} partitions back",

@@ -140,6 +140,16 @@ def test_an_order_that_changes_after_the_plan_voids_it(world):
     assert world.runs()[0].status.phase == "AwaitingApproval", "a plan of its own, which nobody approved"
 
 
+def test_an_order_that_somebody_changes_once_it_was_changed_is_theirs(world):
+    cordon(world, 1)
+    world.approve(world.until_phase("AwaitingApproval"))
+    world.until(lambda: world.runs()[0].status.steps[0].phase == "Verifying")
+    theirs = TopicPartition("orders", 0)
+    world.kafka.partitions[theirs].replicas = [1, 2, 0]
+    world.until(lambda: world.runs()[0].status.phase == "Superseded", turns=10)
+    assert world.kafka.partitions[theirs].replicas == [1, 2, 0]
+
+
 def test_a_person_may_ask_for_one_and_names_the_brokers(world):
     world.ask("drain-broker", brokers="0, 2")
     run = world.until_phase("AwaitingApproval")
