@@ -8,6 +8,8 @@ from datetime import datetime
 from typing import Any
 
 from kafka_medic.diagnose.finding import Finding
+from kafka_medic.guard.breaker import BreakerState, breaker
+from kafka_medic.guard.other_runs import OtherRun
 from kafka_medic.playbook.parameters import AWAY, BACK, brings_leaders, check
 from kafka_medic.resources.durations import parse_duration
 from kafka_medic.resources.errors import ResourceError
@@ -35,6 +37,8 @@ def due(
     because the cluster was no longer as planned, is.
     """
     policy = cluster.spec.remediation
+    if breaker(policy.breaker, [OtherRun.of(r) for r in runs], now).state is BreakerState.OPEN:
+        return []  # it would be dropped at once
     bodies = []
     for name, playbook in sorted(playbooks.items()):
         if policy.mode_for(name) is RemediationMode.OBSERVE:

@@ -167,8 +167,10 @@ def cluster_status(
     )
 
 
-def remediation_allowed(cluster: KafkaCluster, policies: bool | None, blocked: Sequence[str]) -> tuple[bool, str, str]:
-    """Whether approved plans are carried out, a reason word, and a sentence."""
+def remediation_allowed(
+    cluster: KafkaCluster, policies: bool | None, blocked: Sequence[str], tripped: str | None = None
+) -> tuple[bool, str, str]:
+    """Whether approved plans are carried out, a reason word, and a sentence. `tripped`: what the open breaker says."""
     policy = cluster.spec.remediation
     if cluster.metadata.deletion_timestamp is not None:
         return False, "Deleting", blocked[0] if blocked else "the KafkaCluster is being deleted"
@@ -186,6 +188,8 @@ def remediation_allowed(cluster: KafkaCluster, policies: bool | None, blocked: S
             "PoliciesMissing",
             "the admission policies for approvals are not installed: plans are proposed only",
         )
+    if tripped:
+        return False, "BreakerOpen", tripped
     if blocked:
         return False, "Waiting", blocked[0]
     return True, "Allowed", "approved plans are carried out"

@@ -30,8 +30,9 @@ from kafka_medic.controller.store import Store
 from kafka_medic.diagnose.diagnosis import diagnose
 from kafka_medic.diagnose.expectations import Expectations
 from kafka_medic.diagnose.finding import Finding, FindingState
+from kafka_medic.guard.breaker import BreakerState, breaker
 from kafka_medic.guard.freshness import MAX_AGE, seconds_since_read
-from kafka_medic.guard.run import OtherRun
+from kafka_medic.guard.other_runs import OtherRun
 from kafka_medic.observe.connect import connection, ensemble_connection
 from kafka_medic.observe.metrics import MetricsProbe
 from kafka_medic.observe.offset_reads import answers
@@ -40,7 +41,6 @@ from kafka_medic.observe.snapshot import ClusterReaders, MetricsReads, ZooKeeper
 from kafka_medic.playbook.engine import decide
 from kafka_medic.playbook.offset_questions import questions
 from kafka_medic.playbook.offset_step import set_by
-from kafka_medic.playbook.reorder_step import changed_orders
 from kafka_medic.playbook.run import SOON, Answers, Decision, World
 from kafka_medic.resources.durations import parse_duration
 from kafka_medic.resources.errors import ResourceError
@@ -269,11 +269,7 @@ class Turn:
         runs, unreadable = self.clients.store.remediations(self.namespace, self.name)
         if unreadable or all(r.uid != run.uid for r in runs):
             return None
-        return [
-            OtherRun(r.name, r.status.phase, r.status.started_at, r.status.finished_at, changed_orders(r), set_by(r))
-            for r in runs
-            if r.uid != run.uid
-        ]
+        return [OtherRun.of(r, set_by(r)) for r in runs if r.uid != run.uid]
 
     def _advance(
         self, cluster: KafkaCluster, run: Remediation, snapshot: Snapshot, findings: Sequence[Finding]
@@ -363,7 +359,9 @@ class Turn:
         treated = {
             r.spec.cause.finding_id: r.name for r in runs if r.spec.cause and r.status.phase not in TERMINAL_PHASES
         }
-        allowed = remediation_allowed(cluster, self.clients.store.policies_installed(), blocked)
+        reading = breaker(cluster.spec.remediation.breaker, [OtherRun.of(r) for r in runs], self.clients.now())
+        tripped = reading.describe() if reading.state is BreakerState.OPEN else None
+        allowed = remediation_allowed(cluster, self.clients.store.policies_installed(), blocked, tripped)
         status = cluster_status(cluster, snapshot, findings, treated, allowed, self._recollection.memory)
         if status != cluster.status:
             self.clients.store.write_status(cluster, status)

@@ -7,28 +7,15 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from kafka_medic.guard.breaker import BreakerState, breaker
+from kafka_medic.guard.other_runs import OtherRun
 from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.resources.durations import parse_duration
 from kafka_medic.resources.kafkacluster_remediation import Day, RemediationPolicy, Window
 from kafka_medic.resources.phases import Phase
-from kafka_medic.resources.remediation_plan import OffsetChange, PartitionChange
 from kafka_medic.resources.vocabulary import Guard
 
 _DAYS = list(Day)
-
-
-@dataclass(frozen=True, slots=True)
-class OtherRun:
-    """Another Remediation of the same cluster."""
-
-    name: str
-    phase: Phase | None
-    started_at: datetime | None
-    finished_at: datetime | None
-    reorders: tuple[PartitionChange, ...] = ()
-    """Of one that succeeded: the orders of replicas that it changed."""
-    offsets: tuple[OffsetChange, ...] = ()
-    """The committed offsets that it has set, or may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,16 +52,18 @@ def judge_run(
     now: datetime,
     *,
     starting: bool,
+    itself: OtherRun | None = None,
 ) -> tuple[Reason, ...]:
     """Every rule of the KafkaCluster about when to act. The limits on how often concern only a run that is to start:
-    one that has begun is better finished than left half-way."""
+    one that has begun is better finished than left half-way. `itself`: the run that is to act, which may show that an
+    earlier one did not cure."""
     reasons = [_not_paused(policy), _within_window(policy.windows, now), _lease(lease_held)]
     if others is None:
         unknown = "the other Remediations of this cluster could not be read"
         return (*reasons, Reason(Guard.NO_OTHER_REMEDIATION.value, Verdict.UNKNOWN, unknown))
     reasons.append(_alone(others))
     if starting:
-        reasons.append(_within_limits(policy, others, now))
+        reasons.append(_within_limits(policy, others, itself, now))
     return tuple(reasons)
 
 
@@ -103,7 +92,9 @@ def _alone(others: Sequence[OtherRun]) -> Reason:
     return Reason(guard, Verdict.ALLOW, "no other remediation is acting on this cluster")
 
 
-def _within_limits(policy: RemediationPolicy, others: Sequence[OtherRun], now: datetime) -> Reason:
+def _within_limits(
+    policy: RemediationPolicy, others: Sequence[OtherRun], itself: OtherRun | None, now: datetime
+) -> Reason:
     guard = Guard.WITHIN_LIMITS.value
     recent = [o for o in others if o.started_at is not None and now - o.started_at < timedelta(days=1)]
     if len(recent) >= policy.limits.per_day:
@@ -118,17 +109,9 @@ def _within_limits(policy: RemediationPolicy, others: Sequence[OtherRun], now: d
         if since < rest:
             message = f"{ended[-1].name} ended {since:.0f} s ago; limits.cooldown is {policy.limits.cooldown}"
             return Reason(guard, Verdict.WAIT, message, retry_after=rest - since)
-    failures = 0
-    for run in reversed(ended):
-        if run.phase is not Phase.FAILED:
-            break
-        failures += 1
-    if failures >= policy.breaker.failures:
-        message = (
-            f"the last {failures} remediations failed, so the breaker is open; find out why, then delete the failed "
-            "Remediations or raise breaker.failures"
-        )
-        return Reason(guard, Verdict.DENY, message)
+    reading = breaker(policy.breaker, (*others, itself) if itself is not None else others, now)
+    if reading.state is BreakerState.OPEN:
+        return Reason(guard, Verdict.DENY, reading.describe())
     return Reason(guard, Verdict.ALLOW, "within the limits")
 
 

@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 from kafka_medic.cluster.snapshot import Broker, PartitionRow, Snapshot
 from kafka_medic.guard.elect import able_to_lead
 from kafka_medic.guard.evaluate import some
+from kafka_medic.guard.other_runs import OtherRun
 from kafka_medic.guard.rows import known_ids
-from kafka_medic.guard.run import OtherRun
 from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.playbook.approval import plan_digest
 from kafka_medic.playbook.parameters import AWAY, drain_parameters

@@ -7,6 +7,8 @@ from the Snapshot what is so.
 
 from __future__ import annotations
 
+from kafka_medic.guard.breaker import BreakerState, breaker
+from kafka_medic.guard.other_runs import OtherRun
 from kafka_medic.guard.verdict import Verdict
 from kafka_medic.playbook import drain_first, offset_step, reorder_step, rescue_step
 from kafka_medic.playbook.acting import advance
@@ -39,6 +41,9 @@ def decide(run: Remediation, world: World) -> Decision:
     stale = _outlived(run, world)
     if stale:
         return ended(run.status, Phase.SUPERSEDED, stale, world.now)
+    tripped = _tripped(run, world)
+    if tripped:
+        return ended(run.status, Phase.SUPERSEDED, tripped, world.now)
     if phase is Phase.PLANNING:
         return _plan(run, world)
     return _await(run, world)
@@ -58,6 +63,15 @@ def _outlived(run: Remediation, world: World) -> str | None:
         # Neither a restart nor a drain is right by itself: without what it was to cure there is no reason left.
         return f"what it was to cure has gone: {cause.finding_id}"
     return None
+
+
+def _tripped(run: Remediation, world: World) -> str | None:
+    """Why a run that has done nothing yet is dropped: once the breaker lets one start again, what has piled up behind
+    it, with approvals from before, is not to start by itself."""
+    if world.others is None:
+        return None
+    reading = breaker(world.cluster.spec.remediation.breaker, (*world.others, OtherRun.of(run)), world.now)
+    return f"dropped: {reading.describe()}" if reading.state is BreakerState.OPEN else None
 
 
 def _plan(run: Remediation, world: World) -> Decision:

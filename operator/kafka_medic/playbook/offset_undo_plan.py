@@ -8,8 +8,8 @@ from datetime import datetime
 from kafka_medic.cluster.groups import EMPTY
 from kafka_medic.cluster.snapshot import Snapshot
 from kafka_medic.guard.evaluate import some
+from kafka_medic.guard.other_runs import OtherRun
 from kafka_medic.guard.reset_offsets import GROUP_EMPTY, held_by
-from kafka_medic.guard.run import OtherRun
 from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.playbook.offset_plan import MAX_HELD, bounded, finished
 from kafka_medic.playbook.offset_step import committed_now, partition_of, saved, states

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 
 from kafka_medic.cluster.snapshot import Snapshot
-from kafka_medic.guard.run import OtherRun
+from kafka_medic.guard.other_runs import OtherRun
 from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.playbook.drain_plan import drain_plan
 from kafka_medic.playbook.election_plan import election_plan

@@ -10,21 +10,13 @@ from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.reorder import Orders
 from kafka_medic.playbook.intents import Reorder
 from kafka_medic.playbook.report import StepReport, StepState
-from kafka_medic.resources.phases import Phase
-from kafka_medic.resources.remediation import Remediation
-from kafka_medic.resources.remediation_plan import PartitionChange, Plan
+from kafka_medic.resources.remediation_plan import Plan
 from kafka_medic.resources.remediation_status import IntentState, JournalEntry, Progress
 
 
 def planned_orders(plan: Plan) -> Orders:
     """By partition: its replicas before and after."""
     return {TopicPartition(c.topic, c.partition): (tuple(c.replicas_before), tuple(c.replicas)) for c in plan.reorders}
-
-
-def changed_orders(run: Remediation) -> tuple[PartitionChange, ...]:
-    """What a run that succeeded has changed, for the run that puts it back."""
-    plan = run.status.plan
-    return plan.reorders if plan is not None and run.status.phase is Phase.SUCCEEDED else ()
 
 
 def other_orders(orders: Orders, snapshot: Snapshot) -> str | None:

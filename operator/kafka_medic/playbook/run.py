@@ -9,7 +9,8 @@ from datetime import datetime
 from kafka_medic.cluster.groups import GroupMember
 from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
 from kafka_medic.diagnose.finding import Finding
-from kafka_medic.guard.run import Namesake, OtherRun
+from kafka_medic.guard.other_runs import OtherRun
+from kafka_medic.guard.run import Namesake
 from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.playbook.approval import Word
 from kafka_medic.playbook.intents import Intent

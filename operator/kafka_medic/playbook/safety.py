@@ -10,6 +10,7 @@ from __future__ import annotations
 from kafka_medic.cluster.snapshot import Snapshot
 from kafka_medic.guard.elect import judge_elect
 from kafka_medic.guard.freshness import sources_fresh
+from kafka_medic.guard.other_runs import OtherRun
 from kafka_medic.guard.reassign import judge_reassign
 from kafka_medic.guard.reorder import judge_reorder
 from kafka_medic.guard.reset_offsets import judge_reset_offsets
@@ -55,7 +56,8 @@ def forward_reasons(run: Remediation, world: World, intent: Intent | None = None
     policy = world.cluster.spec.remediation
     started = run.status.phase in ACTING_PHASES
     judged = judge_approvals(run, policy, world.approvals, world.policies_installed, world.now, started=started)
-    reasons = (judged.reason, *judge_run(policy, world.others, world.lease_held, world.now, starting=not started))
+    rules = judge_run(policy, world.others, world.lease_held, world.now, starting=not started, itself=OtherRun.of(run))
+    reasons = (judged.reason, *rules)
     reasons = (*reasons, alone_on_kafka(world.namesakes, world.cluster.held))
     plan = run.status.plan
     if plan is None:

@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
 from .base import Model
 from .cel import rule, validations
-from .scalars import Between, Duration, Flag, IntOrString, LineText, ObjectName, ParameterName
+from .scalars import Between, Duration, Flag, IntOrString, LineText, ObjectName, ParameterName, Timestamp
 from .vocabulary import RemediationMode
 
 ClockTime = Annotated[str, StringConstraints(min_length=5, max_length=5, pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$")]
@@ -96,7 +96,17 @@ class Breaker(Model):
     """When the operator stops trusting itself."""
 
     failures: Annotated[int, Field(ge=1, le=100, strict=True)] = Field(
-        default=3, description="Remediations in a row that failed, after which no other starts."
+        default=3,
+        description="Remediations in a row that failed, or did not cure, after which none starts and what waits is "
+        "dropped.",
+    )
+    open_for: Annotated[Duration, Between("1m", "720h")] = Field(
+        default="24h", description="How long after the last of them, until one is tried again."
+    )
+    try_again_at: Timestamp | None = Field(
+        default=None,
+        description="A person's word that one may be tried sooner: the moment at which they said so. It counts for "
+        "what failed before it.",
     )
 
 

@@ -110,7 +110,6 @@ def budget(world: World) -> None:
             "outside every window",
         ),
         (lambda w: earlier(w, "Running"), "earlier-0 is acting on this cluster; one at a time"),
-        (lambda w: [earlier(w, "Failed", n) for n in range(5)], "so the breaker is open"),
         (
             lambda w: (policy(w, limits={"cooldown": "0s", "perDay": 1}), earlier(w, "Succeeded")),
             "limits.perDay is 1",

@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from kafka_medic.guard.run import Namesake, OtherRun, alone_on_kafka, judge_run
+from kafka_medic.guard.other_runs import OtherRun
+from kafka_medic.guard.run import Namesake, alone_on_kafka, judge_run
 from kafka_medic.guard.verdict import Verdict
 from kafka_medic.resources.kafkacluster_remediation import RemediationPolicy
 from kafka_medic.resources.phases import Phase

@@ -183,14 +183,13 @@ class Access:
         stored = _asked("the Remediation", lambda: self.api.create(path, body))
         return str(stored["metadata"]["name"])
 
-    def set_pause(self, cluster: KafkaCluster, reason: str | None) -> None:
-        """Pause with that reason, or with None go on; only over the rules that were read. The operator's own writes of
-        the status come in between all the time and hinder nobody."""
+    def change_rules(self, cluster: KafkaCluster, change: Object) -> None:
+        """Change `spec.remediation`, only over the rules that were read. The operator's own writes of the status come
+        in between all the time and hinder nobody."""
         path = custom_path(KafkaCluster.PLURAL, self.namespace, cluster.name)
-        change = {"remediation": {"paused": reason is not None, "pauseReason": reason}}
         present = cluster
         for _ in range(_ATTEMPTS):
-            body = {"metadata": {"resourceVersion": present.metadata.resource_version}, "spec": change}
+            body = {"metadata": {"resourceVersion": present.metadata.resource_version}, "spec": {"remediation": change}}
             try:
                 self.api.merge(path, body)
             except ApiFailure as problem:

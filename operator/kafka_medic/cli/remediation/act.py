@@ -119,7 +119,7 @@ def pause(access: Access, args: argparse.Namespace) -> int:
     reason = f"{args.reason} (paused by {me.name})"
     if len(reason) > _MAX_REASON:
         raise UnusableInputError("--reason", f"is too long; {_MAX_REASON} characters are the most")
-    access.set_pause(cluster, reason)
+    access.change_rules(cluster, {"paused": True, "pauseReason": reason})
     told = f"{cluster.name} is paused: {reason}\nNothing more is sent to it. What Kafka is already copying goes on."
     _done(args, {**answer, "reason": reason}, told)
     return exits.OK
@@ -128,18 +128,31 @@ def pause(access: Access, args: argparse.Namespace) -> int:
 def resume(access: Access, args: argparse.Namespace) -> int:
     cluster = access.cluster(args.cluster)
     policy = cluster.spec.remediation
-    answer = {"cluster": cluster.name, "namespace": cluster.namespace, "paused": False}
+    answer: dict[str, object] = {"cluster": cluster.name, "namespace": cluster.namespace, "paused": False}
     if not policy.paused:
-        _done(args, answer, f"{cluster.name} is not paused")
-        return exits.OK
+        return _try_again(access, args, cluster, answer)
     _say(args, f"{cluster.name} is paused: {policy.pause_reason or 'no reason given'}\n")
     held = [e.run for e in access.remediations(cluster.name) if e.run and e.run.status.phase not in TERMINAL_PHASES]
     for run in held:
         _say(args, f"  {run.name}: {telling.progress_line(run)}\n")
     _say(args, "What is approved goes on at once.\n" if held else "No run waits for it.\n")
     _confirm(args, "Go on?")
-    access.set_pause(cluster, None)
+    access.change_rules(cluster, {"paused": False, "pauseReason": None})
     _done(args, answer, f"{cluster.name} is not paused any more")
+    return exits.OK
+
+
+def _try_again(access: Access, args: argparse.Namespace, cluster: KafkaCluster, answer: dict[str, object]) -> int:
+    """What holds a cluster that nobody has paused: the breaker, if it is open."""
+    allowed = next((c for c in cluster.status.conditions if c.type == "RemediationAllowed"), None)
+    if allowed is None or allowed.reason != "BreakerOpen":
+        _done(args, answer, f"{cluster.name} is not paused")
+        return exits.OK
+    _say(args, f"{printable(allowed.message)}\n\nOne remediation is tried; if it fails, the breaker is open again.\n")
+    _confirm(args, "Have one tried?")
+    at = access.me().time.strftime("%Y-%m-%dT%H:%M:%SZ")
+    access.change_rules(cluster, {"breaker": {"tryAgainAt": at}})
+    _done(args, {**answer, "tryAgainAt": at}, f"{cluster.name}: one remediation may be tried, on your word of {at}")
     return exits.OK
 
 

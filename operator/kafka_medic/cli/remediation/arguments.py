@@ -68,7 +68,7 @@ def add_commands(subparsers: Any) -> None:
     paused = _command(subparsers, "pause", "hold every run of a KafkaCluster")
     paused.add_argument("cluster", metavar="KAFKACLUSTER", help="the KafkaCluster's name")
     paused.add_argument("--reason", required=True, type=_reason, help="why, and until when, for the next person")
-    resumed = _command(subparsers, "resume", "let the runs of a KafkaCluster go on")
+    resumed = _command(subparsers, "resume", "let the runs of a KafkaCluster go on; where the breaker is open, try one")
     resumed.add_argument("cluster", metavar="KAFKACLUSTER", help="the KafkaCluster's name")
     _yes(resumed)
     _of_run(subparsers, "explain", "why a run waits, and what would change it")

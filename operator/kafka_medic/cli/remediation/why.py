@@ -22,7 +22,7 @@ WHAT_TO_DO: Mapping[Guard, str] = {
     Guard.NO_OTHER_KAFKA_CLUSTER: "Keep one KafkaCluster for this Kafka; delete the other or set its mode to Observe.",
     Guard.BROKERS_STABLE: "Wait until no broker comes or goes.",
     Guard.WITHIN_WINDOW: "Wait for the next window, or change spec.remediation.windows.",
-    Guard.WITHIN_LIMITS: "Wait, or change spec.remediation.limits or breaker; `history` shows the runs that count.",
+    Guard.WITHIN_LIMITS: "Wait, or change spec.remediation.limits; where the breaker is open, `resume` tries one.",
     Guard.NOT_PAUSED: "When the reason of the pause is gone: `resume` with the KafkaCluster's name.",
     Guard.APPROVAL_VALID: "Read it with `show`, then `approve` or `reject`.",
     Guard.PRECONDITIONS_HOLD: "The cluster is not as it was when the plan was made: let it settle, or `abort`.",
@@ -115,8 +115,12 @@ def _operator(run: Remediation, cluster: KafkaCluster | None, now: datetime) -> 
         way_out = "Set spec.remediation.mode to Approve."
         found.append(Hold("ObserveMode", "", "the KafkaCluster's mode is Observe: nothing is ever done", way_out))
     allowed = next((c for c in cluster.status.conditions if c.type == "RemediationAllowed"), None)
-    if allowed is not None and allowed.reason == "PoliciesMissing":
-        found.append(Hold("PoliciesMissing", "", allowed.message, "Install the chart's admission policies."))
+    ways_out = {
+        "PoliciesMissing": "Install the chart's admission policies.",
+        "BreakerOpen": "Find out why the runs failed (`report`), then `resume` with the KafkaCluster's name.",
+    }
+    if allowed is not None and allowed.reason in ways_out:
+        found.append(Hold(allowed.reason, "", allowed.message, ways_out[allowed.reason]))
     return found
 
 

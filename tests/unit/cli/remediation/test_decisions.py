@@ -293,6 +293,18 @@ def test_the_operators_own_writes_do_not_hinder_a_pause_but_another_persons_do(s
     assert sim.cluster()["spec"]["remediation"]["paused"] is True
 
 
+def test_where_the_breaker_is_open_resume_has_one_tried(sim, terminal):
+    told = {"type": "RemediationAllowed", "status": "False", "reason": "BreakerOpen", "message": "open until noon"}
+    status = sim.api.touch(f"{BASE}/kafkaclusters/c")["status"]
+    status["conditions"] = [told | {"lastTransitionTime": sim.timestamp()}]
+    assert "open until noon" in terminal("explain", sim.run().name)[1]
+    code, out, _ = terminal("resume", "c")
+    assert code == 0
+    assert terminal.asked == ["Have one tried? Type yes: "]
+    assert "if it fails, the breaker is open again" in out
+    assert sim.cluster()["spec"]["remediation"] == {"breaker": {"tryAgainAt": sim.timestamp()}}
+
+
 def test_a_resume_that_nobody_confirms_changes_nothing(sim, terminal):
     terminal("pause", "c", "--reason", "x")
     terminal.answer = "no"

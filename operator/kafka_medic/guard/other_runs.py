@@ -1,0 +1,47 @@
+"""Other Remediations of the same cluster, as far as a run has to know of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Self
+
+from kafka_medic.resources.phases import Phase
+from kafka_medic.resources.remediation import Remediation
+from kafka_medic.resources.remediation_plan import OffsetChange, PartitionChange, Plan
+
+
+@dataclass(frozen=True, slots=True)
+class OtherRun:
+    """`cause`: the finding that it was proposed for; None for one that a person asked for. `offsets`: the committed
+    offsets that it has set, or may have."""
+
+    name: str
+    phase: Phase | None
+    started_at: datetime | None
+    finished_at: datetime | None
+    created_at: datetime | None = None
+    playbook: str = ""
+    cause: str | None = None
+    plan: Plan | None = None
+    offsets: tuple[OffsetChange, ...] = ()
+
+    @classmethod
+    def of(cls, run: Remediation, offsets: tuple[OffsetChange, ...] = ()) -> Self:
+        status, cause = run.status, run.spec.cause
+        return cls(
+            name=run.name,
+            phase=status.phase,
+            started_at=status.started_at,
+            finished_at=status.finished_at,
+            created_at=run.metadata.creation_timestamp,
+            playbook=run.spec.playbook.name,
+            cause=cause.finding_id if cause is not None else None,
+            plan=status.plan,
+            offsets=offsets,
+        )
+
+    @property
+    def reorders(self) -> tuple[PartitionChange, ...]:
+        """Of one that succeeded: the orders of replicas that it changed."""
+        return self.plan.reorders if self.plan is not None and self.phase is Phase.SUCCEEDED else ()
