@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from kafka_medic.cluster.groups import Committed
 from kafka_medic.cluster.snapshot import TopicPartition
 from tests.simulation.api import SimApi
 from tests.simulation.kafka import SimKafka
@@ -34,6 +35,11 @@ def drains(plan: dict[str, Any]) -> list[tuple[TopicPartition, dict[str, Any]]]:
     return [(TopicPartition(d["topic"], p), d) for d in plan.get("drains", ()) for p in d["partitions"]]
 
 
+def committed_of(change: dict[str, Any], when: str) -> Committed:
+    """What a plan says was committed `before`, or is to be `after`."""
+    return Committed(change[when], change.get(f"{when}Epoch"), change.get(f"{when}Metadata", ""))
+
+
 class Effects:
     """`by_us`: brokers that our eviction took down and that are not up yet; `away`: nor back in every ISR. `restarted`:
     by run. `rescues`: when each run began to save records."""
@@ -50,6 +56,7 @@ class Effects:
         self.restarted: set[tuple[str, int]] = set()
         self.effects: list[str] = []
         self.rescues: dict[str, float] = {}
+        self.offsets_set: set[tuple[str, str, TopicPartition]] = set()
 
     def blame(self, what: str) -> None:
         raise Violated(what)
@@ -72,6 +79,8 @@ class Effects:
                 self._before_rescue(operator.seen, args[0].name, now)
             case "append":
                 self._saving(operator.seen, args[0])
+            case "commit_offsets":
+                self._before_offsets(operator.seen, *args, now)
             case _:
                 self.blame(f"{name}: no step of these playbooks writes that")
 
@@ -341,6 +350,30 @@ class Effects:
                 self.blame(f"elects broker {broker} while it catches up elsewhere")
             if tp in moving:
                 self.blame(f"elects a leader of {tp}, which is being reassigned")
+
+    def _before_offsets(
+        self, seen: dict[str, Any], group: str, wanted: Mapping[TopicPartition, Committed], now: float
+    ) -> None:
+        run = self._run_of(seen, "SetOffsets")
+        plan = self._permitted(run, seen, now)
+        planned = {(c["group"], TopicPartition(c["topic"], c["partition"])): c for c in plan.get("offsets", ())}
+        (groups,) = self._known(seen, "groups", now)
+        state, present = groups.get(group, ("gone", {}))
+        if state != "Empty":
+            self.blame(f"sets offsets of group {group}, which is {state}")
+        for tp, committed in wanted.items():
+            change = planned.get((group, tp))
+            if change is None or committed != committed_of(change, "after"):
+                self.blame(f"{committed} of {group} on {tp} is not in the plan")
+                continue
+            if present.get(tp) != committed_of(change, "before"):
+                self.blame(f"{group} on {tp} was seen at {present.get(tp)}, which is not what the plan saw")
+            if not 0 <= committed.offset <= self.kafka.partitions[tp].end:
+                self.blame(f"{committed} of {group} is not in the log of {tp}")
+            key = run["metadata"]["uid"], group, tp
+            if key in self.offsets_set:
+                self.blame(f"{group} on {tp} is set twice by one run")
+            self.offsets_set.add(key)
 
     def _before_configs(self, seen: dict[str, Any], changes: Any, now: float) -> None:
         wanted = {(c.resource_type, c.resource, c.name): c.value for c in changes}

@@ -160,6 +160,22 @@ class Faults:
         if others and part.leader >= 0 and not self.kafka.stale:
             part.elect(others[0])
 
+    def _joined(self, number: int, seconds: float) -> None:
+        """A group's consumers start, and stop again."""
+        groups = sorted(self.kafka.committed)
+        if groups:
+            group = groups[number % len(groups)]
+            self.kafka.states[group] = "Stable"
+            self.later(seconds, "fault", "undo", "joined", group)
+
+    def _committed(self, number: int) -> None:
+        """A group, or somebody for it, commits something else."""
+        found = sorted(self.oracle.committed())
+        if found:
+            group, tp = key = found[number % len(found)]
+            self.kafka.committed[group][tp] = self.oracle.offsets[key] = max(0, self.kafka.partitions[tp].end - number)
+            self.oracle.moved.add(key)
+
     def _cancelled(self, number: int) -> None:
         """Somebody else cancels what is in flight."""
         self.withdraw(sorted(self.kafka.partitions)[number % len(self.kafka.partitions)])
@@ -226,6 +242,8 @@ class Faults:
                 self.kafka.heal(whom)
             case "deaf":
                 self.kafka.deaf.discard(whom)
+            case "joined":
+                self.kafka.states[whom] = "Empty"
             case "thinned":
                 key, before = ("TOPIC", whom, "min.insync.replicas"), self.thinned.pop(whom)
                 if before is None:

@@ -22,6 +22,7 @@ CLUSTER = "/apis/kafkamedic.dev/v1alpha1/namespaces/ns/kafkaclusters/c"
 KINDS = {
     "views": "views", "memberships": "views", "reassignments": "moving", "quorum": "voters",
     "registrations": "controller", "ensemble": "ensemble", "broker_configs": "configs", "topic_configs": "configs",
+    "groups": "groups",
 }  # fmt: skip
 PATHS = {
     "/pods": "pods", "/remediationapprovals": "words", "/remediations": "runs", "/c": "rules",
@@ -31,7 +32,8 @@ PATHS = {
 
 class Oracle(Effects):
     """Sees every request with its answer. `starting`: brokers that are recovering their logs; `foreign`: partitions
-    that somebody else is moving; `theirs`: whose order somebody else has changed."""
+    that somebody else is moving; `theirs`: whose order somebody else has changed. `offsets`: what is
+    committed, as far as anybody's doing explains it; `moved`: by somebody else."""
 
     def __init__(self, kafka: SimKafka, api: SimApi, starting: set[int]) -> None:
         super().__init__()
@@ -47,12 +49,15 @@ class Oracle(Effects):
         self.acked: dict[TopicPartition, int] = {}
         self.least: dict[TopicPartition, frozenset[int]] = {}
         self.original: dict[tuple[str, str, str], str] = {}
+        self.offsets: dict[tuple[str, TopicPartition], int] = {}
+        self.moved: set[tuple[str, TopicPartition]] = set()
 
     def begin(self) -> None:
         """The world is set up: from now on nothing may be lost."""
         self.original = dict(self.kafka.dynamic)
         runs = [run for path, run in self.api.objects.items() if path.startswith(RUNS)]
         self.phases = {run["metadata"]["uid"]: (run.get("status") or {}).get("phase") for run in runs}
+        self.offsets = self.committed()
         for tp in self.kafka.partitions:
             self._is_there(tp)
 
@@ -63,6 +68,9 @@ class Oracle(Effects):
         self.least[tp] = frozenset(part.replicas)
 
     # -- the world -------------------------------------------------------------------------------------
+
+    def committed(self) -> dict[tuple[str, TopicPartition], int]:
+        return {(group, tp): o for group, offsets in self.kafka.committed.items() for tp, o in offsets.items()}
 
     def min_isr(self, topic: str) -> int:
         return int(self.kafka.dynamic.get(("TOPIC", topic, "min.insync.replicas"), "1"))
@@ -111,6 +119,12 @@ class Oracle(Effects):
                 seen["answered"] = now, frozenset(b for b, a in answer.items() if isinstance(a, BrokerView))
             case "elect_preferred":
                 self.effects.append("elect")
+            case "groups":
+                known = seen.get("groups", (now, {}))[1]
+                seen["groups"] = now, known | {g.group: (g.state, dict(g.committed)) for g in answer}
+            case "commit_offsets":
+                self.effects.append("offsets")
+                self.offsets |= {(args[0], tp): c.offset for tp, c in args[1].items() if tp not in answer}
             case "create_topic":
                 for tp in kafka.partitions.keys() - self.least.keys():
                     self._is_there(tp)
@@ -230,6 +244,8 @@ class Oracle(Effects):
             if path.startswith(RUNS) and self.versions.get(path) != run["metadata"]["resourceVersion"]:
                 self.versions[path] = run["metadata"]["resourceVersion"]
                 self._run(run, now)
+        if self.kafka.committed and self.offsets != self.committed():
+            self.blame(f"an offset changed by itself: {self.offsets.items() ^ self.committed().items()}")
         if self.throttled() and not any(
             (r.get("status") or {}).get("restoreOwed") and r["metadata"].get("finalizers")
             for p, r in self.api.objects.items()
@@ -275,6 +291,10 @@ class Oracle(Effects):
                     self.blame(f"{after} and {tp} is left in the order {part.replicas}")
                 if after == "Succeeded" and part.replicas != drain["replicasBefore"] and tp not in self.theirs:
                     self.blame(f"Succeeded and {tp} has the order {part.replicas}")
+            for c in (status.get("plan") or {}).get("offsets", ()):
+                key = c["group"], TopicPartition(c["topic"], c["partition"])
+                if after == "Succeeded" and self.offsets[key] != c["after"] and key not in self.moved:
+                    self.blame(f"Succeeded and {key} is at {self.offsets[key]}")
             if after == "Succeeded" and any(e["state"] != "Done" for e in status.get("journal") or ()):
                 self.blame("Succeeded with an effect that was never seen done")
 

@@ -6,6 +6,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from kafka_medic.cluster.groups import Committed
+from kafka_medic.cluster.snapshot import TopicPartition
 from tests.simulation.effects import START
 from tests.simulation.kafka import SimKafka
 from tests.simulation.oracle import CLUSTER
@@ -161,6 +163,20 @@ def _elect() -> Stage:
     return _stage(kafka, wanted=ELECT)
 
 
+def _offsets(**how: Any) -> Stage:
+    """Two groups have committed what two logs do not have, one of them with all that a commit can carry."""
+    kafka = _healthy_kafka()
+    kafka.topic("ledger", [0, 1, 2])
+    kafka.dynamic["TOPIC", "ledger", "min.insync.replicas"] = "2"
+    orders, ledger = [TopicPartition("orders", n) for n in range(3)], TopicPartition("ledger", 0)
+    kafka.commit_offsets("audit", {orders[0]: Committed(9_000), ledger: Committed(20)})
+    kafka.commit_offsets("billing", {orders[1]: Committed(7_000, 3, "a note"), ledger: Committed(8_000)})
+    kafka.commit_offsets("quiet", {orders[2]: Committed(21, 0)})
+    stage = _stage(kafka, **how)
+    stage.world.ask("reset-consumer-offsets")
+    return stage
+
+
 SCENARIOS: dict[str, Callable[[], Stage]] = {
     "roll": _roll,
     "roll-zookeeper": lambda: _roll(zookeeper=True),
@@ -179,6 +195,8 @@ SCENARIOS: dict[str, Callable[[], Stage]] = {
     "thin": _thin,
     "elect": _elect,
     "drain": _drain,
+    "offsets": _offsets,
+    "offsets-zookeeper": lambda: _offsets(zookeeper=True),
     "raise": _raise,
     "raise-beside": lambda: _raise(beside=True),
     "raise-throttled": lambda: _raise(throttled=True),
@@ -201,6 +219,8 @@ WEIGHTS = {
     "zombie-zookeeper": 2,
     "elect": 3,
     "drain": 4,
+    "offsets": 3,
+    "offsets-zookeeper": 1,
     "raise": 2,
     "raise-beside": 3,
     "raise-throttled": 2,

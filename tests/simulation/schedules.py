@@ -24,7 +24,7 @@ SHARP_TURNS, SHARP_SECONDS = 3, 400.0
 CALM_TURNS, IDLE_TURNS = 150, 20
 HORIZON = 120.0
 """Seconds within which the faults of a whole schedule begin."""
-SOURCES = ("views", "reassignments", "configs", "log-dirs", "kafka", "quorum", "log-ends", "zookeeper")
+SOURCES = ("views", "reassignments", "configs", "log-dirs", "kafka", "quorum", "log-ends", "zookeeper", "groups")
 
 
 @dataclass
@@ -66,6 +66,7 @@ FEARS = {
     "zombie": (*RESTARTS, "written", "written", "written"),
     "elect": ELECTIONS,
     "drain": (*ELECTIONS, "cordoned", "pod_replaced"),
+    "offsets": ("joined", "joined", "committed", "committed", "dies", "deaf", "blind", "revoked", "rejected"),
     "raise": ("dies", "isr_shrinks", "foreign", "cancelled", "deaf", "blind", "behind", "stale", "revoked"),
 }
 """By the first word of a scenario: what its effects have most to fear."""
@@ -110,6 +111,7 @@ def _fault(chance: random.Random, schedule: Schedule) -> Fault:
         "cordoned": [broker, lasts], "unready": [broker, lasts], "rollout": [lasts], "budget": [lasts],
         "api_down": [lasts], "asked": ["rolling-restart"], "deleted": [], "diverges": [broker, number, lasts],
         "thinned": [number, lasts], "written": [number], "reordered": [number], "elected": [number],
+        "joined": [number, lasts], "committed": [number],
     }  # fmt: skip
     feared = FEARS.get(schedule.scenario.partition("-")[0], RESTARTS)
     what = chance.choice(feared if chance.random() < 0.6 else list(args))

@@ -37,7 +37,7 @@ def _begin() -> None:
     gc.set_threshold(50_000, 20, 20)
 
 
-GUARDED = {"restart": "evict", "reassign": "reassign", "elect": "elect"}
+GUARDED = {"restart": "evict", "reassign": "reassign", "elect": "elect", "reset_offsets": "offsets"}
 """By module of guards: what they stand before."""
 
 

@@ -36,7 +36,15 @@ from tests.simulation.serial import one_after_another
 from tests.simulation.world import Killed, World
 
 EFFECTS = frozenset(
-    {"alter_reassignments", "alter_configs", "create_topic", "append", "add_partitions", "elect_preferred"}
+    {
+        "alter_reassignments",
+        "alter_configs",
+        "create_topic",
+        "append",
+        "add_partitions",
+        "elect_preferred",
+        "commit_offsets",
+    }
 )
 SPACING = 3.0
 """Seconds that lie at least between two turns; the real one would look at a broker that is away twice a second."""
@@ -98,6 +106,7 @@ class SimZooKeeper:
 KAFKA_CALLS = EFFECTS | {
     "describe_cluster", "views", "memberships", "unnamed_views", "reassignments", "topic_configs", "broker_configs",
     "log_dirs", "log_bounds", "log_bounds_at", "own_log_ends", "epoch_ends", "read_log", "read_topic", "groups",
+    "group_members", "offsets_at",
     "quorum", "version", "registrations", "ensemble",
 }  # fmt: skip
 API_CALLS = frozenset({"get", "list", "create", "replace", "merge"})
