@@ -134,16 +134,22 @@ class _State:
         self._led = np.split(order, np.cumsum(np.bincount(self.lead, minlength=self.brokers))[:-1])
         arcs = np.zeros(self.brokers * self.brokers, dtype=np.int64)
         for column in self.replicas.T:
-            there = np.flatnonzero(column >= 0)
-            arcs += np.bincount(self.lead[there].astype(np.int64) * self.brokers + column[there], minlength=len(arcs))
+            leader = self.lead
+            if column.min() < 0:
+                there = np.flatnonzero(column >= 0)
+                leader, column = leader[there], column[there]  # noqa: PLW2901
+            arcs += np.bincount(leader.astype(np.int64) * self.brokers + column, minlength=len(arcs))
         return arcs.reshape(self.brokers, self.brokers)
 
     def _led_by(self, broker: int) -> Ints:
         """Partitions that the broker leads now."""
         rows = self._led[broker]
-        # One that left and came back stands here twice.
-        self._led[broker] = np.unique(rows[self.lead[rows] == broker])
-        return self._led[broker]
+        rows = np.sort(rows[self.lead[rows] == broker])
+        twice = rows[1:] == rows[:-1]
+        if twice.any():  # one that left and came back
+            rows = np.delete(rows, np.flatnonzero(twice))
+        self._led[broker] = rows
+        return rows
 
     def _push(self, arcs: Ints, path: list[int], most: int) -> None:
         """Hand on along the path at most `most` and what the arcs allow, and keep `arcs` true."""
@@ -161,10 +167,12 @@ class _State:
         for moving, places, broker in picks:
             there = self.replicas[moving]
             row, column = np.nonzero(there >= 0)
-            np.subtract.at(arcs, (self.lead[moving][row], there[row, column]), 1)
+            replica = there[row, column]
+            flat = arcs.reshape(-1)
+            np.subtract.at(flat, self.lead[moving][row].astype(np.int64) * self.brokers + replica, 1)
+            np.add.at(flat, broker * self.brokers + replica.astype(np.int64), 1)
             self._move(moving, places, np.full(len(moving), broker, dtype=self.lead.dtype))
             self._led[broker] = np.concatenate([self._led[broker], moving])
-            np.add.at(arcs, (self.lead[moving][row], there[row, column]), 1)
 
 
 def _within(group: Ints, limit: Ints) -> Ints:
@@ -182,9 +190,11 @@ def _shortest(arcs: Ints, source: Bools, wanted: Bools, load: Ints) -> tuple[lis
     frontier = np.flatnonzero(source)
     parent[frontier] = frontier
     while len(frontier):
-        open_arcs = arcs[frontier] > 0
-        fresh = np.flatnonzero(open_arcs.any(axis=0) & (parent < 0))
-        parent[fresh] = frontier[open_arcs[:, fresh].argmax(axis=0)]
+        unseen = np.flatnonzero(parent < 0)
+        open_arcs = arcs[np.ix_(frontier, unseen)] > 0
+        reached = open_arcs.any(axis=0)
+        fresh = unseen[reached]
+        parent[fresh] = frontier[open_arcs[:, reached].argmax(axis=0)]
         found = fresh[wanted[fresh]]
         if len(found):
             paths = []

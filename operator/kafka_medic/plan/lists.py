@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -25,11 +26,11 @@ class Lists:
     row: Array
     length: Array
 
-    @property
+    @cached_property
     def start(self) -> Array:
         return np.cumsum(self.length) - self.length
 
-    @property
+    @cached_property
     def position(self) -> Array:
         """int64[V]: place of each value in its own list."""
         return np.arange(len(self.values)) - self.start[self.row]
@@ -42,7 +43,8 @@ def place_among(ids: Array, brokers: Array) -> Array:
         return np.asarray(np.searchsorted(ids, brokers).clip(max=len(ids) - 1))
     table = np.zeros(top + 1, dtype=np.int64)
     table[ids] = np.arange(len(ids))
-    return np.asarray(table[brokers.clip(0, top)])
+    within = not len(brokers) or (brokers.min() >= 0 and brokers.max() <= top)
+    return np.asarray(table[brokers if within else brokers.clip(0, top)])
 
 
 def flatten(column: Column) -> Lists:

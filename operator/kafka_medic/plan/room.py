@@ -56,6 +56,8 @@ def refuse_overfull(coming: Ints, brokers: Sequence[Broker]) -> None:
 def fit(held: Ints, added: Ints, sites: Sites, size: Ints, room: Ints) -> Ints:
     """int32[N, M] the additions, rearranged to keep to the room (int64[B]) as far as a way was found; the racks of each
     partition stay as evenly used as they were. held: int32[N, H]; size: int64[N]."""
+    if (room < 0).all():
+        return added
     coming = arriving(added, size, len(room))
     if not ((room >= 0) & (coming > room)).any():
         return added

@@ -86,5 +86,7 @@ def _lead_first(replicas: Ints, lead: Ints) -> Ints:
 
 def _lists(brokers: Ints, ids: Ints) -> Column:
     """list<int32> of broker ids from a matrix of indexes, -1 padded at the end."""
+    if brokers.size and brokers.min() >= 0:  # by far the most frequent, and half the work
+        return list_column(np.full(len(brokers), brokers.shape[1]), ids[brokers.ravel()])
     inside = brokers >= 0
     return list_column(inside.sum(axis=1), ids[brokers[inside]])
