@@ -97,17 +97,6 @@ def test_each_broker_leads_nothing_when_it_goes_and_everything_again_before_the_
     ]  # fmt: skip
 
 
-def test_without_it_nothing_is_moved():
-    world = asked()
-    world.api.objects = {p: o for p, o in world.api.objects.items() if "/remediations/" not in p}
-    world.ask("restart-broker", brokers="1")
-    evicted = led_when_evicted(world)
-    to_the_end(approved(world))
-    assert evicted == [(1, 2)]
-    assert world.kafka.writes == []
-    assert world.run().status.plan.drains == ()
-
-
 WRITES = ("alter_reassignments", "elect_preferred")
 
 
@@ -174,7 +163,7 @@ def parts(world: World):
     return [world.kafka.partitions[tp] for tp in TWICE]
 
 
-@pytest.mark.parametrize("moment", AT)
+@pytest.mark.parametrize("moment", AT if EVERY == 1 else list(AT)[:3])
 def test_a_reject_in_between_puts_the_orders_back_and_says_who_leads(moment: str):
     world = asked()
     before = orders(world)

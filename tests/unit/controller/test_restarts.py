@@ -51,6 +51,8 @@ def test_the_whole_cluster_is_rolled_the_controller_last():
     assert [(e.id, e.state) for e in world.run().status.journal] == [
         (f"restart-brokers/restart-{b}", "Done") for b in (1, 2, 0)
     ]
+    assert plan.drains == ()
+    assert world.kafka.writes == [], "leaderships go by themselves unless drainFirst is asked for"
 
 
 def test_the_controller_is_looked_up_again_before_each_restart():
