@@ -25,6 +25,8 @@ from kafka_medic.playbook.report import StepReport, StepState
 from kafka_medic.resources.remediation_plan import Plan
 from kafka_medic.resources.remediation_status import IntentState, JournalEntry
 
+ON_ITS_WAY = 60.0
+"""Seconds within which a change of orders that was begun and not seen may still come about."""
 JOURNAL = 198
 """Entries that a run's journal has room for, less one for a rescue and one for giving up."""
 LEAST_BATCHES = 4
@@ -136,6 +138,13 @@ def undo(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: S
             target=some(list(due), 5),
             restores=True,
         )
+    sent = journal.get(f"{step}/order-{AWAY}-{broker}")
+    unseen = sent if sent is not None and sent.state is IntentState.INTENDED else None
+    if unseen is not None and (snapshot.taken_at - unseen.intended_at).total_seconds() < ON_ITS_WAY:
+        message = (
+            f"the new orders of what broker {broker} leads may still be on their way, and would have to be put back"
+        )
+        return StepReport(StepState.WAIT, message, restores=True)
     return StepReport(StepState.REACHED, _left(planned, rows, theirs), observed=(id_,) if id_ in journal else ())
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kafka_medic.clients.ports import FailureKind, WriteFailed
 from kafka_medic.cluster.snapshot import TopicPartition
 from tests.simulation.kafka import SimKafka
 from tests.simulation.world import BROKERS, NO_ELECTIONS, Killed, World
@@ -182,6 +183,35 @@ def test_a_reject_in_between_puts_the_orders_back_and_says_who_leads(moment: str
     assert "stopped by alice" in run.status.message
     away = sum(p.leader != p.replicas[0] for p in parts(world))
     assert (f"{away} partitions are still led by who took over" in run.status.message) == (away > 0)
+
+
+def test_an_order_that_comes_about_after_the_reject_is_put_back_as_well():
+    """Its answer was lost, and Kafka takes its time."""
+    world = asked("restart-broker", brokers="1")
+    before, late = orders(world), []
+
+    class Slow:
+        def __getattr__(self, name: str):
+            return getattr(world.kafka, name)
+
+        def alter_reassignments(self, targets):
+            late.append(targets)
+            raise WriteFailed(FailureKind.UNREACHABLE, "no answer")
+
+    world.approve(world.until_phase("AwaitingApproval"))
+    world.wrap_kafka = lambda _: Slow()
+    world.operator()
+    world.until(lambda: late)
+    world.wrap_kafka = lambda kafka: kafka
+    world.operator()
+    world.approve(world.run(), decision="Reject")
+    world.step()
+    world.step()
+    world.kafka.alter_reassignments(late[0])
+    assert orders(world) != before
+    to_the_end(world)
+    assert world.run().status.phase == "Aborted"
+    assert orders(world) == before
 
 
 def test_what_somebody_else_ordered_meanwhile_ends_the_run_and_is_left_to_them():
