@@ -321,6 +321,8 @@ def test_the_chart_can_be_upgraded_types_included(chart: None) -> None:
         "liveness.port=80",
         "liveness.path=/elsewhere",
         "replicas=2",
+        "webhook.secretName=Not A Name",
+        "webhook.url=https://example.com",
         "admission.operatorUsers={it's}",
     ],
 )
@@ -347,9 +349,11 @@ def test_every_value_renders_into_what_the_server_takes(namespace: str) -> None:
         "tolerations": [{"operator": "Exists"}],
         "affinity": {"nodeAffinity": {}},
         "priorityClassName": "system-cluster-critical",
+        "webhook": {"secretName": "kafka-medic-webhook"},
     }
     flags = [flag for name, value in values.items() for flag in ("--set-json", f"{name}={json.dumps(value)}")]
     rendered = helm("template", "other", str(CHART), "-n", namespace, *flags).stdout
     assert "--watch-namespaces=" + namespace in rendered
+    assert "--webhook-directory=/etc/kafka-medic/webhook" in rendered
     assert "ValidatingAdmissionPolicy\n" not in rendered
     kubectl("apply", "--dry-run=server", "-n", namespace, "-f", "-", input=rendered)

@@ -8,6 +8,7 @@ import os
 import socket
 import uuid
 from collections.abc import Sequence
+from pathlib import Path
 
 import kopf
 
@@ -20,6 +21,7 @@ from kafka_medic.controller.fleet import Fleet, Key
 from kafka_medic.controller.handlers import register
 from kafka_medic.controller.lease import ClusterLease
 from kafka_medic.controller.metrics import Metrics
+from kafka_medic.controller.notices import Notices
 from kafka_medic.controller.roll_call import RollCall
 from kafka_medic.controller.store import Store
 from kafka_medic.controller.turn import Clients, Turn
@@ -39,12 +41,15 @@ def liveness_endpoint(port: int) -> str | None:
     return f"http://{f'[{address}]' if ':' in address else address}:{port}/healthz" if port else None
 
 
-def build(api: KubernetesApi, me: str, metrics: Metrics, namespaces: Sequence[str]) -> tuple[Fleet, Store]:
+def build(
+    api: KubernetesApi, me: str, metrics: Metrics, namespaces: Sequence[str], notices: Notices | None = None
+) -> tuple[Fleet, Store]:
     """The operator's parts, wired to the real outside. `me` holds the leases."""
     store = Store(api, namespaces)
+    record = recorder(api)
     clients = Clients(
         store=store,
-        record=recorder(api),
+        record=notices.recording(record) if notices is not None else record,
         kafka=RealKafka,
         zookeeper=ZooKeeper,
         canary=LibrdkafkaCanary,
@@ -71,6 +76,11 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--metrics-port", type=int, default=8081, help="port of /metrics; 0 switches it off (default: 8081)"
     )
+    parser.add_argument(
+        "--webhook-directory",
+        type=Path,
+        help="a folder with the files url and key: what is told as an event goes there",
+    )
     parser.add_argument("--log-format", choices=("full", "plain", "json"), default="full", help="default: full")
     return parser.parse_args(argv)
 
@@ -83,10 +93,15 @@ def main(argv: Sequence[str] | None = None) -> None:
     # The kubelet asks every few seconds; what it asks and that all is well is not worth a line each time.
     for noisy in ("aiohttp.access", "kopf.activities.probe", "kopf.objects"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
+    # It names the address of a request that fails, and there may be a secret in that.
+    logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)
     me = identity()
     metrics = Metrics()
+    notices = Notices(options.webhook_directory) if options.webhook_directory else None
+    if notices is not None:
+        notices.start()
     namespaces = [n.strip() for n in options.watch_namespaces.split(",") if n.strip()]
-    fleet, store = build(KubernetesApi(), me, metrics, namespaces)
+    fleet, store = build(KubernetesApi(), me, metrics, namespaces, notices)
     roll_call = RollCall(store.cluster_names, fleet)
     registry = kopf.OperatorRegistry()
     register(registry, fleet, store, roll_call)
