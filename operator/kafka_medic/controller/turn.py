@@ -249,7 +249,9 @@ class Turn:
         """Everything but the snapshot is read here and now, so that the check before an effect is a fresh one."""
         store, now = self.clients.store, self.clients.now()
         playbook = store.playbook(run.spec.playbook.name)
-        asked = questions(run, cluster, playbook, snapshot, now)
+        # Before all else: an answer of Kafka's may take long, and what permits an effect must not be older than it.
+        asked = questions(run, cluster, playbook, snapshot, lambda: self._others(run), now)
+        told = answers(self._connected[1], asked) if self._connected is not None else Answers()
         return World(
             snapshot=snapshot,
             cluster=cluster,
@@ -261,7 +263,7 @@ class Turn:
             namesakes=store.namesakes(cluster, snapshot.cluster.id),
             findings=findings,
             now=self.clients.now(),
-            answers=answers(self._connected[1], asked) if self._connected is not None else Answers(),
+            answers=told,
         )
 
     def _others(self, run: Remediation) -> list[OtherRun] | None:

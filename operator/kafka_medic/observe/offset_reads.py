@@ -2,22 +2,52 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
 from kafka_medic.clients.ports import KafkaReads, ReadFailed
+from kafka_medic.cluster.groups import GroupMember
+from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.playbook.offset_questions import Questions
 from kafka_medic.playbook.run import Answers
 
 
 def answers(kafka: KafkaReads, asked: Questions) -> Answers:
     """What cannot be read stays unanswered: a plan then says so, or waits."""
-    found = Answers()
-    if asked.groups:
-        try:
-            found = Answers(members=kafka.group_members(asked.groups))
-        except ReadFailed:
-            found = Answers()
-    if asked.ms is not None:
-        try:
-            return Answers(found.members, kafka.offsets_at(asked.partitions, asked.ms))
-        except ReadFailed:
-            return found
+    at = None if asked.ms is None else _at(kafka, asked.partitions, asked.ms)
+    return Answers(_members(kafka, asked.groups), at, _epoch_ends(kafka, asked.epochs))
+
+
+def _members(kafka: KafkaReads, groups: Sequence[str]) -> Mapping[str, Sequence[GroupMember]]:
+    try:
+        return kafka.group_members(groups) if groups else {}
+    except ReadFailed:
+        return {}
+
+
+def _at(kafka: KafkaReads, partitions: Sequence[TopicPartition], ms: int) -> Mapping[TopicPartition, int | None] | None:
+    try:
+        return kafka.offsets_at(partitions, ms)
+    except ReadFailed:
+        return None
+
+
+def _epoch_ends(
+    kafka: KafkaReads, epochs: Iterable[tuple[int, TopicPartition, int]]
+) -> dict[tuple[TopicPartition, int], int]:
+    """A request has room for one epoch of each partition, so different commits on one take more than one."""
+    requests: dict[int, list[dict[TopicPartition, int]]] = defaultdict(list)
+    for leader, tp, epoch in sorted(epochs):
+        room = next((r for r in requests[leader] if tp not in r), None)
+        if room is None:
+            requests[leader].append(room := {})
+        room[tp] = epoch
+    found: dict[tuple[TopicPartition, int], int] = {}
+    for leader, parts in requests.items():
+        for part in parts:
+            try:
+                told = kafka.epoch_ends(leader, part)
+            except ReadFailed:
+                break  # it would be waited for once more with each request
+            found |= {(tp, part[tp]): end for tp, end in told.items()}
     return found

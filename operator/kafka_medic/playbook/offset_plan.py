@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -76,7 +76,7 @@ def reset_plan(
     if asked.since(now) is not None and answers.at is None:
         return Refusal("which offsets belong to that time could not be read")
     found = chosen(snapshot, settings, asked, cluster.status.log_end_regressions)
-    wanted = changes(found.spots, asked, answers.at or {})
+    wanted = changes(found.spots, asked, answers)
     live = held(found.spots, wanted)
     due = [c for c in wanted if c.group not in live]
     if not due:
@@ -133,6 +133,8 @@ def chosen(
     p, table = partitions_of(snapshot), snapshot.groups
     assert p is not None  # both were seen to
     assert table is not None
+    if not len(p):
+        return Chosen((), (), ())
     names = list(filter(selects(settings), strings(pc.unique(table["group"]))))
     titles = list(filter(selects_topic(settings), strings(pc.unique(table["topic"]))))
     mask = np.asarray(_among(table["group"], names)) & np.asarray(_among(table["topic"], titles))
@@ -140,7 +142,11 @@ def chosen(
     ended = {TopicPartition(r.topic, r.partition): r for r in regressions}
     if aim.how is How.LAST_KNOWN_GOOD:
         beyond = p.log_end.known[row_of] & (numbers(table["committed"]).values > p.log_end.values[row_of])
-        mask &= (row_of >= 0) & (beyond | np.asarray(_among(table["topic"], [tp.topic for tp in ended])))
+        doubtful = beyond | np.asarray(_among(table["topic"], [tp.topic for tp in ended]))
+        if settings.groups is not None:  # of groups that are named, what was lost while nobody watched is found as well
+            epoch = numbers(table["leaderEpoch"])
+            doubtful |= epoch.known & p.leader_epoch.known[row_of] & (epoch.values < p.leader_epoch.values[row_of])
+        mask &= (row_of >= 0) & doubtful
     at = np.flatnonzero(mask)
     spots, missing, unfit = [], set(), set()
     for row, r in zip(row_of[at].tolist(), table.take(at).to_pylist(), strict=True):
@@ -151,10 +157,11 @@ def chosen(
             missing.add(tp)
         else:
             committed = Committed(r["committed"], r["leaderEpoch"], r["metadata"] or "")
-            epoch = int(p.leader_epoch.values[row]) if p.leader_epoch.known[row] else None
+            at_epoch = int(p.leader_epoch.values[row]) if p.leader_epoch.known[row] else None
             topic_id: Any = snapshot.partitions["topicId"][row].as_py()  # type: ignore[index]
             bounds = int(p.log_start.values[row]), int(p.log_end.values[row])
-            spots.append(Spot(group, r["state"], tp, committed, *bounds, epoch, topic_id, ended.get(tp)))
+            led = int(p.leader.values[row]) if p.leader.known[row] else None
+            spots.append(Spot(group, r["state"], tp, committed, *bounds, at_epoch, topic_id, ended.get(tp), led))
     return Chosen(tuple(sorted(spots, key=lambda s: (s.group, s.tp))), tuple(sorted(missing)), tuple(sorted(unfit)))
 
 
@@ -162,11 +169,13 @@ def _among(column: Any, names: Sequence[str]) -> Any:
     return pc.is_in(column, value_set=pa.array(names, pa.string())).to_numpy()
 
 
-def changes(spots: Sequence[Spot], aim: Aim, at: Mapping[TopicPartition, int | None]) -> list[OffsetChange]:
+def changes(spots: Sequence[Spot], aim: Aim, answers: Answers) -> list[OffsetChange]:
     """Those that would not stay as they are."""
-    found = []
+    found, at = [], answers.at or {}
     for spot in spots:
-        goal = target(aim, spot, at.get(spot.tp))
+        epoch = spot.committed.leader_epoch
+        ended = None if epoch is None else answers.epoch_ends.get((spot.tp, epoch))
+        goal = target(aim, replace(spot, epoch_end=ended), at.get(spot.tp))
         if goal is not None:
             found.append(
                 OffsetChange(

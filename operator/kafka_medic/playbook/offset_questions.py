@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from kafka_medic.cluster.groups import EMPTY
 from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
-from kafka_medic.playbook.offset_plan import MAX_HELD, changes, chosen, held, request
+from kafka_medic.guard.other_runs import OtherRun
+from kafka_medic.playbook.offset_plan import MAX_HELD, chosen, request
 from kafka_medic.playbook.offset_step import states
-from kafka_medic.playbook.parameters import reset_parameters, sets_offsets
+from kafka_medic.playbook.offset_targets import Aim, How, Spot
+from kafka_medic.playbook.parameters import reset_parameters, restored_run, sets_offsets
 from kafka_medic.playbook.refusal import Refusal
 from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.phases import TERMINAL_PHASES
@@ -17,37 +20,63 @@ from kafka_medic.resources.playbook import Playbook
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.vocabulary import Action
 
+MAX_EPOCHS = 5_000
+"""Commits of which one look asks where their leader epoch ends."""
+
 
 @dataclass(frozen=True, slots=True)
 class Questions:
-    """Whose members to read, and from which time (milliseconds since 1970) the first offset of which partitions."""
+    """Whose members to read; from which time (milliseconds since 1970) the first offset of which partitions; and of
+    which leader where a leader epoch of a partition ends."""
 
     groups: tuple[str, ...] = ()
     ms: int | None = None
     partitions: tuple[TopicPartition, ...] = ()
+    epochs: frozenset[tuple[int, TopicPartition, int]] = frozenset()
 
 
 def questions(
-    run: Remediation, cluster: KafkaCluster, playbook: Playbook | None, snapshot: Snapshot, now: datetime
+    run: Remediation,
+    cluster: KafkaCluster,
+    playbook: Playbook | None,
+    snapshot: Snapshot,
+    others: Callable[[], Sequence[OtherRun] | None],
+    now: datetime,
 ) -> Questions:
-    """Nothing for a run of any other playbook, or while the groups are not known."""
+    """Nothing for a run of any other playbook, or while the groups are not known. `others`: what other runs of this
+    KafkaCluster have set, read if that is asked for."""
     step = sets_offsets(playbook) if playbook is not None else None
     known = snapshot.groups is not None and snapshot.partitions is not None
     if playbook is None or step is None or not known or run.status.phase in TERMINAL_PHASES:
         return Questions()
-    plan = run.status.plan
-    if plan is not None:
-        standing = states(snapshot, {c.group for c in plan.offsets})
-        return Questions(tuple(sorted(g for g, state in standing.items() if state != EMPTY))[:MAX_HELD])
+    if run.status.plan is not None:
+        return _members_of(snapshot, {c.group for c in run.status.plan.offsets})
     if step.action is Action.RESTORE_OFFSETS:
-        return Questions()
+        name = restored_run(playbook, step, run.spec.parameters)
+        return _members_of(snapshot, {c.group for o in others() or () if o.name == name for c in o.offsets})
     settings = reset_parameters(playbook, step, run.spec.parameters)
     aim = request(settings)
     if isinstance(aim, Refusal):
         return Questions()
-    spots = chosen(snapshot, settings, aim, cluster.status.log_end_regressions).spots
+    return about(chosen(snapshot, settings, aim, cluster.status.log_end_regressions).spots, aim, now)
+
+
+def about(spots: Sequence[Spot], aim: Aim, now: datetime) -> Questions:
+    """What decides the targets of these, and who is in their groups."""
+    live = tuple(dict.fromkeys(s.group for s in spots if s.state != EMPTY))[:MAX_HELD]
     ms = aim.since(now)
     if ms is not None:
-        live = {s.group: s.state for s in spots if s.state != EMPTY}
-        return Questions(tuple(live)[:MAX_HELD], ms, tuple(sorted({s.tp for s in spots})))
-    return Questions(tuple(held(spots, changes(spots, aim, {})))[:MAX_HELD])
+        return Questions(live, ms, tuple(sorted({s.tp for s in spots})))
+    if aim.how is not How.LAST_KNOWN_GOOD:
+        return Questions(live)
+    told = [
+        (s.leader, s.tp, s.committed.leader_epoch)
+        for s in spots
+        if s.leader is not None and s.leader >= 0 and s.committed.leader_epoch is not None
+    ]
+    return Questions(live, epochs=frozenset(told[:MAX_EPOCHS]))
+
+
+def _members_of(snapshot: Snapshot, groups: Collection[str]) -> Questions:
+    standing = states(snapshot, groups)
+    return Questions(tuple(sorted(g for g, state in standing.items() if state != EMPTY))[:MAX_HELD])

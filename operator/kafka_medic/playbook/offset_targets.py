@@ -1,7 +1,8 @@
 """Where a committed offset would go, and why: in the words of Kafka's own kafka-consumer-groups, and one that heals.
 
 `to-last-known-good` only concerns offsets that a log does not have, or had and lost. Of those that a shorter log put in
-doubt it is the log end at the regression: the group had read everything below, and nothing that was written since.
+doubt it is where the commit's own leader epoch ends, as a consumer itself would find out (KIP-320), or else the log end
+at the regression: the group had read everything below, and nothing that was written since.
 """
 
 from __future__ import annotations
@@ -116,6 +117,9 @@ class Spot:
     leader_epoch: int | None = None
     topic_id: str | None = None
     regression: LogEndRegressionStatus | None = None
+    leader: int | None = None
+    epoch_end: int | None = None
+    """Where the commit's own leader epoch ends in the log of whoever leads now; None where that was not told."""
 
     @property
     def beyond(self) -> bool:
@@ -169,6 +173,13 @@ def _plain(spot: Spot, wanted: int, reason: str) -> Target:
 
 def _last_known_good(spot: Spot) -> Target | None:
     r, committed, start, end = spot.regression, spot.committed, spot.log_start, spot.log_end
+    if spot.epoch_end is not None and spot.epoch_end < min(committed.offset, end):
+        offset = max(spot.epoch_end, start)
+        words = (
+            f"leader epoch {committed.leader_epoch} of the commit ended here (KIP-320): the group had read all before "
+            "it, and nothing of what was written since"
+        )
+        return Target(offset, words, 0, 0)
     if r is not None and _doubtful(spot, r):
         offset = min(max(r.after, start), end)
         fresh = min(committed.offset, end) - offset
@@ -194,10 +205,12 @@ def _last_known_good(spot: Spot) -> Target | None:
             f"{committed.leader_epoch}): the group has read nothing of it"
         )
         return Target(start, words, 0, 0)
-    words = (
-        "the log ends here: nothing after it can be read, and nothing before it is read again. No shorter log is "
-        "remembered; if one was lost before anybody watched, what was written since then and before now is skipped"
-    )
+    words = "the log ends here: nothing after it can be read, and nothing before it is read again"
+    if spot.epoch_end is None:
+        words += (
+            ". No shorter log is remembered, and the commit's leader epoch does not tell; if records were lost before "
+            "anybody watched, what was written since then is skipped"
+        )
     return Target(end, words, 0, 0)
 
 

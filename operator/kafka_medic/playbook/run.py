@@ -28,10 +28,12 @@ SOON = 1.0
 @dataclass(frozen=True, slots=True)
 class Answers:
     """What was read besides the snapshot, because a run that sets offsets asked for it. `members`: of groups that are
-    not Empty, those that could be told. `at`: offsets by time, None when they were not read."""
+    not Empty, those that could be told. `at`: offsets by time, None when they were not read. `epoch_ends`: by partition
+    and leader epoch, where that epoch ends in the leader's log; those that it could tell."""
 
     members: Mapping[str, Sequence[GroupMember]] = field(default_factory=dict)
     at: Mapping[TopicPartition, int | None] | None = None
+    epoch_ends: Mapping[tuple[TopicPartition, int], int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,6 +94,14 @@ def test_an_undo_of_nothing_is_refused(world, remediation, told):
     assert told in world.until_phase("Failed").status.message
 
 
+def test_an_undo_names_the_members_that_it_waits_for(world):
+    first = healed(world).run()
+    world.kafka.states["billing"], world.kafka.members_of["billing"] = "Stable", [GroupMember("shop-1", "/10.0.0.7")]
+    world.ask("undo-offset-reset", remediation=first.name)
+    world.until(lambda: any("shop-1 at 10.0.0.7" in w.message for r in world.runs() for w in r.status.waiting_for))
+    assert world.kafka.writes == ["commit billing [('orders-0', 21)]"]
+
+
 def test_an_undo_tells_where_the_group_has_moved_meanwhile(world):
     first = healed(world).run()
     commit(world.kafka, "billing", {ORDERS: Committed(15, 5)})
@@ -120,6 +128,21 @@ def test_a_regression_is_healed_though_new_writes_have_passed_it(world):
     assert (change.group, change.before, change.after) == ("billing", 21, 10)
     assert (change.skipped, change.read_again) == (0, 0)
     assert "had read all before it, and nothing of what was written since" in change.reason
+
+
+def test_a_loss_that_nobody_watched_is_found_by_the_commits_own_epoch(world):
+    part = world.kafka.partitions[ORDERS]
+    commit(world.kafka, "billing", {ORDERS: Committed(21, 5)})
+    commit(world.kafka, "audit", {ORDERS: Committed(25, 6)})
+    part.end = 10
+    part.elect(0)  # epoch 6 begins at 10
+    part.end = 40
+    world.step()
+    assert world.runs() == [], "nothing in the present shows it"
+    world.ask("reset-consumer-offsets", groups=".*")
+    (change,) = world.until_phase("AwaitingApproval").status.plan.offsets
+    assert (change.group, change.before, change.after, change.read_again) == ("billing", 21, 10, 0)
+    assert "leader epoch 5 of the commit ended here" in change.reason
 
 
 def test_a_partition_that_nobody_leads_is_no_offset_problem(world):

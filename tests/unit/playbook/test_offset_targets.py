@@ -14,9 +14,10 @@ from kafka_medic.resources.kafkacluster_status import LogEndRegressionStatus
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
-def spot(offset, epoch=None, *, regression=None, start=5, end=40, leader_epoch=6):
+def spot(offset, epoch=None, *, regression=None, start=5, end=40, leader_epoch=6, epoch_end=None):
     tp = TopicPartition("orders", 0)
-    return Spot("billing", "Empty", tp, Committed(offset, epoch), start, end, leader_epoch, None, regression)
+    known = {"leader_epoch": leader_epoch, "regression": regression, "epoch_end": epoch_end}
+    return Spot("billing", "Empty", tp, Committed(offset, epoch), start, end, **known)
 
 
 def regression(before=30, after=20, epoch_after=6, groups=("billing",)):
@@ -64,6 +65,10 @@ def test_what_is_there_already_stays():
         (spot(28, None, regression=regression()), 20, 8, "does not tell its leader epoch"),
         (spot(28, 5, regression=regression(), start=25), 25, 0, "what retention has deleted by now is skipped"),
         (spot(28, 5, regression=regression(groups=None)), 20, 0, "had read all before it"),
+        (spot(28, 5, epoch_end=17), 17, 0, "leader epoch 5 of the commit ended here"),
+        (spot(28, 5, epoch_end=17, regression=regression()), 17, 0, "leader epoch 5 of the commit ended here"),
+        (spot(28, 5, epoch_end=2), 5, 0, "leader epoch 5 of the commit ended here"),
+        (spot(50, 6, epoch_end=40), 40, 0, "the log ends here"),
     ],
 )
 def test_the_last_good_one(here, offset, again, words):
@@ -80,6 +85,7 @@ def test_the_last_good_one(here, offset, again, words):
         spot(28, None, regression=regression(groups=("other",))),  # was not beyond it then
         spot(20, 5, regression=regression()),
         spot(31, 5, regression=regression()),
+        spot(28, 5, epoch_end=28),  # its epoch reached as far
     ],
 )
 def test_a_group_that_has_read_what_stands_there_now_is_left_alone(here):

@@ -20,6 +20,7 @@ from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.reset_offsets import NEEDED, TARGET_WITHIN_LOG, judge_reset_offsets
 from kafka_medic.guard.verdict import Judgement, Reason, Verdict, judge
 from kafka_medic.observe.command import opened
+from kafka_medic.observe.offset_reads import answers
 from kafka_medic.observe.snapshot import ClusterReaders, observe_cluster
 from kafka_medic.playbook import offset_undo_plan
 from kafka_medic.playbook.intents import SetOffsets
@@ -33,6 +34,7 @@ from kafka_medic.playbook.offset_plan import (
     selects,
     selects_topic,
 )
+from kafka_medic.playbook.offset_questions import about
 from kafka_medic.playbook.offset_step import committed_now, partition_of, saved, states, wanted
 from kafka_medic.playbook.offset_targets import Aim, How
 from kafka_medic.playbook.parameters import ResetParameters
@@ -146,9 +148,11 @@ def _backup(args: argparse.Namespace, _: KafkaCluster, __: Kafka, look: Look) ->
 def _plan(args: argparse.Namespace, cluster: KafkaCluster, kafka: Kafka, look: Look) -> int:
     snapshot, settings, aim = _found(args, look, args.to)
     found = chosen(snapshot, settings, aim, cluster.status.log_end_regressions)
-    ms = aim.since(snapshot.taken_at)
-    at = {} if ms is None else kafka.offsets_at(sorted({s.tp for s in found.spots}), ms)
-    return _carry(args, kafka, snapshot, changes(found.spots, aim, at), _gaps(found))
+    asked = about(found.spots, aim, snapshot.taken_at)
+    told = answers(kafka, asked)
+    if asked.ms is not None and told.at is None:
+        raise NotToldError("which offsets belong to that time could not be read")
+    return _carry(args, kafka, snapshot, changes(found.spots, aim, told), _gaps(found))
 
 
 def _gaps(found: Chosen) -> tuple[Reason, ...]:
