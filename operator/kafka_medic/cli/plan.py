@@ -217,9 +217,10 @@ def _move(args: argparse.Namespace, began: float) -> tuple[Summary, Estimate]:
     output.note(f"planned {plan.summary.moves:,} moves of replicas in {plan.summary.waves:,} waves; checking")
     _refuse_broken(verify_moves(asked, plan))
     plan = replace(plan, summary=replace(plan.summary, seconds=round(time.monotonic() - began, 3)))
-    write_plan(args.output, plan, picture(asked, plan, MOVING[args.question]))
+    leaders = asked.leaders_of_changed(plan)
+    write_plan(args.output, plan, picture(asked, plan, leaders, args.throttle, MOVING[args.question]))
     output.note(f"wrote plan.parquet, reassignment.json, summary.json and report.html to {args.output}. {FOR_PEOPLE}")
-    return plan.summary, estimate(plan, asked.leaders_of_changed(plan), args.throttle)
+    return plan.summary, estimate(plan, leaders, args.throttle)
 
 
 def _question(args: argparse.Namespace) -> Leave | SpreadRacks | LowerImbalance:
@@ -254,9 +255,10 @@ def _here(
     output.note(f"planned {plan.summary.moves:,} new replicas in {plan.summary.waves:,} waves; checking")
     _refuse_broken(verify(problem, plan))
     plan = replace(plan, summary=replace(plan.summary, seconds=round(time.monotonic() - began, 3)))
-    write_plan(args.output, plan, picture(problem, plan))
+    leaders = problem.leaders_of_changed()
+    write_plan(args.output, plan, picture(problem, plan, leaders, args.throttle))
     output.note(f"wrote plan.parquet, reassignment.json, summary.json and report.html to {args.output}")
-    return plan.summary, estimate(plan, problem.leaders_of_changed(), args.throttle)
+    return plan.summary, estimate(plan, leaders, args.throttle)
 
 
 def _on_spark(

@@ -9,7 +9,10 @@ import numpy as np
 from kafka_medic.plan.arrow import Column, Int64s, flat_values, integers, list_lengths
 from kafka_medic.plan.model import Plan
 
-__all__ = ["Estimate", "estimate"]
+__all__ = ["Estimate", "busiest_per_wave", "estimate"]
+
+MOST_CELLS = 8_000_000
+"""Waves x brokers."""
 
 DENSE_IDS = 1 << 20
 """Below this, broker ids index a table as they are."""
@@ -38,22 +41,62 @@ def estimate(plan: Plan, leaders: Column | None = None, throttle: int | None = N
     """
     if throttle is not None and throttle < 1:
         raise ValueError(f"throttle {throttle} is below 1 byte per second")
+    load = _load(plan, leaders)
+    busiest_in, busiest_out = _busiest(load.receiver, load.size[load.row]), _busiest(load.sender, load.copied)
+    seconds = None if throttle is None else max(busiest_in, busiest_out) / throttle
+    return Estimate(int(load.copied.sum()), busiest_in, busiest_out, seconds, plan.sizes.null_count)
+
+
+def busiest_per_wave(plan: Plan, leaders: Column | None = None) -> Int64s | None:
+    """int64[W] bytes of the broker that sends or receives most in each wave, which a throttle lets take its time; None
+    where waves and brokers are too many to count."""
+    load = _load(plan, leaders)
+    wave = integers(plan.table.column("wave"))
+    if not len(wave):
+        return np.zeros(0, dtype=np.int64)
+    brokers = max(int(load.receiver.max(initial=0)), int(load.sender.max())) + 1
+    receiver, sender = load.receiver, load.sender
+    if brokers > DENSE_IDS:
+        ids, place = np.unique(np.concatenate([receiver, sender]), return_inverse=True)
+        brokers, receiver, sender = len(ids), place[: len(receiver)], place[len(receiver) :]
+    shape = (int(wave.max()) + 1, brokers)
+    if shape[0] * shape[1] > MOST_CELLS:
+        return None
+    most = np.zeros(shape[0], dtype=np.int64)
+    for broker, of, cost in (
+        (receiver, wave[load.row], load.size[load.row]),
+        (sender, wave, load.copied),
+    ):
+        total = np.zeros(shape[0] * shape[1], dtype=np.int64)
+        np.add.at(total, of * shape[1] + broker, cost)
+        most = np.maximum(most, total.reshape(shape).max(axis=1))
+    return most
+
+
+@dataclass(frozen=True, eq=False)
+class _Load:
+    """receiver, row: of each copy who gets it and which row of the plan it is of. sender, size, copied: of each row who
+    sends, its bytes, and those of all its copies."""
+
+    receiver: Int64s
+    row: Int64s
+    sender: Int64s
+    size: Int64s
+    copied: Int64s
+
+
+def _load(plan: Plan, leaders: Column | None) -> _Load:
     size = integers(plan.sizes, 0)
     before, after = plan.table.column("replicasBefore"), plan.table.column("replicas")
     held, wanted, kept = list_lengths(before), list_lengths(after), plan.kept()
     row = np.repeat(np.arange(len(size)), wanted)
     position = np.arange(len(row)) - (np.cumsum(wanted) - wanted)[row]
     new = position >= kept[row]
-    receiver = flat_values(after)[new]
-    first = flat_values(before)[np.cumsum(held) - held]
-    sender = first
+    sender = flat_values(before)[np.cumsum(held) - held]
     if leaders is not None:
         leader = integers(leaders)
-        sender = np.where(leader >= 0, leader, first)
-    copied = size * (wanted - kept)
-    busiest_in, busiest_out = _busiest(receiver, size[row[new]]), _busiest(sender, copied)
-    seconds = None if throttle is None else max(busiest_in, busiest_out) / throttle
-    return Estimate(int(copied.sum()), busiest_in, busiest_out, seconds, plan.sizes.null_count)
+        sender = np.where(leader >= 0, leader, sender)
+    return _Load(flat_values(after)[new], row[new], sender, size, size * (wanted - kept))
 
 
 def _busiest(broker: Int64s, cost: Int64s) -> int:

@@ -6,19 +6,23 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from kafka_medic.plan.arrow import Column, Int64s, compute, integers, list_lengths
+from kafka_medic.plan.estimate import busiest_per_wave
 from kafka_medic.plan.model import Plan, Summary
 from kafka_medic.plan.problem import Broker, rack_names
+from kafka_medic.plan.topic_spread import TopicSpread, worst_topics
 
 __all__ = ["Picture", "picture", "render_report"]
 
 WIDTH, HEIGHT, MARGIN = 960, 180, 48
 SHOWN_WAVES = 500
+SHOWN_TOPICS = 20
 WEIGHTED = "brokers differ in weight: the figures above are those of a broker of average weight"
 BEFORE, AFTER = "#9aa5b1", "#1f6feb"
 STYLE = (
@@ -43,7 +47,8 @@ class Asked(Protocol):
 @dataclass(frozen=True, eq=False)
 class Picture:
     """What the page shows. Per broker (all of `brokers`, in their order): replicas and preferred leaders, before and
-    after. Per wave: partitions, replicas, and bytes where they are known (None: not counted)."""
+    after. Per wave: partitions, replicas, and, None where not counted, bytes that are known, in all and of the broker
+    that sends or receives most. topics: the worst spread ones, None where not counted. throttle: bytes per second."""
 
     brokers: tuple[Broker, ...]
     summary: Summary
@@ -52,13 +57,18 @@ class Picture:
     partitions: Int64s
     added: Int64s
     moved: Int64s | None
+    busiest: Int64s | None = None
+    topics: tuple[TopicSpread, ...] | None = None
+    throttle: int | None = None
     title: str = "Raise replication factor"
 
 
-def picture(problem: Asked, plan: Plan, title: str = Picture.title) -> Picture:
-    """The picture of a plan that is in memory."""
+def picture(
+    problem: Asked, plan: Plan, leaders: Column, throttle: int | None = None, title: str = Picture.title
+) -> Picture:
+    """The picture of a plan that is in memory; leaders: of its rows, by id, null where not known."""
     ids = [broker.id for broker in problem.brokers]
-    replicas, leaders = (
+    replicas, led = (
         (np.array([old[i] for i in ids], dtype=np.int64), np.array([new[i] for i in ids], dtype=np.int64))
         for old, new in (_replicas(problem, plan), _leaders(problem, plan))
     )
@@ -66,7 +76,10 @@ def picture(problem: Asked, plan: Plan, title: str = Picture.title) -> Picture:
     count, added = np.bincount(wave), np.bincount(wave, weights=gain).astype(np.int64)
     moved = np.zeros(len(count), dtype=np.int64)
     np.add.at(moved, wave, gain * integers(plan.sizes, 0))
-    return Picture(problem.brokers, plan.summary, replicas, leaders, count, added, moved, title)
+    return Picture(
+        problem.brokers, plan.summary, replicas, led, count, added, moved, busiest_per_wave(plan, leaders),
+        worst_topics(problem.partitions, plan.table, problem.brokers, SHOWN_TOPICS), throttle, title,
+    )  # fmt: skip
 
 
 def render_report(shown: Picture) -> str:
@@ -94,7 +107,8 @@ def render_report(shown: Picture) -> str:
             of_rack = {rack: [at for at in live if shown.brokers[at].rack == rack] for rack in racks}
             by_rack = [(int(old[of].sum()), int(new[of].sum())) for of in of_rack.values()]
             parts.append(f"<h2>{title.replace('broker', 'rack')}</h2>{_bars(racks, by_rack, None)}")
-    parts.append(f"<h2>Waves</h2>{_waves(shown)}</html>\n")
+    parts.append(f"<h2>Waves</h2>{_over_time(shown)}{_waves(shown)}")
+    parts.append(f"<h2>Topics that are spread worst</h2>{_topics(shown.topics)}</html>\n")
     return "\n".join(parts)
 
 
@@ -133,6 +147,58 @@ def _bars(labels: Sequence[str], pairs: Sequence[tuple[int, int]], bound: int | 
         y = HEIGHT - bound * scale
         shapes.append(f'<path d="M{MARGIN} {y:.1f}H{WIDTH}" stroke="#cf222e" stroke-dasharray="5 4"/>')
     return f'<svg viewBox="0 0 {WIDTH} {HEIGHT + 20}" role="img">{"".join(shapes)}</svg>'
+
+
+def _over_time(shown: Picture) -> str:
+    """The waves one after another, each as wide as it takes and as high as it has partitions."""
+    count = len(shown.partitions)
+    if not count:
+        return ""
+    timed = shown.busiest is not None and shown.busiest.any()
+    width = shown.busiest.astype(np.float64) if timed and shown.busiest is not None else np.ones(count)
+    end = np.cumsum(width)
+    edges = np.unique(np.linspace(0, count, min(count, SHOWN_WAVES) + 1).astype(np.int64))
+    scale = (WIDTH - MARGIN) / float(end[-1])
+    groups = [(int(a), int(b)) for a, b in pairwise(edges.tolist())]
+    height = [int(shown.partitions[a:b].max()) for a, b in groups]
+    top = max(height)
+    shapes = [f'<text x="0" y="12">{top:,}</text><text x="0" y="{HEIGHT}">0</text>']
+    for (a, b), high in zip(groups, height, strict=True):
+        left, right = (float(end[a - 1]) if a else 0.0), float(end[b - 1])
+        tall = high * (HEIGHT - 24) / top
+        name = f"wave {a}" if b - a == 1 else f"waves {a} to {b - 1}"
+        told = f"{name}: {int(shown.partitions[a:b].sum()):,} partitions"
+        if timed and shown.throttle:
+            told += f", from {_clock(left / shown.throttle)} to {_clock(right / shown.throttle)}"
+        wide = max((right - left) * scale, 0.4)
+        shapes.append(
+            f'<rect x="{MARGIN + left * scale:.1f}" y="{HEIGHT - tall:.1f}" width="{wide:.1f}" '
+            f'height="{tall:.1f}" fill="{AFTER}" stroke="#fff" stroke-width=".5"><title>{told}</title></rect>'
+        )
+    if timed and shown.throttle:
+        axis = f"{_clock(float(end[-1]) / shown.throttle)} at {shown.throttle:,} bytes per second and broker"
+    else:
+        axis = "each as wide as its busiest broker has bytes" if timed else "each of the same width"
+    shapes.append(f'<text x="{WIDTH}" y="{HEIGHT + 14}" text-anchor="end">{axis}</text>')
+    return f'<svg viewBox="0 0 {WIDTH} {HEIGHT + 20}" role="img">{"".join(shapes)}</svg>'
+
+
+def _clock(seconds: float) -> str:
+    hours, rest = divmod(round(seconds), 3600)
+    return f"{hours}:{rest // 60:02}:{rest % 60:02} h"
+
+
+def _topics(topics: Sequence[TopicSpread] | None) -> str:
+    if topics is None:
+        return "<p>Not counted for a plan of this size.</p>"
+    if not topics:
+        return "<p>Nothing has to be moved.</p>"
+    head = "<tr><th>Topic<th>Partitions<th>Replicas<th>Most on a broker, before<th>after<th>if even"
+    rows = "".join(
+        f"<tr><td>{escape(t.topic)}<td>{t.partitions:,}<td>{t.replicas:,}<td>{t.before:,}<td>{t.after:,}<td>{t.even:,}"
+        for t in topics
+    )
+    return f"<p>Of those that the plan changes, {len(topics)}.</p><table>{head}{rows}</table>"
 
 
 def _waves(shown: Picture) -> str:

@@ -1,0 +1,77 @@
+"""report.html: what it shows is what was counted, and it is bounded and stands alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from kafka_medic.plan import topic_spread
+from kafka_medic.plan.estimate import busiest_per_wave
+from kafka_medic.plan.local import plan_local
+from kafka_medic.plan.report import picture, render_report
+from kafka_medic.plan.topic_spread import TopicSpread, worst_topics
+from kafka_medic.plan.waves import WaveLimits
+from tests.unit.plan.cluster_tables import problem
+
+
+def many_topics():
+    rng = np.random.default_rng(3)
+    rows = {f"t{n}": [[int(b)] for b in rng.integers(0, 1 + n % 7, 5 + n)] for n in range(30)}
+    rows["<b>&"] = [[0]] * 12
+    return problem({**rows, "full": [[0, 1]]}, "aabbccd", 2)
+
+
+@pytest.mark.parametrize("cells", [8, 1_000_000])
+def test_the_worst_topics_are_those_that_counting_one_by_one_finds(monkeypatch, cells):
+    monkeypatch.setattr(topic_spread, "CELLS", cells)
+    asked = many_topics()
+    plan = plan_local(asked)
+    planned = {(move.topic, move.partition): move.replicas for move in plan.moves()}
+    before, after, size = {}, {}, Counter()
+    for row in asked.partitions.to_pylist():
+        size[row["topic"]] += 1
+        before.setdefault(row["topic"], Counter()).update(row["replicas"])
+        after.setdefault(row["topic"], Counter()).update(planned.get((row["topic"], row["partition"]), row["replicas"]))
+    expected = [
+        TopicSpread(
+            name, size[name], held.total(), max(before[name].values()), max(held.values()), -(-held.total() // 7)
+        )
+        for name, held in after.items()
+        if name != "full"
+    ]
+    expected.sort(key=lambda t: (t.even - t.after, -t.replicas, t.topic))
+    assert list(worst_topics(asked.partitions, plan.table, asked.brokers, 5)) == expected[:5]
+
+
+def test_too_many_topics_are_not_counted_and_that_is_said(monkeypatch):
+    monkeypatch.setattr(topic_spread, "CELLS", 7)
+    monkeypatch.setattr(topic_spread, "MOST_PASSES", 30)
+    asked = many_topics()
+    plan = plan_local(asked)
+    assert worst_topics(asked.partitions, plan.table, asked.brokers, 5) is None
+    assert "Not counted" in render_report(picture(asked, plan, asked.leaders_of_changed()))
+
+
+def test_waves_are_shown_over_time():
+    sizes = pa.array([100] * 10)
+    asked = problem({"t": [[0]] * 10}, 3, 2, sizeBytes=sizes)
+    plan = plan_local(asked, WaveLimits(records=4))
+    assert busiest_per_wave(plan).tolist() == [400, 400, 200]
+    page = render_report(picture(asked, plan, asked.leaders_of_changed(), throttle=10))
+    assert "wave 1: 4 partitions, from 0:00:40 h to 0:01:20 h" in page
+    assert "0:01:40 h at 10 bytes per second and broker" in page
+    assert "each as wide as" in render_report(picture(asked, plan, asked.leaders_of_changed()))
+
+
+def test_the_page_stands_alone_is_bounded_and_shows_names_as_they_are():
+    asked = many_topics()
+    page = render_report(picture(asked, plan_local(asked), asked.leaders_of_changed()))
+    assert not [word for word in ("<script", "http:", "https:", "<link", "@import") if word in page]
+    assert "<b>&" not in page
+    assert "&lt;b&gt;&amp;" in page
+    assert page.count("<tr><td>t") <= 20
+    for heading in ("Replicas per broker", "Replicas per rack", "Preferred leaders per rack", "Waves", "Topics"):
+        assert f"<h2>{heading}" in page
