@@ -44,6 +44,8 @@ MAX_GROUPS_SET = 150
 """Of one run: its journal holds 200 entries, one for each group."""
 MAX_HELD = 10
 """Groups with members that a plan names, and asks the members of."""
+MAX_EPOCHS = 5_000
+"""Commits of which one look asks where their leader epoch ends."""
 SHOWN = 30
 """Lines of a summary that tell of single offsets."""
 SECONDS_A_GROUP = 2
@@ -84,6 +86,9 @@ def reset_plan(
     planned, left = bounded(due)
     words = [f"set {len(planned)} committed offsets of {len({c.group for c in planned})} groups: {settings.to}"]
     words += [*_notes(planned, snapshot), *_left(left, found), *_live(live, answers)]
+    asked_about = sum(s.asked_epoch is not None for s in found.spots)
+    if asked.how is How.LAST_KNOWN_GOOD and asked_about > MAX_EPOCHS:
+        words.append(f"only {MAX_EPOCHS} of {asked_about} commits could be asked about at once; name fewer groups")
     return finished(run, cluster, playbook, snapshot, planned, words, now)
 
 
@@ -197,6 +202,11 @@ def changes(spots: Sequence[Spot], aim: Aim, answers: Answers) -> list[OffsetCha
     return found
 
 
+def spots_by_need(spots: Sequence[Spot]) -> list[Spot]:
+    """Those that no log has first."""
+    return sorted(spots, key=lambda s: not s.beyond)
+
+
 def held(spots: Sequence[Spot], wanted: Sequence[OffsetChange]) -> dict[str, str | None]:
     """The groups that have members, or of which that is not known, with their state."""
     concerned = {c.group for c in wanted}
@@ -243,7 +253,7 @@ def finished(
         digest=NO_DIGEST,
         proposed_at=now,
         expires_at=now + timedelta(seconds=parse_duration(cluster.spec.remediation.approvals.expire_after)),
-        summary="\n".join([words[0], *lines(planned), *words[1:]])[:8000],
+        summary="\n".join([*words, *lines(planned)])[:16_000],
         partitions=len({(c.topic, c.partition) for c in planned}),
         moves=0,
         estimated_seconds=groups * SECONDS_A_GROUP,

@@ -9,7 +9,7 @@ from datetime import datetime
 from kafka_medic.cluster.groups import EMPTY
 from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
 from kafka_medic.guard.other_runs import OtherRun
-from kafka_medic.playbook.offset_plan import MAX_HELD, chosen, request
+from kafka_medic.playbook.offset_plan import MAX_EPOCHS, MAX_HELD, chosen, request, spots_by_need
 from kafka_medic.playbook.offset_step import states
 from kafka_medic.playbook.offset_targets import Aim, How, Spot
 from kafka_medic.playbook.parameters import reset_parameters, restored_run, sets_offsets
@@ -19,9 +19,6 @@ from kafka_medic.resources.phases import TERMINAL_PHASES
 from kafka_medic.resources.playbook import Playbook
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.vocabulary import Action
-
-MAX_EPOCHS = 5_000
-"""Commits of which one look asks where their leader epoch ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +66,10 @@ def about(spots: Sequence[Spot], aim: Aim, now: datetime) -> Questions:
         return Questions(live, ms, tuple(sorted({s.tp for s in spots})))
     if aim.how is not How.LAST_KNOWN_GOOD:
         return Questions(live)
-    told = [
-        (s.leader, s.tp, s.committed.leader_epoch)
-        for s in spots
-        if s.leader is not None and s.leader >= 0 and s.committed.leader_epoch is not None
+    asked = [
+        (s.leader, s.tp, e) for s in spots_by_need(spots) if s.leader is not None and (e := s.asked_epoch) is not None
     ]
-    return Questions(live, epochs=frozenset(told[:MAX_EPOCHS]))
+    return Questions(live, epochs=frozenset(asked[:MAX_EPOCHS]))
 
 
 def _members_of(snapshot: Snapshot, groups: Collection[str]) -> Questions:

@@ -125,6 +125,11 @@ class Spot:
     def beyond(self) -> bool:
         return self.committed.offset > self.log_end
 
+    @property
+    def asked_epoch(self) -> int | None:
+        """The commit's leader epoch, if there is a leader that can be asked about it."""
+        return self.committed.leader_epoch if self.leader is not None and self.leader >= 0 else None
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
