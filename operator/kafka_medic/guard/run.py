@@ -57,7 +57,7 @@ def judge_run(
     """Every rule of the KafkaCluster about when to act. The limits on how often concern only a run that is to start:
     one that has begun is better finished than left half-way. `itself`: the run that is to act, which may show that an
     earlier one did not cure."""
-    reasons = [_not_paused(policy), _within_window(policy.windows, now), _lease(lease_held)]
+    reasons = [_not_paused(policy), within_window(policy.windows, now), _lease(lease_held)]
     if others is None:
         unknown = "the other Remediations of this cluster could not be read"
         return (*reasons, Reason(Guard.NO_OTHER_REMEDIATION.value, Verdict.UNKNOWN, unknown))
@@ -115,7 +115,8 @@ def _within_limits(
     return Reason(guard, Verdict.ALLOW, "within the limits")
 
 
-def _within_window(windows: Sequence[Window], now: datetime) -> Reason:
+def within_window(windows: Sequence[Window], now: datetime) -> Reason:
+    """Inside one of them, or there are none."""
     guard = Guard.WITHIN_WINDOW.value
     if not windows:
         return Reason(guard, Verdict.ALLOW, "no windows are set: any time")

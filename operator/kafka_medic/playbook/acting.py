@@ -68,6 +68,7 @@ def advance(run: Remediation, world: World) -> Decision:
         world.policies_installed,
         world.now,
         started=True,
+        risk=world.risk,
     )
     status = status.model_copy(update={"approvals": judged.records})
     if judged.rejected_by:

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from kafka_medic.guard.verdict import Reason, Verdict
+from kafka_medic.playbook.auto import beyond_auto
 from kafka_medic.resources.approval import RemediationApproval
 from kafka_medic.resources.digest import sha256_digest
 from kafka_medic.resources.kafkacluster_remediation import RemediationPolicy
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_plan import Plan
 from kafka_medic.resources.remediation_status import ApprovalRecord
-from kafka_medic.resources.vocabulary import Decision, Guard, RemediationMode
+from kafka_medic.resources.vocabulary import Decision, Guard, RemediationMode, Risk
 
 AUTOMATIC = "policy:Auto"
 """Recorded instead of a person where the KafkaCluster's mode is Auto."""
@@ -139,8 +140,10 @@ def judge_approvals(
     now: datetime,
     *,
     started: bool,
+    risk: Risk | None = None,
 ) -> ApprovalJudgement:
-    """The judgement over every approval of this Remediation. `words` None: they could not be read."""
+    """The judgement over every approval of this Remediation. `words` None: they could not be read. `risk`: of its
+    playbook; None: not known, which Auto takes for too high."""
     guard = Guard.APPROVAL_VALID.value
     plan = remediation.status.plan
     if plan is None:
@@ -181,14 +184,17 @@ def judge_approvals(
         return answer(Verdict.UNKNOWN if policies_installed is None else Verdict.DENY, message)
     if not started and now >= plan.expires_at:
         return answer(Verdict.DENY, f"the plan expired at {plan.expires_at:%Y-%m-%d %H:%M:%S} UTC")
-    if mode is RemediationMode.AUTO:
-        return answer(Verdict.ALLOW, "the KafkaCluster's mode is Auto", AUTOMATIC)
+    automatic = mode is RemediationMode.AUTO
+    beyond = beyond_auto(remediation, plan, policy.auto, risk, now, started=started) if automatic else None
+    if beyond == ():
+        return answer(Verdict.ALLOW, "the KafkaCluster's mode is Auto, and the plan within its bounds", AUTOMATIC)
+    asks = f"beyond what Auto does by itself ({'; '.join(beyond)}): " if beyond else ""
     missing = policy.approvals.required - len(approvers)
     if missing > 0:
         if any(fact.may_approve is None for fact in facts):
             return answer(Verdict.UNKNOWN, "whether an approver may approve could not be asked")
         more = f"{missing} more" if approvers else f"{missing}"
-        return answer(Verdict.WAIT, f"waits for {more} approval{'s' if missing > 1 else ''} of {plan.digest}")
+        return answer(Verdict.WAIT, f"{asks}waits for {more} approval{'s' if missing > 1 else ''} of {plan.digest}")
     by = ", ".join(approvers)
     return answer(Verdict.ALLOW, f"approved by {by}", by)
 

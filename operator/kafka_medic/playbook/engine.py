@@ -113,6 +113,7 @@ def _await(run: Remediation, world: World) -> Decision:
         world.policies_installed,
         world.now,
         started=False,
+        risk=world.risk,
     )
     status = run.status.model_copy(update={"approvals": judged.records, "approved_by": judged.approved_by})
     if plan is None:

@@ -19,7 +19,7 @@ from kafka_medic.resources.phases import Phase
 from kafka_medic.resources.playbook import Playbook
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_status import RemediationStatus, Waiting
-from kafka_medic.resources.vocabulary import Guard
+from kafka_medic.resources.vocabulary import Guard, Risk
 
 SOON = 1.0
 """Seconds until the next turn after an effect was asked for: its outcome is to be seen quickly."""
@@ -51,6 +51,11 @@ class World:
     findings: Sequence[Finding]
     now: datetime
     answers: Answers = field(default_factory=Answers)
+
+    @property
+    def risk(self) -> Risk | None:
+        """Of the playbook as it is, which an approval is for; None when it is gone or cannot be read."""
+        return self.playbook.spec.risk if self.playbook is not None else None
 
     @property
     def finding_ids(self) -> frozenset[str]:

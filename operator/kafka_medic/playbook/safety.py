@@ -55,7 +55,9 @@ def forward_reasons(run: Remediation, world: World, intent: Intent | None = None
     none yet, and the guards are asked about what would be its first effect."""
     policy = world.cluster.spec.remediation
     started = run.status.phase in ACTING_PHASES
-    judged = judge_approvals(run, policy, world.approvals, world.policies_installed, world.now, started=started)
+    judged = judge_approvals(
+        run, policy, world.approvals, world.policies_installed, world.now, started=started, risk=world.risk
+    )
     rules = judge_run(policy, world.others, world.lease_held, world.now, starting=not started, itself=OtherRun.of(run))
     reasons = (judged.reason, *rules)
     reasons = (*reasons, alone_on_kafka(world.namesakes, world.cluster.held))

@@ -9,8 +9,19 @@ from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
 from .base import Model
 from .cel import rule, validations
-from .scalars import Between, Duration, Flag, IntOrString, LineText, ObjectName, ParameterName, Timestamp
-from .vocabulary import RemediationMode
+from .scalars import (
+    Between,
+    BigCount,
+    Count,
+    Duration,
+    Flag,
+    IntOrString,
+    LineText,
+    ObjectName,
+    ParameterName,
+    Timestamp,
+)
+from .vocabulary import FindingType, RemediationMode, Risk
 
 ClockTime = Annotated[str, StringConstraints(min_length=5, max_length=5, pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$")]
 TimeZoneName = Annotated[
@@ -110,6 +121,23 @@ class Breaker(Model):
     )
 
 
+class AutoBounds(Model):
+    """What the mode Auto does without a person's word. Beyond any of these it asks, as in the mode Approve; and what a
+    person asked for always needs another's word."""
+
+    findings: Annotated[tuple[FindingType, ...], Field(max_length=32, json_schema_extra=SET_LIST)] = Field(
+        default=(), description="Findings that may be treated so. Empty: all that a playbook treats."
+    )
+    max_risk: Risk = Field(default=Risk.MEDIUM, description="The highest risk of a playbook.")
+    max_partitions: Count = Field(default=100, description="Partitions that one plan may touch.")
+    max_moves: Count = Field(default=100, description="Replicas that it may copy.")
+    max_bytes: BigCount = Field(default=10_000_000_000, description="Bytes that it may copy.")
+    max_restarts: Count = Field(default=1, description="Brokers that it may restart.")
+    windows: Annotated[tuple[Window, ...], Field(max_length=32)] = Field(
+        default=(), description="When a run may start so. Empty: whenever spec.remediation.windows let it."
+    )
+
+
 class RemediationPolicy(Model):
     """How far the operator may go, and when."""
 
@@ -124,6 +152,7 @@ class RemediationPolicy(Model):
             json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
         ),
     ] = Field(default=(), description="What differs for some playbooks.")
+    auto: AutoBounds = Field(default_factory=AutoBounds, description="What the mode Auto does without a person's word.")
     windows: Annotated[tuple[Window, ...], Field(max_length=32)] = Field(
         default=(), description="When the operator may act. Empty: at any time."
     )

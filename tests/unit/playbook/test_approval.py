@@ -21,7 +21,7 @@ from kafka_medic.resources.remediation_plan import (
     PlanStep,
     Precondition,
 )
-from kafka_medic.resources.vocabulary import Action
+from kafka_medic.resources.vocabulary import Action, Risk
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 API = "kafkamedic.dev/v1alpha1"
@@ -88,9 +88,9 @@ def word(
     return ApprovalFact(RemediationApproval.parse(raw), may)
 
 
-def judged(run, facts, policy=None, installed=True, now=NOW, started=False):
+def judged(run, facts, policy=None, installed=True, now=NOW, started=False, risk=Risk.MEDIUM):
     policy = RemediationPolicy.model_validate(policy or {})
-    return judge_approvals(run, policy, facts, installed, now, started=started)
+    return judge_approvals(run, policy, facts, installed, now, started=started, risk=risk)
 
 
 def test_one_person_who_may_approves():

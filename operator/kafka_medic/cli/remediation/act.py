@@ -75,8 +75,7 @@ def ask_for(access: Access, args: argparse.Namespace) -> int:
         told = "; ".join(str(p) for p in problem.problems)
         raise UnusableInputError("--set", told, f"`kubectl get playbook {playbook.name} -o yaml` has them") from None
     policy = cluster.spec.remediation
-    mode = policy.mode_for(playbook.name)
-    if mode is RemediationMode.OBSERVE:
+    if policy.mode_for(playbook.name) is RemediationMode.OBSERVE:
         way_out = "set spec.remediation.mode to Approve, for this playbook or for all"
         raise RefusedError(f"the mode of {cluster.name} is Observe for {playbook.name}: nothing is ever done", way_out)
     if access.may("create", Remediation.PLURAL) is False:
@@ -92,11 +91,8 @@ def ask_for(access: Access, args: argparse.Namespace) -> int:
         ("asked by", me.name),
     ]
     _say(args, telling.fields(rows))
-    if mode is RemediationMode.AUTO:
-        _say(args, "\nThe mode is Auto: it is carried out without anybody's approval.\n")
-    else:
-        whose = "you may be one of them" if policy.approvals.allow_requester else "you may not be one of them"
-        _say(args, f"\nA plan is made and nothing is done before {policy.approvals.required} approved it; {whose}.\n")
+    whose = "you may be one of them" if policy.approvals.allow_requester else "you may not be one of them"
+    _say(args, f"\nA plan is made and nothing is done before {policy.approvals.required} approved it; {whose}.\n")
     _confirm(args, "Ask for it?")
     name = access.ask_for(cluster, playbook, parameters, me)
     _done(
