@@ -1,9 +1,10 @@
 """How long the planner takes: Parquet in, plan, verification, everything written.
 
-    python benchmarks/plan.py [--runs 3] [--only 200k]... [--also 100m]
+    python -m benchmarks.plan [--runs 3] [--only 200k]... [--also 100m]
 
 Each run is a process of its own, so start-up and memory are those of the command. Prints medians. With Spark the
-JVM is driver and executor at once; its workers are the Python processes that the blocks are planned in.
+JVM is driver and executor at once; its workers are the Python processes that the blocks are planned in. `peers` is one
+run beside other planners, each installed in an environment of its own in the user's cache.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from benchmarks.plan_peers import Outcome, compare
+
 SOURCE = Path(__file__).resolve().parent.parent / "operator"
 FEW = {"partitions": 200_000, "brokers": 300, "racks": 3, "held": 2, "skewed": False}
 MANY = {"partitions": 1_000_000, "brokers": 1_000, "racks": 10, "held": 1, "skewed": True}
@@ -38,6 +41,7 @@ CASES = {
     "20m-spark": (MANY | {"partitions": 20_000_000}, SPARK),
     "100m-spark": (MANY | {"partitions": 100_000_000}, SPARK),
 }
+PEERS = "peers"
 LONG = ("100m-spark",)
 """Only on request."""
 FACTOR = 3
@@ -158,17 +162,45 @@ def measure(name: str, runs: int) -> None:
         print(f"rack violations {summary['rackViolations']}; waves {summary['waves']:,}", flush=True)
 
 
+def beside(count: int) -> None:
+    """The first case with so many partitions, beside what peers make of it."""
+    case = FEW | {"partitions": count}
+    print(
+        f"{PEERS}: {count:,} partitions, {case['brokers']:,} brokers, {case['racks']} racks, {case['held']} to {FACTOR}"
+    )
+    with tempfile.TemporaryDirectory() as directory:
+        work = Path(directory)
+        write(case, work)
+        _, seconds, _, _ = watched(
+            [
+                sys.executable, "-m", "kafka_medic.cli.main", "plan", "raise-replication-factor",
+                "--partitions", str(work / "partitions.parquet"), "--brokers", str(work / "brokers.json"),
+                "--replication-factor", str(FACTOR), "--output", str(work / "plan"),
+            ]
+        )  # fmt: skip
+        rows = pq.read_table(work / "partitions.parquet", columns=["topic", "partition", "replicas"]).to_pylist()
+        planned = pq.read_table(work / "plan" / "plan.parquet").to_pylist()
+        ours = {(row["topic"], row["partition"]): row["preferredOrder"] for row in planned}
+        compare(
+            {"brokers": json.loads((work / "brokers.json").read_text()), "partitions": rows}, Outcome(seconds, ours)
+        )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--only", action="append", choices=sorted(CASES), help="(repeat it)")
+    parser.add_argument("--only", action="append", choices=sorted([*CASES, PEERS]), help="(repeat it)")
+    parser.add_argument("--peers-partitions", type=int, default=20_000, metavar="N", help="(one of them takes minutes)")
     parser.add_argument("--also", action="append", choices=LONG, default=[])
     args = parser.parse_args()
     versions = ", ".join(f"{name} {version(name)}" for name in ("numpy", "pyarrow", "pyspark"))
     print(f"{platform.machine()}, {os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f},", end=" ")
     print(f"Python {platform.python_version()}, {versions}, {args.runs} runs", flush=True)
-    for name in args.only or [name for name in CASES if name not in LONG or name in args.also]:
-        measure(name, args.runs)
+    for name in args.only or [*(name for name in CASES if name not in LONG or name in args.also), PEERS]:
+        if name == PEERS:
+            beside(args.peers_partitions)
+        else:
+            measure(name, args.runs)
 
 
 if __name__ == "__main__":
