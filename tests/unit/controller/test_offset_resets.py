@@ -23,7 +23,7 @@ def commit(kafka: SimKafka, group: str, offsets: dict[TopicPartition, Committed]
 
 
 @pytest.fixture
-def world() -> World:
+def bare() -> World:
     """Group billing is beyond the end of orders, with all that a commit can carry; audit is fine."""
     kafka = SimKafka()
     for topic in ("orders", "payments"):
@@ -35,6 +35,13 @@ def world() -> World:
     world = World(kafka)
     world.install(remediation={"limits": {"cooldown": "0s"}})
     return world
+
+
+@pytest.fixture
+def world(bare) -> World:
+    """And a person has asked, which is sooner than the finding."""
+    bare.ask("reset-consumer-offsets")
+    return bare
 
 
 def committed(world: World) -> dict[tuple[str, TopicPartition], Committed]:
@@ -52,19 +59,19 @@ def healed(world: World, turns: int = 40) -> World:
     raise AssertionError([(r.status.phase, r.status.message) for r in world.runs()])
 
 
-def test_proposed_for_the_finding_and_set_to_the_log_end(world):
-    before = committed(world)
-    run = world.until_phase("AwaitingApproval")
+def test_proposed_for_the_finding_and_set_to_the_log_end(bare):
+    before = committed(bare)
+    run = bare.until_phase("AwaitingApproval")
     assert run.spec.playbook.name == "reset-consumer-offsets"
     (change,) = run.status.plan.offsets
     assert (change.group, change.topic, change.before, change.after) == ("billing", "orders", 32, 21)
     assert (change.before_epoch, change.before_metadata) == (3, "of the application")
     assert (change.skipped, change.read_again, change.log_start, change.log_end) == (0, 0, 0, 21)
     assert "orders-0: 32 to 21 (log 0 to 21): the log ends here" in run.status.plan.summary
-    healed(world)
-    assert world.run().status.phase == "Succeeded", world.run().status.message
-    assert committed(world) == before | {("billing", ORDERS): Committed(21)}
-    assert world.kafka.writes == ["commit billing [('orders-0', 21)]"]
+    healed(bare)
+    assert bare.run().status.phase == "Succeeded", bare.run().status.message
+    assert committed(bare) == before | {("billing", ORDERS): Committed(21)}
+    assert bare.kafka.writes == ["commit billing [('orders-0', 21)]"]
 
 
 def test_undone_to_exactly_what_was_committed(world):
@@ -112,55 +119,55 @@ def test_an_undo_tells_where_the_group_has_moved_meanwhile(world):
     assert change.skipped == 6
 
 
-def test_a_regression_is_healed_though_new_writes_have_passed_it(world):
-    kafka = world.kafka
+def test_a_regression_is_healed_though_new_writes_have_passed_it(bare):
+    kafka = bare.kafka
     commit(kafka, "billing", {ORDERS: Committed(21, 5, "m")})
-    world.step()
+    bare.step()
     part = kafka.partitions[ORDERS]
     part.end, part.epoch = 10, 6  # an election that lost eleven records
-    world.step()
+    bare.step()
     part.end = 40
     commit(kafka, "fresh", {ORDERS: Committed(18, 6)})  # has read what stands there now
-    world.step()
-    assert world.runs() == []
-    world.ask("reset-consumer-offsets")
-    (change,) = world.until_phase("AwaitingApproval").status.plan.offsets
+    bare.step()
+    assert bare.runs() == []
+    bare.ask("reset-consumer-offsets")
+    (change,) = bare.until_phase("AwaitingApproval").status.plan.offsets
     assert (change.group, change.before, change.after) == ("billing", 21, 10)
     assert (change.skipped, change.read_again) == (0, 0)
     assert "had read all before it, and nothing of what was written since" in change.reason
 
 
-def test_a_loss_that_nobody_watched_is_found_by_the_commits_own_epoch(world):
-    part = world.kafka.partitions[ORDERS]
-    commit(world.kafka, "billing", {ORDERS: Committed(21, 5)})
-    commit(world.kafka, "audit", {ORDERS: Committed(25, 6)})
+def test_a_loss_that_nobody_watched_is_found_by_the_commits_own_epoch(bare):
+    part = bare.kafka.partitions[ORDERS]
+    commit(bare.kafka, "billing", {ORDERS: Committed(21, 5)})
+    commit(bare.kafka, "audit", {ORDERS: Committed(25, 6)})
     part.end = 10
     part.elect(0)  # epoch 6 begins at 10
     part.end = 40
-    world.step()
-    assert world.runs() == [], "nothing in the present shows it"
-    world.ask("reset-consumer-offsets", groups=".*")
-    (change,) = world.until_phase("AwaitingApproval").status.plan.offsets
+    bare.step()
+    assert bare.runs() == [], "nothing in the present shows it"
+    bare.ask("reset-consumer-offsets", groups=".*")
+    (change,) = bare.until_phase("AwaitingApproval").status.plan.offsets
     assert (change.group, change.before, change.after, change.read_again) == ("billing", 21, 10, 0)
     assert "leader epoch 5 of the commit ended here" in change.reason
 
 
-def test_a_partition_that_nobody_leads_is_no_offset_problem(world):
-    commit(world.kafka, "billing", {ORDERS: Committed(10)})
-    world.kafka.partitions[ORDERS].leader = -1
-    for _ in range(10):
-        world.step()
-    assert [r for r in world.runs() if r.spec.playbook.name == "reset-consumer-offsets"] == []
-    world.ask("reset-consumer-offsets")
-    world.until_phase("Superseded")
-    assert world.kafka.writes == []
+def test_a_partition_that_nobody_leads_is_no_offset_problem(bare):
+    commit(bare.kafka, "billing", {ORDERS: Committed(10)})
+    bare.kafka.partitions[ORDERS].leader = -1
+    for _ in range(5):
+        bare.step()
+    assert [r for r in bare.runs() if r.spec.playbook.name == "reset-consumer-offsets"] == []
+    bare.ask("reset-consumer-offsets")
+    bare.until_phase("Superseded")
+    assert bare.kafka.writes == []
 
 
 def test_a_group_that_lives_is_waited_for_and_its_members_are_named(world):
     kafka = world.kafka
     kafka.states["billing"] = "Stable"
     kafka.members_of["billing"] = [GroupMember("shop-1", "/10.0.0.7"), GroupMember("shop-2", "/10.0.0.8")]
-    for _ in range(10):
+    for _ in range(5):
         world.step()
     run = world.run()
     assert run.status.phase == "Planning"
@@ -177,7 +184,7 @@ def test_a_group_that_comes_to_life_after_the_approval_is_not_touched(world):
     run = world.until_phase("AwaitingApproval")
     kafka.states["billing"], kafka.members_of["billing"] = "Stable", [GroupMember("shop-1", "/10.0.0.7")]
     world.approve(run)
-    for _ in range(10):
+    for _ in range(5):
         world.step()
     assert kafka.writes == []
     messages = [w.message for w in world.run().status.waiting_for if w.guard == "GroupEmpty"]
@@ -201,7 +208,7 @@ def test_members_that_cannot_be_read_hold_nobody_up(world):
 
     world.wrap_kafka = lambda _: Mute()
     world.operator()
-    for _ in range(8):
+    for _ in range(3):
         world.step()
     assert "billing is Stable: stop its consumers first, all of them" in world.run().status.waiting_for[0].message
 
@@ -229,7 +236,7 @@ def test_what_the_plan_saw_is_compared_before_anything_is_sent(world, change):
     run = world.until_phase("AwaitingApproval")
     change(world.kafka)
     world.approve(run)
-    for _ in range(10):
+    for _ in range(5):
         world.step()
     assert world.kafka.writes == [], "nobody has approved what there is now"
     assert world.run().status.plan.digest != run.status.plan.digest
@@ -261,23 +268,23 @@ def test_a_commit_between_the_last_look_and_the_request_is_not_overwritten(world
     assert kafka.committed["billing"][ORDERS] == 30
 
 
-def test_what_is_not_sick_is_set_only_for_groups_that_are_named(world):
-    commit(world.kafka, "billing", {ORDERS: Committed(20)})
-    world.ask("reset-consumer-offsets", to="to-earliest")
-    assert "name the groups" in world.until_phase("Failed").status.message
-    world.ask("reset-consumer-offsets", to="shift-by:-5", groups="bill.*|audit", excludeGroups="audit", topics="orders")
-    (change,) = world.until_phase("AwaitingApproval").status.plan.offsets
+def test_what_is_not_sick_is_set_only_for_groups_that_are_named(bare):
+    commit(bare.kafka, "billing", {ORDERS: Committed(20)})
+    bare.ask("reset-consumer-offsets", to="to-earliest")
+    assert "name the groups" in bare.until_phase("Failed").status.message
+    bare.ask("reset-consumer-offsets", to="shift-by:-5", groups="bill.*|audit", excludeGroups="audit", topics="orders")
+    (change,) = bare.until_phase("AwaitingApproval").status.plan.offsets
     assert (change.group, change.topic, change.before, change.after) == ("billing", "orders", 20, 15)
     assert change.read_again == 5
 
 
-def test_an_offset_by_time_is_read_when_it_is_planned(world):
-    kafka = world.kafka
+def test_an_offset_by_time_is_read_when_it_is_planned(bare):
+    kafka = bare.kafka
     commit(kafka, "billing", {ORDERS: Committed(20)})
-    start = int(world.now.timestamp() * 1000)
+    start = int(bare.now.timestamp() * 1000)
     kafka.written_at[ORDERS] = {n: start - (21 - n) * 60_000 for n in range(21)}
-    world.ask("reset-consumer-offsets", to="by-duration:5m", groups="billing", topics="orders")
-    (change,) = world.until_phase("AwaitingApproval").status.plan.offsets
+    bare.ask("reset-consumer-offsets", to="by-duration:5m", groups="billing", topics="orders")
+    (change,) = bare.until_phase("AwaitingApproval").status.plan.offsets
     assert (change.after, change.read_again) == (17, 3)
 
 
@@ -359,6 +366,33 @@ def test_killed_at_a_commit(world, nth, when):
     assert all(e.state == "Done" for e in run.status.journal)
 
 
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_killed_at_the_commit_of_an_undo(world, when):
+    before = committed(world)
+    first = healed(world).run()
+    world.ask("undo-offset-reset", remediation=first.name)
+    world.wrap_kafka = lambda kafka: Mortal(kafka, 0, when)
+    world.operator()
+    assert [r.status.phase for r in survived(world).runs()] == ["Succeeded", "Succeeded"]
+    assert committed(world) == before
+    assert len(world.kafka.writes) == 2
+
+
+def test_a_run_that_got_half_way_is_undone_as_far_as_it_came(world):
+    two_groups(world)
+    kafka = world.kafka
+    world.approve(world.until_phase("AwaitingApproval"))
+    world.until(lambda: bool(kafka.writes))
+    world.kafka.committed["billing"][ORDERS] = 33  # somebody else, before its turn comes
+    world.until_phase("Superseded")
+    first = world.runs()[0]
+    assert kafka.writes == ["commit audit [('orders-0', 21)]"]
+    world.ask("undo-offset-reset", remediation=first.name)
+    world.until(lambda: any(r.status.plan for r in world.runs() if r.spec.playbook.name == "undo-offset-reset"))
+    (undo,) = [r for r in world.runs() if r.spec.playbook.name == "undo-offset-reset"]
+    assert [(c.group, c.after, c.after_metadata) for c in undo.status.plan.offsets] == [("audit", 90, "a")]
+
+
 class Moments:
     """Keeps the world right before and right after each write to the API server: what a kill -9 leaves behind."""
 
@@ -393,7 +427,7 @@ def test_killed_at_any_write_to_the_api_server(world):
     survived(world)
     end = committed(world)
     assert len(moments.kept) > 20
-    for frozen in moments.kept[::8]:
+    for frozen in moments.kept[::12]:
         kafka, api, now = pickle.loads(frozen)
         again = survived(World(kafka, api=api, now=now))
         assert again.run().status.phase == "Succeeded"
