@@ -323,6 +323,7 @@ def test_the_chart_can_be_upgraded_types_included(chart: None) -> None:
         "replicas=2",
         "webhook.secretName=Not A Name",
         "webhook.url=https://example.com",
+        "mostAtOnce=-1",
         "admission.operatorUsers={it's}",
     ],
 )
@@ -350,10 +351,12 @@ def test_every_value_renders_into_what_the_server_takes(namespace: str) -> None:
         "affinity": {"nodeAffinity": {}},
         "priorityClassName": "system-cluster-critical",
         "webhook": {"secretName": "kafka-medic-webhook"},
+        "mostAtOnce": 2,
     }
     flags = [flag for name, value in values.items() for flag in ("--set-json", f"{name}={json.dumps(value)}")]
     rendered = helm("template", "other", str(CHART), "-n", namespace, *flags).stdout
     assert "--watch-namespaces=" + namespace in rendered
+    assert "--most-at-once=2" in rendered
     assert "--webhook-directory=/etc/kafka-medic/webhook" in rendered
     assert "ValidatingAdmissionPolicy\n" not in rendered
     kubectl("apply", "--dry-run=server", "-n", namespace, "-f", "-", input=rendered)

@@ -42,7 +42,12 @@ def liveness_endpoint(port: int) -> str | None:
 
 
 def build(
-    api: KubernetesApi, me: str, metrics: Metrics, namespaces: Sequence[str], notices: Notices | None = None
+    api: KubernetesApi,
+    me: str,
+    metrics: Metrics,
+    namespaces: Sequence[str],
+    notices: Notices | None = None,
+    most_at_once: int | None = None,
 ) -> tuple[Fleet, Store]:
     """The operator's parts, wired to the real outside. `me` holds the leases."""
     store = Store(api, namespaces)
@@ -54,6 +59,7 @@ def build(
         zookeeper=ZooKeeper,
         canary=LibrdkafkaCanary,
         series=metrics,
+        most_at_once=most_at_once,
     )
 
     def make_turn(key: Key) -> Turn:
@@ -77,12 +83,24 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
         "--metrics-port", type=int, default=8081, help="port of /metrics; 0 switches it off (default: 8081)"
     )
     parser.add_argument(
+        "--most-at-once",
+        type=_count,
+        metavar="N",
+        help="KafkaClusters with a run under way at once; default: any number",
+    )
+    parser.add_argument(
         "--webhook-directory",
         type=Path,
         help="a folder with the files url and key: what is told as an event goes there",
     )
     parser.add_argument("--log-format", choices=("full", "plain", "json"), default="full", help="default: full")
     return parser.parse_args(argv)
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 on; leave it out for no limit")
+    return int(text)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -101,7 +119,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if notices is not None:
         notices.start()
     namespaces = [n.strip() for n in options.watch_namespaces.split(",") if n.strip()]
-    fleet, store = build(KubernetesApi(), me, metrics, namespaces, notices)
+    fleet, store = build(KubernetesApi(), me, metrics, namespaces, notices, options.most_at_once)
     roll_call = RollCall(store.cluster_names, fleet)
     registry = kopf.OperatorRegistry()
     register(registry, fleet, store, roll_call)

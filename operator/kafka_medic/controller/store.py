@@ -22,6 +22,7 @@ from kafka_medic.resources.approval import RemediationApproval
 from kafka_medic.resources.base import Model, Resource
 from kafka_medic.resources.errors import ResourceError
 from kafka_medic.resources.kafkacluster import KafkaCluster
+from kafka_medic.resources.phases import ACTING_PHASES
 from kafka_medic.resources.playbook import Playbook
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.vocabulary import (
@@ -104,6 +105,19 @@ class Store:
             _LOG.warning("the other KafkaClusters could not be read: %s", problem)
             return None
         return found
+
+    def acting_elsewhere(self, namespace: str, cluster: str) -> list[str] | None:
+        """The other KafkaClusters with a run under way, wherever this operator looks; None: they cannot be read."""
+        found = set()
+        try:
+            for where in self.namespaces or (None,):
+                for raw in self.api.list(custom_path(Remediation.PLURAL, where)):
+                    if (raw.get("status") or {}).get("phase") in ACTING_PHASES:
+                        found.add((raw["metadata"]["namespace"], raw["spec"]["clusterRef"]["name"]))
+        except ApiFailure as problem:
+            _LOG.warning("the runs of other KafkaClusters could not be read: %s", problem)
+            return None
+        return sorted("/".join(key) for key in found - {(namespace, cluster)})
 
     def write_invalid(self, kind: type[Resource], condition: str, raw: dict[str, Any], message: str) -> None:
         """Say on an object that cannot be read, in that condition, why nothing is done with it."""

@@ -7,6 +7,7 @@ starts from fresh reads; nothing that matters is kept in memory.
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -33,6 +34,7 @@ from kafka_medic.diagnose.finding import Finding, FindingState
 from kafka_medic.guard.breaker import BreakerState, breaker
 from kafka_medic.guard.freshness import MAX_AGE, seconds_since_read
 from kafka_medic.guard.other_runs import OtherRun
+from kafka_medic.guard.run import FleetUse
 from kafka_medic.observe.connect import connection, ensemble_connection
 from kafka_medic.observe.metrics import MetricsProbe
 from kafka_medic.observe.offset_reads import answers
@@ -71,6 +73,10 @@ class Clients:
     now: Callable[[], datetime] = utc_now
     series: Metrics = field(default_factory=Metrics)
     monotonic: Callable[[], float] = time.monotonic
+    most_at_once: int | None = None
+    """KafkaClusters with a run under way at once; None: as many as there are."""
+    starting: threading.Lock = field(default_factory=threading.Lock)
+    """Held from the look at the other clusters until the start is written: two starts do not pass each other unseen."""
 
 
 @dataclass(slots=True)
@@ -264,6 +270,7 @@ class Turn:
             findings=findings,
             now=self.clients.now(),
             answers=told,
+            fleet=self._fleet(run),
         )
 
     def _others(self, run: Remediation) -> list[OtherRun] | None:
@@ -273,7 +280,22 @@ class Turn:
             return None
         return [OtherRun.of(r, set_by(r)) for r in runs if r.uid != run.uid]
 
+    def _fleet(self, run: Remediation) -> FleetUse | None:
+        """Read for a run that is to start alone: one that has begun is finished."""
+        limit = self.clients.most_at_once
+        if limit is None or run.status.phase is not Phase.APPROVED:
+            return None
+        return FleetUse(limit, self.clients.store.acting_elsewhere(self.namespace, self.name))
+
     def _advance(
+        self, cluster: KafkaCluster, run: Remediation, snapshot: Snapshot, findings: Sequence[Finding]
+    ) -> Decision:
+        if self.clients.most_at_once is not None and run.status.phase is Phase.APPROVED:
+            with self.clients.starting:
+                return self._decide(cluster, run, snapshot, findings)
+        return self._decide(cluster, run, snapshot, findings)
+
+    def _decide(
         self, cluster: KafkaCluster, run: Remediation, snapshot: Snapshot, findings: Sequence[Finding]
     ) -> Decision:
         world = self._world(cluster, run, snapshot, findings)

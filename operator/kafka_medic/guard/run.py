@@ -45,6 +45,31 @@ def alone_on_kafka(namesakes: Sequence[Namesake] | None, owes: bool) -> Reason:
     return Reason(guard, Verdict.ALLOW, "no other KafkaCluster for this Kafka cluster comes first")
 
 
+@dataclass(frozen=True, slots=True)
+class FleetUse:
+    """`limit`: KafkaClusters with a run under way at once, over all that the operator watches. `acting`: the others
+    that have one; None: that could not be read."""
+
+    limit: int
+    acting: Sequence[str] | None
+
+
+def within_fleet(use: FleetUse | None) -> Reason:
+    """Whether one more KafkaCluster may have a run under way. None: there is no limit."""
+    guard = Guard.WITHIN_LIMITS.value
+    if use is None:
+        return Reason(guard, Verdict.ALLOW, "no limit over all KafkaClusters")
+    if use.acting is None:
+        message = "whether runs are under way on other KafkaClusters could not be read"
+        return Reason(guard, Verdict.UNKNOWN, message)
+    if len(use.acting) >= use.limit:
+        named = ", ".join(use.acting[:5])
+        others = f"runs are under way on {len(use.acting)} other KafkaClusters ({named})"
+        message = f"{others}; the operator's limit is {use.limit} at once"
+        return Reason(guard, Verdict.WAIT, message, retry_after=15)
+    return Reason(guard, Verdict.ALLOW, f"within the operator's limit of {use.limit} KafkaClusters at once")
+
+
 def judge_run(
     policy: RemediationPolicy,
     others: Sequence[OtherRun] | None,

@@ -10,7 +10,7 @@ from kafka_medic.cluster.groups import GroupMember
 from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
 from kafka_medic.diagnose.finding import Finding
 from kafka_medic.guard.other_runs import OtherRun
-from kafka_medic.guard.run import Namesake
+from kafka_medic.guard.run import FleetUse, Namesake
 from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.playbook.approval import Word
 from kafka_medic.playbook.intents import Intent
@@ -51,6 +51,7 @@ class World:
     findings: Sequence[Finding]
     now: datetime
     answers: Answers = field(default_factory=Answers)
+    fleet: FleetUse | None = None
 
     @property
     def risk(self) -> Risk | None:

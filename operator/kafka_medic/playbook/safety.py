@@ -15,7 +15,7 @@ from kafka_medic.guard.reassign import judge_reassign
 from kafka_medic.guard.reorder import judge_reorder
 from kafka_medic.guard.reset_offsets import judge_reset_offsets
 from kafka_medic.guard.restart import judge_restart
-from kafka_medic.guard.run import alone_on_kafka, judge_run
+from kafka_medic.guard.run import alone_on_kafka, judge_run, within_fleet
 from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.playbook import drain_first, offset_step
 from kafka_medic.playbook.approval import judge_approvals
@@ -59,7 +59,7 @@ def forward_reasons(run: Remediation, world: World, intent: Intent | None = None
         run, policy, world.approvals, world.policies_installed, world.now, started=started, risk=world.risk
     )
     rules = judge_run(policy, world.others, world.lease_held, world.now, starting=not started, itself=OtherRun.of(run))
-    reasons = (judged.reason, *rules)
+    reasons = (judged.reason, *rules, *(() if started else (within_fleet(world.fleet),)))
     reasons = (*reasons, alone_on_kafka(world.namesakes, world.cluster.held))
     plan = run.status.plan
     if plan is None:
