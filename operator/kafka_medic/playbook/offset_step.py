@@ -136,22 +136,22 @@ def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot:
         return StepReport(StepState.UNKNOWN, "the consumer groups could not be read")
     over = done_groups(step, plan, journal)
     present = committed_now(snapshot, {c.group for c in plan.offsets})
-    there = [c for c in plan.offsets if c.group in over or present.get((c.group, partition_of(c))) == wanted(c)]
-    progress = Progress(done=len(there), total=len(plan.offsets), unit="offsets")
-    whole = {c.group for c in plan.offsets} - {c.group for c in plan.offsets if c not in there}
-    observed = tuple(i for i, g in _entries(step, plan).items() if g in whole - over and i in journal)
+    left = [c for c in plan.offsets if c.group not in over and present.get((c.group, partition_of(c))) != wanted(c)]
+    progress = Progress(done=len(plan.offsets) - len(left), total=len(plan.offsets), unit="offsets")
+    open_ = over | {c.group for c in left}
+    observed = tuple(i for i, g in _entries(step, plan).items() if g not in open_ and i in journal)
     if drift := void(plan, snapshot, over):
         return StepReport(StepState.DRIFTED, drift, observed=observed, progress=progress)
     group = next_group(step, plan, journal, snapshot)
     if group is None:
         words = f"{len(plan.offsets)} offsets are committed as planned"
         return StepReport(StepState.REACHED, words, observed=observed, progress=progress)
-    mine = [c for c in plan.offsets if c.group == group]
+    mine = [c for c in left if c.group == group]
     unknown = [c for c in mine if (group, partition_of(c)) in present and present[group, partition_of(c)] is None]
     if unknown:
         message = f"what group {group} has committed on {partition_of(unknown[0])} could not be read"
         return StepReport(StepState.UNKNOWN, message, observed=observed, progress=progress)
-    due = {partition_of(c): (saved(c), wanted(c)) for c in mine if c not in there}
+    due = {partition_of(c): (saved(c), wanted(c)) for c in mine}
     id_ = next(i for i, g in _entries(step, plan).items() if g == group)
     return StepReport(
         StepState.ACT,
