@@ -35,7 +35,7 @@ MUTANTS = (
     "reset_offsets:_target_within_log:TargetWithinLog",
     "reset_offsets:_previous_known:PreviousOffsetsKnown",
     "run:_not_paused:NotPaused",
-    "run:_within_window:WithinWindow",
+    "run:within_window:WithinWindow",
     "run:_lease:LeaseHeld",
     "run:_alone:NoOtherRemediation",
     "run:_within_limits:WithinLimits",
