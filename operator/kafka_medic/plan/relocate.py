@@ -151,7 +151,10 @@ def _exchange(table: Ints, sites: Sites, load: Ints, moves: int) -> None:
         low = ~final & (load <= top - 2)
         if not low.any():
             return
-        path, reached = exchange_path(table, 0, sites, ~final & (load == top), low, load)
+        # One of the fullest at a time: looking from all of them for a path costs as many looks, and finds one path.
+        source = np.zeros(len(load), dtype=bool)
+        source[np.flatnonzero(~final & (load == top))[0]] = True
+        path, reached = exchange_path(table, 0, sites, source, low, load)
         hops = len(path) - 1
         if not path or hops > moves:
             final |= reached

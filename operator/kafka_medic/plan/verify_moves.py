@@ -7,6 +7,7 @@ from collections import Counter
 import numpy as np
 import pyarrow as pa
 
+from kafka_medic.plan.arrow import integers
 from kafka_medic.plan.lists import Array, Lists, member
 from kafka_medic.plan.model import Plan, Summary
 from kafka_medic.plan.relocation import Leave, LowerImbalance, Relocation
@@ -82,6 +83,20 @@ class _MovesCheck(Check):
         kinds, of = np.unique(profile, axis=0, return_inverse=True)
         found = np.array([_even_out(kind, size) for kind in kinds.tolist()], dtype=np.int64).reshape(-1, 2)[of.ravel()]
         return np.where(self.stuck, 0, found[:, 0]), found[:, 1]
+
+    def senders(self) -> Array:
+        """Its leader, or its first replica, of those that can send: what is gone cannot, whoever says that it leads."""
+        able = set(self.live.tolist())
+        if isinstance(self.question, Leave) and not self.question.gone:
+            able.add(self.question.broker)
+        can = np.isin(self.claimed.values, list(able))
+        sender = np.full(len(self.claimed.length), -1, dtype=np.int64)
+        places = np.flatnonzero(can)[::-1]
+        sender[self.claimed.row[places]] = self.claimed.values[places]
+        if "leader" not in self.raw.column_names:
+            return sender
+        leader = integers(self.raw.column("leader"))[self.place]
+        return np.where(np.isin(leader, list(able)), leader, sender)
 
     def least_moves(self) -> int:
         if not isinstance(self.question, LowerImbalance):

@@ -51,6 +51,13 @@ def test_a_broker_that_is_left_sends_what_it_leads_and_takes_nothing():
     assert estimate(plan, asked.leaders_of_changed(plan)).busiest_out == 40
 
 
+def test_what_is_gone_sends_nothing_whoever_says_that_it_leads():
+    rows, sizes = [[0, 1], [0, 2], [3, 0]], pa.array([200 << 30] * 3)
+    asked, plan = planned(rows, 7, Leave(0, gone=True), leader=pa.array([0, 0, 0]), sizeBytes=sizes)
+    assert plan.summary.waves == 1
+    assert asked.leaders_of_changed(plan).to_pylist() == [1, 2, 3]
+
+
 def test_racks_are_spread_over_and_leaders_stay_where_they_are():
     _, plan = planned([[0, 1, 2], [2, 3, 0], [0, 2, 4]], "aabbcc", SpreadRacks())
     after = final(plan)
