@@ -25,7 +25,7 @@ from kafka_medic.playbook.parameters import ResetParameters, reset_parameters, s
 from kafka_medic.playbook.refusal import NO_DIGEST, Refusal, unread
 from kafka_medic.playbook.run import Answers
 from kafka_medic.playbook.safety import CLUSTER_ID
-from kafka_medic.resources.durations import parse_duration
+from kafka_medic.resources.durations import format_duration, parse_duration
 from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.kafkacluster_status import LogEndRegressionStatus
 from kafka_medic.resources.playbook import Playbook
@@ -280,6 +280,8 @@ def lines(planned: Sequence[OffsetChange]) -> Iterator[str]:
 
 
 def _notes(planned: Sequence[OffsetChange], snapshot: Snapshot) -> Iterator[str]:
+    groups = len({c.group for c in planned})
+    yield f"takes about {format_duration(groups * SECONDS_A_GROUP)}, while the consumers of these groups are stopped"
     yield "counted in offsets; compacted topics and transactions hold fewer records than that"
     yield "what is committed now is kept in this plan; undo-offset-reset puts it back"
     assert snapshot.partitions is not None
