@@ -122,6 +122,8 @@ def kafka_cluster(kafka: KafkaDeployment, name: str = "demo", **spec: Any) -> Ob
         "brokers": {"podSelector": {"matchLabels": {"app.kubernetes.io/name": "kafka"}}},
         "probes": {"interval": "3s", "timeout": "5s"},
     }
+    if kafka.controllers_apart:
+        body["controllers"] = {"podSelector": {"matchLabels": {"app.kubernetes.io/name": "controller"}}}
     if kafka.zookeeper_connect:
         body["metadata"] = {"zookeeper": {"connect": kafka.zookeeper_connect}}
     return {

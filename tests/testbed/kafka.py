@@ -43,6 +43,7 @@ class KafkaDeployment:
     shape: Shape
     broker_addresses: dict[int, str]
     zookeeper_addresses: dict[int, str] = field(default_factory=dict)
+    controllers_apart: bool = False
     _last_nodes: dict[int, str] = field(default_factory=dict)
 
     @property
@@ -86,7 +87,8 @@ class KafkaDeployment:
 
     def members(self) -> list[Member]:
         servers = [_zookeeper(self.namespace)] if self.shape == "zookeeper" else []
-        return [*servers, _kafka(self.namespace)]
+        controllers = [_controllers(self.namespace)] if self.controllers_apart else []
+        return [*servers, *controllers, _kafka(self.namespace)]
 
     def wait_ready(self, seconds: float = READY_SECONDS) -> None:
         """Wait until every Pod of the deployment is Ready."""
@@ -143,9 +145,11 @@ def deploy_kafka(
     zookeeper_files: Mapping[str, str] | None = None,
     disruption_budget: bool = True,
     exporter: bool = False,
+    controllers_apart: bool = False,
     wait: bool = True,
 ) -> KafkaDeployment:
-    """Deploy three brokers (and, in the shape `zookeeper`, three ZooKeeper servers) into a namespace.
+    """Deploy three brokers (and, in the shape `zookeeper`, three ZooKeeper servers) into a namespace; with
+    `controllers_apart` three KRaft controllers beside brokers that are none, without a disruption budget.
 
     Deployments in different slots can be up at the same time. `overrides` are broker settings for all brokers,
     `broker_overrides` for single ones; a value of None takes a default away. With `exporter`, each broker has a
@@ -168,10 +172,11 @@ def deploy_kafka(
             folders.append(agent)
     kafka, servers = _kafka(namespace, broker_ports), _zookeeper(namespace, zookeeper_ports)
     fixed_brokers, fixed_servers = slot_addresses(slot)
-    members = [servers, kafka] if shape == "zookeeper" else [kafka]
+    controllers = _controllers(namespace)
+    members = [servers, kafka] if shape == "zookeeper" else [controllers, kafka] if controllers_apart else [kafka]
     apply([kafka_manifests.namespace(namespace)])
     objects: list[Object] = []
-    for member, addresses in ((kafka, fixed_brokers), (servers, fixed_servers)):
+    for member, addresses in ((kafka, fixed_brokers), (servers, fixed_servers), (controllers, fixed_servers)):
         if member in members:
             objects += kafka_manifests.services(member, addresses if own else None, BROKERS)
     if own:
@@ -179,11 +184,15 @@ def deploy_kafka(
     apply(objects)
     brokers = fixed_brokers if own else _given_addresses(kafka)
     ensemble = {} if shape == "kraft" else fixed_servers if own else _given_addresses(servers)
+    quorum: dict[int, str] = {}
+    if controllers_apart:
+        quorum = fixed_servers if own else _given_addresses(controllers)
 
     files = {"log4j.properties": kafka_settings.LOG4J, "log4j2.properties": kafka_settings.LOG4J2}
     for number in range(BROKERS):
         extra = {**(overrides or {}), **(broker_overrides or {}).get(number, {})}
-        text = kafka_settings.broker(shape, number, list(brokers.values()), list(ensemble.values()), extra)
+        places = [list(addresses.values()) for addresses in (brokers, ensemble, quorum)]
+        text = kafka_settings.broker(shape, number, places[0], places[1], extra, places[2])
         files[f"{number}.properties"] = text
     if exporter:
         files["exporter.yaml"] = kafka_settings.EXPORTER
@@ -194,6 +203,16 @@ def deploy_kafka(
     ]
     if disruption_budget:
         objects.append(kafka_manifests.disruption_budget(kafka))
+    if controllers_apart:
+        texts = {
+            f"{controllers.first + number}.properties": kafka_settings.controller(
+                number, list(quorum.values()), overrides or {}
+            )
+            for number in range(BROKERS)
+        }
+        files = {"log4j2.properties": kafka_settings.LOG4J2, **texts}
+        objects.insert(0, kafka_manifests.settings(controllers, files))
+        objects.insert(1, kafka_manifests.stateful_set(controllers, image, command, folders, BROKERS))
     if shape == "zookeeper":
         text = kafka_settings.zookeeper(list(ensemble.values()), zookeeper_overrides or {})
         files = {**(zookeeper_files or {}), "log4j.properties": kafka_settings.LOG4J, "zookeeper.cfg": text}
@@ -201,7 +220,7 @@ def deploy_kafka(
         objects.insert(0, kafka_manifests.settings(servers, files))
         objects.insert(1, kafka_manifests.stateful_set(servers, server_image, command, folders, BROKERS))
     apply(objects)
-    deployment = KafkaDeployment(namespace, shape, brokers, ensemble)
+    deployment = KafkaDeployment(namespace, shape, brokers, ensemble, controllers_apart)
     if wait:
         try:
             deployment.wait_ready()
@@ -220,6 +239,11 @@ def _java(home: Path, archive: Path) -> str:
 def _kafka(namespace: str, more: Mapping[str, int] | None = None) -> Member:
     ports = {"client": CLIENT_PORT, "controller": kafka_settings.CONTROLLER_PORT, **(more or {})}
     return Member("kafka", namespace, ports, CLIENT_PORT)
+
+
+def _controllers(namespace: str) -> Member:
+    port = kafka_settings.CONTROLLER_PORT
+    return Member("controller", namespace, {"controller": port}, port, kafka_settings.FIRST_CONTROLLER)
 
 
 def _zookeeper(namespace: str, more: Mapping[str, int] | None = None) -> Member:

@@ -18,15 +18,17 @@ _HOST_PROGRAMS = ("/usr", "/lib", "/lib64", "/bin", "/etc")
 
 @dataclass(frozen=True)
 class Member:
-    """One StatefulSet of three: Kafka's brokers, or ZooKeeper's servers."""
+    """One StatefulSet of three: Kafka's brokers, its controllers, or ZooKeeper's servers. `first`: the ordinal of its
+    Pod number 0."""
 
     name: str
     namespace: str
     ports: Mapping[str, int]
     ready_port: int
+    first: int = 0
 
     def pod(self, number: int) -> str:
-        return f"{self.name}-{number}"
+        return f"{self.name}-{self.first + number}"
 
     def claim(self, number: int) -> str:
         return f"data-{self.pod(number)}"
@@ -160,6 +162,7 @@ def stateful_set(
         "spec": {
             "serviceName": member.name,
             "replicas": count,
+            "ordinals": {"start": member.first},
             "podManagementPolicy": "Parallel",
             "selector": {"matchLabels": {NAME_LABEL: member.name}},
             "template": {

@@ -14,6 +14,8 @@ CONTROLLER_PORT = 9093
 ZOOKEEPER_PORT = 2181
 EXPORTER_PORT = 9404
 BROKERS = 3
+FIRST_CONTROLLER = 10
+"""The id of the first controller, where they are no brokers."""
 JVM = "-Xms128m -Xmx256m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData"
 
 FACTOR_ONE: dict[str, object] = {
@@ -48,22 +50,32 @@ _COMMON: dict[str, object] = {
 }
 
 
-def broker(shape: Shape, number: int, brokers: Sequence[str], ensemble: Sequence[str], overrides: Settings) -> str:
-    """One broker's properties file. An override of None takes a setting away."""
+def broker(
+    shape: Shape,
+    number: int,
+    brokers: Sequence[str],
+    ensemble: Sequence[str],
+    overrides: Settings,
+    controllers: Sequence[str] = (),
+) -> str:
+    """One broker's properties file. An override of None takes a setting away. `controllers`: the addresses of those
+    that are no brokers."""
     own = brokers[number]
     settings = {
         **_COMMON,
         "advertised.listeners": f"PLAINTEXT://{own}:{CLIENT_PORT},CONTROLLER://{own}:{CONTROLLER_PORT}",
         "broker.rack": f"zone-{number + 1}",
     }
-    if shape == "kraft":
-        voters = ",".join(f"{index}@{address}:{CONTROLLER_PORT}" for index, address in enumerate(brokers))
+    if controllers:
         settings |= {
-            "process.roles": "broker,controller",
+            **_quorum(controllers, FIRST_CONTROLLER),
+            "process.roles": "broker",
             "node.id": number,
-            "controller.listener.names": "CONTROLLER",
-            "controller.quorum.voters": voters,
+            "listeners": f"PLAINTEXT://:{CLIENT_PORT}",
+            "advertised.listeners": f"PLAINTEXT://{own}:{CLIENT_PORT}",
         }
+    elif shape == "kraft":
+        settings |= {**_quorum(brokers), "process.roles": "broker,controller", "node.id": number}
     else:
         settings |= {
             "broker.id": number,
@@ -74,6 +86,25 @@ def broker(shape: Shape, number: int, brokers: Sequence[str], ensemble: Sequence
         }
     settings |= overrides
     return "".join(f"{key}={value}\n" for key, value in settings.items() if value is not None)
+
+
+def controller(number: int, controllers: Sequence[str], overrides: Settings) -> str:
+    """The properties file of a controller that is no broker."""
+    settings = {
+        **_COMMON,
+        **_quorum(controllers, FIRST_CONTROLLER),
+        "process.roles": "controller",
+        "node.id": FIRST_CONTROLLER + number,
+        "listeners": f"CONTROLLER://:{CONTROLLER_PORT}",
+        **overrides,
+        "inter.broker.listener.name": None,
+    }
+    return "".join(f"{key}={value}\n" for key, value in settings.items() if value is not None)
+
+
+def _quorum(addresses: Sequence[str], first: int = 0) -> Settings:
+    voters = ",".join(f"{first + index}@{address}:{CONTROLLER_PORT}" for index, address in enumerate(addresses))
+    return {"controller.listener.names": "CONTROLLER", "controller.quorum.voters": voters}
 
 
 def zookeeper_connect(ensemble: Sequence[str]) -> str:
