@@ -83,7 +83,7 @@ def look(
 
     def take() -> Snapshot:
         pods = BrokerPods(api, metered.namespace, PODS)
-        return observe_cluster("c", ClusterReaders(kafka, zookeeper, pods.pods, pods.rollouts, probe))
+        return observe_cluster("c", ClusterReaders(kafka, zookeeper, pods.pods, pods.rollouts, metrics=probe))
 
     yield take
     kafka.close()

@@ -196,9 +196,8 @@ def _end_and_sweep(state: State) -> bool:
     swept = state.root.exists()
     deadline = time.monotonic() + 20
     while state.root.exists():
-        shutil.rmtree(state.root, ignore_errors=True)
-        if time.monotonic() > deadline:
-            shutil.rmtree(state.root)
+        # What ends only now may still write.
+        shutil.rmtree(state.root, ignore_errors=time.monotonic() < deadline)
     if not ended and swept:
         say("  swept up what an earlier run had left")
     return ended or swept
