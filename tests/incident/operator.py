@@ -120,7 +120,7 @@ def kafka_cluster(kafka: KafkaDeployment, name: str = "demo", **spec: Any) -> Ob
     body: Object = {
         "bootstrapServers": kafka.bootstrap,
         "brokers": {"podSelector": {"matchLabels": {"app.kubernetes.io/name": "kafka"}}},
-        "probes": {"interval": "3s", "timeout": "5s"},
+        "probes": {"interval": "2s", "timeout": "5s"},
     }
     if kafka.controllers_apart:
         body["controllers"] = {"podSelector": {"matchLabels": {"app.kubernetes.io/name": "controller"}}}
