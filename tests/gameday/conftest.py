@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.e2e.conftest import installed
+from tests.e2e.conftest import installed, steady
 from tests.gameday import cluster
 from tests.gameday.scenario import Scene
 from tests.testbed import KafkaDeployment, Shape, deploy_kafka
 
-__all__ = ["installed"]
+__all__ = ["installed", "steady"]
 
 SLOTS: dict[Shape, int] = {"kraft": 7, "zookeeper": 8}
 SETTINGS = {"auto.leader.rebalance.enable": "false", "replica.lag.time.max.ms": 6000}
