@@ -138,7 +138,7 @@ def joined(bootstrap: str, group: str, topic: str, client: str) -> Iterator[None
         "log_level": 0,
     }
     consumer = Consumer(settings)
-    over = threading.Event()
+    assigned, over = threading.Event(), threading.Event()
 
     def stay() -> None:
         while not over.is_set():
@@ -146,9 +146,11 @@ def joined(bootstrap: str, group: str, topic: str, client: str) -> Iterator[None
 
     staying = threading.Thread(target=stay)
     try:
-        consumer.subscribe([topic])
+        # Told by the thread that polls: a consumer lets nobody else in while that does.
+        consumer.subscribe([topic], on_assign=lambda *_: assigned.set())
         staying.start()
-        wait_for(f"{client} to be in {group}", lambda: bool(consumer.assignment()), 60)
+        if not assigned.wait(60):
+            raise AssertionError(f"{client} did not get into {group} within 60 s")
         yield
     finally:
         over.set()
