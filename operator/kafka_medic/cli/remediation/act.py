@@ -249,9 +249,10 @@ def _confirm(args: argparse.Namespace, question: str) -> None:
         return
     if not sys.stdin.isatty():
         _nobody_to_ask()
-    sys.stdout.flush()
+    # Not on standard output, where the answer for a program may be.
+    print(f"{question} Type yes: ", end="", file=sys.stderr, flush=True)
     try:
-        answer = input(f"{question} Type yes: ")
+        answer = input()
     except EOFError:
         _nobody_to_ask()
     if answer.strip().lower() != "yes":

@@ -84,6 +84,8 @@ def plan_text(plan: Plan, *, every: bool = False) -> str:
     if len(told) > MAX_SUMMARY:
         parts.append(f"  and {len(told) - MAX_SUMMARY} more lines\n")
     for step in plan.steps:
+        if step.description and step.description in plan.summary:
+            continue
         parts.append(f"  step {printable(step.name)} ({step.action.value}): {printable(step.description)}\n")
     lines = [as_line(change) for change in changes(plan)]
     if lines:

@@ -48,9 +48,14 @@ def _said(run: Remediation, words: Sequence[RemediationApproval]) -> Iterator[Ti
     recorded = {word.uid for word in run.status.approvals}
     for said in words:
         if said.spec.remediation_ref.uid == run.uid and said.uid not in recorded:
-            about = f"about plan {said.spec.plan_digest}; not among the words that status holds"
-            which = {"counted": False, "approval": said.name, "approvalUid": said.uid}
-            yield _event(said.metadata.creation_timestamp, said.spec.approver, said.spec.decision.value, about, **which)
+            unseen: Event = {"approval": said.name, "approvalUid": said.uid}
+            if run.status.plan is not None and said.spec.plan_digest == run.status.plan.digest:
+                about = f"{said.spec.reason} (the operator has not looked at it yet)".lstrip()
+            else:
+                about, unseen["counted"] = f"about another plan, {said.spec.plan_digest}", False
+            yield _event(
+                said.metadata.creation_timestamp, said.spec.approver, said.spec.decision.value, about, **unseen
+            )
 
 
 def _done(run: Remediation) -> Iterator[Timed]:

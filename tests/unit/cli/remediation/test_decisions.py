@@ -28,9 +28,10 @@ def words(sim):
 
 def test_what_is_shown_is_what_is_approved_and_then_runs(sim, terminal):
     run = sim.run()
-    code, out, _ = terminal("approve", run.name, "--reason", "read it")
+    code, out, err = terminal("approve", run.name, "--reason", "read it")
     assert code == 0
-    assert terminal.asked == ["Approve it? Type yes: "]
+    assert terminal.asked == 1
+    assert err == "Approve it? Type yes: ", "not on standard output, which a program may read"
     assert run.status.plan.digest in out
     assert "raise 7 partitions" in out
     assert "replicas of orders-0" in out
@@ -72,7 +73,7 @@ def test_a_plan_that_changed_while_it_was_read_is_not_approved(sim, terminal, mo
     run = sim.run()
     was = run.status.plan.digest
 
-    def ask(_):
+    def ask():
         sim.api.touch(f"{BASE}/remediations/{run.name}")["status"]["plan"]["digest"] = "sha256:" + "1" * 64
         return "yes"
 
@@ -264,11 +265,11 @@ def test_a_pause_has_a_reason_and_an_owner_and_holds_until_it_is_lifted(sim, ter
     code, out, _ = terminal("pause", "c", "--reason", "another")
     assert code == 0
     assert "paused already: until Monday" in out
-    code, out, _ = terminal("resume", "c")
+    code, out, err = terminal("resume", "c")
     assert code == 0
     assert "until Monday" in out
     assert sim.run().name in out
-    assert terminal.asked == ["Go on? Type yes: "]
+    assert "Go on?" in err
     sim.until_phase("Running")
 
 
@@ -298,9 +299,9 @@ def test_where_the_breaker_is_open_resume_has_one_tried(sim, terminal):
     status = sim.api.touch(f"{BASE}/kafkaclusters/c")["status"]
     status["conditions"] = [told | {"lastTransitionTime": sim.timestamp()}]
     assert "open until noon" in terminal("explain", sim.run().name)[1]
-    code, out, _ = terminal("resume", "c")
+    code, out, err = terminal("resume", "c")
     assert code == 0
-    assert terminal.asked == ["Have one tried? Type yes: "]
+    assert "Have one tried?" in err
     assert "if it fails, the breaker is open again" in out
     assert sim.cluster()["spec"]["remediation"] == {"breaker": {"tryAgainAt": sim.timestamp()}}
 

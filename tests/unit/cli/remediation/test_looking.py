@@ -220,6 +220,14 @@ def test_history_exports_who_said_and_did_what_in_order_and_report_tells_it(sim,
     assert "<script>" not in out.replace("\\<script", "")
 
 
+def test_a_word_that_the_operator_has_not_seen_yet_is_not_said_to_count_for_nothing(sim, terminal):
+    terminal("approve", sim.run().name, "--reason", "read it")
+    events = json.loads(terminal("history", sim.run().name, "-o", "json")[1])["events"]
+    (word,) = [e for e in events if e["what"] == "Approve"]
+    assert "counted" not in word
+    assert word["detail"] == "read it (the operator has not looked at it yet)"
+
+
 def test_an_approval_of_an_earlier_plan_stays_in_the_history(sim, terminal):
     sim.approve(sim.run(), "alice", planDigest="sha256:" + "2" * 64)
     events = json.loads(terminal("history", sim.run().name, "-o", "json")[1])["events"]
