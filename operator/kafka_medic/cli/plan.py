@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import tempfile
+import textwrap
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -143,7 +144,7 @@ def add_parser(subparsers: Any) -> None:
         moving = questions.add_parser(
             question,
             help=told,
-            description=f"{told[0].upper()}{told[1:]}. {FOR_PEOPLE}",
+            description=textwrap.fill(f"{told[0].upper()}{told[1:]}. {FOR_PEOPLE}", 100),
             epilog=_EXAMPLES,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
@@ -213,6 +214,8 @@ def _move(args: argparse.Namespace, began: float) -> tuple[Summary, Estimate]:
     partitions = read_partitions(args.partitions)
     output.note(f"read {partitions.num_rows:,} partitions and {len(brokers):,} brokers")
     asked = Relocation(partitions, brokers, _question(args))
+    if left := asked.left_alone():
+        output.note(f"{left:,} partitions have a replica on a broker that is not alive and are left as they are")
     plan = plan_relocation(asked)
     output.note(f"planned {plan.summary.moves:,} moves of replicas in {plan.summary.waves:,} waves; checking")
     _refuse_broken(verify_moves(asked, plan))

@@ -17,7 +17,7 @@ from kafka_medic.plan.columns import Bools, Columns, Ints
 from kafka_medic.plan.local import DEFAULT_LIMITS, Placed, finish, place
 from kafka_medic.plan.model import Plan
 from kafka_medic.plan.problem import Broker, check_reachable
-from kafka_medic.plan.relocation import Leave, LowerImbalance, Relocation
+from kafka_medic.plan.relocation import Leave, LowerImbalance, Relocation, all_live
 from kafka_medic.plan.room import fit, room_of
 from kafka_medic.plan.rows import count_per_broker, rack_indexes, racks_of
 from kafka_medic.plan.settle import exchange, exchange_path
@@ -71,11 +71,6 @@ def _members(held: Ints, after: Ints) -> Bools:
     return np.asarray((held[:, :, None] == after[:, None, :]).any(axis=2) & (held >= 0))
 
 
-def _all_live(columns: Columns, brokers: Sequence[Broker]) -> Bools:
-    dead = np.array([not broker.alive for broker in brokers], dtype=bool)
-    return np.asarray(~(dead[columns.held] & (columns.held >= 0)).any(axis=1))
-
-
 def _mean(kept: Columns, placed: Placed, brokers: Sequence[Broker]) -> int:
     """Mean load of the live brokers in the end, rounded up: the fullest has at least that."""
     alive = np.array([broker.alive for broker in brokers], dtype=bool)
@@ -89,7 +84,7 @@ def _crowded(columns: Columns, brokers: Sequence[Broker]) -> tuple[Bools, int]:
     rack, racks = rack_indexes(brokers)
     load = count_per_broker(columns.held, len(rack))
     sites = Sites(rack, load, racks)
-    rows = np.flatnonzero(_all_live(columns, brokers))
+    rows = np.flatnonzero(all_live(columns, brokers))
     held_racks = racks_of(columns.held[rows], sites)
     kinds, kind = classify(held_racks, np.zeros(len(rows), dtype=np.int32), racks)
     count = kinds.held_per_rack(racks)
@@ -128,7 +123,7 @@ def _lower(columns: Columns, brokers: Sequence[Broker], moves: int) -> tuple[Int
     fair = handicap(brokers, np.zeros_like(held), int(held[alive].sum()))
     load = held + fair.extra
     was = load[alive].copy()
-    able = np.flatnonzero(_all_live(columns, brokers))
+    able = np.flatnonzero(all_live(columns, brokers))
     table = columns.held[able].copy()
     _exchange(table, Sites(rack, load, racks), load, moves)
     new = (table >= 0) & ~_members(table, columns.held[able])

@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 
 from kafka_medic.plan.arrow import Column, flat_values, list_lengths
-from kafka_medic.plan.columns import Columns, Ints
+from kafka_medic.plan.columns import Bools, Columns, Ints
 from kafka_medic.plan.model import Plan
 from kafka_medic.plan.problem import Broker, Problem, ProblemError
 
-__all__ = ["Leave", "LowerImbalance", "Question", "Relocation", "SpreadRacks"]
+__all__ = ["Leave", "LowerImbalance", "Question", "Relocation", "SpreadRacks", "all_live"]
 
 
 @dataclass(frozen=True)
@@ -69,6 +69,10 @@ class Relocation:
     def wanted(self, _: str) -> None:
         """No factor is asked for."""
 
+    def left_alone(self) -> int:
+        """Partitions that are not looked at, since a reassignment that names a dead broker does not end."""
+        return 0 if isinstance(self.question, Leave) else int((~all_live(self.columns, self.brokers)).sum())
+
     def leaders_of_changed(self, plan: Plan) -> Column:
         """int32 array: who sends each partition of the plan."""
         columns = self.columns
@@ -99,6 +103,12 @@ class Relocation:
                 f"{columns.name(at)} is in sync on broker {question.broker} alone, which is gone: nobody can copy it"
             )
             raise ProblemError(int(columns.source_row[at]) + 1, reason)
+
+
+def all_live(columns: Columns, brokers: Sequence[Broker]) -> Bools:
+    """bool[N]: partitions whose replicas are all on brokers that are alive."""
+    dead = np.array([not broker.alive for broker in brokers], dtype=bool)
+    return np.asarray(~(dead[columns.held] & (columns.held >= 0)).any(axis=1))
 
 
 def _without(brokers: tuple[Broker, ...], question: Leave) -> tuple[Broker, ...]:

@@ -25,7 +25,7 @@ def planned(problem, question):
     return None
 
 
-@settings(max_examples=24 // SHARE, deadline=None, suppress_health_check=CALM)
+@settings(max_examples=15 // SHARE, deadline=None, suppress_health_check=CALM)
 @given(cramped(), st.data())
 def test_a_broker_is_left_with_one_move_for_each_of_its_replicas(problem, data):
     broker = data.draw(st.sampled_from(problem.brokers))
@@ -42,7 +42,7 @@ def test_a_broker_is_left_with_one_move_for_each_of_its_replicas(problem, data):
         assert plan.summary.replicas_per_broker.max == plan.summary.replicas_per_broker.bound
 
 
-@settings(max_examples=24 // SHARE, deadline=None, suppress_health_check=CALM)
+@settings(max_examples=15 // SHARE, deadline=None, suppress_health_check=CALM)
 @given(cramped())
 def test_racks_are_spread_over_with_the_fewest_moves_and_then_there_is_nothing_left(problem):
     found = planned(problem, SpreadRacks())
@@ -55,7 +55,7 @@ def test_racks_are_spread_over_with_the_fewest_moves_and_then_there_is_nothing_l
     assert again is None or again[1].summary.moves == 0
 
 
-@settings(max_examples=24 // SHARE, deadline=None, suppress_health_check=CALM)
+@settings(max_examples=15 // SHARE, deadline=None, suppress_health_check=CALM)
 @given(cramped(), st.integers(1, 60), st.booleans())
 def test_imbalance_is_lowered_within_the_moves_allowed(problem, moves, weighted):
     if weighted:

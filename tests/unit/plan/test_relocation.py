@@ -195,6 +195,19 @@ def test_the_command_writes_a_plan_for_people(tmp_path, capsys, options, moves):
     assert (tmp_path / "out" / "plan.parquet").exists()
 
 
+def test_partitions_on_a_dead_broker_are_left_alone_and_that_is_said(tmp_path, capsys):
+    rows = [{"topic": "t", "partition": n, "replicas": replicas} for n, replicas in enumerate([[1, 9], [1, 2], [1, 2]])]
+    listed = [{"id": 1}, {"id": 2}, {"id": 3}, {"id": 9, "alive": False}]
+    (tmp_path / "p.json").write_text(json.dumps(rows))
+    (tmp_path / "b.json").write_text(json.dumps(listed))
+    line = ["plan", "lower-imbalance", "--max-moves", "5", "--partitions", str(tmp_path / "p.json")]
+    assert main.main([*line, "--brokers", str(tmp_path / "b.json"), "--output", str(tmp_path / "out")]) == 0
+    assert "1 partitions have a replica on a broker that is not alive" in capsys.readouterr().err
+    moved = json.loads((tmp_path / "out" / "reassignment.json").read_text())["partitions"]
+    assert moved
+    assert 0 not in [row["partition"] for row in moved]
+
+
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
