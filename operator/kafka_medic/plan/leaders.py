@@ -132,13 +132,10 @@ class _State:
         """int64[B, B]: partitions led by a that have a replica on b. Also lists them anew by leader."""
         order = np.argsort(self.lead.astype(np.int16) if self.brokers < 1 << 15 else self.lead, kind="stable")
         self._led = np.split(order, np.cumsum(np.bincount(self.lead, minlength=self.brokers))[:-1])
-        arcs = np.zeros(self.brokers * self.brokers, dtype=np.int64)
-        for column in self.replicas.T:
-            leader = self.lead
-            if column.min() < 0:
-                there = np.flatnonzero(column >= 0)
-                leader, column = leader[there], column[there]  # noqa: PLW2901
-            arcs += np.bincount(leader.astype(np.int64) * self.brokers + column, minlength=len(arcs))
+        key = self.lead.astype(np.int64)[:, None] * self.brokers + self.replicas
+        if self.replicas.min() < 0:
+            key = key[self.replicas >= 0]
+        arcs = np.bincount(key.ravel(), minlength=self.brokers * self.brokers)
         return arcs.reshape(self.brokers, self.brokers)
 
     def _led_by(self, broker: int) -> Ints:

@@ -149,38 +149,37 @@ class Check:
         wave = integers(self.table.column("wave"))
         if not len(wave):
             return []
-        # Of a part of a plan they may begin anywhere.
+        # A part of a plan has only some of them, and a table has a row for each.
         first = int(wave.min())
-        wave = wave - first
+        there = np.bincount(wave - first) > 0
+        numbers = np.flatnonzero(there) + first
+        wave = (np.cumsum(there) - 1)[wave - first]
         problems = []
         records = np.bincount(wave)
         if records.max() > limits.records:
-            problems.append(f"wave {first + records.argmax()} has {records.max()} records, more than {limits.records}")
+            problems.append(f"wave {numbers[records.argmax()]} has {records.max()} records, more than {limits.records}")
         size = integers(sizes, 0)
         new = self.new()
         into, row = self.after.values[new], self.after.row[new]
         added = self.after.length - self.staying.length
-        everyone = np.arange(len(wave))
+        # Cells of a table of waves x brokers.
+        cells, brokers = len(records) * len(self.ids), len(self.ids)
+        comes = place_among(self.ids, into) + wave[row] * brokers
+        goes = place_among(self.ids, sender) + wave * brokers
+        bytes_in, bytes_out = np.zeros(cells, dtype=np.int64), np.zeros(cells, dtype=np.int64)
         # A partition larger than a whole allowance is let through alone, so it counts as one allowance.
-        measures = (
-            ("bytes in", into, row, np.minimum(size, limits.bytes_in)[row], limits.bytes_in),
-            ("bytes out", sender, everyone, np.minimum(size * added, limits.bytes_out), limits.bytes_out),
-            (
-                "partitions",
-                np.concatenate([into, sender]),
-                np.concatenate([row, everyone]),
-                np.ones(len(row) + len(wave), dtype=np.int64),
-                limits.partitions_per_broker,
-            ),
-        )
-        for name, broker, of, cost, limit in measures:
-            place = place_among(self.ids, broker) + wave[of] * len(self.ids)
-            total = np.zeros(len(records) * len(self.ids), dtype=np.int64)
-            np.add.at(total, place, cost)
+        np.add.at(bytes_in, comes, np.minimum(size, limits.bytes_in)[row])
+        np.add.at(bytes_out, goes, np.minimum(size * added, limits.bytes_out))
+        partitions = np.bincount(comes, minlength=cells) + np.bincount(goes, minlength=cells)
+        for name, total, limit in (
+            ("bytes in", bytes_in, limits.bytes_in),
+            ("bytes out", bytes_out, limits.bytes_out),
+            ("partitions", partitions, limits.partitions_per_broker),
+        ):
             if total.max() > limit:
-                at, who = divmod(int(total.argmax()), len(self.ids))
+                at, who = divmod(int(total.argmax()), brokers)
                 broker_id, most = self.ids[who], total.max()
-                problems.append(f"wave {first + at}: broker {broker_id} has {most} {name}, more than {limit}")
+                problems.append(f"wave {numbers[at]}: broker {broker_id} has {most} {name}, more than {limit}")
         return problems
 
     def arriving(self, sizes: Column) -> Array:

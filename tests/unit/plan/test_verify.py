@@ -9,7 +9,7 @@ import pytest
 
 from kafka_medic.plan.local import plan_local
 from kafka_medic.plan.model import PLAN_SCHEMA, Spread
-from kafka_medic.plan.verify import verify
+from kafka_medic.plan.verify import Check, verify
 from kafka_medic.plan.waves import WaveLimits
 from tests.unit.plan.cluster_tables import problem
 
@@ -74,6 +74,17 @@ def test_a_partition_left_out_is_found():
 )
 def test_a_wave_past_its_limits_is_found(limits, reason):
     says(PLAN, reason, limits)
+
+
+def test_waves_of_a_part_of_a_plan_may_have_any_numbers():
+    apart = [3, 2_000_000, 2_000_000, 4_000_001]
+    table = PLAN.table.set_column(5, "wave", pa.array(apart, pa.int32())).combine_chunks()
+    check = Check(ASKED, table)
+    assert check.placement() == []
+    assert check.waves(PLAN.sizes, check.senders(), WaveLimits()) == []
+    assert any(
+        "wave 2000000 has 2 records" in line for line in check.waves(PLAN.sizes, check.senders(), WaveLimits(records=1))
+    )
 
 
 @pytest.mark.parametrize(
