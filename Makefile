@@ -76,7 +76,7 @@ bench-plan: venv ## How long plans of up to 20 million partitions take, and what
 	@$(VENV)/python -m benchmarks.plan --runs $(RUNS)
 
 bench-roll: setup ## How long a roll of three brokers under load takes, in both modes, against what it takes at least
-	@AT_ONCE=1 $(TESTBED) run $(VENV)/python -m pytest -s tests/e2e/test_roll.py -k rolled_under_load
+	@AT_ONCE=1 $(TESTBED) run $(VENV)/python -m pytest -s tests/gameday/test_whole_roll.py
 
 bench-elect: setup ## Leaders given back in batches, beside one election of everything (PARTITIONS=2000)
 	@$(TESTBED) run $(VENV)/python -m benchmarks.elections --partitions $(PARTITIONS)

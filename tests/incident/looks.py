@@ -69,7 +69,7 @@ FAULTS: dict[str, Callable[[KafkaDeployment], contextlib.AbstractContextManager[
 }
 
 
-def looks_while(kafka: KafkaDeployment, fault: str, count: int = 8) -> tuple[list[tuple[float, Snapshot]], float]:
+def looks_while(kafka: KafkaDeployment, fault: str, count: int = 6) -> tuple[list[tuple[float, Snapshot]], float]:
     """So many looks at a cluster with this fault, one after the other, by somebody who has watched it before; and the
     seconds that the first look of a newcomer takes."""
     watcher, newcomer = Watcher(kafka), None
