@@ -14,7 +14,7 @@ import pytest
 from tests.simulation.kafka import SimKafka
 from tests.simulation.world import Killed, World, factor_one_cluster
 
-EVERY = 1 if os.environ.get("THOROUGH") else 4
+EVERY = 1 if os.environ.get("THOROUGH") else 8
 """`make simulate` dies at every moment, `make check` at every fourth."""
 WRITES = ("alter_reassignments", "alter_configs")
 
