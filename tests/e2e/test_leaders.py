@@ -46,8 +46,10 @@ def led_elsewhere(case: Case, kafka: RealKafka, home: int) -> str:
 
 
 def trapped(case: Case, kafka: RealKafka, topic: str, home: int) -> bool:
-    """An election, which may be sent to the very broker that hangs."""
-    sender = RealKafka(Connection(case.boot, timeout_seconds=2))
+    """An election. KRaft names any broker as who takes it, also the very one that hangs, and there is only as long as
+    that one's session lasts: so a short time for each attempt, and nobody else who hangs on the way."""
+    answering = ",".join(case.kafka.broker_address(b) for b in (0, 1, 2) if b != home)
+    sender = RealKafka(Connection(answering, timeout_seconds=1))
     try:
         sender.elect_preferred([TopicPartition(topic, 0)])
     except WriteFailed:
