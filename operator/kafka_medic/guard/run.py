@@ -127,7 +127,8 @@ def _within_limits(
         wait = (oldest + timedelta(days=1) - now).total_seconds()
         message = f"{len(recent)} remediations started within 24 hours; limits.perDay is {policy.limits.per_day}"
         return Reason(guard, Verdict.WAIT, message, retry_after=max(wait, 60))
-    ended = sorted((o for o in others if o.finished_at and o.started_at), key=lambda o: o.finished_at or now)
+    counted = [o for o in others if o.finished_at and o.started_at and not _takes_back(itself, o)]
+    ended = sorted(counted, key=lambda o: o.finished_at or now)
     rest = parse_duration(policy.limits.cooldown)
     if ended and ended[-1].finished_at is not None:
         since = (now - ended[-1].finished_at).total_seconds()
@@ -138,6 +139,15 @@ def _within_limits(
     if reading.state is BreakerState.OPEN:
         return Reason(guard, Verdict.DENY, reading.describe())
     return Reason(guard, Verdict.ALLOW, "within the limits")
+
+
+def _takes_back(itself: OtherRun | None, other: OtherRun) -> bool:
+    """Whether the run puts orders of replicas back that the other one changed: the second half of the same maintenance,
+    which nobody expects to wait for the first."""
+    if itself is None or itself.plan is None:
+        return False
+    left = {(c.topic, c.partition, c.replicas, c.replicas_before) for c in other.reorders}
+    return any((c.topic, c.partition, c.replicas_before, c.replicas) in left for c in itself.plan.reorders)
 
 
 def within_window(windows: Sequence[Window], now: datetime) -> Reason:

@@ -21,7 +21,6 @@ def world() -> World:
     world = World(kafka)
     world.install(
         brokers=BROKERS,
-        remediation={"limits": {"cooldown": "0s"}},
         expectations={"topics": [{"pattern": "ledger", "exempt": True}]},
     )
     world.with_pods()
@@ -74,6 +73,15 @@ def test_leaderships_go_before_the_machine_and_come_back_after(world):
     for _ in range(20):
         world.step()
     assert len(world.runs()) == 2
+
+
+def test_the_way_back_does_not_wait_for_the_cooldown_of_the_way_there(world):
+    cordon(world, 1)
+    done(world, "drain-broker")
+    cordon(world, 1, on=False)
+    done(world, "undrain-broker")
+    away, back = (r.status for r in world.runs())
+    assert (back.finished_at - away.finished_at).total_seconds() < 600, "limits.cooldown, 10m if nobody says otherwise"
 
 
 def test_it_does_not_come_back_while_the_broker_is_away_or_behind(world):

@@ -9,19 +9,27 @@ import pytest
 from kafka_medic.guard.other_runs import OtherRun
 from kafka_medic.guard.run import Namesake, alone_on_kafka, judge_run
 from kafka_medic.guard.verdict import Verdict
+from kafka_medic.playbook.refusal import NO_DIGEST
 from kafka_medic.resources.kafkacluster_remediation import RemediationPolicy
 from kafka_medic.resources.phases import Phase
+from kafka_medic.resources.remediation_plan import PartitionChange, Plan
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)  # a Thursday
 
 
-def asked(policy=None, others=(), lease=True, now=NOW, starting=True):
-    reasons = judge_run(RemediationPolicy.model_validate(policy or {}), others, lease, now, starting=starting)
+def asked(policy=None, others=(), lease=True, now=NOW, starting=True, itself=None):
+    rules = RemediationPolicy.model_validate(policy or {})
+    reasons = judge_run(rules, others, lease, now, starting=starting, itself=itself)
     return {r.guard: r for r in reasons}
 
 
-def ended(name, ago, phase=Phase.SUCCEEDED):
-    return OtherRun(name, phase, NOW - timedelta(minutes=ago + 1), NOW - timedelta(minutes=ago))
+def ended(name, ago, phase=Phase.SUCCEEDED, plan=None):
+    return OtherRun(name, phase, NOW - timedelta(minutes=ago + 1), NOW - timedelta(minutes=ago), plan=plan)
+
+
+def reordering(before, after):
+    order = PartitionChange(topic="orders", partition=0, replicas_before=before, replicas=after)
+    return Plan(digest=NO_DIGEST, proposed_at=NOW, expires_at=NOW, reorders=(order,))
 
 
 def test_nothing_in_the_way():
@@ -145,6 +153,15 @@ def test_a_rest_after_each():
     assert found.verdict is Verdict.WAIT
     assert found.retry_after == pytest.approx(360)
     assert asked({"limits": {"cooldown": "10m"}}, [ended("a", 10)])["WithinLimits"].verdict is Verdict.ALLOW
+
+
+def test_no_rest_between_a_drain_and_its_own_way_back():
+    policy, drain = {"limits": {"cooldown": "10m"}}, reordering((1, 2), (2, 1))
+    back = OtherRun("back", None, None, None, plan=reordering((2, 1), (1, 2)))
+    assert asked(policy, [ended("away", 1, plan=drain)], itself=back)["WithinLimits"].verdict is Verdict.ALLOW
+    for others in ([ended("away", 1, plan=drain), ended("x", 4)], [ended("x", 4, plan=reordering((1, 2), (2, 3)))]):
+        found = asked(policy, others, itself=back)["WithinLimits"]
+        assert "x ended 240 s ago" in found.message
 
 
 def test_the_breaker_opens_after_failures_in_a_row_and_only_then():
