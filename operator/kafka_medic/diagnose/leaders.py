@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from kafka_medic.cluster.snapshot import Snapshot
 from kafka_medic.diagnose.columns import is_any, some
 from kafka_medic.diagnose.finding import Finding
 from kafka_medic.diagnose.scene import Scene, blind, broker_name
@@ -15,6 +16,23 @@ TOLERATED = 0.10
 """Share of a broker's preferred leaderships that may be elsewhere: `leader.imbalance.per.broker.percentage`,
 10 %."""
 IMBALANCED_FOR = 60.0
+REBALANCE = "auto.leader.rebalance.enable"
+
+
+def rebalanced_by_kafka(snapshot: Snapshot) -> str | None:
+    """What the brokers' own rebalancing does and how to have it otherwise; None where no broker is known to have it
+    on. Kafka's own defaults: on, every 300 s, past 10 % of a broker."""
+    settings = [(b.id, snapshot.config("BROKER", str(b.id), REBALANCE)) for b in snapshot.brokers or ()]
+    on = [broker for broker, setting in settings if setting is not None and setting.value == "true"]
+    if not on:
+        return None
+    return (
+        f"{REBALANCE} is on ({some([f'broker {b}' for b in on])}): every leader.imbalance.check.interval.seconds the "
+        "controller itself elects, in one go, all that a broker lacks, if that is more than "
+        "leader.imbalance.per.broker.percentage, and a process that hangs as well. That is not fought. If clients "
+        "suffer from it, set it to false on every broker and KRaft controller and restart them: then leaderships come "
+        "back only in batches"
+    )
 
 
 def detect(scene: Scene) -> Iterator[Finding]:
@@ -51,7 +69,12 @@ def detect(scene: Scene) -> Iterator[Finding]:
         severity=Severity.WARNING,
         message=f"{sum(gone[b] for b in off)} partitions are not led by their preferred replica",
         affected=tuple(broker_name(b) for b in off),
-        evidence=(some(told), f"for example {some(examples)}", scene.read_from("kafka", "views")),
+        evidence=(
+            some(told),
+            f"for example {some(examples)}",
+            *([by_kafka] if (by_kafka := rebalanced_by_kafka(scene.snapshot)) else []),
+            scene.read_from("kafka", "views"),
+        ),
         playbook="elect-preferred-leaders",
         for_seconds=IMBALANCED_FOR,
     )

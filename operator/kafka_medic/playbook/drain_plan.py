@@ -162,7 +162,10 @@ def _plan(
     if stuck:
         lines.append(f"{len(stuck)} stay, as no other replica could take over: {some([r.tp for r in stuck], 5)}")
     if len(orders) > len(here):
-        lines.append(f"{len(orders) - len(here)} more are left for a further run")
+        lines.append(
+            f"{len(orders) - len(here)} more stay until a further run with an approval of its own, since one plan "
+            f"holds {MAX_INLINE_CHANGES} partitions: do not let the Pod go before that"
+        )
     words = {
         Action.REORDER_REPLICAS: f"change the order of the replicas of {len(reorders)} partitions",
         Action.ELECT_PREFERRED_LEADERS: f"elect the leaders of {moved} partitions, in batches that have to serve",

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 import pyarrow.compute as pc
 
 from kafka_medic.cluster.snapshot import PartitionRow, Snapshot
+from kafka_medic.diagnose.leaders import rebalanced_by_kafka
 from kafka_medic.guard.elect import able_to_lead
 from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.rows import known_ids
@@ -124,17 +125,10 @@ def _summary(
     if not_ready:
         lines.append(f"{not_ready} more are led elsewhere, and their preferred replica cannot take over yet")
     if left_out:
-        lines.append(f"{left_out} more could be elected and are left for a further run")
-    automatic = [b.id for b in snapshot.brokers or () if _rebalances(snapshot, b.id)]
-    if automatic:
         lines.append(
-            "auto.leader.rebalance.enable is on: Kafka's controller does the same by itself, without these batches, "
-            "for every broker that lacks more than leader.imbalance.per.broker.percentage; what it has done by then is "
-            "not done again"
+            f"{left_out} more could be elected, and are left for a further run with an approval of its own: one plan "
+            f"holds {MAX_ELECTED} partitions, of {MAX_INLINE_CHANGES} brokers and topics"
         )
+    if by_kafka := rebalanced_by_kafka(snapshot):
+        lines.append(f"{by_kafka}. What it has done by then is not done again")
     return "\n".join(lines)[:8000]
-
-
-def _rebalances(snapshot: Snapshot, broker: int) -> bool:
-    found = snapshot.config("BROKER", str(broker), "auto.leader.rebalance.enable")
-    return found is not None and found.value == "true"

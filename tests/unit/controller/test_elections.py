@@ -94,6 +94,13 @@ def test_proposed_for_the_finding_and_sent_in_batches_that_grow(world):
     assert len(set().union(*kafka.requests)) == PARTITIONS, "each once"
 
 
+def test_the_plan_says_what_kafkas_own_rebalancing_does(world):
+    kafka_of(world).dynamic["BROKER", "1", "auto.leader.rebalance.enable"] = "true"
+    plan = world.until_phase("AwaitingApproval").status.plan
+    assert "auto.leader.rebalance.enable is on (broker 1)" in plan.summary
+    assert "What it has done by then is not done again" in plan.summary
+
+
 def test_a_parameter_makes_the_first_batch_small(world):
     world.ask("elect-preferred-leaders", batchSize="4")
     approved(world)

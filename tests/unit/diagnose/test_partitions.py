@@ -88,6 +88,16 @@ def test_a_broker_that_came_back_leading_nothing():
     assert found(worlds.healthy(rows=_away()), previous=before)["LeadersImbalanced"].firing()
 
 
+def test_what_kafkas_own_rebalancing_does_is_said_where_it_is_on():
+    name = "auto.leader.rebalance.enable"
+    on = worlds.configs(("BROKER", "1", name, "true", False), ("BROKER", "2", name, "false", False))
+    told = found(worlds.healthy(rows=_away(), configs=on))["LeadersImbalanced"].evidence[2]
+    assert told.startswith(f"{name} is on (broker 1):")
+    assert "set it to false on every broker and KRaft controller" in told
+    off = worlds.configs(("BROKER", "1", name, "false", False))
+    assert not any(name in e for e in found(worlds.healthy(rows=_away(), configs=off))["LeadersImbalanced"].evidence)
+
+
 def test_imbalance_while_catching_up_is_silent():
     assert "LeadersImbalanced" not in found(worlds.healthy(rows=_away(isr=[2, 3])))
     one_behind = [*_away(), worlds.partition("late", 0, (2, 1, 3), isr=[2, 3])]
