@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import hypothesis
 import pytest
@@ -26,35 +26,41 @@ def credentials() -> Credentials:
 
 
 class GivenBack:
-    """The shared deployments go with the last test that asks for them: idle brokers cost the later ones time."""
+    """What tests share goes with the last one that asks for it: idle brokers cost the later ones time."""
 
-    def __init__(self, last: pytest.Item) -> None:
-        self.made: dict[Shape, KafkaDeployment] = {}
-        self._last = last
+    def __init__(self, last: pytest.Item, give_back: Callable[[], None]) -> None:
+        self._last, self._give_back = last, give_back
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_teardown(self, item: pytest.Item) -> None:
         if item is self._last:
-            self.give_back()
+            self._give_back()
 
-    def give_back(self) -> None:
-        while self.made:
-            self.made.popitem()[1].undeploy(wait=False)
+
+def undeployed_after_last_user(request: pytest.FixtureRequest, made: list[KafkaDeployment]) -> None:
+    """`made` may grow meanwhile. At the end of the session at the latest."""
+
+    def give_back() -> None:
+        while made:
+            made.pop().undeploy(wait=False)
+
+    request.addfinalizer(give_back)
+    users = [item for item in request.session.items if request.fixturename in getattr(item, "fixturenames", ())]
+    request.config.pluginmanager.register(GivenBack(users[-1], give_back))
 
 
 @pytest.fixture(scope="session")
-def kafka_of(request: pytest.FixtureRequest, credentials: Credentials) -> Iterator[Callable[[Shape], KafkaDeployment]]:
+def kafka_of(request: pytest.FixtureRequest, credentials: Credentials) -> Callable[[Shape], KafkaDeployment]:
     """The deployment of a shape, three brokers whose defaults are all factor 1, with a listener of every kind."""
-    users = [item for item in request.session.items if "kafka_of" in getattr(item, "fixturenames", ())]
-    shared = GivenBack(users[-1])
-    request.config.pluginmanager.register(shared)
-    made = shared.made
+    made: list[KafkaDeployment] = []
+    undeployed_after_last_user(request, made)
 
     def get(shape: Shape) -> KafkaDeployment:
-        if shape not in made:
+        found = next((kafka for kafka in made if kafka.shape == shape), None)
+        if found is None:
             KafkaDeployment(f"e2e-{shape}", shape, {}, {0: ""}).undeploy()  # what a killed run left
             addresses, _ = slot_addresses(SLOTS[shape])
-            made[shape] = deploy_kafka(
+            found = deploy_kafka(
                 f"e2e-{shape}",
                 shape,
                 FACTOR_ONE | secured.listeners(credentials) | {"auto.leader.rebalance.enable": "false"},
@@ -65,11 +71,11 @@ def kafka_of(request: pytest.FixtureRequest, credentials: Credentials) -> Iterat
                 zookeeper_ports={"secure": secured.ENSEMBLE_PORT},
                 zookeeper_files=secured.ensemble_files(credentials),
             )
-            secured.create_users(made[shape].bootstrap)
-        return made[shape]
+            made.append(found)
+            secured.create_users(found.bootstrap)
+        return found
 
-    yield get
-    shared.give_back()
+    return get
 
 
 @pytest.fixture(scope="session", params=["kraft", "zookeeper"])

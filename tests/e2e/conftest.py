@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from tests.conftest import undeployed_after_last_user
 from tests.incident import operator, records
 from tests.testbed import KafkaDeployment, Shape, deploy_kafka, kubectl
 from tests.testbed import get as get_object
@@ -57,18 +58,16 @@ def installed() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def steady() -> Iterator[list[KafkaDeployment]]:
+def steady(request: pytest.FixtureRequest) -> list[KafkaDeployment]:
     """One of each kind in which every partition has a replica to spare."""
-    made = []
-    try:
-        for shape, slot in STEADY_SLOTS.items():
-            KafkaDeployment(f"roll-{shape}", shape, {}, {0: ""}).undeploy()  # what a killed run left
-            made.append(deploy_kafka(f"roll-{shape}", shape, STEADY, slot, wait=False))
-        for deployment in made:
-            deployment.wait_ready()
-        yield made
-    finally:
-        at_the_same_time(lambda deployment: deployment.undeploy(wait=False), made)
+    made: list[KafkaDeployment] = []
+    undeployed_after_last_user(request, made)
+    for shape, slot in STEADY_SLOTS.items():
+        KafkaDeployment(f"roll-{shape}", shape, {}, {0: ""}).undeploy()  # what a killed run left
+        made.append(deploy_kafka(f"roll-{shape}", shape, STEADY, slot, wait=False))
+    for deployment in made:
+        deployment.wait_ready()
+    return list(made)
 
 
 def at_the_same_time(story: Callable[[T], None], places: Sequence[T]) -> None:

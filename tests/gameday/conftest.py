@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from tests.conftest import undeployed_after_last_user
 from tests.e2e.conftest import installed, steady
 from tests.gameday import cluster
 from tests.gameday.scenario import Scene
@@ -20,12 +22,29 @@ SETTINGS = {"auto.leader.rebalance.enable": "false", "replica.lag.time.max.ms": 
 the ISR within seconds."""
 
 
+ORDER = ("scenes", "kafka_of", "steady")
+"""Deployments that tests share come and go one after the other; tests with one of their own lie before the last."""
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: _turn(item) if item.path.parent == Path(__file__).parent else len(ORDER))
+
+
+def _turn(item: pytest.Item) -> float:
+    asked = getattr(item, "fixturenames", ())
+    return next((turn for turn, fixture in enumerate(ORDER) if fixture in asked), len(ORDER) - 1.5)
+
+
 @pytest.fixture(scope="session")
-def scenes(installed: None) -> Iterator[list[Scene]]:
-    made = []
+def scenes(request: pytest.FixtureRequest, installed: None) -> Iterator[list[Scene]]:
+    made: list[Scene] = []
+    deployed: list[KafkaDeployment] = []
+    undeployed_after_last_user(request, deployed)
     for shape, slot in SLOTS.items():
         KafkaDeployment(f"gameday-{shape}", shape, {}, {0: ""}).undeploy()  # what a killed run left
         kafka = deploy_kafka(f"gameday-{shape}", shape, SETTINGS, slot, wait=False)
+        deployed.append(kafka)
         made.append(Scene(kafka, f"gameday-{uuid.uuid4().hex[:4]}"))
     for scene in made:
         scene.kafka.wait_ready()
@@ -33,5 +52,3 @@ def scenes(installed: None) -> Iterator[list[Scene]]:
         scene.watch(expectations=cluster.EXPECTATIONS)
     yield made
     print("\n" + "\n".join(sorted(row for scene in made for row in scene.table)))
-    for scene in made:
-        scene.kafka.undeploy()
