@@ -42,8 +42,19 @@ def create_topic(bootstrap: str, name: str, assignment: list[list[int]], config:
 
 
 def delete_topic(bootstrap: str, name: str) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.delete_topics([name])[name].result(timeout=30)
+    gone = KafkaError.UNKNOWN_TOPIC_OR_PART
+
+    def deleted() -> bool:
+        admin = AdminClient({"bootstrap.servers": bootstrap})
+        try:
+            admin.delete_topics([name])[name].result(timeout=30)
+        except KafkaException as problem:
+            if problem.args[0].code() not in (KafkaError.NOT_CONTROLLER, KafkaError.UNKNOWN, gone):
+                raise
+            return problem.args[0].code() == gone  # else a controller that changes, as after a broker hung
+        return True
+
+    wait_for(f"the controller to delete {name}", deleted, 60)
 
 
 def write(bootstrap: str, topic: str, values: list[str], partition: int = 0, acks: str = "all") -> int:

@@ -82,7 +82,9 @@ def _over(
         cause, plan, ended = drain.spec.cause, drain.status.plan, drain.status.finished_at
         if drain.status.phase is not Phase.SUCCEEDED or cause is None or plan is None or ended is None:
             continue
-        if drain.spec.playbook.name == playbook.name or not plan.reorders or cause.finding_id in lasting:
+        if drain.spec.playbook.name == playbook.name or cause.finding_id in lasting:
+            continue
+        if not plan.reorders or plan.changes:  # no drain: orders that come with added replicas are to stay
             continue
         follows = [
             r

@@ -43,5 +43,8 @@ class OtherRun:
 
     @property
     def reorders(self) -> tuple[PartitionChange, ...]:
-        """Of one that succeeded: the orders of replicas that it changed."""
-        return self.plan.reorders if self.plan is not None and self.phase is Phase.SUCCEEDED else ()
+        """Of one that succeeded: the orders of replicas that it changed, for the time of a piece of maintenance. With
+        replicas that were added comes an order that is to stay."""
+        if self.plan is None or self.plan.changes or self.phase is not Phase.SUCCEEDED:
+            return ()
+        return self.plan.reorders

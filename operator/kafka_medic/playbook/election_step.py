@@ -31,7 +31,9 @@ from kafka_medic.resources.remediation_status import IntentState, JournalEntry, 
 PLACES = "places"
 """Name of the saved value that holds which of the plan's partitions a batch names, as `0-49,60`."""
 MAX_BATCHES = 150
-"""Of one step: a journal holds 200 entries. Batches that would be more become larger instead."""
+JOURNAL_ROOM = 195
+"""Entries of one step, and of all steps: a journal holds 200, a few of them for the end of a run. Batches that would be
+more become larger instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,9 @@ def assess(
     now: datetime,
 ) -> StepReport:
     """Where the step stands."""
-    return elect(f"{step}/elect", planned_elections(plan), journal, snapshot, settings, now)
+    others = sum(entry.step != step for entry in journal.values())
+    most = min(MAX_BATCHES, JOURNAL_ROOM - others)
+    return elect(f"{step}/elect", planned_elections(plan), journal, snapshot, settings, now, most)
 
 
 def elect(

@@ -125,7 +125,8 @@ def _await(run: Remediation, world: World) -> Decision:
     drift = next((s.reason for s in standings(plan.changes, world.snapshot) if s.position is Position.DRIFTED), None)
     drift = drift or next(iter(other_pods(plan.restarts, world.snapshot)), None)
     drift = drift or rescue_step.unsaved(plan, world.snapshot, {r.broker for r in plan.restarts})
-    drift = drift or reorder_step.other_orders(reorder_step.planned_orders(plan), world.snapshot)
+    if not plan.changes:  # else there is nothing to put into another order until replicas have been added
+        drift = drift or reorder_step.other_orders(reorder_step.planned_orders(plan), world.snapshot)
     drift = drift or drain_first.other_orders(plan, world.snapshot)
     drift = drift or offset_step.void(plan, world.snapshot)
     status, voided = drifted_long_enough(status, drift or _done_by_others(run, world), world.now)

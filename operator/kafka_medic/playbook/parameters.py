@@ -105,7 +105,7 @@ class ResetParameters:
     topics: str | None = None
 
 
-AWAY, BACK = "away", "back"
+AWAY, BACK, EVEN = "away", "back", "even"
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +128,11 @@ def check(playbook: Playbook) -> None:
             if key not in known:
                 way = f"{step.action.value} knows {', '.join(sorted(known)) or 'no parameters'}"
                 problems.append(Problem(f"spec.steps[{i}].with.{key}", "is not a parameter of this action", way))
-        if step.action is Action.REORDER_REPLICAS and step.with_.get("leaders") not in (AWAY, BACK):
-            problems.append(Problem(f"spec.steps[{i}].with.leaders", "is not set", f"write {AWAY} or {BACK}"))
+        if step.action is Action.REORDER_REPLICAS:
+            leaders = (EVEN,) if adds_replicas(playbook) else (AWAY, BACK)
+            if step.with_.get("leaders") not in leaders:
+                path = f"spec.steps[{i}].with.leaders"
+                problems.append(Problem(path, "is not what this step can do", f"write {' or '.join(leaders)}"))
     for i, parameter in enumerate(playbook.spec.parameters):
         if parameter.name not in used:
             problems.append(
@@ -226,8 +229,15 @@ def sets_offsets(playbook: Playbook) -> Step | None:
     return next((s for s in playbook.spec.steps if s.action in wanted), None)
 
 
+def adds_replicas(playbook: Playbook) -> bool:
+    """Whether a step of it reassigns partitions. What it then does with leaders is about those partitions."""
+    return any(s.action is Action.REASSIGN_PARTITIONS for s in playbook.spec.steps)
+
+
 def brings_leaders(playbook: Playbook) -> str | None:
     """AWAY or BACK for a playbook that drains brokers or undoes that; None for any other."""
+    if adds_replicas(playbook):
+        return None
     steps = [s for s in playbook.spec.steps if s.action is Action.REORDER_REPLICAS]
     return str(steps[0].with_.get("leaders", AWAY)) if steps else None
 

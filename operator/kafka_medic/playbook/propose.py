@@ -12,7 +12,7 @@ from kafka_medic.playbook.drain_plan import drain_plan
 from kafka_medic.playbook.election_plan import election_plan
 from kafka_medic.playbook.offset_plan import reset_plan
 from kafka_medic.playbook.offset_undo_plan import undo_plan
-from kafka_medic.playbook.parameters import brings_leaders, check, check_values, sets_offsets
+from kafka_medic.playbook.parameters import adds_replicas, brings_leaders, check, check_values, sets_offsets
 from kafka_medic.playbook.raise_plan import raise_plan
 from kafka_medic.playbook.refusal import Refusal
 from kafka_medic.playbook.restart_plan import restart_plan
@@ -57,6 +57,8 @@ def propose(
         return reset_plan(run, cluster, playbook, snapshot, answers or Answers(), now)
     if offsets is not None:
         return undo_plan(run, cluster, playbook, snapshot, others, answers or Answers(), now)
+    if adds_replicas(playbook):
+        return raise_plan(run, cluster, playbook, snapshot, now)
     if any(step.action is Action.ELECT_PREFERRED_LEADERS for step in playbook.spec.steps):
         return election_plan(run, cluster, playbook, snapshot, now)
     if restarts(playbook):

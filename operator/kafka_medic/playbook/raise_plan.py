@@ -37,6 +37,7 @@ from kafka_medic.resources.remediation_plan import (
     Plan,
     PlanStep,
     Precondition,
+    PreferredElection,
 )
 from kafka_medic.resources.vocabulary import Action
 
@@ -176,6 +177,7 @@ def _document(
         for m in moves
     )
     configs = _min_isr_changes(snapshot, expectations, moves)
+    reorders, elections = _leaders(playbook, moves)
     added = sum(len(m.replicas) - len(m.replicas_before) for m in moves)
     cost = estimate(taken, throttle=settings.throttle_bytes_per_second)
     known = cost.unknown == 0
@@ -194,9 +196,11 @@ def _document(
         estimated_seconds=math.ceil(cost.seconds) if known and cost.seconds is not None else None,
         throttle_bytes_per_second=settings.throttle_bytes_per_second,
         waves=waves,
-        steps=tuple(_step(s, changes, configs, settings) for s in playbook.spec.steps),
+        steps=tuple(_step(s, changes, configs, reorders, settings) for s in playbook.spec.steps),
         changes=changes,
         config_changes=configs,
+        reorders=reorders,
+        elections=elections,
         preconditions=(Precondition(name=CLUSTER_ID, value=snapshot.cluster.id or ""),),
     )
     plan = plan.model_copy(update={"summary": _summary(plan, placement, rest)})
@@ -262,10 +266,33 @@ def _min_isr_changes(snapshot: Snapshot, expectations: Expectations, moves: Sequ
     return tuple(changes)
 
 
+def _leaders(
+    playbook: Playbook, moves: Sequence[Move]
+) -> tuple[tuple[PartitionChange, ...], tuple[PreferredElection, ...]]:
+    """Whose turn it is to lead afterwards, where that is not who leads already: the order of the replicas, and the
+    elections that follow. Nothing for a playbook that leaves leaders where they are."""
+    if not any(s.action is Action.REORDER_REPLICAS for s in playbook.spec.steps):
+        return (), ()
+    others = [m for m in moves if m.preferred_order[0] != m.replicas[0]]
+    reorders = tuple(
+        PartitionChange(topic=m.topic, partition=m.partition, replicas_before=m.replicas, replicas=m.preferred_order)
+        for m in others
+    )
+    by_place: dict[tuple[int, str], list[int]] = {}
+    for move in others:
+        by_place.setdefault((move.preferred_order[0], move.topic), []).append(move.partition)
+    elections = tuple(
+        PreferredElection(broker=broker, topic=topic, partitions=tuple(sorted(numbers)))
+        for (broker, topic), numbers in sorted(by_place.items())
+    )
+    return reorders, elections
+
+
 def _step(
     step: Step,
     changes: Sequence[PartitionChange],
     configs: Sequence[ConfigChange],
+    reorders: Sequence[PartitionChange],
     settings: ReassignParameters,
 ) -> PlanStep:
     if step.action is Action.REASSIGN_PARTITIONS:
@@ -273,6 +300,13 @@ def _step(
         rate = settings.throttle_bytes_per_second
         throttle = f"throttled to {_bytes(rate)}/s a broker" if rate else "without a throttle"
         text = f"copy {copies} replicas of {len(changes)} partitions, {throttle}, then take the throttle off again"
+    elif step.action in (Action.REORDER_REPLICAS, Action.ELECT_PREFERRED_LEADERS):
+        does = {
+            Action.REORDER_REPLICAS: f"put a new replica first in the lists of {len(reorders)} partitions",
+            Action.ELECT_PREFERRED_LEADERS: f"elect the leaders of {len(reorders)} partitions, in batches that have to "
+            "serve",
+        }
+        text = does[step.action] if reorders else "leaders are as even as they can be without it"
     elif configs:
         text = f"set {MIN_ISR} on {', '.join(f'{c.resource_name}={c.after}' for c in configs[:10])}"
         text += f" and {len(configs) - 10} more topics" if len(configs) > 10 else ""
@@ -299,6 +333,11 @@ def _summary(plan: Plan, placement: Placement, rest: int) -> str:
     if figures.room_unknown:
         lines.append(
             f"room on disk is not known, and so not checked, of {figures.room_unknown} of the brokers copied to"
+        )
+    if any(s.action is Action.REORDER_REPLICAS for s in plan.steps) and not rest:
+        lead = figures.leaders_per_broker
+        lines.append(
+            f"preferred leaders per broker at last {lead.min}..{lead.max} (best possible maximum {lead.bound})"
         )
     lines += [f"{s.name}: {s.description}" for s in plan.steps]
     if rest:

@@ -69,9 +69,10 @@ def forward_reasons(run: Remediation, world: World, intent: Intent | None = None
         # It adds a topic of our own and touches nothing else; what is read has to be read from a fresh look.
         needed = ("kafka", "views")
         return (*reasons, *sources_fresh(world.snapshot, world.now, needed))
-    if plan.reorders and not isinstance(intent, ElectPreferred):
+    # A plan that adds replicas has new orders and elections for afterwards: until then it is asked about its replicas.
+    if plan.reorders and (isinstance(intent, Reorder) or not (plan.changes or isinstance(intent, ElectPreferred))):
         return (*reasons, *judge_reorder(world.snapshot, planned_orders(plan), world.now).reasons)
-    if plan.elections:
+    if plan.elections and (isinstance(intent, ElectPreferred) or not plan.changes):
         asked = (
             intent.preferred if isinstance(intent, ElectPreferred) else [tp for tp, _ in planned_elections(plan)[:1]]
         )

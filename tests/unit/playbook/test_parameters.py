@@ -47,7 +47,7 @@ def test_an_unknown_key_and_an_unused_parameter_are_named_by_path():
     raw["spec"]["parameters"].append({"name": "surprise", "type": "string"})
     with pytest.raises(ResourceError) as refusal:
         check(Playbook.parse(raw))
-    assert [p.path for p in refusal.value.problems] == ["spec.parameters[2].name"]
+    assert [p.path for p in refusal.value.problems] == ["spec.parameters[4].name"]
 
 
 @pytest.mark.parametrize(
