@@ -98,7 +98,7 @@ def cut_off(scene: Scene) -> Scenario:
     words = ("not among the registered brokers", "answered a request of its own")
     expected = [Expected(f"BrokerZombie/broker-{broker}", ZOMBIE_FOR, words)]
     if scene.kafka.shape == "kraft":
-        expected.append(Expected("QuorumDegraded", QUORUM_FOR, (f"voter {broker} last caught up",)))
+        expected.append(Expected("QuorumDegraded", QUORUM_FOR, (f"voter {broker}",)))
     return Scenario(
         "a broker cut from the whole authority",
         tuple(expected),

@@ -68,7 +68,7 @@ def hung(scene: Scene) -> Scenario:
         Expected("PartitionUnderReplicated", UNDER_REPLICATED_FOR, ("broker 2 (down) is out of the ISR",)),
     ]
     if scene.kafka.shape == "kraft":
-        expected.append(Expected("QuorumDegraded", QUORUM_FOR, ("voter 2 last caught up",)))
+        expected.append(Expected("QuorumDegraded", QUORUM_FOR, ("voter 2",)))
     return Scenario(
         "a broker that hangs",
         tuple(expected),

@@ -63,7 +63,7 @@ def _quorum(scene: Scene) -> Iterator[Finding]:
         + (": no majority" if lost else ""),
         affected=tuple(f"{'zookeeper' if zookeeper else 'voter'}-{v.id}" for v in behind),
         evidence=(
-            some([_told(v, zookeeper) for v in behind]),
+            some([_told(v, quorum, zookeeper) for v in behind]),
             scene.read_from(*(("ensemble", "zookeeper") if zookeeper else ("quorum",)), "kafka"),
         ),
         for_seconds=QUORUM_FOR,
@@ -76,13 +76,19 @@ def _not_serving(voter: Voter) -> bool:
 
 
 def _behind(voter: Voter, quorum: Quorum) -> bool:
-    if voter.id == quorum.leader or voter.last_caught_up_ms is None:
+    if voter.id == quorum.leader:
         return False
+    if voter.last_caught_up_ms is None:
+        # The leader tells its own time always, and of another voter none until that one has fetched from it (KIP-836).
+        # A broker older than that tells none of anybody.
+        return any(v.id == quorum.leader and v.last_caught_up_ms is not None for v in quorum.voters)
     return voter.last_caught_up_ms >= FETCH_TIMEOUT_MS
 
 
-def _told(voter: Voter, zookeeper: bool) -> str:
+def _told(voter: Voter, quorum: Quorum, zookeeper: bool) -> str:
     if zookeeper:
         return f"server {voter.id} does not serve"
+    if voter.last_caught_up_ms is None:
+        return f"voter {voter.id} has not caught up since voter {quorum.leader} leads"
     lag = "" if voter.lag is None else f" and {voter.lag} records behind"
     return f"voter {voter.id} last caught up {voter.last_caught_up_ms} ms ago{lag}"

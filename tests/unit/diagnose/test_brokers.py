@@ -212,7 +212,13 @@ def test_a_voter_that_lags():
 
 
 def test_a_voter_not_known_is_not_a_lagging_one():
-    assert found(worlds.healthy(quorum=Quorum(1, (Voter(1, 0, 0), Voter(2), Voter(3))))) == {}
+    assert found(worlds.healthy(quorum=Quorum(1, (Voter(1, 0), Voter(2), Voter(3))))) == {}
+
+
+def test_a_voter_that_was_gone_before_the_present_leader_was_elected_is_missed_all_the_same():
+    finding = found(worlds.healthy(quorum=Quorum(1, (Voter(1, 0, 0), Voter(2, 0, 10), Voter(3)))))["QuorumDegraded"]
+    assert finding.affected == ("voter-3",)
+    assert "voter 3 has not caught up since voter 1 leads" in finding.evidence[0]
 
 
 def test_an_ensemble_server_that_does_not_serve():
