@@ -351,6 +351,7 @@ def test_every_value_renders_into_what_the_server_takes(namespace: str) -> None:
         "affinity": {"nodeAffinity": {}},
         "priorityClassName": "system-cluster-critical",
         "webhook": {"secretName": "kafka-medic-webhook"},
+        "plans": {"existingClaim": "kafka-medic-plans"},
         "mostAtOnce": 2,
     }
     flags = [flag for name, value in values.items() for flag in ("--set-json", f"{name}={json.dumps(value)}")]
@@ -358,5 +359,7 @@ def test_every_value_renders_into_what_the_server_takes(namespace: str) -> None:
     assert "--watch-namespaces=" + namespace in rendered
     assert "--most-at-once=2" in rendered
     assert "--webhook-directory=/etc/kafka-medic/webhook" in rendered
+    assert "--plans=/var/lib/kafka-medic/plans" in rendered
+    assert "claimName: kafka-medic-plans" in rendered
     assert "ValidatingAdmissionPolicy\n" not in rendered
     kubectl("apply", "--dry-run=server", "-n", namespace, "-f", "-", input=rendered)

@@ -14,6 +14,7 @@ import yaml
 from kafka_medic.controller.events import recorder
 from kafka_medic.controller.lease import ClusterLease
 from kafka_medic.controller.metrics import Metrics
+from kafka_medic.controller.plan_files import PlanFiles
 from kafka_medic.controller.store import Store
 from kafka_medic.controller.turn import Clients, Turn
 from kafka_medic.resources.phases import TERMINAL_PHASES
@@ -55,6 +56,8 @@ class World:
     turn: Turn | None = None
     pods: SimPods | None = None
     series: Metrics = field(default_factory=Metrics)
+    files: Path | None = None
+    """The operator's volume for long plans."""
     wrap_kafka: Callable[[SimKafka], Any] = lambda kafka: kafka
     wrap_api: Callable[[SimApi], Any] = lambda api: api
 
@@ -110,6 +113,7 @@ class World:
             series=self.series,
             now=lambda: self.now,
             monotonic=self._monotonic,
+            files=PlanFiles(self.files),
         )
         self.turn = Turn("ns", "c", clients, lambda c: ClusterLease(api, "ns", "c", c.uid or "", identity))
         return self.turn

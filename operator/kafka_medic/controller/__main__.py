@@ -22,6 +22,7 @@ from kafka_medic.controller.handlers import register
 from kafka_medic.controller.lease import ClusterLease
 from kafka_medic.controller.metrics import Metrics
 from kafka_medic.controller.notices import Notices
+from kafka_medic.controller.plan_files import PlanFiles
 from kafka_medic.controller.roll_call import RollCall
 from kafka_medic.controller.store import Store
 from kafka_medic.controller.turn import Clients, Turn
@@ -48,6 +49,7 @@ def build(
     namespaces: Sequence[str],
     notices: Notices | None = None,
     most_at_once: int | None = None,
+    plans: Path | None = None,
 ) -> tuple[Fleet, Store]:
     """The operator's parts, wired to the real outside. `me` holds the leases."""
     store = Store(api, namespaces)
@@ -60,6 +62,7 @@ def build(
         canary=LibrdkafkaCanary,
         series=metrics,
         most_at_once=most_at_once,
+        files=PlanFiles(plans),
     )
 
     def make_turn(key: Key) -> Turn:
@@ -93,6 +96,12 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
         type=Path,
         help="a folder with the files url and key: what is told as an event goes there",
     )
+    parser.add_argument(
+        "--plans",
+        type=Path,
+        metavar="DIRECTORY",
+        help="a volume for plans that are too long for a Remediation (500 partitions); default: none",
+    )
     parser.add_argument("--log-format", choices=("full", "plain", "json"), default="full", help="default: full")
     return parser.parse_args(argv)
 
@@ -119,7 +128,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if notices is not None:
         notices.start()
     namespaces = [n.strip() for n in options.watch_namespaces.split(",") if n.strip()]
-    fleet, store = build(KubernetesApi(), me, metrics, namespaces, notices, options.most_at_once)
+    fleet, store = build(KubernetesApi(), me, metrics, namespaces, notices, options.most_at_once, options.plans)
     roll_call = RollCall(store.cluster_names, fleet)
     registry = kopf.OperatorRegistry()
     register(registry, fleet, store, roll_call)

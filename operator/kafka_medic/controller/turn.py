@@ -25,6 +25,7 @@ from kafka_medic.controller.events import Recorder, finding_notes
 from kafka_medic.controller.lease import ClusterLease
 from kafka_medic.controller.memory import Recollection
 from kafka_medic.controller.metrics import Metrics
+from kafka_medic.controller.plan_files import PlanFiles
 from kafka_medic.controller.proposals import due
 from kafka_medic.controller.status import cluster_status, remediation_allowed, unseen
 from kafka_medic.controller.store import Store
@@ -49,6 +50,7 @@ from kafka_medic.resources.errors import ResourceError
 from kafka_medic.resources.kafkacluster import KafkaCluster, RestartMethod
 from kafka_medic.resources.phases import ACTING_PHASES, TERMINAL_PHASES, Phase
 from kafka_medic.resources.remediation import Remediation
+from kafka_medic.resources.remediation_status import RemediationStatus
 
 _LOG = logging.getLogger(__name__)
 
@@ -73,6 +75,7 @@ class Clients:
     now: Callable[[], datetime] = utc_now
     series: Metrics = field(default_factory=Metrics)
     monotonic: Callable[[], float] = time.monotonic
+    files: PlanFiles = field(default_factory=lambda: PlanFiles(None))
     most_at_once: int | None = None
     """KafkaClusters with a run under way at once; None: as many as there are."""
     starting: threading.Lock = field(default_factory=threading.Lock)
@@ -124,9 +127,10 @@ class Turn:
             _LOG.info("%s/%s: another operator holds the lease, or it cannot be told", self.namespace, self.name)
             return min(interval, 5.0)
         runs, unreadable = store.remediations(self.namespace, self.name)
-        cluster, runs = keep(store, cluster, runs, unreadable)
+        cluster, kept = keep(store, cluster, runs, unreadable)
         if gone(cluster):
             return interval
+        runs = [self.clients.files.with_file(run) for run in kept]
         # One that only waits for its start is held by the same guards, which need every view.
         acting = bool(unreadable) or any(r.status.phase in {*ACTING_PHASES, Phase.APPROVED} for r in runs)
         self._recollection.before_look(cluster, acting=acting)
@@ -139,9 +143,10 @@ class Turn:
             self.clients.record(cluster, note)
         if cluster.metadata.deletion_timestamp is None and not unreadable:
             runs += self._propose(cluster, seen, runs)
-        kept = self._canary.keep(cluster, snapshot, self._connected, runs, unreadable, self._held.hold)
-        if kept is not None:
-            self.clients.record(cluster, kept)
+        if (
+            told := self._canary.keep(cluster, snapshot, self._connected, runs, unreadable, self._held.hold)
+        ) is not None:
+            self.clients.record(cluster, told)
         requeue = interval
         blocked = [f"Remediation {name} cannot be read by this version, so nothing is done" for name in unreadable]
         for run in _in_order(runs):
@@ -271,6 +276,7 @@ class Turn:
             now=self.clients.now(),
             answers=told,
             fleet=self._fleet(run),
+            files=str(self.clients.files.directory) if self.clients.files.directory else None,
         )
 
     def _others(self, run: Remediation) -> list[OtherRun] | None:
@@ -305,13 +311,25 @@ class Turn:
         version = run.metadata.resource_version
         if decision.status != run.status:
             # The intent is in the journal before the effect: a crash from here on is found out by observation.
-            version = self.clients.store.write_status(run, decision.status)
+            try:
+                written = self._as_written(decision.status)
+            except OSError as problem:
+                note = f"the plan's file could not be written, so it is not proposed: {problem}"
+                self.clients.record(run, ("Warning", "PlanNotWritten", note))
+                return Decision(run.status)
+            version = self.clients.store.write_status(run, written)
             self._note(run, decision)
         if decision.intent is None:
             return decision
         metadata = run.metadata.model_copy(update={"resource_version": version})
-        written = run.model_copy(update={"status": decision.status, "metadata": metadata})
-        return self._act(cluster, written, decision, findings)
+        begun = run.model_copy(update={"status": decision.status, "metadata": metadata})
+        return self._act(cluster, begun, decision, findings)
+
+    def _as_written(self, status: RemediationStatus) -> RemediationStatus:
+        """What does not fit into the Remediation is in its file before the status names it."""
+        if status.plan is None or status.plan.artifact is None:
+            return status
+        return status.model_copy(update={"plan": self.clients.files.put(status.plan)})
 
     def _act(
         self, cluster: KafkaCluster, run: Remediation, decision: Decision, findings: Sequence[Finding]

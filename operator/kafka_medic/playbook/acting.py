@@ -22,9 +22,10 @@ from kafka_medic.playbook.deadline import held_by_people, lateness, note_hold
 from kafka_medic.playbook.drift import drifted_long_enough
 from kafka_medic.playbook.intents import RestartPod
 from kafka_medic.playbook.parameters import elect_parameters, restart_parameters
+from kafka_medic.playbook.plan_file import is_missing, unread_file
 from kafka_medic.playbook.report import StepReport, StepState
 from kafka_medic.playbook.restart_step import Watch
-from kafka_medic.playbook.run import SOON, Decision, World, being_deleted, ended, waiting, waiting_for
+from kafka_medic.playbook.run import SOON, Decision, World, being_deleted, ended, refuse, waiting, waiting_for
 from kafka_medic.playbook.safety import forward_reasons, restoring_reasons, same_cluster
 from kafka_medic.resources.phases import Phase, StepPhase
 from kafka_medic.resources.playbook import Step
@@ -52,6 +53,8 @@ def advance(run: Remediation, world: World) -> Decision:
     plan, status = run.status.plan, run.status
     if plan is None:
         return ended(status, Phase.FAILED, "the run has no plan: its status was written by somebody else", world.now)
+    if is_missing(plan):
+        return refuse(status, Phase.BLOCKED, (unread_file(plan),))
     journal = {entry.id: entry for entry in status.journal}
     if GIVE_UP in journal:
         return _wind_up(run, world, plan, journal)

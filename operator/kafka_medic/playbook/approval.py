@@ -12,6 +12,7 @@ from datetime import datetime
 
 from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.playbook.auto import beyond_auto
+from kafka_medic.playbook.plan_file import without_file
 from kafka_medic.resources.approval import RemediationApproval
 from kafka_medic.resources.digest import sha256_digest
 from kafka_medic.resources.kafkacluster_remediation import RemediationPolicy
@@ -56,8 +57,9 @@ class ApprovalJudgement:
 
 def plan_digest(remediation: Remediation, plan: Plan) -> str:
     """SHA-256 over everything that decides what will be done: the run's identity and pinned playbook, its parameters,
-    every move and setting, the throttle, the preconditions. Times and prose are left out."""
-    spec = remediation.spec
+    every move and setting, the throttle, the preconditions. Times and prose are left out. For what lies in a file its
+    hash stands, whether the file has been read or not."""
+    spec, plan = remediation.spec, without_file(plan)
     drains = [
         {
             "broker": d.broker,

@@ -15,6 +15,7 @@ from kafka_medic.playbook.acting import advance
 from kafka_medic.playbook.approval import judge_approvals
 from kafka_medic.playbook.drift import drifted_long_enough
 from kafka_medic.playbook.parameters import AWAY, brings_leaders
+from kafka_medic.playbook.plan_file import is_missing, unread_file
 from kafka_medic.playbook.positions import Position, standings
 from kafka_medic.playbook.propose import propose, restarts
 from kafka_medic.playbook.refusal import Refusal
@@ -85,6 +86,7 @@ def _plan(run: Remediation, world: World) -> Decision:
         world.others,
         world.pending_ids,
         world.answers,
+        world.files,
     )
     if isinstance(proposal, Refusal):
         if proposal.nothing_to_do:
@@ -122,6 +124,8 @@ def _await(run: Remediation, world: World) -> Decision:
         return ended(status, Phase.REJECTED, f"rejected by {judged.rejected_by}", world.now)
     if world.now >= plan.expires_at:
         return ended(status, Phase.EXPIRED, "nobody approved the plan in time", world.now)
+    if is_missing(plan):
+        return refuse(status, status.phase or Phase.AWAITING_APPROVAL, (unread_file(plan),))
     drift = next((s.reason for s in standings(plan.changes, world.snapshot) if s.position is Position.DRIFTED), None)
     drift = drift or next(iter(other_pods(plan.restarts, world.snapshot)), None)
     drift = drift or rescue_step.unsaved(plan, world.snapshot, {r.broker for r in plan.restarts})

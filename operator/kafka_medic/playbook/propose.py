@@ -39,9 +39,11 @@ def propose(
     others: Sequence[OtherRun] | None = (),
     pending: Collection[str] = (),
     answers: Answers | None = None,
+    files: str | None = None,
 ) -> Plan | Refusal:
     """The whole plan, or why there is none. What the playbook's steps do decides which kind of plan it is. `pending`:
-    ids of findings that have not lasted yet. `answers`: what a plan about offsets asked for."""
+    ids of findings that have not lasted yet. `answers`: what a plan about offsets asked for. `files`: the directory for
+    plans that are too long for a Remediation."""
     try:
         check(playbook)
         check_values(playbook, run.spec.parameters)
@@ -58,7 +60,7 @@ def propose(
     if offsets is not None:
         return undo_plan(run, cluster, playbook, snapshot, others, answers or Answers(), now)
     if adds_replicas(playbook):
-        return raise_plan(run, cluster, playbook, snapshot, now)
+        return raise_plan(run, cluster, playbook, snapshot, now, files)
     if any(step.action is Action.ELECT_PREFERRED_LEADERS for step in playbook.spec.steps):
         return election_plan(run, cluster, playbook, snapshot, now)
     if restarts(playbook):

@@ -22,6 +22,7 @@ from kafka_medic.plan.verify import verify
 from kafka_medic.plan.waves import WaveLimits
 from kafka_medic.playbook.approval import plan_digest
 from kafka_medic.playbook.parameters import ReassignParameters, reassign_parameters
+from kafka_medic.playbook.plan_file import MAX_CHANGES, elections_of, in_file
 from kafka_medic.playbook.reassign_step import present_settings, unsavable
 from kafka_medic.playbook.refusal import NO_DIGEST, Refusal, unread
 from kafka_medic.playbook.safety import CLUSTER_ID
@@ -37,7 +38,6 @@ from kafka_medic.resources.remediation_plan import (
     Plan,
     PlanStep,
     Precondition,
-    PreferredElection,
 )
 from kafka_medic.resources.vocabulary import Action
 
@@ -51,10 +51,15 @@ SETTINGS_EACH = 2
 
 
 def raise_plan(
-    run: Remediation, cluster: KafkaCluster, playbook: Playbook, snapshot: Snapshot, now: datetime
+    run: Remediation,
+    cluster: KafkaCluster,
+    playbook: Playbook,
+    snapshot: Snapshot,
+    now: datetime,
+    files: str | None = None,
 ) -> Plan | Refusal:
     """The whole plan, its digest included, or why not. Never half a plan: with fewer live brokers than the wanted
-    factor there is none."""
+    factor there is none. `files`: the directory for plans that are too long for a Remediation, where there is one."""
     if snapshot.partitions is None or snapshot.brokers is None or snapshot.configs is None:
         return unread(snapshot)
     expectations = Expectations.from_spec(cluster.spec.expectations)
@@ -82,7 +87,7 @@ def raise_plan(
         return Refusal(
             f"the planner's own plan failed its verification, so it is not proposed: {first}", permanent=True
         )
-    plan = _document(run, cluster, playbook, snapshot, expectations, placement, settings, now)
+    plan = _document(run, cluster, playbook, snapshot, expectations, placement, settings, now, files)
     why_not = _too_slow(plan, step)
     if plan.throttle_bytes_per_second is not None:
         why_not = why_not or unsavable(present_settings(plan, snapshot))
@@ -162,8 +167,9 @@ def _document(
     placement: Placement,
     settings: ReassignParameters,
     now: datetime,
+    files: str | None,
 ) -> Plan:
-    taken, rest = _most_exposed(placement)
+    taken, rest = _most_exposed(placement, MAX_INLINE_CHANGES if files is None else MAX_CHANGES)
     moves = sorted(taken.moves(), key=lambda m: (m.wave, m.topic, m.partition))
     changes = tuple(
         PartitionChange(
@@ -177,7 +183,7 @@ def _document(
         for m in moves
     )
     configs = _min_isr_changes(snapshot, expectations, moves)
-    reorders, elections = _leaders(playbook, moves)
+    reorders = _orders(playbook, moves)
     added = sum(len(m.replicas) - len(m.replicas_before) for m in moves)
     cost = estimate(taken, throttle=settings.throttle_bytes_per_second)
     known = cost.unknown == 0
@@ -197,20 +203,21 @@ def _document(
         throttle_bytes_per_second=settings.throttle_bytes_per_second,
         waves=waves,
         steps=tuple(_step(s, changes, configs, reorders, settings) for s in playbook.spec.steps),
-        changes=changes,
         config_changes=configs,
-        reorders=reorders,
-        elections=elections,
         preconditions=(Precondition(name=CLUSTER_ID, value=snapshot.cluster.id or ""),),
     )
+    electing = any(s.action is Action.ELECT_PREFERRED_LEADERS for s in playbook.spec.steps)
+    elections = elections_of(reorders) if electing else ()
+    plan = plan.model_copy(update={"changes": changes, "reorders": reorders, "elections": elections})
+    plan = plan if files is None else in_file(plan, files)
     plan = plan.model_copy(update={"summary": _summary(plan, placement, rest)})
     return plan.model_copy(update={"digest": plan_digest(run, plan)})
 
 
-def _most_exposed(placement: Placement) -> tuple[Placement, int]:
-    """What one plan holds, the most exposed first, and how many partitions are left for the next one, which is proposed
-    when this one has succeeded. A run has to fit into its Remediation: the changes, one journal entry a wave, and the
-    settings of every topic and broker that the throttle touches."""
+def _most_exposed(placement: Placement, most: int) -> tuple[Placement, int]:
+    """What one plan holds, at most so many partitions, the most exposed first, and how many partitions are left for the
+    next one, which is proposed when this one has succeeded. A run has to fit into its Remediation: the changes, one
+    journal entry a wave, and the settings of every topic and broker that the throttle touches."""
     table = placement.table
     order = pc.sort_indices(table["wave"])
     ordered = table.select(["wave", "topic", "replicas"]).take(order)
@@ -219,7 +226,7 @@ def _most_exposed(placement: Placement) -> tuple[Placement, int]:
     waves: set[int] = set()
     taken: list[int | None] = []
     for index, row in zip(order.to_pylist(), ordered.to_pylist(), strict=True):
-        if len(taken) == MAX_INLINE_CHANGES or (row["wave"] not in waves and len(waves) == MAX_WAVES):
+        if len(taken) == most or (row["wave"] not in waves and len(waves) == MAX_WAVES):
             break
         if SETTINGS_EACH * (len(topics | {row["topic"]}) + len(brokers | set(row["replicas"]))) > MAX_SAVED:
             continue
@@ -266,26 +273,16 @@ def _min_isr_changes(snapshot: Snapshot, expectations: Expectations, moves: Sequ
     return tuple(changes)
 
 
-def _leaders(
-    playbook: Playbook, moves: Sequence[Move]
-) -> tuple[tuple[PartitionChange, ...], tuple[PreferredElection, ...]]:
-    """Whose turn it is to lead afterwards, where that is not who leads already: the order of the replicas, and the
-    elections that follow. Nothing for a playbook that leaves leaders where they are."""
+def _orders(playbook: Playbook, moves: Sequence[Move]) -> tuple[PartitionChange, ...]:
+    """The order of the replicas afterwards, where somebody else is to lead than leads already. Nothing for a playbook
+    that leaves leaders where they are."""
     if not any(s.action is Action.REORDER_REPLICAS for s in playbook.spec.steps):
-        return (), ()
-    others = [m for m in moves if m.preferred_order[0] != m.replicas[0]]
-    reorders = tuple(
+        return ()
+    return tuple(
         PartitionChange(topic=m.topic, partition=m.partition, replicas_before=m.replicas, replicas=m.preferred_order)
-        for m in others
+        for m in moves
+        if m.preferred_order[0] != m.replicas[0]
     )
-    by_place: dict[tuple[int, str], list[int]] = {}
-    for move in others:
-        by_place.setdefault((move.preferred_order[0], move.topic), []).append(move.partition)
-    elections = tuple(
-        PreferredElection(broker=broker, topic=topic, partitions=tuple(sorted(numbers)))
-        for (broker, topic), numbers in sorted(by_place.items())
-    )
-    return reorders, elections
 
 
 def _step(
@@ -343,7 +340,8 @@ def _summary(plan: Plan, placement: Placement, rest: int) -> str:
     if rest:
         lines.append(
             f"{rest} more partitions follow in a later plan, the most exposed first: one holds at most "
-            f"{MAX_INLINE_CHANGES} partitions, {MAX_WAVES} waves and {MAX_SAVED} settings"
+            f"{MAX_INLINE_CHANGES} partitions ({MAX_CHANGES} where the operator has a volume for plans), {MAX_WAVES} "
+            f"waves and {MAX_SAVED} settings"
         )
     for c in plan.changes[:20]:
         lines.append(
@@ -351,7 +349,8 @@ def _summary(plan: Plan, placement: Placement, rest: int) -> str:
             + (f" ({_bytes(c.size_bytes)})" if c.size_bytes is not None else "")
         )
     if len(plan.changes) > 20:
-        lines.append(f"  and {len(plan.changes) - 20} more in status.plan.changes")
+        where = "status.plan.changes" if plan.artifact is None else plan.artifact.uri
+        lines.append(f"  and {len(plan.changes) - 20} more in {where}")
     return "\n".join(lines)
 
 

@@ -52,6 +52,8 @@ class World:
     now: datetime
     answers: Answers = field(default_factory=Answers)
     fleet: FleetUse | None = None
+    files: str | None = None
+    """The directory for plans that are too long for a Remediation; None where there is none."""
 
     @property
     def risk(self) -> Risk | None:

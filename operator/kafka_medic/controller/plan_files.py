@@ -1,0 +1,83 @@
+"""The volume for plans that are too long for a Remediation: one file each, by the SHA-256 of what it holds."""
+
+from __future__ import annotations
+
+import logging
+import os
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kafka_medic.playbook.plan_file import UnreadablePlan, contents, is_missing, whole, without_file
+from kafka_medic.resources.phases import TERMINAL_PHASES
+from kafka_medic.resources.remediation import Remediation
+from kafka_medic.resources.remediation_plan import Plan
+
+_LOG = logging.getLogger(__name__)
+
+MAX_BYTES = 64 * 1024 * 1024
+"""Of one file; 20,000 partitions take less than one."""
+HELD = 4
+"""Plans in memory, each of some ten MB."""
+KEPT_SECONDS = 30 * 24 * 3600.0
+"""A file that no run has read for so long is removed when the next one is written."""
+
+
+@dataclass(slots=True)
+class PlanFiles:
+    """`directory` None: there is no such volume, and a plan holds what a Remediation can."""
+
+    directory: Path | None
+    _read: dict[str, Plan] = field(default_factory=dict)
+
+    def with_file(self, run: Remediation) -> Remediation:
+        """The run with its whole plan, unless it has ended. One whose file cannot be read stays as it is: nothing is
+        done about that."""
+        plan = run.status.plan
+        if plan is None or plan.artifact is None or plan.changes or run.status.phase in TERMINAL_PHASES:
+            return run
+        try:
+            found = self._whole(plan, plan.artifact.sha256)
+        except (OSError, UnreadablePlan) as problem:
+            _LOG.warning("%s/%s: the plan's file: %s", run.metadata.namespace, run.name, problem)
+            return run
+        return run.model_copy(update={"status": run.status.model_copy(update={"plan": found})})
+
+    def put(self, plan: Plan) -> Plan:
+        """The plan as the Remediation holds it, its file written before. Raises OSError."""
+        if plan.artifact is None or is_missing(plan):
+            return plan
+        path = self._path(plan.artifact.sha256)
+        if not path.exists():
+            self._remove_old(path.parent)
+            with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".plan.", delete=False) as file:
+                file.write(contents(plan))
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(file.name, path)
+        return without_file(plan)
+
+    def _whole(self, plan: Plan, sha256: str) -> Plan:
+        held = self._read.get(sha256)
+        if held is None:
+            path = self._path(sha256)
+            if path.stat().st_size > MAX_BYTES:
+                raise UnreadablePlan(f"{path} has more than {MAX_BYTES} bytes")
+            held = whole(plan, path.read_bytes())
+            os.utime(path)
+            while len(self._read) >= HELD:
+                self._read.pop(next(iter(self._read)), None)
+            self._read[sha256] = held
+        return plan.model_copy(update={"changes": held.changes, "reorders": held.reorders, "elections": held.elections})
+
+    def _path(self, sha256: str) -> Path:
+        if self.directory is None:
+            raise UnreadablePlan("this operator has no volume for plans (--plans)")
+        return self.directory / f"{sha256}.parquet"
+
+    def _remove_old(self, directory: Path) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        for path in directory.glob("*.parquet"):
+            if time.time() - path.stat().st_mtime > KEPT_SECONDS:
+                path.unlink(missing_ok=True)

@@ -1,0 +1,141 @@
+"""A plan that is too long for its Remediation: its partitions in a Parquet file, which the plan names by SHA-256.
+
+In the loop a plan is always whole. Only what is written into the Remediation leaves its partitions out, and the digest
+that people approve covers the file by its hash, so that it is the same for both.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kafka_medic.guard.verdict import Reason, Verdict
+from kafka_medic.resources.remediation_plan import (
+    MAX_INLINE_CHANGES,
+    Artifact,
+    PartitionChange,
+    Plan,
+    PreferredElection,
+)
+from kafka_medic.resources.vocabulary import Action, Guard
+
+MAX_CHANGES = 20_000
+"""Partitions of one plan: more would make every turn of the run slow, and what follows it is proposed by itself."""
+
+_NUMBERS = pa.list_(pa.int32())
+_FIELDS: Any = [
+    pa.field("topic", pa.string(), nullable=False),
+    pa.field("partition", pa.int32(), nullable=False),
+    pa.field("replicasBefore", _NUMBERS, nullable=False),
+    pa.field("replicas", _NUMBERS, nullable=False),
+    pa.field("preferredOrder", _NUMBERS, nullable=False),
+    pa.field("wave", pa.int32(), nullable=False),
+    pa.field("sizeBytes", pa.int64()),
+]
+SCHEMA: pa.Schema = pa.schema(_FIELDS)
+
+
+class UnreadablePlan(ValueError):
+    """What a plan's file holds is not what the plan names."""
+
+
+def elections_of(reorders: Sequence[PartitionChange]) -> tuple[PreferredElection, ...]:
+    """Who is to be elected once these orders are there, by broker and topic."""
+    by_place: dict[tuple[int, str], list[int]] = {}
+    for change in reorders:
+        by_place.setdefault((change.replicas[0], change.topic), []).append(change.partition)
+    return tuple(
+        PreferredElection(broker=broker, topic=topic, partitions=tuple(sorted(numbers)))
+        for (broker, topic), numbers in sorted(by_place.items())
+    )
+
+
+def in_file(plan: Plan, directory: str) -> Plan:
+    """The plan, with the name of its file where it is too long to do without."""
+    if len(plan.changes) <= MAX_INLINE_CHANGES:
+        return plan
+    sha256 = hashlib.sha256(contents(plan)).hexdigest()
+    return plan.model_copy(update={"artifact": Artifact(uri=f"file://{directory}/{sha256}.parquet", sha256=sha256)})
+
+
+def contents(plan: Plan) -> bytes:
+    """The file of a whole plan; the same bytes for the same plan."""
+    orders = {(c.topic, c.partition): c.replicas for c in plan.reorders}
+    rows = [
+        {
+            "topic": c.topic,
+            "partition": c.partition,
+            "replicasBefore": list(c.replicas_before),
+            "replicas": list(c.replicas),
+            "preferredOrder": list(orders.get((c.topic, c.partition), c.replicas)),
+            "wave": c.wave,
+            "sizeBytes": c.size_bytes,
+        }
+        for c in plan.changes
+    ]
+    out = pa.BufferOutputStream()
+    pq.write_table(pa.Table.from_pylist(rows, SCHEMA), out, compression="zstd")
+    return out.getvalue().to_pybytes()
+
+
+def whole(plan: Plan, data: bytes) -> Plan:
+    """The plan with what its file holds. Raises UnreadablePlan."""
+    if plan.artifact is None:
+        raise UnreadablePlan("the plan names no file")
+    if (found := hashlib.sha256(data).hexdigest()) != plan.artifact.sha256:
+        raise UnreadablePlan(f"its SHA-256 is {found}, and the plan names {plan.artifact.sha256}")
+    try:
+        table = pq.read_table(pa.BufferReader(data), schema=SCHEMA)
+        rows = table.to_pylist()
+        changes = tuple(
+            PartitionChange(
+                topic=row["topic"],
+                partition=row["partition"],
+                replicas_before=tuple(row["replicasBefore"]),
+                replicas=tuple(row["replicas"]),
+                wave=row["wave"],
+                size_bytes=row["sizeBytes"],
+            )
+            for row in rows
+        )
+        reorders = tuple(
+            PartitionChange(
+                topic=row["topic"],
+                partition=row["partition"],
+                replicas_before=tuple(row["replicas"]),
+                replicas=tuple(row["preferredOrder"]),
+            )
+            for row in rows
+            if row["preferredOrder"] != row["replicas"]
+        )
+    except (pa.ArrowException, OSError, TypeError, ValueError) as problem:
+        raise UnreadablePlan(f"it is no plan: {str(problem)[:300]}") from None
+    electing = any(step.action is Action.ELECT_PREFERRED_LEADERS for step in plan.steps)
+    elections = elections_of(reorders) if electing else ()
+    return plan.model_copy(update={"changes": changes, "reorders": reorders, "elections": elections})
+
+
+def without_file(plan: Plan) -> Plan:
+    """As the Remediation holds it: what lies in a file is left out."""
+    if plan.artifact is None:
+        return plan
+    return plan.model_copy(update={"changes": (), "reorders": (), "elections": ()})
+
+
+def is_missing(plan: Plan) -> bool:
+    """Whether it names a file that has not been read."""
+    return plan.artifact is not None and not plan.changes
+
+
+def unread_file(plan: Plan) -> Reason:
+    """Why nothing is done about a plan whose file is missing, and the way out."""
+    where = plan.artifact.uri if plan.artifact is not None else ""
+    message = (
+        f"the plan's file cannot be read, or is not the one that was proposed: {where}; the operator's log says why. "
+        "Bring its volume back; a plan that has not begun may be rejected as well"
+    )
+    return Reason(Guard.PRECONDITIONS_HOLD.value, Verdict.UNKNOWN, message)

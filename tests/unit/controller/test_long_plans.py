@@ -1,0 +1,105 @@
+"""Plans that are too long for their Remediation lie in a file, and are as binding as any other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kafka_medic.playbook import plan_file
+from kafka_medic.resources.remediation import Remediation
+from tests.simulation.kafka import SimKafka
+from tests.simulation.world import World
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    """Six partitions on one broker, where a Remediation holds two."""
+    monkeypatch.setattr(plan_file, "MAX_INLINE_CHANGES", 2)
+    kafka = SimKafka()
+    kafka.topic("orders", *([0],) * 6)
+    world = World(kafka, files=tmp_path / "plans")
+    world.install()
+    return world
+
+
+def proposed(world: World) -> tuple[Remediation, Path]:
+    run = world.until_phase("AwaitingApproval")
+    plan = run.status.plan
+    assert plan is not None
+    assert plan.artifact is not None
+    assert (plan.partitions, plan.changes, plan.reorders, plan.elections) == (6, (), (), ())
+    path = Path(plan.artifact.uri.removeprefix("file://"))
+    assert path == world.files / f"{plan.artifact.sha256}.parquet"
+    return run, path
+
+
+def test_the_whole_plan_is_carried_out_by_an_operator_process_that_did_not_make_it(world: World) -> None:
+    run, _ = proposed(world)
+    world.approve(run)
+    world.operator()
+    done = world.until_phase("Succeeded")
+    assert all(len(part.isr) == 3 for part in world.kafka.partitions.values())
+    assert sorted(part.leader for part in world.kafka.partitions.values()) == [0, 0, 1, 1, 2, 2]
+    assert not done.status.restore_owed
+
+
+@pytest.mark.parametrize("how", ["gone", "changed", "no plan", "no volume"])
+def test_nothing_is_done_while_its_file_is_not_the_one_that_was_approved(world: World, how: str) -> None:
+    run, path = proposed(world)
+    good = path.read_bytes()
+    match how:
+        case "gone":
+            path.unlink()
+        case "changed":
+            path.write_bytes(good[:-9] + bytes([good[-9] ^ 1]) + good[-8:])
+        case "no plan":
+            path.write_bytes(b"PAR1")
+        case "no volume":
+            world.files = None
+    world.approve(run)
+    world.operator()
+    for _ in range(5):
+        world.step()
+    assert world.kafka.writes == []
+    assert "file cannot be read, or is not the one that was proposed" in world.run().status.message
+    world.files = path.parent
+    path.write_bytes(good)
+    world.operator()
+    world.until(lambda: world.kafka.writes != [])
+
+
+def test_a_volume_that_takes_nothing_is_told(world: World) -> None:
+    assert world.files is not None
+    world.files.write_text("no directory")
+    for _ in range(5):
+        world.step()
+    assert world.run().status.plan is None
+    assert any(reason == "PlanNotWritten" for reason, _ in world.api.events)
+
+
+def test_a_file_that_is_lost_in_mid_run_holds_it_and_keeps_what_is_owed(world: World) -> None:
+    run, path = proposed(world)
+    world.approve(run)
+    world.until(lambda: any("reassign" in line for line in world.kafka.writes))
+    good, sent = path.read_bytes(), len(world.kafka.writes)
+    path.unlink()
+    world.operator()
+    for _ in range(4):
+        world.step()
+    assert len(world.kafka.writes) == sent
+    assert world.run().status.phase == "Blocked"
+    assert world.run().status.restore_owed
+    path.write_bytes(good)
+    world.until_phase("Succeeded")
+    assert [k for k in world.kafka.dynamic if "throttled" in k[2]] == []
+
+
+def test_without_a_volume_a_plan_holds_what_a_remediation_can(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafka_medic.playbook.raise_plan.MAX_INLINE_CHANGES", 2)
+    world.files = None
+    plan = world.until_phase("AwaitingApproval").status.plan
+    assert plan is not None
+    assert plan.artifact is None
+    assert len(plan.changes) == 2
+    assert "4 more partitions follow in a later plan" in plan.summary
