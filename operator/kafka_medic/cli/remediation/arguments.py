@@ -46,7 +46,12 @@ def add_commands(subparsers: Any) -> None:
     _watch(listed, "go on with a line for each change")
     shown = _of_run(subparsers, "show", "one run: its plan with before and after, guards, who may approve")
     _watch(shown, "a line for each change until it has ended")
-    _of_run(subparsers, "diff", "what its plan changes, as a diff")
+    different = _of_run(subparsers, "diff", "what its plan changes, as a diff")
+    different.add_argument(
+        "--plan-file",
+        metavar="FILE",
+        help="a copy of the very file that a long plan names",
+    )
     for name, what in (
         ("approve", "say yes to exactly the plan that is shown"),
         ("reject", "say no to a plan"),

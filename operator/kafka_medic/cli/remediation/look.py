@@ -6,6 +6,7 @@ import argparse
 import re
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from time import sleep
 from typing import Any, TypeVar
 
@@ -18,9 +19,11 @@ from kafka_medic.cli.remediation.changes import as_diff, changes
 from kafka_medic.cli.remediation.trail import trail
 from kafka_medic.cli.remediation.why import Hold, holds, summary
 from kafka_medic.cluster.names import printable, shown
+from kafka_medic.playbook.plan_file import UnreadablePlan, is_missing, whole
 from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.phases import TERMINAL_PHASES, Phase
 from kafka_medic.resources.remediation import Remediation
+from kafka_medic.resources.remediation_plan import Plan
 from kafka_medic.resources.vocabulary import APPROVE_VERB
 
 POLL_SECONDS = 2.0
@@ -126,6 +129,8 @@ def diff(access: Access, args: argparse.Namespace) -> int:
     plan = run.status.plan
     if plan is None:
         raise RefusedError(f"{run.name} has no plan ({run.status.phase or 'not seen by the operator yet'})")
+    if plan.artifact is not None and args.plan_file:
+        plan = _from_file(plan, Path(args.plan_file))
     found = list(changes(plan))
     if args.output != "table":
         rows = [{"what": c.what, "before": c.before, "after": c.after, "note": c.note} for c in found]
@@ -133,10 +138,18 @@ def diff(access: Access, args: argparse.Namespace) -> int:
         return exits.OK
     colours = {"-": "red", "+": "green"}
     lines = [output.paint(line, colours[line[0]]) if line[0] in colours else line for c in found for line in as_diff(c)]
-    if plan.artifact is not None:
-        lines.append(printable(f"  the changes lie at {plan.artifact.uri} (SHA-256 {plan.artifact.sha256})"))
+    if plan.artifact is not None and is_missing(plan):
+        where = f"  its {plan.partitions} partitions lie at {plan.artifact.uri} in the operator's Pod"
+        lines.append(printable(f"{where}: copy it with kubectl cp, and name the copy with --plan-file"))
     output.put("".join(f"{line}\n" for line in (f"  plan {plan.digest}", *lines)))
     return exits.OK
+
+
+def _from_file(plan: Plan, path: Path) -> Plan:
+    try:
+        return whole(plan, path.read_bytes())
+    except (OSError, UnreadablePlan) as problem:
+        raise UnusableInputError(str(path), str(problem)) from None
 
 
 def explain(access: Access, args: argparse.Namespace) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import json
 import re
@@ -19,6 +20,7 @@ from kafka_medic.cli.remediation.approvers import approvers
 from kafka_medic.cli.remediation.arguments import NAMES
 from kafka_medic.cli.remediation.why import WHAT_TO_DO
 from kafka_medic.clients.kubernetes_api import ApiFailure, KubeconfigError, KubernetesApi
+from kafka_medic.playbook.plan_file import contents
 from kafka_medic.resources.remediation_plan import Plan
 from kafka_medic.resources.vocabulary import Guard
 from tests.unit.cli.remediation.api_of_people import BASE, ApiOfPerson, Terminal, proposed
@@ -128,6 +130,24 @@ def test_diff_has_each_change_before_and_after(sim, terminal):
     rows = json.loads(terminal("diff", sim.run().name, "-o", "json")[1])["changes"]
     (orders,) = [r for r in rows if r["what"] == "replicas of orders-0"]
     assert (orders["before"], orders["after"]) == ("[1]", "[1, 0, 2]")
+
+
+def test_a_plan_that_lies_in_a_file_is_shown_from_that_very_file(sim, terminal, tmp_path):
+    status = sim.api.touch(f"{BASE}/remediations/{sim.run().name}")["status"]
+    plan = Plan.model_validate(status["plan"])
+    file = tmp_path / "copy.parquet"
+    file.write_bytes(contents(plan))
+    sha256 = hashlib.sha256(file.read_bytes()).hexdigest()
+    status["plan"] |= {"changes": [], "artifact": {"uri": f"file:///plans/{sha256}.parquet", "sha256": sha256}}
+    code, out, _ = terminal("diff", sim.run().name)
+    assert code == 0
+    assert f"its 7 partitions lie at file:///plans/{sha256}.parquet" in out
+    code, out, _ = terminal("diff", sim.run().name, "--plan-file", str(file))
+    assert (code, out.count("\n- [")) == (0, 7)
+    file.write_bytes(b"PAR1")
+    code, out, err = terminal("diff", sim.run().name, "--plan-file", str(file))
+    assert (code, out) == (4, "")
+    assert f"the plan names {sha256}" in err
 
 
 def test_a_group_reads_on_from_where_the_diff_says(sim, terminal):
