@@ -123,11 +123,13 @@ def test_the_command_writes_the_same_four_files(spark, tmp_path, monkeypatch, ca
         yield spark
 
     monkeypatch.setattr(command, "session", shared)
-    rows = partitions({"orders": [[0]] * 6, "scratch": [[1]] * 2}).to_pylist()
+    sizes = pa.array([5, 1, 9, 2, 8, 3, 4, 4])
+    rows = partitions({"orders": [[0]] * 6, "scratch": [[1]] * 2}, sizeBytes=sizes).to_pylist()
     (tmp_path / "p.json").write_text(json.dumps(rows))
     (tmp_path / "b.json").write_text(json.dumps([{"id": i} for i in range(3)]))
     line = ["plan", "raise-replication-factor", "--partitions", str(tmp_path / "p.json")]
     line += ["--brokers", str(tmp_path / "b.json"), "--replication-factor", "3", "--exempt", "scr*", "-o", "json"]
+    line += ["--balance", "bytes"]
     made = {}
     for name in ("spark", "local"):
         assert main.main([*line, "--engine", name, "--output", str(tmp_path / name)]) == 0
@@ -138,6 +140,9 @@ def test_the_command_writes_the_same_four_files(spark, tmp_path, monkeypatch, ca
     assert made["spark"] == made["local"]
     told = [json.loads((tmp_path / name / "reassignment.json").read_text()) for name in ("spark", "local")]
     assert told[0] == told[1]
+    pages = [(tmp_path / name / "report.html").read_text() for name in ("spark", "local")]
+    assert pages[0] == pages[1]
+    assert "<td>orders<td>6" in pages[0]
     assert pq.read_table(tmp_path / "spark" / "plan.parquet").num_rows == 6
 
     (tmp_path / "p.json").write_text(json.dumps([*rows, rows[0]]))

@@ -126,8 +126,7 @@ def add_parser(subparsers: Any) -> None:
     )
     raising.add_argument(
         "--balance", choices=("replicas", "bytes"), default="replicas",
-        help="what is to be even over the brokers: replicas (default) or bytes, for which every size has to be known, "
-        "and which only the local engine does",
+        help="what is to be even over the brokers: replicas (default) or bytes, for which every size has to be known",
     )  # fmt: skip
     raising.add_argument(
         "--engine", choices=("auto", "local", "spark"), default="auto",
@@ -200,10 +199,7 @@ def _raise(args: argparse.Namespace, began: float) -> tuple[Summary, Estimate]:
     wanted = Wanted(args.replication_factor, tuple(map(_topic_factor, args.topic_factor)), tuple(args.exempt))
     settings = dict(map(_spark_conf, args.spark_conf))
     brokers = read_brokers(_brokers_file(args), beside=args.brokers is None)
-    by_bytes = args.balance == "bytes"
-    if by_bytes and args.engine == "spark":
-        raise _OptionError("--balance bytes: only the local engine does it, not --engine spark")
-    if args.engine == "spark" or (args.engine == "auto" and not by_bytes and _is_large(args.partitions)):
+    if args.engine == "spark" or (args.engine == "auto" and _is_large(args.partitions)):
         return _on_spark(args, wanted, brokers, settings, began)
     return _here(args, wanted, brokers, began)
 
@@ -275,7 +271,8 @@ def _on_spark(
         else:
             source = Path(own) / "partitions.parquet"
             pq.write_table(read_partitions(args.partitions), source)
-        question = Question(tuple(sorted(brokers, key=lambda broker: broker.id)), wanted)
+        ordered = tuple(sorted(brokers, key=lambda broker: broker.id))
+        question = Question(ordered, wanted, by_bytes=args.balance == "bytes")
         with session(args.spark_master, args.spark_remote, settings) as spark:
             done = plan_spark(spark, source.as_uri(), question, (work / PLAN).as_uri())
         _refuse_broken(done.problems)
@@ -284,10 +281,14 @@ def _on_spark(
         if summary.partitions <= LARGEST_REASSIGNMENT:
             write_reassignment(work / REASSIGNMENT, plan_batches(work / PLAN))
             written = f"reassignment.json, {written}"
-        write_summary(work, Picture(question.brokers, summary, done.replicas, done.leaders, *done.waves, None))
+        shown = done.shown
+        page = Picture(
+            ordered, summary, done.replicas, done.leaders, *done.waves, shown.waves.moved, shown.waves.busiest,
+            shown.topics, args.throttle, uncounted=shown.uncounted,
+        )  # fmt: skip
+        write_summary(work, page)
     output.note(f"wrote {written}")
-    # What each broker receives is not counted here; what all receive, over all of them, is less than the most.
-    busiest_in = -(-done.copied // max(sum(broker.alive for broker in brokers), 1))
+    busiest_in = int(shown.waves.received.max(initial=0))
     seconds = None if args.throttle is None else max(busiest_in, done.sent) / args.throttle
     return summary, Estimate(done.copied, busiest_in, done.sent, seconds, done.unknown)
 

@@ -16,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from kafka_medic.plan.arrow import Column, compute, flat_values, integers, list_lengths, names
+from kafka_medic.plan.arrow import Column, integers, names
+from kafka_medic.plan.lists import Lists, flatten, place_among
 from kafka_medic.plan.problem import Broker
 from kafka_medic.plan.verify import Check
 
@@ -31,14 +32,15 @@ Wish = Callable[[str], int | None]
 @dataclass(frozen=True, eq=False)
 class Asking:
     """Of the partitions as they are. below: how many lack replicas; missing: replicas they lack; mark: hash of those
-    partitions. load: int64[B] replicas per broker (brokers by id, dead ones too); first: int64[B] first replicas of
-    the others."""
+    partitions. load, stored: int64[B] replicas and known bytes per broker (brokers by id, dead ones too); first:
+    int64[B] first replicas of the others."""
 
     below: int
     missing: int
     mark: int
     load: Array
     first: Array
+    stored: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,25 +65,30 @@ class Outcome:
 def asking(table: pa.Table, brokers: Sequence[Broker], wish: Wish) -> Asking:
     """Count a part of the partitions; every broker named has to be listed."""
     ids = _ids(brokers)
-    replicas = _whole(table, "replicas")
-    length, values = list_lengths(replicas), flat_values(replicas)
-    encoded = _whole(table, "topic").cast(pa.string()).dictionary_encode()
+    size = integers(_whole(table, "sizeBytes"), 0) if "sizeBytes" in table.column_names else None
+    table = _with_codes(table.select(["topic", "partition", "replicas"]))
+    replicas = flatten(_whole(table, "replicas"))
+    stored = np.zeros(len(ids), dtype=np.int64)
+    if size is not None:
+        np.add.at(stored, place_among(ids, replicas.values), replicas.each(size))
+    encoded = _whole(table, "topic")
     factor = np.array([wish(name) or 0 for name in names(encoded.dictionary)], dtype=np.int64)
     wanted = factor[integers(encoded.indices)] if len(factor) else np.zeros(0, dtype=np.int64)
-    below = length < wanted
-    first = values[np.cumsum(length) - length]
+    below = replicas.length < wanted
+    first = replicas.values[replicas.start]
     return Asking(
         int(below.sum()),
-        int((wanted - length)[below].sum()),
-        _mark(table.filter(pa.array(below)), "replicas"),
-        _count(values, ids),
+        int((wanted - replicas.length)[below].sum()),
+        _mark(table if below.all() else table.filter(pa.array(below))),
+        _count(replicas.values, ids),
         _count(first[~below], ids),
+        stored,
     )
 
 
 def outcome(table: pa.Table, brokers: Sequence[Broker], wish: Wish) -> Outcome:
     """Count and check a part of a plan; its own replicasBefore stand for the partitions as they were."""
-    table = table.combine_chunks()
+    table = _with_codes(table.combine_chunks())
     partitions = table.select(["topic", "partition", "replicasBefore"]).rename_columns(
         ["topic", "partition", "replicas"]
     )
@@ -89,16 +96,15 @@ def outcome(table: pa.Table, brokers: Sequence[Broker], wish: Wish) -> Outcome:
     check = Check(_Asked(partitions, brokers, wish), table)
     problems = tuple(check.placement())
     violations, unavoidable = (0, 0) if problems else check.rack_figures()
-    held, after, order = (_whole(table, name) for name in ("replicasBefore", "replicas", "preferredOrder"))
     wave, of = np.unique(integers(table.column("wave")), return_inverse=True)
-    added = np.bincount(of, weights=list_lengths(after) - list_lengths(held), minlength=len(wave))
+    added = np.bincount(of, weights=check.after.length - check.claimed.length, minlength=len(wave))
     return Outcome(
         problems,
         table.num_rows,
-        _mark(partitions, "replicas"),
-        _count(flat_values(after), ids) - _count(flat_values(held), ids),
-        _count(integers(compute.list_element(held, 0)), ids),
-        _count(integers(compute.list_element(order, 0)), ids),
+        _mark(partitions),
+        _count(check.after.values, ids) - _count(check.claimed.values, ids),
+        _count(check.claimed.values[check.claimed.start], ids),
+        _count(check.order.values[check.order.start], ids),
         wave,
         np.bincount(of, minlength=len(wave)),
         added.astype(np.int64),
@@ -109,11 +115,14 @@ def outcome(table: pa.Table, brokers: Sequence[Broker], wish: Wish) -> Outcome:
 
 def mix(numbers: Array) -> Array:
     """uint64: the finaliser of SplitMix64 (Steele, Lea and Flood, 2014), a bijection that scatters its input."""
-    z = numbers.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    scattered: Array = z ^ (z >> np.uint64(31))
-    return scattered
+    z: Array = numbers.astype(np.uint64)
+    z += np.uint64(0x9E3779B97F4A7C15)
+    z ^= z >> np.uint64(30)
+    z *= np.uint64(0xBF58476D1CE4E5B9)
+    z ^= z >> np.uint64(27)
+    z *= np.uint64(0x94D049BB133111EB)
+    z ^= z >> np.uint64(31)
+    return z
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,21 +135,40 @@ class _Asked:
         return self.wish(topic)
 
 
-def _mark(table: pa.Table, lists: str) -> int:
-    """Sum, modulo 2**64, of a hash of each row's topic, partition and list of brokers, as a signed number."""
+def _mark(table: pa.Table) -> int:
+    """Sum, modulo 2**64, of a hash of each row's topic, partition and list of replicas, as a signed number."""
     if not table.num_rows:
         return 0
-    encoded = _whole(table, "topic").cast(pa.string()).dictionary_encode()
+    encoded = _whole(table, "topic")
     words = [hashlib.blake2b(name.encode(), digest_size=8).digest() for name in names(encoded.dictionary)]
-    topic = np.frombuffer(b"".join(words), dtype=np.uint64)[integers(encoded.indices)]
-    column = _whole(table, lists)
-    length, values = list_lengths(column), flat_values(column)
-    end = np.cumsum(length)
-    place = np.arange(len(values)) - np.repeat(end - length, length)
-    items = np.cumsum(mix(values << 8 | place & 0xFF), dtype=np.uint64)
-    running = np.concatenate((np.zeros(1, dtype=np.uint64), items))
-    row = mix(mix(topic ^ mix(integers(table.column("partition")))) + (running[end] - running[end - length]))
-    return int(np.sum(row, dtype=np.uint64).astype(np.int64))
+    row = np.frombuffer(b"".join(words), dtype=np.uint64)[integers(encoded.indices)]
+    row ^= mix(integers(table.column("partition")))
+    row = mix(row)
+    row += _list_hashes(flatten(_whole(table, "replicas")))
+    return int(np.sum(mix(row), dtype=np.uint64).astype(np.int64))
+
+
+def _list_hashes(lists: Lists) -> Array:
+    """uint64[N]: for each list the sum of a hash of each item and its place."""
+    width, top = int(lists.length.max(initial=0)), int(lists.values.max(initial=0))
+    if width * (top + 1) <= len(lists.values) and int(lists.values.min(initial=0)) >= 0:
+        # Fewer pairs of an item and a place than there are items: look them up.
+        known = mix(np.arange(top + 1)[:, None] << 8 | np.arange(width) & 0xFF).ravel()
+        items = known[lists.values * width + lists.position]
+    else:
+        items = mix(lists.values << 8 | lists.position & 0xFF)
+    if lists.width:
+        return np.asarray(items.reshape(-1, lists.width).sum(axis=1, dtype=np.uint64))
+    running = np.concatenate((np.zeros(1, dtype=np.uint64), np.cumsum(items, dtype=np.uint64)))
+    return np.asarray(running[lists.start + lists.length] - running[lists.start])
+
+
+def _with_codes(table: pa.Table) -> pa.Table:
+    """The table with its topics as a dictionary, so that each name is looked at once."""
+    topic = _whole(table, "topic")
+    if not pa.types.is_dictionary(topic.type):
+        topic = topic.cast(pa.string()).dictionary_encode()
+    return table.set_column(table.column_names.index("topic"), "topic", topic)
 
 
 def _ids(brokers: Sequence[Broker]) -> Array:

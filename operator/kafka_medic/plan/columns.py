@@ -137,14 +137,15 @@ def _topics(table: pa.Table) -> tuple[tuple[str, ...], Ints]:
         column = column.cast(pa.string())
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
-        raise BadRowError(None, f"the column 'topic' holds {column.type}, not strings")
+        raise BadRowError(None, f"the column 'topic' holds {kind}, not strings")
     _refuse(~_valid(table, "topic"), lambda _: "the topic is missing")
     encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     listed = names(encoded.dictionary)
     codes = integers(encoded.indices)
-    _refuse(np.array([not name for name in listed], dtype=bool)[codes], lambda _: "the topic is empty")
+    if not all(listed):
+        _refuse(np.array([not name for name in listed], dtype=bool)[codes], lambda _: "the topic is empty")
     # A dictionary from a file may hold unused or repeated names: number what is used, in sorted order.
-    used = sorted({listed[code] for code in np.unique(codes)})
+    used = sorted({listed[code] for code in np.flatnonzero(np.bincount(codes, minlength=1))})
     place = {name: number for number, name in enumerate(used)}
     renumber = np.array([place.get(name, -1) for name in listed], dtype=np.int32)
     return tuple(used), renumber[codes]

@@ -2,8 +2,8 @@
 
 Every partition gives its leadership to one of its replicas: a flow from partitions to brokers. The
 start is the order as it is, so leadership moves only away from brokers that have too much. Almost all
-of it moves in vectorised rounds straight from a fuller broker to an emptier one; the rest goes along
-shortest augmenting paths over the broker graph (Edmonds and Karp, 1972). When the brokers above the
+of it moves in vectorised rounds straight from a fuller broker to an emptier one, or by way of one more; the
+rest goes along shortest augmenting paths over the broker graph (Edmonds and Karp, 1972). When the brokers above the
 level reach nobody below it, all that the reached set leads must stay inside it, so its mean is a bound.
 """
 
@@ -38,7 +38,8 @@ def balance_leaders(replicas: Ints, fixed: Ints, alive: Bools) -> tuple[Ints, in
         # Nothing leaves the reached brokers, so one of them must lead at least their mean.
         level = max(level + 1, int(-(-state.load[reached].sum() // reached.sum())))
         reached = state.drain(level)
-    state.drain(level - 1)
+    if (state.load[alive] < level - 1).any():
+        state.drain(level - 1)
     state.polish()
     return state.column, level
 
@@ -63,7 +64,7 @@ class _State:
         None if that was reached; otherwise the brokers that the too full ones reach, themselves too.
         """
         for _ in range(DIRECT_ROUNDS):
-            if not self._direct_round(level):
+            if not self._direct_round(level) and not self._relay_round(level):
                 break
         arcs = np.zeros((0, 0), dtype=np.int64)
         for _ in range(MOST_PATHS):
@@ -105,18 +106,33 @@ class _State:
 
     def _direct_round(self, level: int) -> int:
         """Move leaders from above the level to replicas below it, none past it; how many moved."""
+        return self._give(level, np.where(self.alive, np.maximum(level - self.load, 0), 0))
+
+    def _relay_round(self, level: int) -> int:
+        """Move leaders from above the level to brokers at it that can hand on as many to one below; how many moved."""
+        room = self.alive & (self.load < level)
+        near = np.zeros(len(self.lead), dtype=bool)
+        for column in self.replicas.T:
+            near |= room[column] & (column >= 0)
+        hands_on = np.bincount(self.lead[near], minlength=self.brokers)
+        return self._give(level, np.where(self.alive & (self.load == level), hands_on, 0))
+
+    def _give(self, level: int, space: Ints) -> int:
+        """Move leaders from above the level to replicas on brokers with most space, none past it; how many moved."""
         above = self._above(level)
-        room = np.where(self.alive, np.maximum(level - self.load, 0), 0)
         rows: Ints = np.flatnonzero((above > 0)[self.lead])
-        if not len(rows) or not room.any():
+        if not len(rows) or not space.any():
             return 0
-        options = self.replicas[rows]
-        space = np.where(options >= 0, room[options], 0)
-        best = space.argmax(axis=1)
-        some = space[np.arange(len(rows)), best] > 0
+        best, most = np.zeros(len(rows), dtype=np.int32), np.zeros(len(rows), dtype=np.int64)
+        for place, column in enumerate(self.replicas[rows].T):
+            free = np.where(column >= 0, space[column], 0)
+            better = free > most
+            best[better] = place
+            np.maximum(most, free, out=most)
+        some = most > 0
         rows, best = rows[some], best[some]
         target = self.replicas[rows, best]
-        kept = _within(target, room)
+        kept = _within(target, space)
         rows, best, target = rows[kept], best[kept], target[kept]
         kept = _within(self.lead[rows], above)
         rows, best, target = rows[kept], best[kept], target[kept]

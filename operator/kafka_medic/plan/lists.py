@@ -20,20 +20,37 @@ DENSE_IDS = 1 << 20
 
 @dataclass(frozen=True, eq=False)
 class Lists:
-    """A list column laid flat: values int64[V], the row of each (int64[V]), the length of each row."""
+    """A list column laid flat: values int64[V], the length of each row (int64[N])."""
 
     values: Array
-    row: Array
     length: Array
 
     @cached_property
+    def width(self) -> int | None:
+        """The length that all rows have; None where they differ. Most tables have one, which saves much counting."""
+        first = int(self.length[0]) if len(self.length) else 0
+        return first if len(self.length) * first == len(self.values) and bool((self.length == first).all()) else None
+
+    @cached_property
+    def row(self) -> Array:
+        """int64[V]: the row of each value."""
+        return self.each(np.arange(len(self.length)))
+
+    @cached_property
     def start(self) -> Array:
+        """int64[N]: where each row begins."""
         return np.cumsum(self.length) - self.length
 
     @cached_property
     def position(self) -> Array:
         """int64[V]: place of each value in its own list."""
-        return np.arange(len(self.values)) - self.start[self.row]
+        if self.width is not None:
+            return np.tile(np.arange(self.width), len(self.length))
+        return np.arange(len(self.values)) - self.each(self.start)
+
+    def each(self, of_rows: Array) -> Array:
+        """[V]: for each value what its row has."""
+        return np.repeat(of_rows, self.length if self.width is None else self.width)
 
 
 def place_among(ids: Array, brokers: Array) -> Array:
@@ -49,8 +66,7 @@ def place_among(ids: Array, brokers: Array) -> Array:
 
 def flatten(column: Column) -> Lists:
     """A list column."""
-    length = list_lengths(column)
-    return Lists(flat_values(column), np.repeat(np.arange(len(length)), length), length)
+    return Lists(flat_values(column), list_lengths(column))
 
 
 def repeats(key: Array) -> Array:

@@ -22,7 +22,7 @@ from kafka_medic.plan.water import Basin
 from kafka_medic.plan.waves import WaveLimits, assign_waves, exposure_order
 from kafka_medic.plan.weight import Handicap, handicap
 
-__all__ = ["Placed", "finish", "place", "plan_local"]
+__all__ = ["Placed", "bytes_spread", "finish", "place", "plan_local"]
 
 DEFAULT_LIMITS = WaveLimits()
 
@@ -47,7 +47,9 @@ def plan_local(problem: Problem, limits: WaveLimits = DEFAULT_LIMITS) -> Plan:
     plan = finish(columns, columns.held, problem.brokers, placed, limits)
     if not problem.by_bytes:
         return plan
-    return replace(plan, summary=replace(plan.summary, bytes_per_broker=bytes_spread(columns, problem.brokers, placed)))
+    come = arriving(placed.added, columns.size[placed.rows], len(problem.brokers))
+    even = bytes_spread(arriving(columns.held, columns.size, len(problem.brokers)), come, problem.brokers)
+    return replace(plan, summary=replace(plan.summary, bytes_per_broker=even))
 
 
 def place(columns: Columns, missing: Ints, brokers: Sequence[Broker], *, by_bytes: bool = False) -> Placed:
@@ -69,7 +71,7 @@ def place(columns: Columns, missing: Ints, brokers: Sequence[Broker], *, by_byte
     if by_bytes:
         bound = max(int(sites.load[rack >= 0].max()), Basin(sites.load[rack >= 0]).level(least))
         coming = int(size @ missing)
-        base = bytes_before(columns, brokers, coming)
+        base = _weighed(arriving(columns.held, columns.size, len(brokers)), brokers, coming)
         # Whoever holds few bytes gets more replicas, of about the size of all; which ones is decided after.
         each = max(coming // least, 1)
         sites = replace(sites, load=(base + each // 2) // each)
@@ -84,19 +86,18 @@ def place(columns: Columns, missing: Ints, brokers: Sequence[Broker], *, by_byte
     return Placed(rows, added, bound if by_bytes else proven, fair, least)
 
 
-def bytes_before(columns: Columns, brokers: Sequence[Broker], coming: int) -> Ints:
+def _weighed(stored: Ints, brokers: Sequence[Broker], coming: int) -> Ints:
     """int64[B] bytes on each broker before `coming` bytes are added, and what its weight has it counted for besides."""
-    base = arriving(columns.held, columns.size, len(brokers))
-    return base + handicap(brokers, base, coming).extra
+    return stored + handicap(brokers, stored, coming).extra
 
 
-def bytes_spread(columns: Columns, brokers: Sequence[Broker], placed: Placed) -> Spread:
-    """Bytes per broker in the end, in the units of a broker of average share."""
-    come = arriving(placed.added, columns.size[placed.rows], len(brokers))
-    fair = handicap(brokers, arriving(columns.held, columns.size, len(brokers)), int(come.sum()))
+def bytes_spread(stored: Ints, come: Ints, brokers: Sequence[Broker]) -> Spread:
+    """Bytes per broker in the end, in the units of a broker of average share, of int64[B] before and int64[B] added."""
     alive = np.array([broker.alive for broker in brokers], dtype=bool)
-    base = bytes_before(columns, brokers, int(come.sum()))[alive]
-    bound = max(int(base.max(initial=0)), Basin(base).level(int(come.sum())) if come.any() else 0)
+    total = int(come.sum())
+    fair = handicap(brokers, stored, total)
+    base = (stored + fair.extra)[alive]
+    bound = max(int(base.max(initial=0)), Basin(base).level(total) if total else 0)
     return _spread(base + come[alive], bound, fair.average)
 
 

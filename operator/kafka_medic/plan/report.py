@@ -16,13 +16,12 @@ from kafka_medic.plan.arrow import Column, Int64s, compute, integers, list_lengt
 from kafka_medic.plan.estimate import busiest_per_wave
 from kafka_medic.plan.model import Plan, Summary
 from kafka_medic.plan.problem import Broker, rack_names
-from kafka_medic.plan.topic_spread import TopicSpread, worst_topics
+from kafka_medic.plan.topic_spread import SHOWN_TOPICS, TopicSpread, worst_topics
 
 __all__ = ["Picture", "picture", "render_report"]
 
 WIDTH, HEIGHT, MARGIN = 960, 180, 48
 SHOWN_WAVES = 500
-SHOWN_TOPICS = 20
 WEIGHTED = "brokers differ in weight: the figures above are those of a broker of average weight"
 BEFORE, AFTER = "#9aa5b1", "#1f6feb"
 STYLE = (
@@ -58,9 +57,10 @@ class Picture:
     added: Int64s
     moved: Int64s | None
     busiest: Int64s | None = None
-    topics: tuple[TopicSpread, ...] | None = None
+    topics: tuple[TopicSpread, ...] = ()
     throttle: int | None = None
     title: str = "Raise replication factor"
+    uncounted: int = 0
 
 
 def picture(
@@ -108,7 +108,7 @@ def render_report(shown: Picture) -> str:
             by_rack = [(int(old[of].sum()), int(new[of].sum())) for of in of_rack.values()]
             parts.append(f"<h2>{title.replace('broker', 'rack')}</h2>{_bars(racks, by_rack, None)}")
     parts.append(f"<h2>Waves</h2>{_over_time(shown)}{_waves(shown)}")
-    parts.append(f"<h2>Topics that are spread worst</h2>{_topics(shown.topics)}</html>\n")
+    parts.append(f"<h2>Topics that are spread worst</h2>{_topics(shown)}</html>\n")
     return "\n".join(parts)
 
 
@@ -188,17 +188,20 @@ def _clock(seconds: float) -> str:
     return f"{hours}:{rest // 60:02}:{rest % 60:02} h"
 
 
-def _topics(topics: Sequence[TopicSpread] | None) -> str:
-    if topics is None:
-        return "<p>Not counted for a plan of this size.</p>"
-    if not topics:
-        return "<p>Nothing has to be moved.</p>"
+def _topics(shown: Picture) -> str:
+    scattered = (
+        f"<p>{shown.uncounted:,} topics, whose partitions are scattered over the input, were not counted.</p>"
+        if shown.uncounted
+        else ""
+    )
+    if not shown.topics:
+        return scattered or "<p>Nothing has to be moved.</p>"
     head = "<tr><th>Topic<th>Partitions<th>Replicas<th>Most on a broker, before<th>after<th>if even"
     rows = "".join(
         f"<tr><td>{escape(t.topic)}<td>{t.partitions:,}<td>{t.replicas:,}<td>{t.before:,}<td>{t.after:,}<td>{t.even:,}"
-        for t in topics
+        for t in shown.topics
     )
-    return f"<p>Of those that the plan changes, {len(topics)}.</p><table>{head}{rows}</table>"
+    return f"<p>Of those that the plan changes, {len(shown.topics)}.</p><table>{head}{rows}</table>{scattered}"
 
 
 def _waves(shown: Picture) -> str:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,11 +12,9 @@ from kafka_medic.plan.arrow import Column, compute, flat_values, integers, list_
 from kafka_medic.plan.lists import Array, place_among
 from kafka_medic.plan.problem import Broker
 
-__all__ = ["TopicSpread", "worst_topics"]
+__all__ = ["SHOWN_TOPICS", "Loads", "TopicSpread", "loads", "widest", "worst", "worst_topics"]
 
-CELLS = 4_000_000
-"""Topics x brokers that are counted at a time."""
-MOST_PASSES = 50
+SHOWN_TOPICS = 20
 
 
 @dataclass(frozen=True)
@@ -33,42 +30,87 @@ class TopicSpread:
     even: int
 
 
+@dataclass(frozen=True, eq=False)
+class Loads:
+    """int64[K] each: so many replicas of a topic (its number) stand on a broker (its place); by topic, then broker."""
+
+    topic: Array
+    broker: Array
+    count: Array
+
+    def most(self, topics: int) -> Array:
+        """int64[topics]: the most on one broker."""
+        found = np.zeros(topics, dtype=np.int64)
+        np.maximum.at(found, self.topic, self.count)
+        return found
+
+
+def loads(topic: Array, broker: Array, live: Array) -> Loads:
+    """Count replicas on live brokers (bool[B]), each given as its topic and its broker."""
+    topics = int(topic.max(initial=-1)) + 1
+    small = topics * len(live) < 1 << 31
+    key: Array = topic.astype(np.int32 if small else np.int64) * len(live) + broker
+    key = np.sort(key if live.all() else key[live[broker]])
+    last = np.flatnonzero(np.append(key[1:] != key[:-1], True)[: len(key)])
+    cell: Array = key[last]
+    of: Array = np.repeat(np.arange(topics), np.diff(np.searchsorted(cell, np.arange(topics + 1) * len(live))))
+    return Loads(of, cell - of * len(live), np.diff(last, prepend=-1))
+
+
+def worst(
+    after: Loads, held: tuple[Array, Array], listed: Sequence[str], size: Array, live: Array, count: int
+) -> tuple[TopicSpread, ...]:
+    """Of the topics with replicas in `after` those whose fullest broker is furthest above even, at most `count`.
+
+    held: topic and broker of each replica before; listed: names, by number; size: int64[T] partitions."""
+    total = np.bincount(after.topic, weights=after.count, minlength=len(listed)).astype(np.int64)
+    most = after.most(len(listed))
+    even = -(-total // max(int(live.sum()), 1))
+    able = np.flatnonzero(total)
+    chosen = able[np.lexsort((able, -total[able], (even - most)[able]))[:count]]
+    of, broker = held
+    here = np.isin(of, chosen)
+    before = loads(of[here], broker[here], live).most(len(listed))
+    return widest(
+        (
+            TopicSpread(listed[t], int(size[t]), int(total[t]), int(before[t]), int(most[t]), int(even[t]))
+            for t in chosen
+        ),
+        count,
+    )
+
+
+def widest(found: Iterable[TopicSpread], count: int) -> tuple[TopicSpread, ...]:
+    """The worst of what was found apart."""
+    return tuple(sorted(found, key=lambda t: (t.even - t.after, -t.replicas, t.topic))[:count])
+
+
 def worst_topics(
     partitions: pa.Table, plan: pa.Table, brokers: Sequence[Broker], count: int
-) -> tuple[TopicSpread, ...] | None:
-    """Of the topics that the plan changes those whose fullest broker is furthest above even, at most `count`; None if
-    there are too many to count. brokers: by id."""
+) -> tuple[TopicSpread, ...]:
+    """The worst of the topics that a plan changes. brokers: by id."""
     ids = np.array([broker.id for broker in brokers], dtype=np.int64)
     live = np.array([broker.alive for broker in brokers], dtype=bool)
     listed = compute.unique(plan.column("topic"))
     topics = names(listed)
-    if not topics or not live.any():
-        return ()
-    each = max(CELLS // len(ids), 1)
-    if len(topics) > each * MOST_PASSES:
-        return None
     of, planned = _codes(partitions, listed), _codes(plan, listed)
-    rows = [_replicas(partitions, "replicas", of, ids)]
-    rows += [_replicas(plan, column, planned, ids) for column in ("replicasBefore", "replicas")]
-    found: list[TopicSpread] = []
-    size = np.bincount(of + 1, minlength=len(topics) + 1)[1:]
-    for first in range(0, len(topics), each):
-        many = min(each, len(topics) - first)
-        held, gone, come = (_count(topic, broker, first, many, len(ids)) for topic, broker in rows)
-        after = held - gone + come
-        if not live.all():
-            held, after = np.where(live, held, 0), np.where(live, after, 0)
-        total, most = after.sum(axis=1), after.max(axis=1)
-        even = -(-total // int(live.sum()))
-        worst = np.lexsort((np.arange(many), -total, even - most))[:count]
-        found += [
-            TopicSpread(
-                topics[first + at], int(size[first + at]), int(total[at]),
-                int(held[at].max()), int(most[at]), int(even[at]),
-            )
-            for at in worst.tolist()
-        ]  # fmt: skip
-    return tuple(sorted(found, key=lambda t: (t.even - t.after, -t.replicas, t.topic))[:count])
+    held = _replicas(partitions, "replicas", of, ids)
+    come, gone = (loads(*_replicas(plan, name, planned, ids), live) for name in ("replicas", "replicasBefore"))
+    return worst(
+        _sum(loads(*held, live), come, gone, len(ids)), held, topics,
+        np.bincount(of + 1, minlength=len(topics) + 1)[1:], live, count,
+    )  # fmt: skip
+
+
+def _sum(held: Loads, come: Loads, gone: Loads, brokers: int) -> Loads:
+    """Held and come, without what is gone."""
+    keys = [part.topic * brokers + part.broker for part in (held, come, gone)]
+    key = np.union1d(keys[0], keys[1])
+    count = np.zeros(len(key), dtype=np.int64)
+    for part, cells, sign in ((held, keys[0], 1), (come, keys[1], 1), (gone, keys[2], -1)):
+        count[np.searchsorted(key, cells)] += sign * part.count
+    topic, broker = np.divmod(key, max(brokers, 1))
+    return Loads(topic, broker, count)
 
 
 def _codes(table: pa.Table, listed: Column) -> Array:
@@ -84,13 +126,3 @@ def _replicas(table: pa.Table, column: str, codes: Array, ids: Array) -> tuple[A
         known = topic >= 0
         topic, broker = topic[known], broker[known]
     return topic, place_among(ids, broker)
-
-
-def _count(topic: Array, broker: Array, first: int, many: int, brokers: int) -> Array:
-    """int64[many, B] replicas of each topic from `first` on each broker."""
-    if (topic[1:] >= topic[:-1]).all():
-        here: Any = slice(*np.searchsorted(topic, (first, first + many)))
-    else:
-        here = (topic >= first) & (topic < first + many)
-    cell = (topic[here] - first) * brokers + broker[here]
-    return np.bincount(cell, minlength=many * brokers).reshape(many, brokers)

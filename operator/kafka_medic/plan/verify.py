@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -69,12 +70,10 @@ class Check:
     def __init__(self, problem: Asked, table: pa.Table) -> None:
         self.raw = problem.partitions.combine_chunks()
         self.table = table
-        self.before = flatten(self.raw.column("replicas"))
         self.claimed = flatten(table.column("replicasBefore"))
         self.staying = self.claimed
         """The replicas that each partition of the plan keeps."""
         self.after = flatten(table.column("replicas"))
-        self.order = flatten(table.column("preferredOrder"))
         self.brokers = sorted(problem.brokers, key=lambda broker: broker.id)
         self.ids = np.array([broker.id for broker in self.brokers], dtype=np.int64)
         self.live = np.array([broker.id for broker in self.brokers if broker.alive], dtype=np.int64)
@@ -84,8 +83,22 @@ class Check:
         """Row of the partition table for each row of the plan, once `placement` has found them; `due`: its factor."""
         self.due = self.place
         self.touched = np.zeros(self.raw.num_rows, dtype=bool)
-        topics = names(compute.unique(self.raw.column("topic").cast(pa.string())))
-        self.wanted = {topic: problem.wanted(topic) for topic in topics}
+        self.wish = problem.wanted
+
+    @cached_property
+    def before(self) -> Lists:
+        return flatten(self.raw.column("replicas"))
+
+    @cached_property
+    def order(self) -> Lists:
+        return flatten(self.table.column("preferredOrder"))
+
+    @cached_property
+    def wanted(self) -> dict[str, int | None]:
+        """The factor of each topic."""
+        topic = self.raw.column("topic")
+        known = names(compute.unique(topic.cast(pa.string()))) if _plain(topic) else _dictionary(topic)
+        return {name: self.wish(name) for name in known}
 
     def placement(self) -> list[str]:
         """What Kafka would be told; nothing else is looked at while this is wrong."""
@@ -105,12 +118,12 @@ class Check:
         problems += self._say("has other replicas before than the partition table says", ~kept)
         if problems:
             return problems
-        held = self.before.values[self.before.start[place][self.claimed.row] + self.claimed.position]
+        held = self.before.values[self.claimed.each(self.before.start[place]) + self.claimed.position]
         problems += self._say_items("names other replicas before", self.claimed, held != self.claimed.values)
         problems += self.keeping()
         if problems:
             return problems
-        prefix = self.after.values[self.after.start[self.staying.row] + self.staying.position]
+        prefix = self.after.values[self.staying.each(self.after.start) + self.staying.position]
         problems += self._say_items("does not keep its replicas first", self.staying, prefix != self.staying.values)
         problems += self._say_items("names a broker twice", self.after, again(self.after))
         dead = self.live[self._number(self.after.values)] != self.after.values
@@ -160,8 +173,8 @@ class Check:
             problems.append(f"wave {numbers[records.argmax()]} has {records.max()} records, more than {limits.records}")
         size = integers(sizes, 0)
         new = self.new()
-        into, row = self.after.values[new], self.after.row[new]
         added = self.after.length - self.staying.length
+        into, row = self.after.values[new], np.repeat(np.arange(len(added)), added)
         # Cells of a table of waves x brokers.
         cells, brokers = len(records) * len(self.ids), len(self.ids)
         comes = place_among(self.ids, into) + wave[row] * brokers
@@ -191,7 +204,7 @@ class Check:
 
     def new(self) -> Array:
         """bool[V]: which of the replicas after the plan are new ones."""
-        return np.asarray(self.after.position >= self.staying.length[self.after.row])
+        return np.asarray(self.after.position >= self.after.each(self.staying.length))
 
     def least_moves(self) -> int:
         """Moves that no plan can do without."""
@@ -345,8 +358,12 @@ class Check:
 
     def _topic_codes(self, table: pa.Table) -> Array:
         known = list(self.wanted)
-        codes = compute.index_in(table.column("topic").cast(pa.string()), pa.array(known, pa.string()))
-        return integers(codes, len(known))
+        topic, listed = table.column("topic"), pa.array(known, pa.string())
+        if _plain(topic):
+            return integers(compute.index_in(topic.cast(pa.string()), listed), len(known))
+        encoded = _one(topic)
+        codes = integers(compute.index_in(encoded.dictionary.cast(pa.string()), listed), len(known))
+        return np.append(codes, len(known))[integers(encoded.indices)]
 
     def _keys(self, table: pa.Table) -> Array:
         return np.asarray(self._topic_codes(table) << 32 | integers(table.column("partition")))
@@ -364,6 +381,19 @@ class Check:
         rows = np.zeros(len(lists.length), dtype=bool)
         rows[lists.row[bad]] = True
         return self._say(rule, rows)
+
+
+def _plain(column: Column) -> bool:
+    return not pa.types.is_dictionary(column.type)
+
+
+def _one(column: Column) -> Column:
+    whole = column.combine_chunks()
+    return whole.combine_chunks() if isinstance(whole, pa.ChunkedArray) else whole
+
+
+def _dictionary(column: Column) -> list[str]:
+    return names(_one(column).dictionary)
 
 
 def fill(held: list[int], gain: int, size: list[int]) -> int:

@@ -44,8 +44,8 @@ class _MovesCheck(Check):
         if problems:
             return problems
         stays = member(self.claimed, self.after)
-        row = self.claimed.row[stays]
-        self.staying = Lists(self.claimed.values[stays], row, np.bincount(row, minlength=len(self.claimed.length)))
+        kept = np.bincount(self.claimed.row[stays], minlength=len(self.claimed.length))
+        self.staying = Lists(self.claimed.values[stays], kept)
         problems = self._say("moves nothing", self.staying.length == self.claimed.length)
         if isinstance(self.question, Leave):
             wrong = ~stays & (self.claimed.values != self.question.broker)

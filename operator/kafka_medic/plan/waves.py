@@ -15,6 +15,10 @@ from kafka_medic.plan.columns import Bools, Columns, Ints
 __all__ = ["INTERNAL_TOPICS", "WaveLimits", "assign_waves", "exposure", "exposure_order"]
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
+MOST_CELLS = 8_000_000
+"""Waves x brokers that are counted at once."""
+EXACT = 1 << 53
+"""Below this, sums of whole numbers are exact as floats."""
 
 
 @dataclass(frozen=True)
@@ -60,8 +64,10 @@ def assign_waves(added: Ints, source: Ints, size: Ints, brokers: int, limits: Wa
     added: int32[N, M] broker indexes, -1 padded; source: int32[N] sender; size: int64[N] bytes, -1 unknown.
     Each wave takes, in order, all that fits; what does not fit waits at the front of the next one.
     """
-    wave = np.zeros(len(added), dtype=np.int32)
     load = _Load(added, source, size, brokers, limits)
+    wave: Ints = (np.arange(len(added)) // limits.records).astype(np.int32)
+    if load.fits(wave):
+        return wave  # nothing ever has to wait
     waiting = np.zeros(0, dtype=np.int64)
     following, number, reach = 0, 0, limits.records
     while len(waiting) or following < len(added):
@@ -100,6 +106,29 @@ class _Load:
         self.bytes_in = np.minimum(known, limits.bytes_in)
         self.bytes_out = np.minimum(known * (added >= 0).sum(axis=1), limits.bytes_out)
         self.limits = limits
+
+    def fits(self, wave: Ints) -> bool:
+        """Whether these waves (int32[N]) keep to the limits; False also where that is too much to count."""
+        cells = (int(wave.max(initial=0)) + 1) * self.brokers
+        if cells > MOST_CELLS or max(self.limits.bytes_in, self.limits.bytes_out) >= EXACT:
+            return False
+        row = wave.astype(np.int64) * self.brokers
+        out = row + self.source
+        partitions = np.bincount(out, minlength=cells)
+        bytes_in = np.zeros(cells)
+        for column in self.added.T:
+            there = column >= 0
+            whole = bool(there.all())
+            into, cost = (row + column, self.bytes_in) if whole else ((row + column)[there], self.bytes_in[there])
+            partitions += np.bincount(into, minlength=cells)
+            bytes_in += np.bincount(into, weights=cost, minlength=cells)
+        bytes_out = np.bincount(out, weights=self.bytes_out, minlength=cells)
+        limits = self.limits
+        return bool(
+            partitions.max(initial=0) <= limits.partitions_per_broker
+            and bytes_in.max(initial=0) <= limits.bytes_in
+            and bytes_out.max(initial=0) <= limits.bytes_out
+        )
 
     def empty(self) -> Ints:
         """int64[3, B]: bytes in, bytes out, partitions used so far."""

@@ -11,7 +11,8 @@ from kafka_medic.plan.spark.blocks import Refused, lay_out, survey
 from kafka_medic.plan.spark.conclude import conclude, wrong_numbers
 from kafka_medic.plan.spark.question import Question
 from kafka_medic.plan.spark.share import shares
-from kafka_medic.plan.spark.wire import outcome_of, survey_of, text_of
+from kafka_medic.plan.spark.shown import scattered
+from kafka_medic.plan.spark.wire import laid_of, outcome_of, survey_of, text_of
 
 
 def surveyed(table, question, rows):
@@ -20,19 +21,24 @@ def surveyed(table, question, rows):
     return blocks, [survey_of(text_of(one)) for one in found]
 
 
+def shared(found, question, slack):
+    marks, _ = scattered([one.topics for one in found], [one.topic_rows for one in found], len(question.brokers))
+    return shares(found, marks, question, slack)
+
+
 def planned_in_blocks(table, question: Question, rows: int, slacks=(1.3, 4.0, 16.0, 64.0)):
     """(plan table, SparkPlan) of a table in blocks of so many rows."""
     blocks, surveys = surveyed(table, question, rows)
     assert not [found for found in surveys if isinstance(found, Refused)]
     assert wrong_numbers(surveys) is None
     for slack in slacks:
-        parts, bound = shares(surveys, question, slack)
-        laid = [lay_out(block, question, part) for block, part in zip(blocks, parts, strict=True)]
-        plans = [plan for plan, _ in laid]
+        parts, bound = shared(surveys, question, slack)
+        both = [lay_out(block, question, part) for block, part in zip(blocks, parts, strict=True)]
+        plans, laid = [plan for plan, _ in both], [laid_of(text_of(told)) for _, told in both]
         if all((plan.column("wave").to_numpy() >= 0).all() for plan in plans):
             break
-    refuse_overfull(sum(coming for _, coming in laid), question.brokers)
+    refuse_overfull(sum(told.arriving for told in laid), question.brokers)
     found = [outcome(plan, question.brokers, question.wanted.of) for plan in plans if plan.num_rows]
     return pa.concat_tables([PLAN_SCHEMA.empty_table(), *plans]), conclude(
-        surveys, [outcome_of(text_of(one)) for one in found], question, bound
+        surveys, laid, [outcome_of(text_of(one)) for one in found], question, bound, 0
     )

@@ -11,10 +11,13 @@ import pytest
 
 from kafka_medic.cli import main
 from kafka_medic.plan.local import plan_local
-from kafka_medic.plan.model import Spread
+from kafka_medic.plan.model import Plan, Spread
 from kafka_medic.plan.problem import Problem, ProblemError
+from kafka_medic.plan.spark.question import Question
 from kafka_medic.plan.verify import verify
+from kafka_medic.plan.wanted import Wanted
 from tests.unit.plan.cluster_tables import brokers, partitions
+from tests.unit.plan.in_blocks import planned_in_blocks
 
 
 def asked(racks, count, factor=2, *, by_bytes=True, seed=1):
@@ -38,6 +41,22 @@ def test_bytes_are_within_one_partition_of_the_bound_where_racks_allow(racks):
     assert "bytesPerBroker" not in by_count.summary.to_json()
 
 
+@pytest.mark.parametrize("racks", [9, "abccccddd"])
+def test_blocks_together_are_as_even_in_bytes(racks):
+    problem = asked(racks, 600)
+    question = Question(problem.brokers, Wanted(2), by_bytes=True)
+    table, done = planned_in_blocks(problem.partitions, question, 200)
+    assert done.problems == ()
+    sizes = dict(enumerate(problem.partitions.column("sizeBytes").to_pylist()))
+    in_order = pa.array([sizes[number] for number in table.column("partition").to_pylist()], pa.int64())
+    assert verify(problem, Plan(table, in_order, done.summary)) == []
+    here, there = plan_local(problem).summary, done.summary
+    assert there.moves == here.moves
+    assert there.rack_violations == here.rack_violations
+    assert there.bytes_per_broker.bound == here.bytes_per_broker.bound
+    assert there.bytes_per_broker.max - here.bytes_per_broker.max <= max(sizes.values())
+
+
 def test_the_verifier_counts_the_bytes():
     problem = asked(9, 60)
     plan = plan_local(problem)
@@ -51,15 +70,12 @@ def test_a_size_that_is_not_known_is_refused_by_row():
         Problem(table, brokers(3), 2, by_bytes=True)
 
 
-def test_the_command_says_it_and_spark_does_not_do_it(tmp_path, capsys):
+def test_the_command_says_it(tmp_path, capsys):
     rows = [{"topic": "t", "partition": n, "replicas": [1], "sizeBytes": n} for n in range(6)]
     (tmp_path / "p.json").write_text(json.dumps(rows))
     (tmp_path / "b.json").write_text(json.dumps([{"id": n} for n in (1, 2, 3)]))
     line = ["plan", "raise-replication-factor", "--replication-factor", "2", "--balance", "bytes", "--brokers"]
     line += [str(tmp_path / "b.json"), "--partitions", str(tmp_path / "p.json"), "--output", str(tmp_path / "out")]
-    assert main.main([*line, "--engine", "spark"]) == 2
-    assert "only the local engine" in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
     assert main.main(line) == 0
     assert "bytes per broker" in capsys.readouterr().out
     assert json.loads((tmp_path / "out" / "summary.json").read_text())["bytesPerBroker"]["max"] == 15

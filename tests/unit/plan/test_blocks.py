@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from kafka_medic.plan.census import asking, outcome
+from kafka_medic.plan.estimate import busiest_per_wave, estimate
 from kafka_medic.plan.local import plan_local
+from kafka_medic.plan.model import Plan
+from kafka_medic.plan.report import picture, render_report
 from kafka_medic.plan.spark import blocks
 from kafka_medic.plan.spark.blocks import Refused, lay_out
 from kafka_medic.plan.spark.conclude import conclude, wrong_numbers
 from kafka_medic.plan.spark.question import Question
-from kafka_medic.plan.spark.share import shares
+from kafka_medic.plan.spark.shown import scattered
+from kafka_medic.plan.topic_spread import SHOWN_TOPICS, worst_topics
 from kafka_medic.plan.wanted import Wanted
 from kafka_medic.plan.waves import WaveLimits
 from tests.unit.plan.cluster_tables import brokers, partitions, problem
-from tests.unit.plan.in_blocks import planned_in_blocks, surveyed
+from tests.unit.plan.in_blocks import planned_in_blocks, shared, surveyed
 
 ASKED = Question(brokers("aabbcc"), Wanted(3, (("two-*", 2),), ("left*",)))
 
@@ -56,12 +62,43 @@ def test_more_kinds_than_a_table_holds_are_divided_as_well(monkeypatch):
     assert done.summary.leaders_per_broker.to_json() == {"min": 50, "max": 50, "bound": 50}
 
 
+@pytest.mark.parametrize(("racks", "order"), [("aabbccd", "sorted"), (7, "mixed")])
+def test_the_page_shows_of_blocks_what_it_shows_of_a_plan_in_one_piece(racks, order):
+    rng = np.random.default_rng(5)
+    rows = {f"t{n:02}": [[int(b)] for b in rng.integers(0, 1 + n % 5, 3 + n)] for n in range(12)}
+    sizes = pa.array(rng.integers(0, 1000, sum(map(len, rows.values()))))
+    asked = problem({**rows, "zz": [[0, 1]] * 9}, racks, 2, sizeBytes=pa.concat_arrays([sizes, pa.array([7] * 9)]))
+    table = asked.partitions
+    if order == "mixed":
+        table = table.take(rng.permutation(table.num_rows))
+    question = Question(asked.brokers, Wanted(2), WaveLimits(records=9))
+    plan, done = planned_in_blocks(table, question, 20)
+    assert done.problems == ()
+    assert list(done.shown.topics) == list(worst_topics(table, plan, asked.brokers, SHOWN_TOPICS))
+    size_of = {(r["topic"], r["partition"]): r["sizeBytes"] for r in table.to_pylist()}
+    places = zip(plan.column("topic").to_pylist(), plan.column("partition").to_pylist(), strict=True)
+    whole = Plan(plan, pa.array([size_of[place] for place in places], pa.int64()), done.summary)
+    assert done.shown.waves.busiest.tolist() == busiest_per_wave(whole).tolist()
+    cost = estimate(whole)
+    assert (done.shown.waves.moved.sum(), done.shown.waves.received.max()) == (cost.bytes_total, cost.busiest_in)
+
+
+def test_topics_scattered_over_too_many_blocks_are_not_counted_and_that_is_said(monkeypatch):
+    monkeypatch.setattr("kafka_medic.plan.spark.shown.MOST_LOADS", 0)
+    marks, left = scattered([("a", "b"), ("b", "c")], [np.array([1, 2]), np.array([3, 4])], 9)
+    assert ([mark.tolist() for mark in marks], left) == ([[0, 2], [2, 0]], 1)
+    asked = problem({"a": [[0]], "b": [[0]] * 2}, 3, 2)
+    plan = plan_local(asked)
+    page = render_report(replace(picture(asked, plan, asked.leaders_of_changed()), uncounted=left))
+    assert "1 topics, whose partitions are scattered over the input, were not counted" in page
+
+
 def test_too_few_waves_kept_are_told_not_overfilled():
     limits = WaveLimits(records=5, partitions_per_broker=2)
     table = partitions({"t": [[0]] * 40})
     question = Question(brokers("aabbcc"), Wanted(3), limits)
     parts, found = surveyed(table, question, 20)
-    divided, _ = shares(found, question, 0.0)
+    divided, _ = shared(found, question, 0.0)
     assert (lay_out(parts[0], question, divided[0])[0].column("wave").to_numpy() == -1).all()
     _, done = planned_in_blocks(table, question, 20, slacks=(0.0, 16.0))
     assert done.problems == ()
@@ -72,7 +109,7 @@ def test_too_few_waves_kept_are_told_not_overfilled():
 def test_a_block_that_is_not_the_one_counted_is_not_planned():
     table = partitions({"t": [[0]] * 8})
     _, found = surveyed(table, ASKED, 4)
-    divided, _ = shares(found, ASKED, 1.3)
+    divided, _ = shared(found, ASKED, 1.3)
     with pytest.raises(RuntimeError, match="have changed"):
         lay_out(table.slice(0, 3), ASKED, divided[0])
 
@@ -105,7 +142,7 @@ def test_an_artifact_that_was_changed_is_seen(name, value):
 def test_a_plan_that_is_not_what_was_asked_is_a_problem():
     table = partitions({"t": [[0]] * 8})
     _, found = surveyed(table, ASKED, 4)
-    divided, bound = shares(found, ASKED, 1.3)
-    plan, _ = lay_out(table.slice(0, 4), ASKED, divided[0])
-    done = conclude(found, [outcome(plan, ASKED.brokers, ASKED.wanted.of)], ASKED, bound)
+    divided, bound = shared(found, ASKED, 1.3)
+    plan, told = lay_out(table.slice(0, 4), ASKED, divided[0])
+    done = conclude(found, [told], [outcome(plan, ASKED.brokers, ASKED.wanted.of)], ASKED, bound, 0)
     assert any("not those that lack replicas" in problem for problem in done.problems)

@@ -14,22 +14,26 @@ import numpy as np
 import pyarrow as pa
 
 from kafka_medic.plan.aggregate import Kinds, classify
+from kafka_medic.plan.arrow import integers
 from kafka_medic.plan.census import Asking, asking, mix
 from kafka_medic.plan.columns import Columns, Ints
 from kafka_medic.plan.expand import expand
 from kafka_medic.plan.leaders import balance_leaders
+from kafka_medic.plan.lists import place_among
 from kafka_medic.plan.local import plan_local
 from kafka_medic.plan.model import PLAN_SCHEMA
 from kafka_medic.plan.problem import Problem, ProblemError
-from kafka_medic.plan.room import fit
+from kafka_medic.plan.room import even_bytes, fit
 from kafka_medic.plan.rows import append, count_per_broker, plan_table, rack_indexes, racks_of, sizes_or_null
 from kafka_medic.plan.settle import settle
 from kafka_medic.plan.solve import Quotas, Sites, takers, too_many
 from kafka_medic.plan.spark.question import Question
+from kafka_medic.plan.spark.shown import Part, WaveBytes, spread_of_topics, wave_bytes
+from kafka_medic.plan.topic_spread import TopicSpread
 from kafka_medic.plan.verify import Check
 from kafka_medic.plan.waves import assign_waves, exposure
 
-__all__ = ["Classes", "Refused", "Share", "Survey", "lay_out", "survey"]
+__all__ = ["Classes", "Laid", "Refused", "Share", "Survey", "lay_out", "survey"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,8 +96,9 @@ class Share:
 
     rows, changed: what it must hold, or the partitions are not those that were counted. forced, chosen: as in Quotas,
     for its own kinds. quota, lead: int64[B] replicas to add and leaderships to hand out per broker; room: int64[B]
-    bytes for them, -1 unknown. classes: int64[C] exposures, first_wave and waves: int64[C] the numbers of the waves
-    kept for each.
+    bytes for them, -1 unknown; due: int64[B] bytes that would make it even, empty where that is not asked. classes:
+    int64[C] exposures, first_wave and waves: int64[C] the numbers of the waves kept for each. scattered: int8[T] as in
+    `spread_of_topics`.
     """
 
     rows: int
@@ -104,9 +109,22 @@ class Share:
     quota: Ints
     lead: Ints
     room: Ints
+    due: Ints
     classes: Ints
     first_wave: Ints
     waves: Ints
+    scattered: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class Laid:
+    """What the driver has to know of a block's plan. arriving: int64[B] bytes that come to each broker, as the verifier
+    counts them; the rest as `shown` has it."""
+
+    arriving: Ints
+    waves: WaveBytes
+    topics: tuple[TopicSpread, ...]
+    parts: tuple[Part, ...]
 
 
 def survey(table: pa.Table, question: Question, task: int, block: int, *, alone: bool) -> Survey | Refused:
@@ -125,11 +143,10 @@ def survey(table: pa.Table, question: Question, task: int, block: int, *, alone:
     size, sender = np.maximum(columns.size[rows], 0), columns.senders()[rows]
     sent = np.zeros(brokers, dtype=np.int64)
     np.add.at(sent, sender, size * missing[rows])
-    number = mix(columns.partition.astype(np.int64))
-    mark = np.zeros(len(columns.topics), dtype=np.uint64)
-    np.add.at(mark, columns.topic, number)
-    last = np.full(len(columns.topics), -1, dtype=np.int64)
-    np.maximum.at(last, columns.topic, columns.partition)
+    # Rows are sorted, so each topic is a run.
+    topic_rows = np.bincount(columns.topic, minlength=len(columns.topics))
+    end = np.cumsum(topic_rows)
+    mark = np.add.reduceat(mix(columns.partition), end - topic_rows) if len(end) else np.zeros(0, dtype=np.uint64)
     pooled = too_many(kinds, racks)
     return Survey(
         task,
@@ -143,8 +160,8 @@ def survey(table: pa.Table, question: Question, task: int, block: int, *, alone:
         held=count_per_broker(columns.held[rows], brokers),
         classes=_classes(problem, rows, question),
         topics=columns.topics,
-        topic_rows=np.bincount(columns.topic, minlength=len(columns.topics)),
-        topic_last=last,
+        topic_rows=topic_rows,
+        topic_last=columns.partition[end - 1].astype(np.int64),
         topic_mark=mark.view(np.int64),
         sent=sent,
         unknown=int((columns.size[rows] < 0).sum()),
@@ -152,36 +169,54 @@ def survey(table: pa.Table, question: Question, task: int, block: int, *, alone:
     )
 
 
-def lay_out(table: pa.Table, question: Question, share: Share | None) -> tuple[pa.Table, Ints]:
-    """(the plan of a block, PLAN_SCHEMA, int64[B] bytes that come to each broker as the verifier counts them); share
-    None: the block is all there is. A class of partitions for which too few waves were kept has wave -1. Raises
-    RuntimeError if the block is not the one that was counted."""
-    if share is None:
-        alone = question.problem(table, whole=True)
-        done = plan_local(alone, question.limits)
-        return done.table, Check(alone, done.table.combine_chunks()).arriving(done.sizes)
-    problem = question.problem(table, whole=False)
+def lay_out(table: pa.Table, question: Question, share: Share | None) -> tuple[pa.Table, Laid]:
+    """(the plan of a block, PLAN_SCHEMA, and what is to be told of it); share None: the block is all there is. A class
+    of partitions for which too few waves were kept has wave -1. Raises RuntimeError if the block is not the one that
+    was counted."""
+    problem = question.problem(table, whole=share is None)
     columns = problem.columns
     rows = np.flatnonzero(problem.missing)
+    ids = np.array([broker.id for broker in question.brokers], dtype=np.int32)
+    if share is None:
+        done = plan_local(problem, question.limits)
+        check = Check(problem, done.table.combine_chunks())
+        after = np.full((len(rows), int(check.after.length.max(initial=0))), -1, dtype=np.int32)
+        after[np.arange(after.shape[1]) < check.after.length[:, None]] = place_among(ids, check.after.values)
+        new = np.where(np.arange(after.shape[1]) < columns.held_count[rows][:, None], -1, after)
+        wave, here = integers(done.table.column("wave")), np.zeros(len(columns.topics), dtype=np.int8)
+        return done.table, _told(columns, rows, after, new, wave, check.arriving(done.sizes), here, question)
     if (table.num_rows, len(rows)) != (share.rows, share.changed):
         raise RuntimeError("the partitions have changed while they were being planned")
     if not len(rows):
-        return pa.Table.from_batches([], PLAN_SCHEMA), np.zeros(len(question.brokers), dtype=np.int64)
+        none, nothing = np.zeros((0, 1), dtype=np.int32), np.zeros(len(ids), dtype=np.int64)
+        told = _told(columns, rows, none, none, rows, nothing, share.scattered, question)
+        return PLAN_SCHEMA.empty_table(), told
     rack, racks = rack_indexes(question.brokers)
     sites = Sites(rack, share.quota.max() - share.quota, racks)
-    held, missing = columns.held[rows], problem.missing[rows]
+    held, missing, size = columns.held[rows], problem.missing[rows], columns.size[rows]
     held_racks = racks_of(held, sites)
     _, kind = classify(held_racks, missing, racks)
     quotas = Quotas(share.forced, share.chosen, share.pooled, int(share.quota.max()))
     added, even = expand(kind, missing, held_racks, quotas, sites)
     added, _ = settle(held, added, sites, quotas.bound, even=even)
-    added = fit(held, added, sites, columns.size[rows], share.room)
+    if question.by_bytes:
+        added = even_bytes(held, added, sites, size, share.room, share.due.max() - share.due)
+    added = fit(held, added, sites, size, share.room)
     replicas = append(held, columns.held_count[rows], added)
     lead, _ = balance_leaders(replicas, share.lead.max() - share.lead, rack >= 0)
     wave = _waves(columns, rows, added, share, question)
-    ids = np.array([broker.id for broker in question.brokers], dtype=np.int32)
     plan = plan_table(columns, columns.held, rows, replicas, lead, wave, ids)
-    return plan, _check(problem, plan, rows, question)
+    arriving = _check(problem, plan, rows, question)
+    return plan, _told(columns, rows, replicas, added, wave, arriving, share.scattered, question)
+
+
+def _told(
+    columns: Columns, rows: Ints, replicas: Ints, added: Ints, wave: Ints, arriving: Ints, marks: Ints,
+    question: Question,
+) -> Laid:  # fmt: skip
+    waves = wave_bytes(wave, added, columns.senders()[rows], columns.size[rows], len(question.brokers))
+    topics, parts = spread_of_topics(columns, rows, replicas, marks, question)
+    return Laid(arriving, waves, topics, parts)
 
 
 def _classes(problem: Problem, rows: Ints, question: Question) -> Classes:
@@ -243,7 +278,7 @@ def _check(problem: Problem, plan: pa.Table, rows: Ints, question: Question) -> 
     check = Check(problem, (plan if whole else plan.take(kept)).combine_chunks())
     if broken := check.waves(sizes, senders, question.limits):
         raise RuntimeError(f"a defect in the plan: {'; '.join(broken)}")
-    if all(broker.disk_free is None for broker in question.brokers):
+    if not question.by_bytes and all(broker.disk_free is None for broker in question.brokers):
         return np.zeros(len(question.brokers), dtype=np.int64)
     # A plan of which waves are missing is made again, and then it is what counts.
     return check.arriving(sizes)

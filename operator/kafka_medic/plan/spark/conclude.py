@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from kafka_medic.plan.census import Outcome, mix
+from kafka_medic.plan.census import Asking, Outcome, mix
 from kafka_medic.plan.columns import Bools, Ints
+from kafka_medic.plan.local import bytes_spread
 from kafka_medic.plan.model import Spread, Summary
-from kafka_medic.plan.spark.blocks import Survey
+from kafka_medic.plan.spark.blocks import Laid, Survey
 from kafka_medic.plan.spark.question import Question
+from kafka_medic.plan.spark.shown import Shown, together
 from kafka_medic.plan.water import Basin, level_with_caps
 from kafka_medic.plan.weight import Handicap, handicap
 
@@ -26,7 +28,7 @@ STEP = 1 << 18
 class SparkPlan:
     """summary, and the rules that the plan breaks (none, or it is a defect). Per broker by id, int64[B]: replicas
     before and after, preferred leaders before and after. Per wave: partitions and replicas. copied, sent, unknown:
-    bytes to copy, most that one broker sends, partitions of unknown size."""
+    bytes to copy, most that one broker sends, partitions of unknown size. shown: what the page shows besides."""
 
     summary: Summary
     problems: tuple[str, ...]
@@ -36,6 +38,7 @@ class SparkPlan:
     copied: int
     sent: int
     unknown: int
+    shown: Shown
 
 
 def wrong_numbers(surveys: Sequence[Survey]) -> tuple[str, int] | None:
@@ -54,9 +57,15 @@ def wrong_numbers(surveys: Sequence[Survey]) -> tuple[str, int] | None:
 
 
 def conclude(
-    surveys: Sequence[Survey], outcomes: Sequence[Outcome], question: Question, bound: int | None
+    surveys: Sequence[Survey],
+    laid: Sequence[Laid],
+    outcomes: Sequence[Outcome],
+    question: Question,
+    bound: int | None,
+    uncounted: int,
 ) -> SparkPlan:
-    """Put the verifier's counts of what went in and what came out beside each other."""
+    """Put the verifier's counts of what went in and what came out beside each other. bound: on replicas per broker,
+    None if they stay as they are; uncounted: topics whose spread was not counted."""
     asked = [found.asking for found in surveys]
     brokers = len(question.brokers)
     nothing = np.zeros(brokers, dtype=np.int64)
@@ -89,6 +98,7 @@ def conclude(
         rack_violations_bound=sum(found.unavoidable for found in outcomes),
         waves=len(records),
         room_unknown=sum(b.disk_free is None for b, more in zip(question.brokers, after - load, strict=True) if more),
+        bytes_per_broker=_bytes(asked, laid, question) if question.by_bytes else None,
         engine="spark",
     )
     if len(surveys) == 1 and (told := surveys[0].summary) is not None:
@@ -116,6 +126,13 @@ def conclude(
         int(sent.sum()),
         int(sent.max(initial=0)),
         sum(found.unknown for found in surveys),
+        together(
+            [found.waves for found in laid],
+            [topic for found in laid for topic in found.topics],
+            [part for found in laid for part in found.parts],
+            alive,
+            uncounted,
+        ),
     )
 
 
@@ -140,6 +157,12 @@ def _leader_bound(surveys: Sequence[Survey], outcomes: Sequence[Outcome], fixed:
         return most
     level, _ = level_with_caps([Basin(np.array([n])) for n in fixed[alive].tolist()], np.asarray(reach)[alive], rows)
     return max(most, level)
+
+
+def _bytes(asked: Sequence[Asking], laid: Sequence[Laid], question: Question) -> Spread:
+    nothing = np.zeros(len(question.brokers), dtype=np.int64)
+    stored = nothing + sum(found.stored for found in asked)
+    return bytes_spread(stored, nothing + sum(found.arriving for found in laid), question.brokers)
 
 
 def _most(load: Ints, fair: Handicap, alive: Bools) -> int:

@@ -6,7 +6,6 @@ Parquet. 3 audit: the verifier counts what was written. Between them the driver 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -25,7 +24,8 @@ from kafka_medic.plan.spark.conclude import SparkPlan, conclude, wrong_numbers
 from kafka_medic.plan.spark.parquet import Piece, block_rows, blocks_of, pieces_of, row_in_file, write_piece
 from kafka_medic.plan.spark.question import Question
 from kafka_medic.plan.spark.share import shares
-from kafka_medic.plan.spark.wire import outcome_of, survey_of, text_of
+from kafka_medic.plan.spark.shown import scattered
+from kafka_medic.plan.spark.wire import laid_of, outcome_of, survey_of, text_of
 
 __all__ = ["BLOCK_ROWS", "plan_spark"]
 
@@ -33,6 +33,8 @@ BLOCK_ROWS = 1 << 18
 """Partitions that are planned together. A table that is no larger is planned as one, exactly as `local` plans it."""
 SLACKS = (1.3, 2.0, 4.0, 16.0)
 """Waves kept for a block over what its busiest broker needs; the next one where that was too few."""
+WRITTEN = PLAN_SCHEMA.set(0, pa.field("topic", pa.dictionary(pa.int32(), pa.string())))
+"""The plan as `blocks_of` reads it."""
 COLUMNS = ("topic", "partition", "replicas", "leader", "isr", "sizeBytes")
 Task = tuple[Piece, ...]
 Work = Callable[[int, Task], Iterator[str]]
@@ -60,18 +62,21 @@ def plan_spark(spark: Any, source: str, question: Question, target: str) -> Spar
         raise _bad_number(spark, tasks, *wrong)
 
     _empty_directory(target)
+    marks, uncounted = scattered(
+        [found.topics for found in surveys], [found.topic_rows for found in surveys], len(question.brokers)
+    )
     divided: dict[tuple[int, int], Share] | None = None
     bound: int | None = None
     for slack in SLACKS:
         if not alone:
-            parts, bound = shares(surveys, question, slack)
+            parts, bound = shares(surveys, marks, question, slack)
             divided = {(found.task, found.block): part for found, part in zip(surveys, parts, strict=True)}
-        coming = _run(spark, tasks, _laying_out(question, divided, size, target))
+        laid = [laid_of(text) for text in _run(spark, tasks, _laying_out(question, divided, size, target))]
         outcomes = _audit(spark, question, target)
         if all((found.wave >= 0).all() for found in outcomes):
             break
-    refuse_overfull(np.sum([json.loads(text) for text in coming], axis=0, dtype=np.int64), question.brokers)
-    return conclude(surveys, outcomes, question, bound)
+    refuse_overfull(np.sum([found.arriving for found in laid], axis=0, dtype=np.int64), question.brokers)
+    return conclude(surveys, laid, outcomes, question, bound, uncounted)
 
 
 def _checked(question: Question) -> Question:
@@ -102,18 +107,18 @@ def _laying_out(
     question: Question, divided: dict[tuple[int, int], Share] | None, size: int | None, target: str
 ) -> Work:
     def work(number: int, task: Task) -> Iterator[str]:
-        coming = np.zeros(len(question.brokers), dtype=np.int64)
+        told: list[str] = []
 
         def plans() -> Iterator[pa.Table]:
             for block, table in enumerate(blocks_of(task, COLUMNS, size)):
                 if divided is not None and (number, block) not in divided:
                     raise RuntimeError("the partitions have changed while they were being planned")
-                plan, bytes_in = lay_out(table, question, None if divided is None else divided[number, block])
-                coming[:] += bytes_in
+                plan, laid = lay_out(table, question, None if divided is None else divided[number, block])
+                told.append(text_of(laid))
                 yield plan
 
         write_piece(target, number, plans())
-        yield json.dumps(coming.tolist())
+        yield from told
 
     return work
 
@@ -123,7 +128,7 @@ def _audit(spark: Any, question: Question, target: str) -> list[Outcome]:
 
     def work(_: int, task: Task) -> Iterator[str]:
         for table in blocks_of(task, PLAN_SCHEMA.names, BLOCK_ROWS):
-            yield text_of(outcome(table.cast(PLAN_SCHEMA), question.brokers, question.wanted.of))
+            yield text_of(outcome(table.cast(WRITTEN), question.brokers, question.wanted.of))
 
     return [outcome_of(text) for text in _run(spark, tasks, work)]
 

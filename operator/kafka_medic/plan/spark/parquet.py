@@ -53,7 +53,8 @@ def pieces_of(uri: str, size: int) -> list[Piece]:
 
 
 def blocks_of(pieces: Sequence[Piece], columns: Sequence[str], size: int | None) -> Iterator[pa.Table]:
-    """The rows of the pieces in blocks of about `size`, equal in size (None: all in one); at least one block."""
+    """The rows of the pieces in blocks of about `size`, equal in size (None: all in one); at least one block. Topics
+    are a dictionary, so that each name is looked at once."""
     rows = sum(piece.rows for piece in pieces)
     each = max(rows, 1) if size is None else block_rows(rows, size)
     waiting: list[pa.Table] = []
@@ -64,10 +65,10 @@ def blocks_of(pieces: Sequence[Piece], columns: Sequence[str], size: int | None)
             held += table.num_rows
             while held >= each:
                 whole = pa.concat_tables(waiting)
-                yield whole.slice(0, each)
+                yield whole.slice(0, each).combine_chunks()
                 waiting, held = [whole.slice(each)], held - each
     if held or not rows:
-        yield pa.concat_tables(waiting)
+        yield pa.concat_tables(waiting).combine_chunks()
 
 
 def block_rows(rows: int, size: int) -> int:
@@ -105,9 +106,10 @@ def write_piece(uri: str, number: int, tables: Iterable[pa.Table]) -> int:
 
 def _batches(piece: Piece, columns: Sequence[str]) -> Iterator[pa.Table]:
     filesystem, _ = pyarrow.fs.FileSystem.from_uri(piece.uri)
-    file = pq.ParquetFile(filesystem.open_input_file(piece.path))
+    file = pq.ParquetFile(filesystem.open_input_file(piece.path), read_dictionary=["topic"])
     known = [name for name in columns if name in file.schema_arrow.names]
-    for batch in file.iter_batches(BATCH, row_groups=list(piece.groups), columns=known):
+    # A task has one core; Arrow would share the others' among its threads.
+    for batch in file.iter_batches(BATCH, row_groups=list(piece.groups), columns=known, use_threads=False):
         yield pa.Table.from_batches([batch])
     if not piece.rows:
         yield file.schema_arrow.empty_table().select(known)

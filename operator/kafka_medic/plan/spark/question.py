@@ -15,11 +15,13 @@ __all__ = ["Question"]
 
 @dataclass(frozen=True)
 class Question:
-    """brokers: by id. wanted: which factor each topic is to have."""
+    """brokers: by id. wanted: which factor each topic is to have. by_bytes: bytes per broker are to be even, not
+    replicas."""
 
     brokers: tuple[Broker, ...]
     wanted: Wanted
     limits: WaveLimits = field(default_factory=WaveLimits)
+    by_bytes: bool = False
 
     def problem(self, table: pa.Table, *, whole: bool) -> Problem:
         """The problem that a table poses; whole: it is all there is, not a part. Raises ProblemError."""
@@ -27,5 +29,6 @@ class Question:
         known = [topic for topic in topics if isinstance(topic, str)]
         wanted = self.wanted
         return Problem(
-            table, self.brokers, wanted.factor, wanted.factors_of(known), wanted.exempt_of(known), whole=whole
-        )
+            table, self.brokers, wanted.factor, wanted.factors_of(known), wanted.exempt_of(known),
+            whole=whole, by_bytes=self.by_bytes,
+        )  # fmt: skip

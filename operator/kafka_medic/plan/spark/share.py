@@ -28,19 +28,28 @@ from kafka_medic.plan.weight import handicap
 __all__ = ["divide", "shares"]
 
 
-def shares(surveys: Sequence[Survey], question: Question, slack: float) -> tuple[list[Share], int | None]:
+def shares(
+    surveys: Sequence[Survey], marks: Sequence[Ints], question: Question, slack: float
+) -> tuple[list[Share], int | None]:
     """(what each block is to do, the bound on the fullest broker, None if nothing changes).
 
-    slack: how many waves to keep for a block, over what its busiest broker needs at least.
+    marks: for each block what `scattered` says. slack: how many waves to keep for a block, over what its busiest broker
+    needs at least.
     """
     if not any(found.changed for found in surveys):
         none = np.zeros(0, dtype=np.int64)
-        idle = Share(0, 0, none, none, False, none, none, none, none, none, none)
-        return [replace(idle, rows=found.rows) for found in surveys], None
+        idle = Share(0, 0, none, none, False, none, none, none, none, none, none, none, none)
+        return [
+            replace(idle, rows=found.rows, scattered=mark) for found, mark in zip(surveys, marks, strict=True)
+        ], None
     rack, racks = rack_indexes(question.brokers)
-    held = np.sum([found.asking.load for found in surveys], axis=0)
-    fair = handicap(question.brokers, held, sum(found.missing for found in surveys))
+    held, missing = np.sum([found.asking.load for found in surveys], axis=0), sum(found.missing for found in surveys)
+    fair = handicap(question.brokers, held, missing)
     sites = Sites(rack, held + fair.extra, racks)
+    bound, due = None, np.zeros((len(surveys), 0), dtype=np.int64)
+    if question.by_bytes:
+        bound = max(int(sites.load[rack >= 0].max()), Basin(sites.load[rack >= 0]).level(missing))
+        sites, due = _by_bytes(surveys, sites, missing, question)
     quotas, places = _solve(surveys, sites)
     chosen = _chosen(surveys, quotas, places)
     forced = [quotas.forced[place] for place in places]
@@ -53,10 +62,10 @@ def shares(surveys: Sequence[Survey], question: Question, slack: float) -> tuple
     return [
         Share(
             found.rows, found.changed, forced[b], chosen[b], quotas.pooled, quota[b], lead[b],
-            room[b], found.classes.key, first[b], waves[b],
+            room[b], due[b], found.classes.key, first[b], waves[b], marks[b],
         )
         for b, found in enumerate(surveys)
-    ], quotas.bound - fair.average  # fmt: skip
+    ], (quotas.bound if bound is None else bound) - fair.average  # fmt: skip
 
 
 def divide(whole: Ints, weights: Ints, need: Ints) -> Ints:
@@ -84,6 +93,19 @@ def _poured(found: Survey, chosen: Ints, forced: Ints, pooled: bool) -> Ints:
     if not pooled and found.kinds is not None:
         poured = poured + (forced * found.kinds.count[:, None]).sum(axis=0)
     return poured
+
+
+def _by_bytes(surveys: Sequence[Survey], sites: Sites, missing: int, question: Question) -> tuple[Sites, Ints]:
+    """(what each broker holds in replicas of average size, int64[b, B] bytes that each block should bring to it)."""
+    base, live = np.sum([found.asking.stored for found in surveys], axis=0), np.flatnonzero(sites.rack >= 0)
+    coming = np.array([found.sent.sum() for found in surveys], dtype=np.int64)
+    total = int(coming.sum())
+    base = base + handicap(question.brokers, base, total).extra
+    wish = np.zeros(len(base))
+    wish[live] = water_fill(base[live], total)
+    due = np.floor(wish[None, :] * (coming / max(total, 1))[:, None]).astype(np.int64)
+    each = max(total // missing, 1)
+    return replace(sites, load=(base + each // 2) // each), due
 
 
 def _solve(surveys: Sequence[Survey], sites: Sites) -> tuple[Quotas, list[Ints]]:

@@ -9,15 +9,17 @@ import numpy as np
 
 from kafka_medic.plan.aggregate import Kinds
 from kafka_medic.plan.census import Asking, Outcome
-from kafka_medic.plan.spark.blocks import Classes, Refused, Survey
+from kafka_medic.plan.spark.blocks import Classes, Laid, Refused, Survey
+from kafka_medic.plan.spark.shown import Part, WaveBytes
+from kafka_medic.plan.topic_spread import TopicSpread
 
-__all__ = ["outcome_of", "survey_of", "text_of"]
+__all__ = ["laid_of", "outcome_of", "survey_of", "text_of"]
 
 _SURVEYED = ("takers", "held", "topic_rows", "topic_last", "topic_mark", "sent")
 _COUNTED = ("gained", "before", "lead", "wave", "records", "added")
 
 
-def text_of(found: Survey | Refused | Outcome) -> str:
+def text_of(found: Survey | Refused | Laid | Outcome) -> str:
     """What a task found, as JSON."""
     return json.dumps(found, default=lambda value: value.tolist() if hasattr(value, "tolist") else vars(value))
 
@@ -34,7 +36,7 @@ def survey_of(text: str) -> Survey | Refused:
     parts = {
         "kinds": kinds,
         "classes": Classes(**_arrays(found["classes"], found["classes"])),
-        "asking": Asking(**(found["asking"] | _arrays(found["asking"], ("load", "first")))),
+        "asking": Asking(**(found["asking"] | _arrays(found["asking"], ("load", "first", "stored")))),
         "topics": tuple(found["topics"]),
     }
     return Survey(**(found | _arrays(found, _SURVEYED) | parts))
@@ -44,6 +46,17 @@ def outcome_of(text: str) -> Outcome:
     """The Outcome that `text_of` wrote."""
     found: dict[str, Any] = json.loads(text)
     return Outcome(**(found | _arrays(found, _COUNTED) | {"problems": tuple(found["problems"])}))
+
+
+def laid_of(text: str) -> Laid:
+    """The Laid that `text_of` wrote."""
+    found: dict[str, Any] = json.loads(text)
+    return Laid(
+        np.array(found["arriving"], dtype=np.int64),
+        WaveBytes(**_arrays(found["waves"], found["waves"])),
+        tuple(TopicSpread(**topic) for topic in found["topics"]),
+        tuple(Part(**(part | _arrays(part, ("before", "after")))) for part in found["parts"]),
+    )
 
 
 def _arrays(found: dict[str, Any], names: Any) -> dict[str, Any]:
