@@ -13,6 +13,8 @@ from kafka_medic.controller.status import held
 from kafka_medic.diagnose.finding import Finding
 from kafka_medic.resources.base import Resource
 from kafka_medic.resources.kafkacluster_status import FindingStatus
+from kafka_medic.resources.phases import Phase
+from kafka_medic.resources.remediation_status import RemediationStatus
 from kafka_medic.resources.vocabulary import API_VERSION, FindingState
 
 _LOG = logging.getLogger(__name__)
@@ -50,6 +52,16 @@ def finding_notes(before: Sequence[FindingStatus], now: Sequence[Finding]) -> li
         ("Normal", f"{f.type}Gone", f"no longer: {f.message}") for f in before if f.id in fired and f.id not in firing
     ]
     return notes
+
+
+def run_notes(before: RemediationStatus, after: RemediationStatus) -> list[Note]:
+    """What changed with a run: its phase, or a guard that holds it anew."""
+    waits_anew = {w.guard for w in after.waiting_for} - {w.guard for w in before.waiting_for}
+    if before.phase is after.phase and not waits_anew:
+        return []
+    bad = after.phase in (Phase.FAILED, Phase.ABORTED, Phase.BLOCKED, Phase.PAUSED, Phase.EXPIRED)
+    reason = str(after.phase)
+    return [("Warning" if bad else "Normal", reason, after.message or reason)]
 
 
 def recorder(api: KubernetesApi) -> Recorder:

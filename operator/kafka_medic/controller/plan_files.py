@@ -13,6 +13,7 @@ from kafka_medic.playbook.plan_file import UnreadablePlan, contents, is_missing,
 from kafka_medic.resources.phases import TERMINAL_PHASES
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_plan import Plan
+from kafka_medic.resources.remediation_status import RemediationStatus
 
 _LOG = logging.getLogger(__name__)
 
@@ -44,10 +45,11 @@ class PlanFiles:
             return run
         return run.model_copy(update={"status": run.status.model_copy(update={"plan": found})})
 
-    def put(self, plan: Plan) -> Plan:
-        """The plan as the Remediation holds it, its file written before. Raises OSError."""
-        if plan.artifact is None or is_missing(plan):
-            return plan
+    def filed(self, status: RemediationStatus) -> RemediationStatus:
+        """The status as the Remediation holds it; what does not fit is in its file before. Raises OSError."""
+        plan = status.plan
+        if plan is None or plan.artifact is None or is_missing(plan):
+            return status
         path = self._path(plan.artifact.sha256)
         if not path.exists():
             self._remove_old(path.parent)
@@ -56,7 +58,7 @@ class PlanFiles:
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(file.name, path)
-        return without_file(plan)
+        return status.model_copy(update={"plan": without_file(plan)})
 
     def _whole(self, plan: Plan, sha256: str) -> Plan:
         held = self._read.get(sha256)

@@ -21,7 +21,7 @@ from kafka_medic.clients.ports import Connection, EnsembleConnection, Kafka, Rea
 from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
 from kafka_medic.controller.canary import CanaryKeeper, ConnectCanary
 from kafka_medic.controller.deletion import gone, keep, to_keep
-from kafka_medic.controller.events import Recorder, finding_notes
+from kafka_medic.controller.events import Recorder, finding_notes, run_notes
 from kafka_medic.controller.lease import ClusterLease
 from kafka_medic.controller.memory import Recollection
 from kafka_medic.controller.metrics import Metrics
@@ -50,7 +50,6 @@ from kafka_medic.resources.errors import ResourceError
 from kafka_medic.resources.kafkacluster import KafkaCluster, RestartMethod
 from kafka_medic.resources.phases import ACTING_PHASES, TERMINAL_PHASES, Phase
 from kafka_medic.resources.remediation import Remediation
-from kafka_medic.resources.remediation_status import RemediationStatus
 
 _LOG = logging.getLogger(__name__)
 
@@ -312,24 +311,18 @@ class Turn:
         if decision.status != run.status:
             # The intent is in the journal before the effect: a crash from here on is found out by observation.
             try:
-                written = self._as_written(decision.status)
+                written = self.clients.files.filed(decision.status)
             except OSError as problem:
-                note = f"the plan's file could not be written, so it is not proposed: {problem}"
-                self.clients.record(run, ("Warning", "PlanNotWritten", note))
+                self.clients.record(run, ("Warning", "PlanNotWritten", f"nothing is done without its file: {problem}"))
                 return Decision(run.status)
             version = self.clients.store.write_status(run, written)
-            self._note(run, decision)
+            for note in run_notes(run.status, decision.status):
+                self.clients.record(run, note)
         if decision.intent is None:
             return decision
         metadata = run.metadata.model_copy(update={"resource_version": version})
         begun = run.model_copy(update={"status": decision.status, "metadata": metadata})
         return self._act(cluster, begun, decision, findings)
-
-    def _as_written(self, status: RemediationStatus) -> RemediationStatus:
-        """What does not fit into the Remediation is in its file before the status names it."""
-        if status.plan is None or status.plan.artifact is None:
-            return status
-        return status.model_copy(update={"plan": self.clients.files.put(status.plan)})
 
     def _act(
         self, cluster: KafkaCluster, run: Remediation, decision: Decision, findings: Sequence[Finding]
@@ -381,14 +374,6 @@ class Turn:
         brokers, api = cluster.spec.brokers, self.clients.store.api
         strimzi = brokers is not None and brokers.restart is RestartMethod.STRIMZI_ANNOTATION
         return StrimziPods(api, self.namespace) if strimzi else EvictedPods(api, self.namespace)
-
-    def _note(self, run: Remediation, decision: Decision) -> None:
-        before, after = run.status, decision.status
-        waits_anew = {w.guard for w in after.waiting_for} - {w.guard for w in before.waiting_for}
-        if before.phase is not after.phase or waits_anew:
-            bad = after.phase in (Phase.FAILED, Phase.ABORTED, Phase.BLOCKED, Phase.PAUSED, Phase.EXPIRED)
-            kind, reason = "Warning" if bad else "Normal", str(after.phase)
-            self.clients.record(run, (kind, reason, after.message or reason))
 
     def _write_status(
         self,

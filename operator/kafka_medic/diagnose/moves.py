@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafka_medic.cluster.snapshot import Snapshot
 from kafka_medic.diagnose.columns import Mask, Partitions, some
 from kafka_medic.diagnose.finding import Finding
 from kafka_medic.diagnose.scene import Scene
@@ -20,6 +22,7 @@ THROTTLES = (
     "follower.replication.throttled.replicas",
 )
 """KIP-73: the rates are set on brokers, the replicas on topics."""
+PLAYBOOK = "remove-leftover-throttles"
 LEFTOVER_FOR = 60.0
 """Seconds: a throttle is set before its reassignment begins and removed after it ends."""
 
@@ -59,13 +62,7 @@ def _ids(p: Partitions, row: int, *, added: bool) -> list[int]:
 
 
 def _leftover(scene: Scene) -> Iterator[Finding]:
-    configs = scene.snapshot.configs
-    if configs is None:
-        return
-    named = configs.filter(pc.is_in(configs["name"], value_set=pa.array(THROTTLES, pa.string())))
-    # Static and default values are the owner's standing choice; only what was set at run time can be left
-    # over.
-    found = [row for row in named.to_pylist() if row["value"] and row["dynamic"] is True]
+    found = throttles(scene.snapshot)
     if not found:
         return
     holders = sorted({f"{r['resourceType'].lower()} {r['resource']}" for r in found})
@@ -82,7 +79,18 @@ def _leftover(scene: Scene) -> Iterator[Finding]:
             f"settings {scene.read_from('configs', 'kafka')}",
         ),
         for_seconds=LEFTOVER_FOR,
+        playbook=PLAYBOOK,
     )
+
+
+def throttles(snapshot: Snapshot) -> list[dict[str, Any]] | None:
+    """The replication throttles set at run time, as rows of the snapshot's settings; None: they could not be read.
+    Static and default values are the owner's standing choice: only what was set at run time can be left over."""
+    configs = snapshot.configs
+    if configs is None:
+        return None
+    named = configs.filter(pc.is_in(configs["name"], value_set=pa.array(THROTTLES, pa.string())))
+    return [row for row in named.to_pylist() if row["value"] and row["dynamic"] is True]
 
 
 def _shown(value: str) -> str:

@@ -16,6 +16,7 @@ from kafka_medic.playbook import (
     reorder_step,
     rescue_step,
     restart_step,
+    throttle_step,
 )
 from kafka_medic.playbook.approval import judge_approvals
 from kafka_medic.playbook.deadline import held_by_people, lateness, note_hold
@@ -129,6 +130,8 @@ def _assess(step: Step, run: Remediation, plan: Plan, journal: Mapping[str, Jour
             return rescue_step.assess(step.name, plan, journal, world.snapshot)
         case Action.REORDER_REPLICAS:
             return reorder_step.assess(step.name, plan, journal, world.snapshot)
+        case Action.REMOVE_THROTTLES:
+            return throttle_step.assess(step.name, plan, journal, world.snapshot)
         case Action.RESET_OFFSETS | Action.RESTORE_OFFSETS:
             return offset_step.assess(step.name, plan, journal, world.snapshot)
         case Action.ELECT_PREFERRED_LEADERS:

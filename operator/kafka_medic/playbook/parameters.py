@@ -25,6 +25,7 @@ KNOWN: Mapping[Action, frozenset[str]] = {
     Action.REORDER_REPLICAS: frozenset({"brokers", "leaders"}),
     Action.RESET_OFFSETS: frozenset({"to", "groups", "excludeGroups", "topics"}),
     Action.RESTORE_OFFSETS: frozenset({"remediation"}),
+    Action.REMOVE_THROTTLES: frozenset(),
 }
 
 _EVERY_ACTION = (
@@ -55,6 +56,7 @@ DEMANDED: Mapping[Action, tuple[Guard, ...]] = {
     Action.RESTART_BROKERS: (*_EVERY_ACTION, *(Guard(name) for name, _ in RESTART_GUARDS)),
     Action.RESET_OFFSETS: (*_EVERY_ACTION, *(Guard(name) for name in (*OFFSET_GUARDS, TARGET_WITHIN_LOG))),
     Action.RESTORE_OFFSETS: (*_EVERY_ACTION, *(Guard(name) for name in OFFSET_GUARDS)),
+    Action.REMOVE_THROTTLES: _REASSIGNING,
 }
 """The guards that an action demands, whatever a playbook names."""
 
@@ -232,6 +234,10 @@ def sets_offsets(playbook: Playbook) -> Step | None:
 def adds_replicas(playbook: Playbook) -> bool:
     """Whether a step of it reassigns partitions. What it then does with leaders is about those partitions."""
     return any(s.action is Action.REASSIGN_PARTITIONS for s in playbook.spec.steps)
+
+
+def removes_throttles(playbook: Playbook) -> bool:
+    return any(s.action is Action.REMOVE_THROTTLES for s in playbook.spec.steps)
 
 
 def brings_leaders(playbook: Playbook) -> str | None:

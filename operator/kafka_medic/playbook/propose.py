@@ -12,11 +12,19 @@ from kafka_medic.playbook.drain_plan import drain_plan
 from kafka_medic.playbook.election_plan import election_plan
 from kafka_medic.playbook.offset_plan import reset_plan
 from kafka_medic.playbook.offset_undo_plan import undo_plan
-from kafka_medic.playbook.parameters import adds_replicas, brings_leaders, check, check_values, sets_offsets
+from kafka_medic.playbook.parameters import (
+    adds_replicas,
+    brings_leaders,
+    check,
+    check_values,
+    removes_throttles,
+    sets_offsets,
+)
 from kafka_medic.playbook.raise_plan import raise_plan
 from kafka_medic.playbook.refusal import Refusal
 from kafka_medic.playbook.restart_plan import restart_plan
 from kafka_medic.playbook.run import Answers
+from kafka_medic.playbook.throttle_plan import throttle_plan
 from kafka_medic.resources.errors import ResourceError
 from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.playbook import Playbook
@@ -52,6 +60,8 @@ def propose(
     if not snapshot.cluster.id:
         message = "the cluster did not tell its id, without which a plan cannot say which cluster it is for"
         return Refusal(message, (Reason(Guard.PRECONDITIONS_HOLD.value, Verdict.UNKNOWN, message),))
+    if removes_throttles(playbook):
+        return throttle_plan(run, cluster, playbook, snapshot, now)
     if brings_leaders(playbook) is not None:
         return drain_plan(run, cluster, playbook, snapshot, others, now)
     offsets = sets_offsets(playbook)

@@ -80,7 +80,7 @@ class ConfigChange(Model):
     )
     name: ConfigName = Field(description="The configuration's name.")
     before: ConfigValue | None = Field(default=None, description="The value set now. Absent: none is set.")
-    after: ConfigValue = Field(description="The value that would be set.")
+    after: ConfigValue | None = Field(default=None, description="The value that would be set. Absent: it is removed.")
 
 
 class BrokerRestart(Model):

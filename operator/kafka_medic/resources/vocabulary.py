@@ -104,6 +104,7 @@ class Action(StrEnum):
     REORDER_REPLICAS = "ReorderReplicas"
     RESET_OFFSETS = "ResetOffsets"
     RESTORE_OFFSETS = "RestoreOffsets"
+    REMOVE_THROTTLES = "RemoveThrottles"
 
 
 class Guard(StrEnum):
@@ -163,6 +164,7 @@ class VerifyProbe(StrEnum):
     REPLICAS_REORDERED = "ReplicasReordered"
     PREFERRED_LEADERS_SERVE = "PreferredLeadersServe"
     OFFSETS_COMMITTED = "OffsetsCommitted"
+    THROTTLES_REMOVED = "ThrottlesRemoved"
     FINDING_GONE = "FindingGone"
 
 

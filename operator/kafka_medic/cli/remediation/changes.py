@@ -50,7 +50,7 @@ def changes(plan: Plan) -> Iterator[Change]:
         yield Change(what, str(offset.before), str(offset.after), note + why)
     for config in plan.config_changes:
         whose = f"{config.resource_type.value.lower()} {config.resource_name or 'default'}"
-        yield Change(f"{config.name} of {whose}", config.before, config.after)
+        yield Change(f"{config.name} of {whose}", config.before, config.after or "not set")
 
 
 def as_diff(change: Change) -> list[str]:

@@ -1,0 +1,75 @@
+"""The plan of a playbook that removes replication throttles which outlived their reassignment."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from kafka_medic.cluster.snapshot import Snapshot
+from kafka_medic.diagnose.moves import throttles
+from kafka_medic.playbook.approval import plan_digest
+from kafka_medic.playbook.refusal import NO_DIGEST, Refusal, unread
+from kafka_medic.playbook.safety import CLUSTER_ID
+from kafka_medic.resources.durations import parse_duration
+from kafka_medic.resources.kafkacluster import KafkaCluster
+from kafka_medic.resources.playbook import Playbook
+from kafka_medic.resources.remediation import Remediation
+from kafka_medic.resources.remediation_plan import (
+    MAX_INLINE_CHANGES,
+    ConfigChange,
+    ConfigResourceType,
+    Plan,
+    PlanStep,
+    Precondition,
+)
+
+MAX_VALUE = 1024
+"""Characters of a value that a plan holds: what is removed has to be seen whole by whoever approves it."""
+
+
+def throttle_plan(
+    run: Remediation, cluster: KafkaCluster, playbook: Playbook, snapshot: Snapshot, now: datetime
+) -> Plan | Refusal:
+    """The whole plan, its digest included, or why not. Never while anything is being reassigned: a throttle may be that
+    reassignment's."""
+    found = throttles(snapshot)
+    if found is None or snapshot.partitions is None:
+        return unread(snapshot)
+    moving = [row.reassigning for row in snapshot.rows()]
+    if None in moving:
+        return Refusal("whether anything is being reassigned could not be read")
+    if any(moving):
+        return Refusal(f"{sum(map(bool, moving))} partitions are being reassigned: the throttles may be for them")
+    if not found:
+        return Refusal("no replication throttle is set", nothing_to_do=True)
+    changes = tuple(
+        ConfigChange(
+            resource_type=ConfigResourceType(row["resourceType"]),
+            resource_name=row["resource"],
+            name=row["name"],
+            before=row["value"],
+        )
+        for row in sorted(found, key=lambda r: (r["resourceType"], r["resource"], r["name"]))
+        if len(row["value"]) <= MAX_VALUE
+    )
+    here = changes[:MAX_INLINE_CHANGES]
+    if not here:
+        return Refusal(f"every throttle is longer than {MAX_VALUE} characters: remove them by hand", permanent=True)
+    topics = sum(c.resource_type is ConfigResourceType.TOPIC for c in here)
+    words = f"remove {len(here)} replication throttles: {topics} of topics, {len(here) - topics} of brokers"
+    lines = [f"{words}; no reassignment is in flight", "what catches up is no longer held back from then on"]
+    lines += [
+        f"  {c.resource_type.value.lower()} {c.resource_name}: {c.name}={(c.before or '')[:60]}" for c in here[:20]
+    ]
+    if len(found) > len(here):
+        lines.append(f"{len(found) - len(here)} more are left for a further run, or are too long for a plan")
+    plan = Plan(
+        digest=NO_DIGEST,
+        proposed_at=now,
+        expires_at=now + timedelta(seconds=parse_duration(cluster.spec.remediation.approvals.expire_after)),
+        summary="\n".join(lines)[:8000],
+        moves=0,
+        steps=tuple(PlanStep(name=s.name, action=s.action, description=words) for s in playbook.spec.steps),
+        config_changes=here,
+        preconditions=(Precondition(name=CLUSTER_ID, value=snapshot.cluster.id or ""),),
+    )
+    return plan.model_copy(update={"digest": plan_digest(run, plan)})
