@@ -13,7 +13,7 @@ CMD ?= $(SHELL)
 TESTS ?= tests/integration tests/contract tests/e2e
 
 .DEFAULT_GOAL := help
-.PHONY: help setup venv check format-check lint types imports unit simulate soak test gameday mutate-guards demo bench-observe bench-plan bench-roll bench-elect up down status logs enter crds lock clean-cache
+.PHONY: help setup venv check format-check lint types imports unit simulate soak test gameday mutate-guards demo bench-observe bench-plan bench-roll bench-elect bench-offsets up down status logs enter crds lock clean-cache
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -80,6 +80,9 @@ bench-roll: setup ## How long a roll of three brokers under load takes, in both 
 
 bench-elect: setup ## Leaders given back in batches, beside one election of everything (PARTITIONS=2000)
 	@$(TESTBED) run $(VENV)/python -m benchmarks.elections --partitions $(PARTITIONS)
+
+bench-offsets: setup ## How long a look at 10,000 consumer groups takes (MODE=kraft or zookeeper, RUNS=3)
+	@$(TESTBED) run $(VENV)/python -m benchmarks.offsets --mode $(MODE) --runs $(RUNS)
 
 up: ## Start the testbed: Kubernetes on this machine, in namespaces of its own
 	@$(TESTBED) up

@@ -263,37 +263,6 @@ def steady(bootstrap: str, seconds: float, runs: int) -> None:
     )
 
 
-def groups(bootstrap: str, count: int = 10_000, partitions: int = 10) -> None:
-    """How long the offsets of many groups take to read, from a Kafka that has them."""
-    from confluent_kafka import ConsumerGroupTopicPartitions  # noqa: PLC0415
-    from confluent_kafka import TopicPartition as RdTopicPartition  # noqa: PLC0415
-    from confluent_kafka.admin import AdminClient, NewTopic  # noqa: PLC0415
-
-    from kafka_medic.clients.kafka import RealKafka  # noqa: PLC0415
-    from kafka_medic.clients.ports import Connection  # noqa: PLC0415
-
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic("bench-groups", partitions, 1)])["bench-groups"].result(30)
-    time.sleep(2)
-    for start in range(0, count, 100):
-        wanted = [
-            ConsumerGroupTopicPartitions(
-                f"group-{n}", [RdTopicPartition("bench-groups", p, 0) for p in range(partitions)]
-            )
-            for n in range(start, start + 100)
-        ]
-        while wanted:
-            asked = [(w, future) for w in wanted for future in admin.alter_consumer_group_offsets([w]).values()]
-            wanted = [w for w, future in asked if any(tp.error for tp in future.result(30).topic_partitions)]
-    kafka = RealKafka(Connection(bootstrap))
-    kafka.describe_cluster()
-    found: list[Any] = []
-    seconds = timed(lambda: found.extend(kafka.groups(lambda name: name.startswith("group-"))))
-    kafka.close()
-    rows = sum(len(g.committed) for g in found)
-    print(f"{len(found):,} of {count:,} groups, {rows:,} offsets read in {seconds:.1f} s")
-
-
 def hung(kafka: KafkaDeployment) -> None:
     """How long a look takes while one of three brokers hangs."""
     from tests.incident.looks import FAULTS, looks_while, told  # noqa: PLC0415
@@ -330,7 +299,6 @@ def main() -> None:
         try:
             hung(kafka)
             steady(kafka.bootstrap, args.seconds, args.runs)
-            groups(kafka.bootstrap)
         finally:
             kafka.undeploy()
         kafka = deploy_kafka("bench", "zookeeper")

@@ -40,6 +40,16 @@ MOMENTS_OF_A_ROLL = (
 """Each by a process of its own: around the writes for the first broker, or with EVERY_WRITE=1 for each. The write that
 notes that a broker is back also holds the intent of the next."""
 
+GROUPS = 2
+MOMENTS_OF_A_RESET = (
+    "before-intent",
+    "after-intent",
+    *("before-commit", "after-commit", "before-done", "after-done") * GROUPS,
+    "before-end",
+    "after-end",
+)
+"""The same of a run that sets the offsets of so many groups, or puts them back."""
+
 
 def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
@@ -64,6 +74,10 @@ class MortalKafka(RealKafka):
     def alter_reassignments(self, targets: Any) -> Any:
         what = sorted(str(tp) for tp in targets)
         return self._effect("reassign", what, lambda: super(MortalKafka, self).alter_reassignments(targets))
+
+    def commit_offsets(self, group: str, offsets: Any) -> Any:
+        what = [group, sorted((str(tp), *committed) for tp, committed in offsets.items())]
+        return self._effect("commit", what, lambda: super(MortalKafka, self).commit_offsets(group, offsets))
 
     def alter_configs(self, changes: Any, may_send: Any = unasked) -> None:
         if any(c.name == "min.insync.replicas" for c in changes):

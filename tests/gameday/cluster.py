@@ -169,14 +169,41 @@ def all_back(scene: Scene) -> None:
     home(scene)
 
 
-def lose_log(scene: Scene, topic: str, broker: int) -> None:
-    """The broker comes back with an empty log of that topic, as after a disk was replaced."""
+def lose_log(scene: Scene, topic: str, broker: int, meanwhile: Callable[[], None] = lambda: None) -> None:
+    """The broker comes back with an empty log of that topic, as after a disk was replaced. `meanwhile`: while it is
+    away."""
     kafka = scene.kafka
-    with _NODES:
+    with _NODES, _uncordoned(scene, broker):
         kafka.stop_broker(broker)
+        meanwhile()
         shutil.rmtree(own_state().disks / kafka.namespace / f"data-kafka-{broker}" / "kafka" / f"{topic}-0")
         kafka.start_broker(broker)
     home(scene)
+
+
+@contextlib.contextmanager
+def led_uncleanly(scene: Scene, leader: int, follower: int, alone: Callable[[], None]) -> Iterator[None]:
+    """The follower goes, `alone` writes what only the leader has, the leader goes, and the follower comes back and
+    leads without that, as its topic's unclean.leader.election.enable has it. As long as this lasts the old leader is
+    away; then it comes back, and its log is cut to what the new one has."""
+    kafka = scene.kafka
+    with _NODES, _uncordoned(scene, leader, follower):
+        kafka.stop_broker(follower)
+        alone()
+        kafka.stop_broker(leader)
+        kafka.start_broker(follower)
+        yield
+        kafka.start_broker(leader)
+    home(scene)
+
+
+@contextlib.contextmanager
+def _uncordoned(scene: Scene, *brokers: int) -> Iterator[None]:
+    """In the end, whatever happens."""
+    try:
+        yield
+    finally:
+        kubectl("uncordon", *(scene.kafka.node_of(b) for b in brokers))
 
 
 def operator_memory() -> int:

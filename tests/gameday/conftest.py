@@ -1,4 +1,5 @@
-"""The operator is the installed one, as in the end-to-end tests. Both kinds of cluster are played on side by side."""
+"""The operator is the installed one, as in the end-to-end tests. Both kinds of cluster are played on side by side,
+except where a test asks for one kind after the other."""
 
 from __future__ import annotations
 
@@ -9,14 +10,16 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import undeployed_after_last_user
-from tests.e2e.conftest import installed, steady
+from tests.e2e.conftest import STEADY, installed, no_other_operator, steady
 from tests.gameday import cluster
 from tests.gameday.scenario import Scene
+from tests.incident import operator
 from tests.testbed import KafkaDeployment, Shape, deploy_kafka
 
-__all__ = ["installed", "steady"]
+__all__ = ["installed", "no_other_operator", "steady"]
 
 SLOTS: dict[Shape, int] = {"kraft": 7, "zookeeper": 8}
+ONE_KIND_SLOT = 10
 SETTINGS = {"auto.leader.rebalance.enable": "false", "replica.lag.time.max.ms": 6000}
 """Leaders stay where elections put them, so that a test decides when they come home; a follower that is behind leaves
 the ISR within seconds."""
@@ -52,3 +55,14 @@ def scenes(request: pytest.FixtureRequest, installed: None) -> Iterator[list[Sce
         scene.watch(expectations=cluster.EXPECTATIONS)
     yield made
     print("\n" + "\n".join(sorted(row for scene in made for row in scene.table)))
+
+
+@pytest.fixture(scope="session", params=["kraft", "zookeeper"])
+def one_kind(installed: None, request: pytest.FixtureRequest) -> Iterator[KafkaDeployment]:
+    """One after the other, in which every partition has a replica to spare."""
+    name = f"offsets-{request.param}"
+    KafkaDeployment(name, request.param, {}, {0: ""}).undeploy()  # what a killed run left
+    kafka = deploy_kafka(name, request.param, STEADY, ONE_KIND_SLOT)
+    operator.people(kafka.namespace)
+    yield kafka
+    kafka.undeploy()

@@ -72,25 +72,41 @@ def write(bootstrap: str, topic: str, values: list[str], partition: int = 0, ack
     return acked
 
 
-def _consumer(bootstrap: str, group: str | None) -> Consumer:
+def _consumer(bootstrap: str, group: str | None, protocol: str = "classic") -> Consumer:
     return Consumer(
         {
             "bootstrap.servers": bootstrap,
             "group.id": group or f"reader-{uuid.uuid4().hex[:8]}",
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
-            "session.timeout.ms": 10000,
             "allow.auto.create.topics": False,
             "reconnect.backoff.max.ms": 1000,
             "log_level": 0,
         }
+        | _membership(protocol)
     )
 
 
-def read_group(bootstrap: str, group: str, topic: str, wanted: int, seconds: float = 60) -> list[tuple[int, str]]:
-    """Join the group, read `wanted` records from where it stands, commit, leave. (offset, value) of each."""
-    consumer = _consumer(bootstrap, group)
+def _membership(protocol: str) -> dict[str, str | int]:
+    """Of the `consumer` protocol (KIP-848) the broker decides how long a session lasts."""
+    return {"session.timeout.ms": 10000} if protocol == "classic" else {"group.protocol": protocol}
+
+
+def read_group(
+    bootstrap: str,
+    group: str,
+    topic: str,
+    wanted: int,
+    seconds: float = 60,
+    *,
+    tells_epoch: bool = False,
+    protocol: str = "classic",
+) -> list[tuple[int, str]]:
+    """Join the group, read `wanted` records from where it stands, commit, leave. (offset, value) of each.
+    `tells_epoch`: what is committed has the last record's leader epoch, as of consumers that commit by themselves."""
+    consumer = _consumer(bootstrap, group, protocol)
     consumer.subscribe([topic])
+    last: Message | None = None
     found: list[tuple[int, str]] = []
     end = time.monotonic() + seconds
     try:
@@ -99,7 +115,10 @@ def read_group(bootstrap: str, group: str, topic: str, wanted: int, seconds: flo
             if message is None or message.error():
                 continue
             found.append((message.offset(), message.value().decode()))
-        if found:
+            last = message
+        if last is not None and tells_epoch:
+            consumer.commit(message=last, asynchronous=False)
+        elif last is not None:
             consumer.commit(offsets=[TopicPartition(topic, 0, found[-1][0] + 1)], asynchronous=False)
     finally:
         consumer.close()
@@ -136,8 +155,15 @@ def commit_offset(bootstrap: str, group: str, topic: str, offset: int) -> None:
         time.sleep(0.1)
 
 
+def forget_records(bootstrap: str, topic: str, before: int) -> None:
+    """The log of partition 0 begins there from now on, as once retention has passed what was before."""
+    admin, tp = AdminClient({"bootstrap.servers": bootstrap}), TopicPartition(topic, 0, before)
+    (told,) = admin.delete_records([tp]).values()
+    assert told.result(timeout=30).low_watermark == before
+
+
 @contextlib.contextmanager
-def joined(bootstrap: str, group: str, topic: str, client: str) -> Iterator[None]:
+def joined(bootstrap: str, group: str, topic: str, client: str, protocol: str = "classic") -> Iterator[None]:
     """A member of the group, by that client id, that has its partitions and commits nothing."""
     settings = {
         "bootstrap.servers": bootstrap,
@@ -145,10 +171,9 @@ def joined(bootstrap: str, group: str, topic: str, client: str) -> Iterator[None
         "client.id": client,
         "enable.auto.commit": False,
         "auto.offset.reset": "earliest",
-        "session.timeout.ms": 10000,
         "log_level": 0,
     }
-    consumer = Consumer(settings)
+    consumer = Consumer(settings | _membership(protocol))
     assigned, over = threading.Event(), threading.Event()
 
     def stay() -> None:
