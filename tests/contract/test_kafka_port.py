@@ -201,6 +201,31 @@ def test_a_group_with_members_is_refused_and_they_are_named(subject: Subject) ->
         assert found.committed == {tp: Committed(3)}
 
 
+def test_the_members_of_a_group_of_the_new_protocol_are_named(kafka_of: Callable[[Shape], KafkaDeployment]) -> None:
+    """KIP-848, which brokers of 4.0 and later have. Empty, it is set as any other."""
+    boot, topic = kafka_of("kraft").bootstrap, f"contract-{uuid.uuid4().hex[:8]}"
+    group, tp, kafka = f"{topic}-group", TopicPartition(topic, 0), RealKafka(Connection(boot))
+    create_topic(boot, topic, [[1]])
+    try:
+        commit_offset(boot, f"{group}-classic", topic, 3)
+        with joined(boot, group, topic, "contract-reader", "consumer"):
+            found = kafka.group_members([group, f"{group}-classic"])
+            assert {g: [m.client_id for m in members] for g, members in found.items()} == {
+                group: ["contract-reader"],
+                f"{group}-classic": [],
+            }
+            assert found[group][0].host
+            assert set(kafka.commit_offsets(group, {tp: Committed(1)})) == {tp}
+            assert [g.state for g in kafka.groups(lambda name: name == group)] == ["Stable"]
+        assert kafka.commit_offsets(group, {tp: Committed(1)}) == {}
+        assert [(g.state, g.committed) for g in kafka.groups(lambda name: name == group)] == [
+            ("Empty", {tp: Committed(1)})
+        ]
+    finally:
+        kafka.close()
+        delete_topic(boot, topic)
+
+
 def test_the_first_offset_of_a_time_is_told(subject: Subject) -> None:
     topic = subject.topic([1])
     tp = TopicPartition(topic, 0)

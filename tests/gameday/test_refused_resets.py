@@ -67,7 +67,7 @@ def test_a_group_of_the_new_protocol(one_kind: KafkaDeployment) -> None:
     case.condition("OffsetsConsistent", "True")
     with records.joined(case.boot, group, topic, "shop-1", protocol="consumer"):
         case.ask("reset-consumer-offsets", groups=group, to="to-offset:5")
-        assert f"group {group} is Stable" in case.wait_for_guard("GroupEmpty")
+        assert f"group {group} is Stable: stop its consumers first, shop-1 at " in case.wait_for_guard("GroupEmpty")
         assert committed(case, group) == {tp: Committed(21)}
     run = case.wait("AwaitingApproval")
     with records.joined(case.boot, group, topic, "shop-1", protocol="consumer"):

@@ -136,14 +136,23 @@ def kafka_cluster(kafka: KafkaDeployment, name: str = "demo", **spec: Any) -> Ob
 
 def may_read_secrets(namespace: str) -> None:
     """What the chart's value secretNamespaces grants, for a namespace that is there only now."""
+    _grant(namespace, "operator-secrets", {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]})
+
+
+def _grant(namespace: str, name: str, rule: Object) -> None:
     rbac = "rbac.authorization.k8s.io"
-    meta = {"name": "operator-secrets", "namespace": namespace}
-    rule = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}
+    meta = {"name": name, "namespace": namespace}
     role = {"apiVersion": f"{rbac}/v1", "kind": "Role", "metadata": meta, "rules": [rule]}
     account = {"kind": "ServiceAccount", "name": RELEASE, "namespace": NAMESPACE}
-    reference = {"apiGroup": rbac, "kind": "Role", "name": "operator-secrets"}
+    reference = {"apiGroup": rbac, "kind": "Role", "name": name}
     binding = {"apiVersion": f"{rbac}/v1", "kind": "RoleBinding", "metadata": meta}
     apply([role, binding | {"roleRef": reference, "subjects": [account]}])
+
+
+def may_scale(namespace: str, deployment: str) -> None:
+    """What the chart's value scalableWorkloads grants, for a namespace that is there only now."""
+    resources = {"resources": ["deployments/scale"], "resourceNames": [deployment], "verbs": ["get", "update"]}
+    _grant(namespace, "operator-workloads", {"apiGroups": ["apps"]} | resources)
 
 
 def restarts() -> int:

@@ -318,6 +318,7 @@ def test_the_chart_can_be_upgraded_types_included(chart: None) -> None:
         "image.digest=latest",
         "watchNamespaces={Kafka}",
         "secretNamespaces[0].namespace=kafka",
+        "scalableWorkloads[0].namespace=kafka",
         "liveness.port=80",
         "liveness.path=/elsewhere",
         "replicas=2",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import assert_never
 
 from kafka_medic.actuate.elect import elect
@@ -10,6 +11,7 @@ from kafka_medic.actuate.offsets import set_offsets
 from kafka_medic.actuate.reassign import reassign, reorder
 from kafka_medic.actuate.rescue import rescue
 from kafka_medic.actuate.restart import PodWrites, restart
+from kafka_medic.actuate.scale import WorkloadWrites, scale
 from kafka_medic.actuate.settings import change_settings
 from kafka_medic.clients.ports import FailureKind, Kafka, MaySend, WriteFailed
 from kafka_medic.playbook.intents import (
@@ -20,12 +22,25 @@ from kafka_medic.playbook.intents import (
     Reorder,
     RescueRecords,
     RestartPod,
+    ScaleWorkload,
     SetOffsets,
 )
 
 
+@dataclass(frozen=True, slots=True)
+class KubernetesWrites:
+    """What effects need of Kubernetes."""
+
+    pods: PodWrites
+    workloads: WorkloadWrites
+
+
 def carry_out(
-    kafka: Kafka, pods: PodWrites, intent: Intent, may_send: MaySend, still_fresh: Callable[[], bool] = lambda: True
+    kafka: Kafka,
+    kubernetes: KubernetesWrites,
+    intent: Intent,
+    may_send: MaySend,
+    still_fresh: Callable[[], bool] = lambda: True,
 ) -> None:
     """Sends only while `may_send` says so, which it is asked before each request, since those to many slow brokers can
     take longer than the Lease lasts; and begins only if what the intent rests on is still fresh once it has said so.
@@ -50,8 +65,10 @@ def carry_out(
         case ElectPreferred():
             elect(kafka, intent, ask)
         case RestartPod():
-            restart(pods, intent)
+            restart(kubernetes.pods, intent)
         case SetOffsets():
             set_offsets(kafka, intent, ask)
+        case ScaleWorkload():
+            scale(kubernetes.workloads, intent)
         case _:
             assert_never(intent)

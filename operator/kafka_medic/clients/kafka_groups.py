@@ -6,11 +6,14 @@ between (https://github.com/confluentinc/librdkafka/issues/3663, https://github.
 
 from __future__ import annotations
 
+import contextlib
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kafka import errors
+from kafka.protocol.api_message import ApiMessage
 from kafka.structs import OffsetAndMetadata
 from kafka.structs import TopicPartition as WireTopicPartition
 
@@ -25,6 +28,17 @@ SECONDS_A_GROUP = 0.02
 
 Ask = Callable[[Mapping[str, None], str], Any]
 """The offsets of these groups, and how the question is called if it fails."""
+
+
+MESSAGES = "kafka_medic.clients.messages"
+
+
+class ConsumerGroupDescribeRequest(ApiMessage, load_json=MESSAGES):  # type: ignore[call-arg, misc]
+    """KIP-848."""
+
+
+class ConsumerGroupDescribeResponse(ApiMessage, load_json=MESSAGES):  # type: ignore[call-arg, misc]
+    """The answer to it, which kafka-python finds by its API key."""
 
 
 class WireGroups:
@@ -44,7 +58,12 @@ class WireGroups:
             return {}
         what = f"members of {len(groups)} groups from {groups[0]} on"
         answer = self._link.call(_asked(lambda c: c.describe_groups(list(groups))), ReadFailed, what)
-        return members(answer)
+        found = members(answer)
+        newer = [group for group in groups if group not in found]
+        if newer:
+            with contextlib.suppress(ReadFailed):  # brokers before 4.0 do not know the request
+                found |= self._link.call(_asked(lambda c: c._manager.run(_describe, c, newer)), ReadFailed, what)
+        return found
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, Committed]) -> Mapping[TopicPartition, str]:
         """As a client that is no member (generation -1), whom a group that has members answers UNKNOWN_MEMBER_ID."""
@@ -87,12 +106,27 @@ def _one(told: Any) -> Committed:
 
 
 def members(answer: Mapping[str, Mapping[str, Any]]) -> dict[str, tuple[GroupMember, ...]]:
-    """From DescribeGroups, of which version 6 says of a group of the new protocol that it is not there."""
+    """From DescribeGroups, of which version 6 says of a group of the new protocol that it is not there (KIP-1043)."""
     return {
         group: tuple(GroupMember(m["client_id"], m["client_host"]) for m in told["members"])
         for group, told in answer.items()
         if not told.get("error")
     }
+
+
+async def _describe(client: Any, groups: Sequence[str]) -> dict[str, tuple[GroupMember, ...]]:
+    """The same of groups of the new protocol (KIP-848), each from its coordinator; what has an error is left out."""
+    coordinators: dict[int, list[str]] = defaultdict(list)
+    for group, node in (await client._find_coordinator_ids(groups)).items():
+        coordinators[node].append(group)
+    found = {}
+    for node, its in coordinators.items():
+        request = ConsumerGroupDescribeRequest(group_ids=its, include_authorized_operations=False)
+        answer = await client._manager.send(request, node_id=node)
+        for told in answer.groups:
+            if not told.error_code:
+                found[told.group_id] = tuple(GroupMember(m.client_id, m.client_host) for m in told.members)
+    return found
 
 
 def _asked(question: Callable[[Any], Any]) -> Callable[[Any], Any]:

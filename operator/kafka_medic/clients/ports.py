@@ -287,7 +287,7 @@ class KafkaReads(Protocol):
         """State and committed offsets of the groups whose name is `wanted`."""
 
     def group_members(self, groups: Sequence[str]) -> Mapping[str, Sequence[GroupMember]]:
-        """Who is in them. A group of the new protocol (KIP-848), which cannot tell it this way, is left out."""
+        """Who is in them, by either protocol (KIP-848). A group that cannot tell it is left out."""
 
     def offsets_at(self, partitions: Sequence[TopicPartition], ms: int) -> Mapping[TopicPartition, int | None]:
         """The first offset written at that time (milliseconds since 1970) or later; None where nothing was."""

@@ -13,11 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from kafka_medic.actuate.carry_out import carry_out
-from kafka_medic.actuate.restart import PodWrites
+from kafka_medic.actuate.carry_out import KubernetesWrites, carry_out
 from kafka_medic.clients.broker_pods import EvictedPods, StrimziPods
 from kafka_medic.clients.kubernetes_api import ApiFailure
 from kafka_medic.clients.ports import Connection, EnsembleConnection, Kafka, ReadFailed, WriteFailed
+from kafka_medic.clients.workloads import ScaledWorkloads
 from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
 from kafka_medic.controller.canary import CanaryKeeper, ConnectCanary
 from kafka_medic.controller.deletion import gone, keep, to_keep
@@ -44,7 +44,7 @@ from kafka_medic.observe.snapshot import ClusterReaders, MetricsReads, ZooKeeper
 from kafka_medic.playbook.engine import decide
 from kafka_medic.playbook.offset_questions import questions
 from kafka_medic.playbook.offset_step import set_by
-from kafka_medic.playbook.run import SOON, Answers, Decision, World
+from kafka_medic.playbook.run import SOON, Decision, World
 from kafka_medic.resources.durations import parse_duration
 from kafka_medic.resources.errors import ResourceError
 from kafka_medic.resources.kafkacluster import KafkaCluster, RestartMethod
@@ -261,7 +261,8 @@ class Turn:
         playbook = store.playbook(run.spec.playbook.name)
         # Before all else: an answer of Kafka's may take long, and what permits an effect must not be older than it.
         asked = questions(run, cluster, playbook, snapshot, lambda: self._others(run), now)
-        told = answers(self._connected[1], asked) if self._connected is not None else Answers()
+        kafka = None if self._connected is None else self._connected[1]
+        told = answers(kafka, asked, ScaledWorkloads(store.api, self.namespace).read)
         return World(
             snapshot=snapshot,
             cluster=cluster,
@@ -349,8 +350,8 @@ class Turn:
             return Decision(decision.status, requeue=0.0)  # first neither can be deleted, then it is sent
         assert self._connected is not None
         try:
-            kafka, pods = self._connected[1], self._pods(cluster)
-            carry_out(kafka, pods, intent, self._still_ours, lambda: self.clients.monotonic() - looked <= MAX_AGE)
+            kafka, kubernetes = self._connected[1], self._kubernetes(cluster)
+            carry_out(kafka, kubernetes, intent, self._still_ours, lambda: self.clients.monotonic() - looked <= MAX_AGE)
         except WriteFailed as problem:
             self.clients.series.effect(self.key, "failed")
             self._failures[intent.id] = count = self._failures.get(intent.id, 0) + 1
@@ -370,10 +371,11 @@ class Turn:
     def _still_ours(self) -> bool:
         return self._held is not None and self._held.hold() is True
 
-    def _pods(self, cluster: KafkaCluster) -> PodWrites:
+    def _kubernetes(self, cluster: KafkaCluster) -> KubernetesWrites:
         brokers, api = cluster.spec.brokers, self.clients.store.api
         strimzi = brokers is not None and brokers.restart is RestartMethod.STRIMZI_ANNOTATION
-        return StrimziPods(api, self.namespace) if strimzi else EvictedPods(api, self.namespace)
+        pods = StrimziPods(api, self.namespace) if strimzi else EvictedPods(api, self.namespace)
+        return KubernetesWrites(pods, ScaledWorkloads(api, self.namespace))
 
     def _write_status(
         self,

@@ -3,19 +3,34 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from kafka_medic.clients.ports import KafkaReads, ReadFailed
 from kafka_medic.cluster.groups import GroupMember
 from kafka_medic.cluster.snapshot import TopicPartition
+from kafka_medic.cluster.workloads import Workload
 from kafka_medic.playbook.offset_questions import Questions
 from kafka_medic.playbook.run import Answers
+from kafka_medic.resources.vocabulary import WorkloadKind
+
+ReadWorkload = Callable[[WorkloadKind, str], Workload]
+"""By kind and name. Raises ReadFailed."""
 
 
-def answers(kafka: KafkaReads, asked: Questions) -> Answers:
-    """What cannot be read stays unanswered: a plan then says so, or waits."""
+def answers(kafka: KafkaReads | None, asked: Questions, workload: ReadWorkload | None = None) -> Answers:
+    """What cannot be read stays unanswered: a plan then says so, or waits. `kafka` None: it cannot be asked."""
+    stopped = None if workload is None or asked.workload is None else _workload(workload, *asked.workload)
+    if kafka is None:
+        return Answers(workload=stopped)
     at = None if asked.ms is None else _at(kafka, asked.partitions, asked.ms)
-    return Answers(_members(kafka, asked.groups), at, _epoch_ends(kafka, asked.epochs))
+    return Answers(_members(kafka, asked.groups), at, _epoch_ends(kafka, asked.epochs), stopped)
+
+
+def _workload(read: ReadWorkload, kind: WorkloadKind, name: str) -> Workload | str:
+    try:
+        return read(kind, name)
+    except ReadFailed as problem:
+        return str(problem)
 
 
 def _members(kafka: KafkaReads, groups: Sequence[str]) -> Mapping[str, Sequence[GroupMember]]:

@@ -8,6 +8,7 @@ from typing import assert_never
 
 from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.playbook import (
+    consumers_step,
     drain_first,
     election_step,
     min_isr_step,
@@ -21,7 +22,7 @@ from kafka_medic.playbook import (
 from kafka_medic.playbook.approval import judge_approvals
 from kafka_medic.playbook.deadline import held_by_people, lateness, note_hold
 from kafka_medic.playbook.drift import drifted_long_enough
-from kafka_medic.playbook.intents import RestartPod
+from kafka_medic.playbook.intents import Intent, RestartPod, ScaleWorkload
 from kafka_medic.playbook.parameters import elect_parameters, restart_parameters
 from kafka_medic.playbook.plan_file import is_missing, unread_file
 from kafka_medic.playbook.report import StepReport, StepState
@@ -44,7 +45,8 @@ from kafka_medic.resources.vocabulary import Action, Guard, OnFailure, VerifyPro
 WATCHING = 0.5
 """Seconds between looks at a broker that is between its restart and its recovery."""
 UNDO = {Action.REASSIGN_PARTITIONS: reassign_step.undo, Action.RESTART_BROKERS: drain_first.undo}
-"""By action: how its steps end that are given up. No other one leaves anything that is only for a time."""
+"""By action: how its steps end that are given up. Besides, stopped consumers are started. No other one leaves anything
+that is only for a time."""
 GIVE_UP = "give-up"
 """Journal id of the decision to end a run early; its detail is the reason, its target the phase it will end in."""
 
@@ -134,6 +136,10 @@ def _assess(step: Step, run: Remediation, plan: Plan, journal: Mapping[str, Jour
             return throttle_step.assess(step.name, plan, journal, world.snapshot)
         case Action.RESET_OFFSETS | Action.RESTORE_OFFSETS:
             return offset_step.assess(step.name, plan, journal, world.snapshot)
+        case Action.STOP_CONSUMERS:
+            return consumers_step.assess_stop(step.name, plan, journal, world.answers, world.snapshot)
+        case Action.START_CONSUMERS:
+            return consumers_step.assess_start(step.name, plan, journal, world.answers)
         case Action.ELECT_PREFERRED_LEADERS:
             assert world.playbook is not None  # _lost saw to it
             elected = elect_parameters(world.playbook, step, run.spec.parameters)
@@ -212,12 +218,17 @@ def _wind_up(run: Remediation, world: World, plan: Plan, journal: Mapping[str, J
     left = []
     for step in status.steps:
         undo = UNDO.get(step.action)
-        if undo is None or step.phase is StepPhase.PENDING:
+        if step.phase is StepPhase.PENDING:
             continue
-        report = undo(step.name, plan, journal, world.snapshot)
+        if step.action is Action.STOP_CONSUMERS:
+            report = consumers_step.undo(step.name, plan, journal, world.answers, world.now)
+        elif undo is not None:
+            report = undo(step.name, plan, journal, world.snapshot)
+        else:
+            continue
         status = _observed(status, report.observed, world.now)
         if report.state is StepState.REACHED:
-            left += [report.message] if report.message and step.action is Action.RESTART_BROKERS else []
+            left += [report.message] if report.message and step.action is not Action.REASSIGN_PARTITIONS else []
             continue
         if report.state is StepState.ACT:
             restoring = restoring_reasons(run, world, giving_up=True)
@@ -275,7 +286,7 @@ def _act(status: RemediationStatus, phase: Phase, step: str, report: StepReport,
             step=step,
             kind=type(intent).__name__,
             target=report.target[:1024],
-            target_uid=intent.pod_uid if isinstance(intent, RestartPod) else None,
+            target_uid=_uid(intent),
             state=IntentState.INTENDED,
             intended_at=now,
             saved=saved_from(report.saved),
@@ -285,6 +296,16 @@ def _act(status: RemediationStatus, phase: Phase, step: str, report: StepReport,
     update = {"journal": journal, "message": report.message[:8192], "waiting_for": (), "phase": phase}
     acted = status.model_copy(update=update)
     return Decision(acted.model_copy(update={"restore_owed": _restore_owed(acted)}), intent, report.restores, SOON)
+
+
+def _uid(intent: Intent) -> str | None:
+    """Of the object of Kubernetes that it is about."""
+    match intent:
+        case RestartPod():
+            return intent.pod_uid
+        case ScaleWorkload():
+            return intent.uid
+    return None
 
 
 def _working(status: RemediationStatus, phase: Phase, message: str, requeue: float | None = None) -> Decision:
@@ -320,14 +341,14 @@ def _done(journal: tuple[JournalEntry, ...], ids: set[str], now: datetime) -> tu
 def _restore_owed(status: RemediationStatus) -> bool:
     """Whether a throttle may be set, or a reassignment in flight: from the first intent of a step that moves
     partitions until that step has succeeded. Until then its goal can be lost again, whatever was restored before. Or
-    whether an order of replicas may be there that is only for the time of a restart."""
+    whether an order of replicas may be there that is only for the time of a restart, or consumers stopped by us."""
     open_steps = {
         s.name
         for s in status.steps
         if s.action is Action.REASSIGN_PARTITIONS and s.phase not in (StepPhase.SUCCEEDED, StepPhase.SKIPPED)
     }
     moving = any(e.step in open_steps and e.id != GIVE_UP for e in status.journal)
-    return moving or drain_first.owed(status.journal)
+    return moving or drain_first.owed(status.journal) or consumers_step.owed(status.journal)
 
 
 def _with_step(status: RemediationStatus, name: str, update: Mapping[str, object]) -> RemediationStatus:

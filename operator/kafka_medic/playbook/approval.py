@@ -71,8 +71,9 @@ def plan_digest(remediation: Remediation, plan: Plan) -> str:
         for d in plan.drains
     ]
     return sha256_digest(
-        # Named only where there are any, so that a plan that was approved before there were drains stays what it was.
+        # Named only where there are any, so that a plan that was approved before there were such stays what it was.
         ({"drains": drains} if drains else {})
+        | ({"workload": plan.workload.to_kubernetes()} if plan.workload else {})
         | {
             "cluster": {"name": spec.cluster_ref.name, "uid": spec.cluster_ref.uid},
             "remediation": remediation.uid,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from kafka_medic.guard.breaker import BreakerState, breaker
 from kafka_medic.guard.other_runs import OtherRun
 from kafka_medic.guard.verdict import Verdict
-from kafka_medic.playbook import drain_first, offset_step, reorder_step, rescue_step
+from kafka_medic.playbook import consumers_step, drain_first, offset_step, reorder_step, rescue_step
 from kafka_medic.playbook.acting import advance
 from kafka_medic.playbook.approval import judge_approvals
 from kafka_medic.playbook.drift import drifted_long_enough
@@ -132,7 +132,7 @@ def _await(run: Remediation, world: World) -> Decision:
     if not plan.changes:  # else there is nothing to put into another order until replicas have been added
         drift = drift or reorder_step.other_orders(reorder_step.planned_orders(plan), world.snapshot)
     drift = drift or drain_first.other_orders(plan, world.snapshot)
-    drift = drift or offset_step.void(plan, world.snapshot)
+    drift = drift or offset_step.void(plan, world.snapshot) or consumers_step.void(plan, world.answers)
     status, voided = drifted_long_enough(status, drift or _done_by_others(run, world), world.now)
     if voided:
         update = {

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from kafka_medic.cluster.groups import Committed
 from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
+from kafka_medic.resources.vocabulary import WorkloadKind
 
 SettingKey = tuple[str, str, str]
 """(TOPIC or BROKER, its name, the setting's name)."""
@@ -108,7 +109,22 @@ class SetOffsets:
         return f"set the committed offsets of group {self.group} on {len(self.offsets)} partitions"
 
 
-Intent = ChangeSettings | Reassign | RestartPod | RescueRecords | ElectPreferred | Reorder | SetOffsets
+@dataclass(frozen=True, slots=True)
+class ScaleWorkload:
+    """Have exactly this Deployment or StatefulSet run `after` replicas, if it is to run `before` still."""
+
+    id: str
+    kind: WorkloadKind
+    name: str
+    uid: str
+    before: int
+    after: int
+
+    def describe(self) -> str:
+        return f"scale {self.kind.value} {self.name} (uid {self.uid}) from {self.before} to {self.after} replicas"
+
+
+Intent = ChangeSettings | Reassign | RestartPod | RescueRecords | ElectPreferred | Reorder | SetOffsets | ScaleWorkload
 
 
 def setting_key(text: str) -> SettingKey:

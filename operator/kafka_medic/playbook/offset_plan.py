@@ -15,13 +15,21 @@ import pyarrow.compute as pc
 from kafka_medic.cluster.groups import EMPTY, Committed
 from kafka_medic.cluster.names import printable, shown
 from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
+from kafka_medic.cluster.workloads import Workload
 from kafka_medic.diagnose.columns import numbers, partitions_of, strings
 from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.reset_offsets import GROUP_EMPTY, TARGET_WITHIN_LOG, held_by
 from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.playbook.approval import plan_digest
+from kafka_medic.playbook.consumers_step import told
 from kafka_medic.playbook.offset_targets import Aim, How, Spot, read_aim, target
-from kafka_medic.playbook.parameters import ResetParameters, reset_parameters, sets_offsets
+from kafka_medic.playbook.parameters import (
+    ResetParameters,
+    reset_parameters,
+    sets_offsets,
+    stopped_workload,
+    stops_consumers,
+)
 from kafka_medic.playbook.refusal import NO_DIGEST, Refusal, unread
 from kafka_medic.playbook.run import Answers
 from kafka_medic.playbook.safety import CLUSTER_ID
@@ -38,7 +46,9 @@ from kafka_medic.resources.remediation_plan import (
     Plan,
     PlanStep,
     Precondition,
+    StoppedWorkload,
 )
+from kafka_medic.resources.vocabulary import Action, Guard
 
 MAX_GROUPS_SET = 150
 """Of one run: its journal holds 200 entries, one for each group."""
@@ -75,21 +85,53 @@ def reset_plan(
     asked = request(settings)
     if isinstance(asked, Refusal):
         return asked
+    stopped = to_stop(run, playbook, settings, answers)
+    if isinstance(stopped, Refusal):
+        return stopped
     if asked.since(now) is not None and answers.at is None:
         return Refusal("which offsets belong to that time could not be read")
     found = chosen(snapshot, settings, asked, cluster.status.log_end_regressions)
     wanted = changes(found.spots, asked, answers)
-    live = held(found.spots, wanted)
+    live = {} if stopped is not None else held(found.spots, wanted)
     due = [c for c in wanted if c.group not in live]
     if not due:
         return _none(found, live, answers)
     planned, left = bounded(due)
     words = [f"set {len(planned)} committed offsets of {len({c.group for c in planned})} groups: {settings.to}"]
+    if stopped is not None:
+        words.append(f"{told(stopped)} is stopped before, and runs {stopped.replicas} replicas again after, at any end")
     words += [*_notes(planned, snapshot), *_left(left, found), *_live(live, answers)]
     asked_about = sum(s.asked_epoch is not None for s in found.spots)
     if asked.how is How.LAST_KNOWN_GOOD and asked_about > MAX_EPOCHS:
         words.append(f"only {MAX_EPOCHS} of {asked_about} commits could be asked about at once; name fewer groups")
-    return finished(run, cluster, playbook, snapshot, planned, words, now)
+    return finished(run, cluster, playbook, snapshot, planned, words, now, stopped)
+
+
+def to_stop(
+    run: Remediation, playbook: Playbook, settings: ResetParameters, answers: Answers
+) -> StoppedWorkload | Refusal | None:
+    """What is to be stopped meanwhile; None for a playbook that stops nothing. Only for groups that are named: who asks
+    for it has to say whose consumers these are."""
+    step = stops_consumers(playbook)
+    if step is None:
+        return None
+    try:
+        kind, name = stopped_workload(playbook, step, run.spec.parameters)
+    except ValueError as problem:
+        return Refusal(str(problem), permanent=True)
+    if settings.groups is None:
+        return Refusal("groups: name the groups whose consumers are to be stopped", permanent=True)
+    guard, now = Guard.PRECONDITIONS_HOLD.value, answers.workload
+    if not isinstance(now, Workload):
+        message = f"{kind.value} {name} could not be read: {now or 'it was not asked for'}"
+        return Refusal(message, (Reason(guard, Verdict.UNKNOWN, message),))
+    if now.uid is None:
+        message = f"there is no {kind.value} {name} in {run.namespace}"
+        return Refusal(message, (Reason(guard, Verdict.DENY, message),))
+    if now.replicas == 0:
+        message = f"{kind.value} {name} is stopped already: reset-consumer-offsets is for that"
+        return Refusal(message, permanent=True)
+    return StoppedWorkload(kind=kind, name=name, uid=now.uid, replicas=now.replicas)
 
 
 def request(settings: ResetParameters) -> Aim | Refusal:
@@ -245,10 +287,15 @@ def finished(
     planned: tuple[OffsetChange, ...],
     words: Sequence[str],
     now: datetime,
+    stopped: StoppedWorkload | None = None,
 ) -> Plan:
     """The plan with its digest."""
     groups = len({c.group for c in planned})
-    told = f"commit {len(planned)} offsets for {groups} groups without members, one group after the other"
+    setting = f"commit {len(planned)} offsets for {groups} groups without members, one group after the other"
+    meant = {
+        Action.STOP_CONSUMERS: f"scale {told(stopped)} to 0, and wait until its members have left" if stopped else "",
+        Action.START_CONSUMERS: f"scale it back to {stopped.replicas}" if stopped else "",
+    }
     plan = Plan(
         digest=NO_DIGEST,
         proposed_at=now,
@@ -257,8 +304,12 @@ def finished(
         partitions=len({(c.topic, c.partition) for c in planned}),
         moves=0,
         estimated_seconds=groups * SECONDS_A_GROUP,
-        steps=tuple(PlanStep(name=s.name, action=s.action, description=told) for s in playbook.spec.steps),
+        steps=tuple(
+            PlanStep(name=s.name, action=s.action, description=meant.get(s.action, setting))
+            for s in playbook.spec.steps
+        ),
         offsets=planned,
+        workload=stopped,
         preconditions=(Precondition(name=CLUSTER_ID, value=snapshot.cluster.id or ""),),
     )
     return plan.model_copy(update={"digest": plan_digest(run, plan)})

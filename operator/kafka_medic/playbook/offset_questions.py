@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from kafka_medic.cluster.groups import EMPTY
@@ -12,13 +12,19 @@ from kafka_medic.guard.other_runs import OtherRun
 from kafka_medic.playbook.offset_plan import MAX_EPOCHS, MAX_HELD, chosen, request, spots_by_need
 from kafka_medic.playbook.offset_step import states
 from kafka_medic.playbook.offset_targets import Aim, How, Spot
-from kafka_medic.playbook.parameters import reset_parameters, restored_run, sets_offsets
+from kafka_medic.playbook.parameters import (
+    reset_parameters,
+    restored_run,
+    sets_offsets,
+    stopped_workload,
+    stops_consumers,
+)
 from kafka_medic.playbook.refusal import Refusal
 from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.phases import TERMINAL_PHASES
 from kafka_medic.resources.playbook import Playbook
 from kafka_medic.resources.remediation import Remediation
-from kafka_medic.resources.vocabulary import Action
+from kafka_medic.resources.vocabulary import Action, WorkloadKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +36,8 @@ class Questions:
     ms: int | None = None
     partitions: tuple[TopicPartition, ...] = ()
     epochs: frozenset[tuple[int, TopicPartition, int]] = frozenset()
+    workload: tuple[WorkloadKind, str] | None = None
+    """What is to be stopped meanwhile: its kind and name."""
 
 
 def questions(
@@ -42,6 +50,36 @@ def questions(
 ) -> Questions:
     """Nothing for a run of any other playbook, or while the groups are not known. `others`: what other runs of this
     KafkaCluster have set, read if that is asked for."""
+    stopped = _stopped(run, playbook)
+    if stopped is not None:
+        return replace(_about_offsets(run, cluster, playbook, snapshot, others, now), workload=stopped)
+    return _about_offsets(run, cluster, playbook, snapshot, others, now)
+
+
+def _stopped(run: Remediation, playbook: Playbook | None) -> tuple[WorkloadKind, str] | None:
+    """Of a plan that there is, whatever has become of the cluster or the playbook since: it has to be started again."""
+    if run.status.phase in TERMINAL_PHASES:
+        return None
+    if run.status.plan is not None:
+        planned = run.status.plan.workload
+        return None if planned is None else (planned.kind, planned.name)
+    step = stops_consumers(playbook) if playbook is not None else None
+    if playbook is None or step is None:
+        return None
+    try:
+        return stopped_workload(playbook, step, run.spec.parameters)
+    except ValueError:
+        return None  # the plan says so
+
+
+def _about_offsets(
+    run: Remediation,
+    cluster: KafkaCluster,
+    playbook: Playbook | None,
+    snapshot: Snapshot,
+    others: Callable[[], Sequence[OtherRun] | None],
+    now: datetime,
+) -> Questions:
     step = sets_offsets(playbook) if playbook is not None else None
     known = snapshot.groups is not None and snapshot.partitions is not None
     if playbook is None or step is None or not known or run.status.phase in TERMINAL_PHASES:

@@ -5,6 +5,7 @@ Which keys an action knows, and which guards it demands, is code: a playbook may
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -14,7 +15,7 @@ from kafka_medic.guard.restart import RESTART_GUARDS
 from kafka_medic.resources.durations import parse_duration
 from kafka_medic.resources.errors import Problem, ResourceError
 from kafka_medic.resources.playbook import Playbook, Step
-from kafka_medic.resources.vocabulary import Action, Guard
+from kafka_medic.resources.vocabulary import Action, Guard, WorkloadKind
 
 KNOWN: Mapping[Action, frozenset[str]] = {
     Action.REASSIGN_PARTITIONS: frozenset({"throttleBytesPerSecond", "waveBytesPerBroker", "wavePartitions"}),
@@ -26,6 +27,8 @@ KNOWN: Mapping[Action, frozenset[str]] = {
     Action.RESET_OFFSETS: frozenset({"to", "groups", "excludeGroups", "topics"}),
     Action.RESTORE_OFFSETS: frozenset({"remediation"}),
     Action.REMOVE_THROTTLES: frozenset(),
+    Action.STOP_CONSUMERS: frozenset({"workload"}),
+    Action.START_CONSUMERS: frozenset(),
 }
 
 _EVERY_ACTION = (
@@ -57,10 +60,14 @@ DEMANDED: Mapping[Action, tuple[Guard, ...]] = {
     Action.RESET_OFFSETS: (*_EVERY_ACTION, *(Guard(name) for name in (*OFFSET_GUARDS, TARGET_WITHIN_LOG))),
     Action.RESTORE_OFFSETS: (*_EVERY_ACTION, *(Guard(name) for name in OFFSET_GUARDS)),
     Action.REMOVE_THROTTLES: _REASSIGNING,
+    Action.STOP_CONSUMERS: _EVERY_ACTION,
+    Action.START_CONSUMERS: _EVERY_ACTION,
 }
 """The guards that an action demands, whatever a playbook names."""
 
 
+STOPPING = (Action.STOP_CONSUMERS, Action.RESET_OFFSETS, Action.START_CONSUMERS)
+"""All steps of a playbook that stops consumers: nothing comes between that is no reason to keep them stopped."""
 CONTROLLER = "controller"
 """The value of `brokers` that stands for whoever is the active controller."""
 
@@ -135,6 +142,10 @@ def check(playbook: Playbook) -> None:
             if step.with_.get("leaders") not in leaders:
                 path = f"spec.steps[{i}].with.leaders"
                 problems.append(Problem(path, "is not what this step can do", f"write {' or '.join(leaders)}"))
+    actions = tuple(step.action for step in playbook.spec.steps)
+    if {Action.STOP_CONSUMERS, Action.START_CONSUMERS} & set(actions) and actions != STOPPING:
+        way = f"write {', '.join(a.value for a in STOPPING)}, and no other step"
+        problems.append(Problem("spec.steps", "stop or start consumers otherwise than around a reset", way))
     for i, parameter in enumerate(playbook.spec.parameters):
         if parameter.name not in used:
             problems.append(
@@ -238,6 +249,20 @@ def adds_replicas(playbook: Playbook) -> bool:
 
 def removes_throttles(playbook: Playbook) -> bool:
     return any(s.action is Action.REMOVE_THROTTLES for s in playbook.spec.steps)
+
+
+def stops_consumers(playbook: Playbook) -> Step | None:
+    """The step of a playbook that stops the consumers whose offsets it sets."""
+    return next((s for s in playbook.spec.steps if s.action is Action.STOP_CONSUMERS), None)
+
+
+def stopped_workload(playbook: Playbook, step: Step, given: Mapping[str, int | str]) -> tuple[WorkloadKind, str]:
+    """Kind and name. Raises ValueError, with the way out after a semicolon."""
+    kind, _, name = str(_value(playbook, step, given, "workload") or "").strip().partition("/")
+    known = {k.value.lower(): k for k in WorkloadKind}
+    if kind.lower() not in known or not re.fullmatch(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", name):
+        raise ValueError("workload names nothing that can be stopped; write Deployment/NAME or StatefulSet/NAME")
+    return known[kind.lower()], name
 
 
 def brings_leaders(playbook: Playbook) -> str | None:

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from kafka_medic.cluster.groups import GroupMember
 from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
+from kafka_medic.cluster.workloads import Workload
 from kafka_medic.diagnose.finding import Finding
 from kafka_medic.guard.other_runs import OtherRun
 from kafka_medic.guard.run import FleetUse, Namesake
@@ -34,6 +35,8 @@ class Answers:
     members: Mapping[str, Sequence[GroupMember]] = field(default_factory=dict)
     at: Mapping[TopicPartition, int | None] | None = None
     epoch_ends: Mapping[tuple[TopicPartition, int], int] = field(default_factory=dict)
+    workload: Workload | str | None = None
+    """What is to be stopped meanwhile; a text says why it could not be read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from kafka_medic.guard.reset_offsets import judge_reset_offsets
 from kafka_medic.guard.restart import judge_restart
 from kafka_medic.guard.run import alone_on_kafka, judge_run, within_fleet
 from kafka_medic.guard.verdict import Reason, Verdict
-from kafka_medic.playbook import drain_first, offset_step
+from kafka_medic.playbook import consumers_step, drain_first, offset_step
 from kafka_medic.playbook.approval import judge_approvals
 from kafka_medic.playbook.election_step import planned_elections
 from kafka_medic.playbook.intents import ElectPreferred, Intent, Reorder, RescueRecords, RestartPod, SetOffsets
@@ -90,7 +90,21 @@ def forward_reasons(run: Remediation, world: World, intent: Intent | None = None
 
 
 def _offset_reasons(run: Remediation, plan: Plan, world: World, intent: Intent | None) -> tuple[Reason, ...]:
-    """Of the group that is due, or comes next."""
+    """Of the group that is due, or comes next. What consumes may be stopped while its groups have members: that is what
+    it is stopped for. All else that would hold the offsets up holds this up as well, so that nothing is stopped for
+    nothing."""
+    if plan.workload is not None and not isinstance(intent, SetOffsets):
+        found = [
+            judge_reset_offsets(
+                world.snapshot,
+                group,
+                {offset_step.partition_of(c): c.after for c in plan.offsets if c.group == group},
+                world.now,
+            ).reasons
+            for group in dict.fromkeys(c.group for c in plan.offsets)
+        ]
+        others = (r for reasons in found for r in reasons if r.guard != Guard.GROUP_EMPTY.value)
+        return (*dict.fromkeys(others), consumers_step.as_planned(plan, world.answers))
     if isinstance(intent, SetOffsets):
         group, targets = intent.group, {tp: after.offset for tp, (_, after) in intent.offsets.items()}
     else:

@@ -26,7 +26,7 @@ from .scalars import (
     Uid,
     Uri,
 )
-from .vocabulary import Action
+from .vocabulary import Action, WorkloadKind
 
 MAX_INLINE_CHANGES = 500
 """Past this many changes a plan carries an artifact instead."""
@@ -136,6 +136,17 @@ class OffsetChange(Model):
     reason: LineText = Field(default="", description="What decided the offset.")
 
 
+class StoppedWorkload(Model):
+    """What is scaled to 0 before the offsets are set, and back afterwards, however the run ends."""
+
+    kind: WorkloadKind = Field(description="Deployment or StatefulSet, in the Remediation's namespace.")
+    name: ObjectName = Field(description="Its name.")
+    uid: Uid = Field(description="Its uid. Another one of the same name is not touched.")
+    replicas: Annotated[int, Field(ge=1, le=10_000, strict=True)] = Field(
+        description="How many replicas it is to have, before and afterwards."
+    )
+
+
 class Drain(Model):
     """Partitions of one topic that a broker leads, and their order of replicas while it is restarted. Afterwards it is
     the one before again. The first of each order is elected once the order is there."""
@@ -207,6 +218,9 @@ class Plan(Model):
     )
     offsets: Annotated[tuple[OffsetChange, ...], Field(max_length=MAX_INLINE_CHANGES)] = Field(
         default=(), description="Committed offsets that would change, and what they were before, group by group."
+    )
+    workload: StoppedWorkload | None = Field(
+        default=None, description="What is stopped while the offsets are set. Absent: nothing."
     )
     drains: Annotated[tuple[Drain, ...], Field(max_length=MAX_INLINE_CHANGES)] = Field(
         default=(), description="What brokers would not lead while they are restarted, and who would."

@@ -105,6 +105,15 @@ class Action(StrEnum):
     RESET_OFFSETS = "ResetOffsets"
     RESTORE_OFFSETS = "RestoreOffsets"
     REMOVE_THROTTLES = "RemoveThrottles"
+    STOP_CONSUMERS = "StopConsumers"
+    START_CONSUMERS = "StartConsumers"
+
+
+class WorkloadKind(StrEnum):
+    """Of what consumers run in, and can be scaled."""
+
+    DEPLOYMENT = "Deployment"
+    STATEFUL_SET = "StatefulSet"
 
 
 class Guard(StrEnum):
@@ -165,6 +174,8 @@ class VerifyProbe(StrEnum):
     PREFERRED_LEADERS_SERVE = "PreferredLeadersServe"
     OFFSETS_COMMITTED = "OffsetsCommitted"
     THROTTLES_REMOVED = "ThrottlesRemoved"
+    CONSUMERS_STOPPED = "ConsumersStopped"
+    CONSUMERS_STARTED = "ConsumersStarted"
     FINDING_GONE = "FindingGone"
 
 

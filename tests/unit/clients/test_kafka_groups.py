@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
 
 import pytest
@@ -61,6 +62,30 @@ def test_members_of_groups_that_can_be_told():
     answer = {"billing": {"members": [member], "error": None}, "new": {"members": [], "error": "GroupIdNotFound"}}
     assert kafka_groups.members(answer) == {"billing": (GroupMember("shop", "/10.0.0.7"),)}
     assert str(GroupMember("shop", "/10.0.0.7")) == "shop at 10.0.0.7"
+
+
+def test_groups_of_the_new_protocol_are_asked_in_its_own_words_of_their_coordinators():
+    answered, asked = kafka_groups.ConsumerGroupDescribeResponse, []
+    described, told_of = answered.DescribedGroup, answered.DescribedGroup.Member
+    nothing = told_of.Assignment(topic_partitions=[])
+    member = told_of(client_id="shop", client_host="/10.0.0.7", assignment=nothing, target_assignment=nothing)
+
+    class Manager:
+        async def send(self, request, node_id):
+            asked.append((node_id, request.group_ids))
+            told = [
+                described(group_id=group, error_code=69 * (group == "gone"), members=[member])
+                for group in request.group_ids
+            ]
+            return answered.decode(answered(groups=told).encode(version=1), version=1)
+
+    async def coordinators(groups):
+        return {group: 1 if group == "billing" else 2 for group in groups}
+
+    client = SimpleNamespace(_manager=Manager(), _find_coordinator_ids=coordinators)
+    found = asyncio.run(kafka_groups._describe(client, ["billing", "gone"]))
+    assert found == {"billing": (GroupMember("shop", "/10.0.0.7"),)}
+    assert asked == [(1, ["billing"]), (2, ["gone"])]
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,15 @@ def test_an_unknown_key_and_an_unused_parameter_are_named_by_path():
     assert [p.path for p in refusal.value.problems] == ["spec.parameters[4].name"]
 
 
+@pytest.mark.parametrize("kept", [(0,), (0, 1), (1, 2), (0, 2), (2, 1, 0), (0, 1, 2, 1)])
+def test_consumers_are_stopped_around_a_reset_alone_and_started_again(kept):
+    raw = yaml.safe_load((PLAYBOOKS / "reset-offsets-of-workload.yaml").read_text())
+    steps = raw["spec"]["steps"]
+    raw["spec"]["steps"] = [{**steps[n], "name": f"step-{place}"} for place, n in enumerate(kept)]
+    with pytest.raises(ResourceError, match="write StopConsumers, ResetOffsets, StartConsumers, and no other step"):
+        check(Playbook.parse(raw))
+
+
 @pytest.mark.parametrize(
     ("values", "path"),
     [

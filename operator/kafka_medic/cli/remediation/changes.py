@@ -43,6 +43,9 @@ def changes(plan: Plan) -> Iterator[Change]:
     for election in plan.elections:
         note = f"partitions {_some(election.partitions)}"
         yield Change(f"leaders of {election.topic}", None, f"broker {election.broker}", note)
+    if plan.workload is not None:
+        note = f"{plan.workload.replicas} replicas, and 0 while the offsets are set (uid {plan.workload.uid})"
+        yield Change(f"{plan.workload.kind.value} {plan.workload.name}", None, None, note)
     for offset in plan.offsets:
         what = f"offset of group {offset.group} in {offset.topic}-{offset.partition}"
         note = f"{offset.skipped} offsets skipped, up to {offset.read_again} read again"
