@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import undeployed_after_last_user
-from tests.e2e.conftest import STEADY, installed, no_other_operator, steady
+from tests.e2e.conftest import STEADY, Case, installed, no_other_operator, steady
 from tests.gameday import cluster
 from tests.gameday.scenario import Scene
 from tests.incident import operator
@@ -66,3 +66,16 @@ def one_kind(installed: None, request: pytest.FixtureRequest) -> Iterator[KafkaD
     operator.people(kafka.namespace)
     yield kafka
     kafka.undeploy()
+
+
+@pytest.fixture
+def story(one_kind: KafkaDeployment) -> Iterator[tuple[Scene, Case]]:
+    """A KafkaCluster that looks after offsets alone, and is gone afterwards: of two for one Kafka one would wait."""
+    scene = Scene(one_kind, f"offsets-{uuid.uuid4().hex[:4]}")
+    case = Case(one_kind, scene.name)
+    case.watch(
+        expectations={"topics": [{"pattern": ".*", "exempt": True}]},
+        remediation={"limits": {"cooldown": "0s"}},
+    )
+    yield scene, case
+    case.end()

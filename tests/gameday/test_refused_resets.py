@@ -10,9 +10,9 @@ from kafka_medic.clients.ports import Connection
 from kafka_medic.cluster.groups import Committed
 from kafka_medic.cluster.snapshot import TopicPartition
 from tests.e2e.conftest import Case
-from tests.gameday.test_lost_offsets import story
+from tests.gameday.scenario import Scene
 from tests.incident import operator, records
-from tests.testbed import KafkaDeployment, wait_for
+from tests.testbed import wait_for
 
 
 def planned(case: Case, group: str, topic: str, to: str = "to-offset:5") -> operator.Object:
@@ -42,8 +42,8 @@ def another_plan(case: Case, run: operator.Object) -> bool:
     return digest != run["status"]["plan"]["digest"] or now["status"]["phase"] == "Superseded"
 
 
-def test_a_group_that_comes_to_life(one_kind: KafkaDeployment) -> None:
-    _, case = story(one_kind, "alive")
+def test_a_group_that_comes_to_life(story: tuple[Scene, Case]) -> None:
+    _, case = story
     topic, group = case.topic([0, 1, 2]), f"{case.name}-billing"
     run = planned(case, group, topic)
     with records.joined(case.boot, group, topic, "shop-1"):
@@ -52,14 +52,13 @@ def test_a_group_that_comes_to_life(one_kind: KafkaDeployment) -> None:
         assert committed(case, group) == {TopicPartition(topic, 0): Committed(10)}
     case.wait("Succeeded")
     assert committed(case, group) == {TopicPartition(topic, 0): Committed(5)}
-    case.end()
 
 
-def test_a_group_of_the_new_protocol(one_kind: KafkaDeployment) -> None:
+def test_a_group_of_the_new_protocol(story: tuple[Scene, Case]) -> None:
     """KIP-848, which brokers of 4.0 and later have: a live group is left alone, an Empty one is set."""
-    if one_kind.shape == "zookeeper":
+    _, case = story
+    if case.kafka.shape == "zookeeper":
         pytest.skip("3.9 has the classic protocol alone")
-    _, case = story(one_kind, "newer")
     topic, group = case.topic([0, 1, 2]), f"{case.name}-billing"
     tp = TopicPartition(topic, 0)
     assert records.write(case.boot, topic, [f"order-{n}" for n in range(21)]) == 21
@@ -81,11 +80,10 @@ def test_a_group_of_the_new_protocol(one_kind: KafkaDeployment) -> None:
     case.wait("Succeeded")
     read = records.read_group(case.boot, group, topic, 16, protocol="consumer")
     assert [offset for offset, _ in read] == list(range(5, 21))
-    case.end()
 
 
-def test_a_topic_made_anew(one_kind: KafkaDeployment) -> None:
-    _, case = story(one_kind, "anew")
+def test_a_topic_made_anew(story: tuple[Scene, Case]) -> None:
+    _, case = story
     topic, group = case.topic([0, 1, 2]), f"{case.name}-billing"
     run = planned(case, group, topic)
     records.delete_topic(case.boot, topic)
@@ -102,11 +100,10 @@ def test_a_topic_made_anew(one_kind: KafkaDeployment) -> None:
     assert operator.approve(run, "alice").returncode == 0
     wait_for("the plan to be void", lambda: another_plan(case, run), 60)
     assert committed(case, group).get(TopicPartition(topic, 0), Committed(10)) == Committed(10), "nothing was written"
-    case.end()
 
 
-def test_a_topic_that_is_gone(one_kind: KafkaDeployment) -> None:
-    _, case = story(one_kind, "gone")
+def test_a_topic_that_is_gone(story: tuple[Scene, Case]) -> None:
+    _, case = story
     topic, group = case.topic([0, 1, 2]), f"{case.name}-billing"
     run = planned(case, group, topic)
     records.delete_topic(case.boot, topic)
@@ -114,12 +111,11 @@ def test_a_topic_that_is_gone(one_kind: KafkaDeployment) -> None:
     assert operator.approve(run, "alice").returncode == 0
     wait_for("the plan to be void", lambda: another_plan(case, run), 60)
     assert committed(case, group).get(TopicPartition(topic, 0), Committed(10)) == Committed(10), "nothing was written"
-    case.end()
 
 
-def test_retention_that_passes_the_target(one_kind: KafkaDeployment) -> None:
+def test_retention_that_passes_the_target(story: tuple[Scene, Case]) -> None:
     """And the committed offset: what is planned then is in the log."""
-    _, case = story(one_kind, "kept")
+    _, case = story
     topic, group = case.topic([0, 1, 2]), f"{case.name}-billing"
     run = planned(case, group, topic)
     records.forget_records(case.boot, topic, 15)
@@ -129,4 +125,3 @@ def test_retention_that_passes_the_target(one_kind: KafkaDeployment) -> None:
     (change,) = case.wait("AwaitingApproval")["status"]["plan"]["offsets"]
     assert (change["before"], change["after"], change["logStart"]) == (10, 15, 15)
     assert "5, is not in the log" in change["reason"]
-    case.end()

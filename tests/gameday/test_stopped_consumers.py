@@ -6,9 +6,10 @@ from kafka_medic.clients.kafka import RealKafka
 from kafka_medic.clients.ports import Connection
 from kafka_medic.cluster.groups import Committed, GroupOffsets
 from kafka_medic.cluster.snapshot import TopicPartition
-from tests.gameday.test_lost_offsets import story
+from tests.e2e.conftest import Case
+from tests.gameday.scenario import Scene
 from tests.incident import operator, records
-from tests.testbed import KafkaDeployment, apply, get, kubectl, wait_for
+from tests.testbed import apply, get, kubectl, wait_for
 
 SHOP, REPLICAS = "shop", 2
 IMPOSSIBLE = Committed(5000, 0, "of the application")
@@ -28,8 +29,8 @@ while True:
 """As an application that does not guess: it reads nothing from an offset that the log does not have."""
 
 
-def test_stopped_for_the_reset_and_started_again_at_any_end(one_kind: KafkaDeployment) -> None:
-    _, case = story(one_kind, "stop")
+def test_stopped_for_the_reset_and_started_again_at_any_end(story: tuple[Scene, Case]) -> None:
+    _, case = story
     topic, group = case.topic([0, 1, 2]), f"{case.name}-billing"
     tp = TopicPartition(topic, 0)
     assert records.write(case.boot, topic, [f"order-{n}" for n in range(21)]) == 21
@@ -76,7 +77,6 @@ def test_stopped_for_the_reset_and_started_again_at_any_end(one_kind: KafkaDeplo
     finally:
         kubectl("delete", "deployment", SHOP, "-n", case.namespace, "--ignore-not-found")
         kafka.close()
-    case.end()
 
 
 def deployment(namespace: str, arguments: list[str]) -> operator.Object:

@@ -13,8 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from kafka_medic.actuate.carry_out import KubernetesWrites, carry_out
-from kafka_medic.clients.broker_pods import EvictedPods, StrimziPods
+from kafka_medic.actuate.carry_out import carry_out
 from kafka_medic.clients.kubernetes_api import ApiFailure
 from kafka_medic.clients.ports import Connection, EnsembleConnection, Kafka, ReadFailed, WriteFailed
 from kafka_medic.clients.workloads import ScaledWorkloads
@@ -29,6 +28,7 @@ from kafka_medic.controller.plan_files import PlanFiles
 from kafka_medic.controller.proposals import due
 from kafka_medic.controller.status import cluster_status, remediation_allowed, unseen
 from kafka_medic.controller.store import Store
+from kafka_medic.controller.writes import kubernetes_writes
 from kafka_medic.diagnose.diagnosis import diagnose
 from kafka_medic.diagnose.expectations import Expectations
 from kafka_medic.diagnose.finding import Finding, FindingState
@@ -47,7 +47,7 @@ from kafka_medic.playbook.offset_step import set_by
 from kafka_medic.playbook.run import SOON, Decision, World
 from kafka_medic.resources.durations import parse_duration
 from kafka_medic.resources.errors import ResourceError
-from kafka_medic.resources.kafkacluster import KafkaCluster, RestartMethod
+from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.phases import ACTING_PHASES, TERMINAL_PHASES, Phase
 from kafka_medic.resources.remediation import Remediation
 
@@ -350,8 +350,8 @@ class Turn:
             return Decision(decision.status, requeue=0.0)  # first neither can be deleted, then it is sent
         assert self._connected is not None
         try:
-            kafka, kubernetes = self._connected[1], self._kubernetes(cluster)
-            carry_out(kafka, kubernetes, intent, self._still_ours, lambda: self.clients.monotonic() - looked <= MAX_AGE)
+            kafka, writes = self._connected[1], kubernetes_writes(self.clients.store.api, cluster, self.namespace)
+            carry_out(kafka, writes, intent, self._still_ours, lambda: self.clients.monotonic() - looked <= MAX_AGE)
         except WriteFailed as problem:
             self.clients.series.effect(self.key, "failed")
             self._failures[intent.id] = count = self._failures.get(intent.id, 0) + 1
@@ -370,12 +370,6 @@ class Turn:
 
     def _still_ours(self) -> bool:
         return self._held is not None and self._held.hold() is True
-
-    def _kubernetes(self, cluster: KafkaCluster) -> KubernetesWrites:
-        brokers, api = cluster.spec.brokers, self.clients.store.api
-        strimzi = brokers is not None and brokers.restart is RestartMethod.STRIMZI_ANNOTATION
-        pods = StrimziPods(api, self.namespace) if strimzi else EvictedPods(api, self.namespace)
-        return KubernetesWrites(pods, ScaledWorkloads(api, self.namespace))
 
     def _write_status(
         self,
