@@ -1,4 +1,5 @@
 """The planner beside others: the same partitions raised from 2 to 3 replicas, each peer in an environment of its own.
+Kafka's own tool, which knows nothing of what is there, makes anew what has 3.
 
 Seconds are the processor's. A peer's are those of its own planning functions alone, without start-up, reading, checking
 and writing; the planner's own are the whole command. What a plan is worth is counted here, for all in the same way.
@@ -8,12 +9,15 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.testbed.build import kafka
 
 FACTOR = 3
 PREPARE = """
@@ -65,6 +69,7 @@ PEERS = {
     "Yelp kafka-utils 4.1.0": (("kafka-utils==4.1.0",), YELP),
     "LinkedIn kafka-tools 0.1.9": (("kafka-tools==0.1.9", "six"), LINKEDIN),
 }
+GENERATE = "Kafka 4.3.1 --generate"
 HEAD = ("PLANNER", "SECONDS", "PER MILLION", "MOVES", "NEEDED", "LOST", "SHARE A RACK", "REPLICAS", "LEADERS")
 
 
@@ -93,7 +98,19 @@ def peer(requirements: tuple[str, ...], body: str, asked: Path, work: Path) -> O
     script.write_text(PREPARE + body.replace("FACTOR", str(FACTOR)) + DONE)
     python = environment(requirements)
     subprocess.run([str(python), str(script), str(asked), str(told)], check=True, stdout=subprocess.DEVNULL)
-    found = json.loads(told.read_text())
+    return _told(told)
+
+
+def generated(asked: Path, work: Path) -> Outcome:
+    """What Kafka's own tool makes of them: its function alone, on a JVM that has just started."""
+    told = work / "generated.json"
+    line = ["java", "-cp", f"{kafka('kraft')}/*", str(Path(__file__).with_name("KafkaGenerate.java"))]
+    subprocess.run([*line, str(asked), str(told), str(FACTOR)], check=True, stdout=subprocess.DEVNULL)
+    return _told(told)
+
+
+def _told(file: Path) -> Outcome:
+    found = json.loads(file.read_text())
     return Outcome(found["seconds"], {(topic, number): replicas for topic, number, replicas in found["replicas"]})
 
 
@@ -136,4 +153,8 @@ def compare(asked: dict[str, list[dict[str, object]]], ours: Outcome) -> None:
         outcomes = {"kafka-medic": ours}
         for name, (requirements, body) in PEERS.items():
             outcomes[name] = peer(requirements, body, file, work)
+        if shutil.which("java") and shutil.which("mvn"):
+            outcomes[GENERATE] = generated(file, work)
+        else:
+            print(f"  {GENERATE}: left out, needs a JDK and Maven")
         show(rows_of(outcomes, file))
