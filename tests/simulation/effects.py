@@ -394,7 +394,7 @@ class Effects:
                     self.blame(f"{key} to {value} with no replica to spare")
                 if set(self.kafka.racks) - up:
                     self.blame(f"{key} to {value} while a broker is down")
-            elif key[2] in RATES and value != str(plan["throttleBytesPerSecond"]):
+            elif key[2] in RATES and not 0 < int(value) <= plan["throttleBytesPerSecond"]:
                 self.blame(f"{key} to {value} is not in the plan")
             elif "throttled" not in key[2]:
                 self.blame(f"{key} is not ours to set")

@@ -64,6 +64,12 @@ def run_notes(before: RemediationStatus, after: RemediationStatus) -> list[Note]
     return [("Warning" if bad else "Normal", reason, after.message or reason)]
 
 
+def so_far(status: RemediationStatus) -> str:
+    """What the event of an effect says of how far the step has come."""
+    progress = next((s.progress for s in status.steps if s.name == status.current_step), None)
+    return f"; so far {progress.describe()}" if progress is not None else ""
+
+
 def recorder(api: KubernetesApi) -> Recorder:
     """Writes events and never fails a turn: an event that is lost is a line in the log all the same."""
 

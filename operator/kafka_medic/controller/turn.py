@@ -20,7 +20,7 @@ from kafka_medic.clients.workloads import ScaledWorkloads
 from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
 from kafka_medic.controller.canary import CanaryKeeper, ConnectCanary
 from kafka_medic.controller.deletion import gone, keep, to_keep
-from kafka_medic.controller.events import Recorder, finding_notes, run_notes
+from kafka_medic.controller.events import Recorder, finding_notes, run_notes, so_far
 from kafka_medic.controller.lease import ClusterLease
 from kafka_medic.controller.memory import Recollection
 from kafka_medic.controller.metrics import Metrics
@@ -365,7 +365,7 @@ class Turn:
         self.clients.series.effect(self.key, "sent")
         self._not_before.pop(intent.id, None)
         self._failures.pop(intent.id, None)
-        self.clients.record(run, ("Normal", "Effect", intent.describe()))
+        self.clients.record(run, ("Normal", "Effect", f"{intent.describe()}{so_far(decision.status)}"))
         return decision
 
     def _still_ours(self) -> bool:

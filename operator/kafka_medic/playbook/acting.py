@@ -125,7 +125,7 @@ def _reasons(run: Remediation, world: World, report: StepReport) -> tuple[Reason
 def _assess(step: Step, run: Remediation, plan: Plan, journal: Mapping[str, JournalEntry], world: World) -> StepReport:
     match step.action:
         case Action.REASSIGN_PARTITIONS:
-            return reassign_step.assess(step.name, plan, journal, world.snapshot)
+            return reassign_step.assess(step.name, plan, journal, world.snapshot, world.now)
         case Action.SET_MIN_INSYNC_REPLICAS:
             return min_isr_step.assess(step.name, plan, journal, world.snapshot)
         case Action.RESCUE_RECORDS:

@@ -18,7 +18,15 @@ from kafka_medic.resources.playbook import Playbook, Step
 from kafka_medic.resources.vocabulary import Action, Guard, WorkloadKind
 
 KNOWN: Mapping[Action, frozenset[str]] = {
-    Action.REASSIGN_PARTITIONS: frozenset({"throttleBytesPerSecond", "waveBytesPerBroker", "wavePartitions"}),
+    Action.REASSIGN_PARTITIONS: frozenset(
+        {
+            "throttleBytesPerSecond",
+            "bandwidthBytesPerSecond",
+            "bandwidthSharePercent",
+            "waveBytesPerBroker",
+            "wavePartitions",
+        }
+    ),
     Action.SET_MIN_INSYNC_REPLICAS: frozenset(),
     Action.RESTART_BROKERS: frozenset({"brokers", "brokerWithin", "maxParallel", "drainFirst"}),
     Action.RESCUE_RECORDS: frozenset({"rescueTopic"}),
@@ -75,11 +83,15 @@ CONTROLLER = "controller"
 @dataclass(frozen=True, slots=True)
 class ReassignParameters:
     """`throttle_bytes_per_second`: each broker's replication rate while replicas are copied; None: no throttle.
+    `bandwidth`: bytes per second of a broker's network, of which the throttle is `bandwidth_share` percent; None: the
+    throttle was given as it is.
     `wave_bytes_per_broker`: at most so many bytes into and out of a broker in one wave (a larger partition alone)."""
 
     throttle_bytes_per_second: int | None = 50_000_000
     wave_bytes_per_broker: int | None = None
     wave_partitions: int | None = None
+    bandwidth: int | None = None
+    bandwidth_share: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,10 +196,15 @@ def reassign_parameters(playbook: Playbook, step: Step, given: Mapping[str, int 
         value = _value(playbook, step, given, name)
         return None if value is None else int(value) or None
 
+    rate, bandwidth, share = number("throttleBytesPerSecond"), number("bandwidthBytesPerSecond"), None
+    if bandwidth is not None and (share := number("bandwidthSharePercent")) is not None:
+        rate = max(bandwidth * share // 100, 1)
     return ReassignParameters(
-        throttle_bytes_per_second=number("throttleBytesPerSecond"),
+        throttle_bytes_per_second=rate,
         wave_bytes_per_broker=number("waveBytesPerBroker"),
         wave_partitions=number("wavePartitions"),
+        bandwidth=bandwidth if share is not None else None,
+        bandwidth_share=share,
     )
 
 

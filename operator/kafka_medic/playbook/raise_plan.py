@@ -26,7 +26,7 @@ from kafka_medic.playbook.plan_file import MAX_CHANGES, elections_of, in_file
 from kafka_medic.playbook.reassign_step import present_settings, unsavable
 from kafka_medic.playbook.refusal import NO_DIGEST, Refusal, unread
 from kafka_medic.playbook.safety import CLUSTER_ID
-from kafka_medic.resources.durations import format_duration, parse_duration
+from kafka_medic.resources.durations import format_bytes, format_duration, parse_duration
 from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.playbook import Playbook, Step
 from kafka_medic.resources.remediation import Remediation
@@ -98,10 +98,11 @@ def _too_slow(plan: Plan, step: Step) -> str | None:
     within, lasts = parse_duration(step.verify.within), plan.estimated_seconds
     if lasts is None or lasts <= within:
         return None
-    rate = _bytes(plan.throttle_bytes_per_second or 0)
+    rate = format_bytes(plan.throttle_bytes_per_second or 0)
     return (
         f"at {rate}/s the copying takes about {format_duration(lasts)}, and step "
-        f"{step.name} has {step.verify.within}: raise throttleBytesPerSecond, or the step's verify.within"
+        f"{step.name} has {step.verify.within}: raise throttleBytesPerSecond (or the bandwidth's share), or the step's "
+        "verify.within"
     )
 
 
@@ -295,7 +296,9 @@ def _step(
     if step.action is Action.REASSIGN_PARTITIONS:
         copies = sum(len(c.replicas) - len(c.replicas_before) for c in changes)
         rate = settings.throttle_bytes_per_second
-        throttle = f"throttled to {_bytes(rate)}/s a broker" if rate else "without a throttle"
+        throttle = f"throttled to {format_bytes(rate)}/s a broker" if rate else "without a throttle"
+        if settings.bandwidth is not None:
+            throttle += f" ({settings.bandwidth_share} % of the {format_bytes(settings.bandwidth)}/s stated)"
         text = f"copy {copies} replicas of {len(changes)} partitions, {throttle}, then take the throttle off again"
     elif step.action in (Action.REORDER_REPLICAS, Action.ELECT_PREFERRED_LEADERS):
         does = {
@@ -315,7 +318,7 @@ def _step(
 def _summary(plan: Plan, placement: Placement, rest: int) -> str:
     topics = sorted({c.topic for c in plan.changes})
     named = ", ".join(topics[:8]) + (f" and {len(topics) - 8} more" if len(topics) > 8 else "")
-    size = "an unknown amount of data" if plan.bytes_to_move is None else _bytes(plan.bytes_to_move)
+    size = "an unknown amount of data" if plan.bytes_to_move is None else format_bytes(plan.bytes_to_move)
     lasts = "" if plan.estimated_seconds is None else f", about {format_duration(max(1, plan.estimated_seconds))}"
     figures = placement.summary
     load = figures.replicas_per_broker
@@ -346,18 +349,9 @@ def _summary(plan: Plan, placement: Placement, rest: int) -> str:
     for c in plan.changes[:20]:
         lines.append(
             f"  {c.topic}-{c.partition}: {list(c.replicas_before)} -> {list(c.replicas)}"
-            + (f" ({_bytes(c.size_bytes)})" if c.size_bytes is not None else "")
+            + (f" ({format_bytes(c.size_bytes)})" if c.size_bytes is not None else "")
         )
     if len(plan.changes) > 20:
         where = "status.plan.changes" if plan.artifact is None else plan.artifact.uri
         lines.append(f"  and {len(plan.changes) - 20} more in {where}")
     return "\n".join(lines)
-
-
-def _bytes(count: int) -> str:
-    size = float(count)
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1000
-    return f"{size:.1f} TB"

@@ -5,7 +5,8 @@ The order of what a journal and a snapshot can say:
 1. `throttle`: rates on the brokers that send or receive, lists on the topics that move. What was there before is in
    the journal before anything is changed. No partition moves until the throttle is seen on every such broker.
 2. `wave-N`: one request; the next wave only once every replica of this one is in its ISR. A partition that a request
-   did not reach is simply asked for again: the request is the wish, not a step.
+   did not reach is simply asked for again: the request is the wish, not a step. Meanwhile `rate-N-RATE`: a lower rate
+   while others fall behind.
 3. `restore-throttle`: each setting back to what the journal holds.
 
 The step's goal is reached when every target replica is in sync and the throttle is gone.
@@ -14,8 +15,11 @@ The step's goal is reached when every target replica is in sync and the throttle
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 
 from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
+from kafka_medic.playbook import rate
+from kafka_medic.playbook.copying import copied
 from kafka_medic.playbook.intents import (
     ChangeSettings,
     Reassign,
@@ -28,11 +32,11 @@ from kafka_medic.playbook.intents import (
     topics_gone,
 )
 from kafka_medic.playbook.positions import Position, Standing, standings
+from kafka_medic.playbook.rate import RATES
 from kafka_medic.playbook.report import StepReport, StepState
 from kafka_medic.resources.remediation_plan import PartitionChange, Plan
 from kafka_medic.resources.remediation_status import IntentState, JournalEntry, Progress
 
-RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
 LEADER_LIST = "leader.replication.throttled.replicas"
 FOLLOWER_LIST = "follower.replication.throttled.replicas"
 MAX_LIST_CHARACTERS = 4000
@@ -44,11 +48,11 @@ MAX_SAVED_CHARACTERS = 4096
 """Of one setting's value in the journal (SavedValue)."""
 
 
-def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: Snapshot) -> StepReport:
+def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: Snapshot, now: datetime) -> StepReport:
     """Where the step stands. Pure; `journal` by id."""
     where = standings(plan.changes, snapshot)
     done = sum(s.position is Position.DONE for s in where)
-    count = Progress(done=done, total=len(where), unit="partitions")
+    count = copied(where, plan.throttle_bytes_per_second)
     drifted = _drift(step, where, journal)
     if drifted:
         return StepReport(StepState.DRIFTED, drifted, progress=count)
@@ -97,12 +101,26 @@ def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot:
     if wave_id in journal:
         observed += (wave_id,)
     behind = [s for s in mine if s.position is not Position.DONE]
-    return StepReport(
+    copying = StepReport(
         StepState.WAIT,
         f"wave {wave + 1} of {waves}: {len(behind)} of {len(mine)} partitions still copying: "
         f"{_names([s.tp for s in behind])}",
-        observed=observed,
+        observed=(*observed, *rate.settled(step, plan, journal, snapshot)),
         progress=count,
+    )
+    change = rate.due(step, plan, journal, snapshot, where, now)
+    if change is None:
+        return copying
+    return StepReport(
+        StepState.ACT,
+        change.message,
+        intent=ChangeSettings(change.id, change.settings),
+        target=f"{len(change.settings)} settings",
+        observed=observed,
+        # To copy more slowly takes back some of what was allowed: no guard of going on holds it up.
+        restores=change.lowers,
+        progress=count,
+        otherwise=None if change.lowers else copying,
     )
 
 
@@ -163,7 +181,7 @@ def _restore(
             observed=observed,
             progress=count,
         )
-    owed, silent = _owed(plan, _saved(entry), snapshot)
+    owed, silent = _owed(plan, _saved(entry), snapshot, rate.rates_set(entry.step, plan, journal))
     if owed:
         return StepReport(
             StepState.ACT,
@@ -194,7 +212,7 @@ def _restore(
 
 
 def _owed(
-    plan: Plan, saved: Mapping[SettingKey, str | None], snapshot: Snapshot
+    plan: Plan, saved: Mapping[SettingKey, str | None], snapshot: Snapshot, rates: frozenset[str]
 ) -> tuple[dict[SettingKey, str | None], list[int]]:
     """What is still to be put back, and the brokers that have to answer first. Only settings that still hold what we
     set: a value that somebody gave them since is theirs."""
@@ -207,8 +225,10 @@ def _owed(
         if kind == "BROKER" and int(resource) not in live:
             if not broker_gone(snapshot, int(resource)):
                 silent.add(int(resource))
-        elif (kind == "BROKER" or resource not in gone) and before != dynamic_value(snapshot, key) == ours[key]:
-            owed[key] = before
+        elif kind == "BROKER" or resource not in gone:
+            value = dynamic_value(snapshot, key)
+            if before != value and (value == ours[key] or (kind == "BROKER" and value in rates)):
+                owed[key] = before
     return owed, sorted(silent)
 
 
@@ -244,7 +264,7 @@ def _keys(plan: Plan) -> list[SettingKey]:
 
 
 def _throttle(plan: Plan, saved: Mapping[SettingKey, str | None]) -> dict[SettingKey, str | None]:
-    rate = str(plan.throttle_bytes_per_second)
+    allowed = str(plan.throttle_bytes_per_second)
     by_topic: dict[str, list[PartitionChange]] = {}
     for change in plan.changes:
         by_topic.setdefault(change.topic, []).append(change)
@@ -252,7 +272,7 @@ def _throttle(plan: Plan, saved: Mapping[SettingKey, str | None]) -> dict[Settin
     for key in saved:
         kind, resource, name = key
         if kind == "BROKER":
-            wanted[key] = rate
+            wanted[key] = allowed
         else:
             wanted[key] = _list(by_topic[resource], name, saved[key])
     return wanted

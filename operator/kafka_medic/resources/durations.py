@@ -49,5 +49,15 @@ def format_duration(seconds: float) -> str:
     return "".join(parts) or "0s"
 
 
+def format_bytes(count: int) -> str:
+    """In the unit of which there is at least one, of a thousand each: 1500 -> `1.5 kB`."""
+    size = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"
+
+
 def _refused(path: str, message: str, way_out: str) -> ResourceError:
     return ResourceError("Duration", "", (Problem(path, message, way_out),))

@@ -11,6 +11,7 @@ from pydantic import ConfigDict, Field, StringConstraints
 from .base import Model
 from .cel import literal, rule, validations
 from .conditions import Conditions
+from .durations import format_bytes, format_duration
 from .phases import LEGAL_TRANSITIONS, Phase, StepPhase
 from .remediation_plan import Plan
 from .scalars import (
@@ -62,6 +63,27 @@ class Progress(Model):
     done: BigCount = Field(description="How much is done.")
     total: BigCount = Field(description="Of how much.")
     unit: ShortText = Field(default="", description="Of what: partitions, bytes, brokers.")
+    bytes_done: BigCount | None = Field(
+        default=None,
+        description="Bytes of what is done, as large as the plan saw it; absent where a size is not known.",
+    )
+    bytes_total: BigCount | None = Field(default=None, description="Bytes of all of it.")
+    seconds_left: BigCount | None = Field(
+        default=None, description="What is left takes at least so long at the plan's throttle."
+    )
+
+    @property
+    def share(self) -> float:
+        """Of the bytes if they are known, else of what is counted: 0 to 1."""
+        done, total = (self.bytes_done or 0, self.bytes_total) if self.bytes_total else (self.done, self.total)
+        return min(done / total, 1.0) if total else 1.0
+
+    def describe(self) -> str:
+        """`5/10 partitions, 1.2 GB of 3.4 GB, at least 2m30s left`."""
+        said = f"{self.done}/{self.total} {self.unit}".rstrip()
+        if self.bytes_done is not None and self.bytes_total is not None:
+            said += f", {format_bytes(self.bytes_done)} of {format_bytes(self.bytes_total)}"
+        return said if not self.seconds_left else f"{said}, at least {format_duration(self.seconds_left)} left"
 
 
 class StepStatus(Model):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kafka_medic.playbook.raise_plan import MAX_SAVED, MAX_WAVES
+from kafka_medic.playbook.rate import MOST_CHANGES
 from kafka_medic.resources.phases import Phase
 from kafka_medic.resources.remediation_status import JournalEntry, RemediationStatus
 from tests.simulation.kafka import SimKafka
@@ -30,7 +31,7 @@ def longest(model, name):
 def test_the_bounds_of_a_plan_are_those_of_the_journal():
     assert longest(JournalEntry, "saved") == MAX_SAVED
     # throttle, restore-throttle, cancel, give-up and the settings of a later step have their place, too
-    assert longest(RemediationStatus, "journal") >= MAX_WAVES + 10
+    assert longest(RemediationStatus, "journal") >= MAX_WAVES + MOST_CHANGES + 10
 
 
 def test_more_topics_than_one_journal_entry_can_save_are_treated_in_several_runs():

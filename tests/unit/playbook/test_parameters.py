@@ -47,7 +47,7 @@ def test_an_unknown_key_and_an_unused_parameter_are_named_by_path():
     raw["spec"]["parameters"].append({"name": "surprise", "type": "string"})
     with pytest.raises(ResourceError) as refusal:
         check(Playbook.parse(raw))
-    assert [p.path for p in refusal.value.problems] == ["spec.parameters[4].name"]
+    assert [p.path for p in refusal.value.problems] == [f"spec.parameters[{len(RAW['spec']['parameters'])}].name"]
 
 
 @pytest.mark.parametrize("kept", [(0,), (0, 1), (1, 2), (0, 2), (2, 1, 0), (0, 1, 2, 1)])
@@ -66,6 +66,7 @@ def test_consumers_are_stopped_around_a_reset_alone_and_started_again(kept):
         ({"throttleBytesPerSecond": "fast"}, "parameters.throttleBytesPerSecond"),
         ({"throttleBytesPerSecond": "0"}, "parameters.throttleBytesPerSecond"),
         ({"waveBytesPerBroker": 10**14}, "parameters.waveBytesPerBroker"),
+        ({"bandwidthSharePercent": "100"}, "parameters.bandwidthSharePercent"),
     ],
 )
 def test_values_that_do_not_fit_are_refused(values, path):
@@ -80,6 +81,11 @@ def test_a_runs_value_before_the_default_and_a_constant_before_both():
     assert parameters(shipped, step, {}) == ReassignParameters(50_000_000, 50_000_000_000, None)
     given = parameters(shipped, step, {"throttleBytesPerSecond": "2000000"})
     assert given.throttle_bytes_per_second == 2_000_000
+    stated = {"bandwidthBytesPerSecond": "1250000000"}
+    found = parameters(shipped, step, stated)
+    assert (found.throttle_bytes_per_second, found.bandwidth, found.bandwidth_share) == (375_000_000, 1_250_000_000, 30)
+    found = parameters(shipped, step, {**stated, "bandwidthSharePercent": "40", "throttleBytesPerSecond": "2000000"})
+    assert found.throttle_bytes_per_second == 500_000_000
     fixed = playbook(throttleBytesPerSecond=7, wavePartitions="3")
     found = parameters(fixed, fixed.spec.steps[0], {"throttleBytesPerSecond": "2000000"})
     assert found == ReassignParameters(7, None, 3)

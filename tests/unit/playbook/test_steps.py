@@ -65,8 +65,8 @@ def journal(*entries):
     return {e.id: e for e in entries}
 
 
-def assess(snapshot, *entries, of=None):
-    return reassign_step.assess(STEP, of or plan(), journal(*entries), snapshot)
+def assess(snapshot, *entries, of=None, now=NOW):
+    return reassign_step.assess(STEP, of or plan(), journal(*entries), snapshot, now)
 
 
 def undo(snapshot, *entries):
@@ -147,6 +147,20 @@ def test_wave_after_wave():
     assert isinstance(second.intent, Reassign)
     assert second.intent.id == "add/wave-1"
     assert set(second.intent.targets) == {TopicPartition("logs", 0)}
+
+
+def test_progress_counts_bytes_and_the_time_of_the_busiest_broker():
+    sized = tuple(c.model_copy(update={"size_bytes": size}) for c, size in zip(CHANGES, (5000, 300, 70), strict=True))
+    whole = assess(seen(BEFORE, BEFORE, BEFORE, changes=sized), of=plan(sized)).progress
+    assert (whole.bytes_done, whole.bytes_total, whole.share) == (0, 10440, 0)
+    # Broker 1 sends both copies of orders-0, 10,000 bytes at 1,000 a second; orders-1 is led by broker 2.
+    assert whole.seconds_left == 10
+    part = assess(seen(DONE, "behind", MOVING, changes=sized), of=plan(sized)).progress
+    assert (part.done, part.bytes_done, part.seconds_left) == (1, 10000, 1)
+    assert part.describe() == "1/3 partitions, 10.0 kB of 10.4 kB, at least 1s left"
+    over = assess(seen(DONE, DONE, DONE, changes=sized), of=plan(sized)).progress
+    assert (over.share, over.seconds_left) == (1, None)
+    assert assess(seen(BEFORE, DONE, BEFORE)).progress.describe() == "1/3 partitions", "sizes are not known"
 
 
 def test_without_a_throttle_the_waves_come_first():

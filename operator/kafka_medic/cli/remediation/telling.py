@@ -11,10 +11,13 @@ from kafka_medic.cluster.names import printable
 from kafka_medic.resources.phases import TERMINAL_PHASES, Phase
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_plan import Plan
+from kafka_medic.resources.remediation_status import Progress
 
 MAX_LINES = 40
 """Of a plan's changes, where not all of them were asked for."""
 MAX_SUMMARY = 120
+BAR = 20
+"""Characters of a bar of progress."""
 
 
 def moment(at: datetime | None, now: datetime) -> str:
@@ -113,12 +116,17 @@ def guards_text(run: Remediation) -> str:
 
 
 def steps_text(run: Remediation) -> str:
-    rows = []
-    for step in run.status.steps:
-        done = step.progress
-        progress = f"{done.done}/{done.total} {done.unit}".rstrip() if done else ""
-        rows.append((step.phase.value, step.name, progress, step.message))
+    rows = [
+        (step.phase.value, step.name, step.progress.describe() if step.progress else "", step.message)
+        for step in run.status.steps
+    ]
     return output.table(("STEP", "NAME", "PROGRESS", "MESSAGE"), rows) if rows else ""
+
+
+def bar(progress: Progress) -> str:
+    """`[######..............]`"""
+    full = int(progress.share * BAR)
+    return f"[{'#' * full}{'.' * (BAR - full)}]"
 
 
 def progress_line(run: Remediation) -> str:
@@ -127,8 +135,7 @@ def progress_line(run: Remediation) -> str:
     step = next((s for s in status.steps if s.name == status.current_step), None)
     parts = [str(status.phase or "not seen yet")]
     if step is not None and status.phase not in TERMINAL_PHASES:
-        done = f" {step.progress.done}/{step.progress.total} {step.progress.unit}".rstrip() if step.progress else ""
-        parts.append(f"{step.name}{done}")
+        parts.append(f"{step.name} {bar(step.progress)} {step.progress.describe()}" if step.progress else step.name)
     elif status.phase is Phase.AWAITING_APPROVAL and status.plan is not None:
         parts.append(status.plan.digest)
     if status.message:

@@ -208,7 +208,9 @@ def test_approve_with_watch_follows_the_run_to_its_end(sim, terminal):
     lines = [line for line in out.splitlines() if re.match(r"\d\d:\d\d:\d\d  ", line)]
     assert "AwaitingApproval" in lines[0]
     assert "Succeeded" in lines[-1]
-    assert any("add-replicas" in line for line in lines)
+    shown = r"add-replicas \[[#.]{20}\] \d/7 partitions, \d.* of 10\.\d MB"
+    assert any(re.search(shown, line) for line in lines)
+    assert any(re.search(r"reassign 7 partitions; so far 0/7 partitions, 0 B of", text) for _, text in sim.api.events)
 
 
 def test_a_run_is_asked_for_in_ones_own_name_and_planned(sim, terminal):
