@@ -39,6 +39,14 @@ MOMENTS_OF_A_ROLL = (
 )
 """Each by a process of its own: around the writes for the first broker, or with EVERY_WRITE=1 for each. The write that
 notes that a broker is back also holds the intent of the next."""
+_NOTED = ("before-intent", "after-intent"), ("before-done", "after-done")
+MOMENTS_OF_A_DRAIN = (
+    *(*_NOTED[0], "before-reassign", "after-reassign", *_NOTED[1]),
+    *(*_NOTED[0], "before-elect", "after-elect", *_NOTED[1]) * 2,
+    "before-end",
+    "after-end",
+)
+"""Around each write of a drain that changes the order of the replicas once and elects in two batches."""
 
 GROUPS = 2
 MOMENTS_OF_A_RESET = (
@@ -78,6 +86,10 @@ class MortalKafka(RealKafka):
     def commit_offsets(self, group: str, offsets: Any) -> Any:
         what = [group, sorted((str(tp), *committed) for tp, committed in offsets.items())]
         return self._effect("commit", what, lambda: super(MortalKafka, self).commit_offsets(group, offsets))
+
+    def elect_preferred(self, partitions: Any) -> Any:
+        what = sorted(map(str, partitions))
+        return self._effect("elect", what, lambda: super(MortalKafka, self).elect_preferred(partitions))
 
     def alter_configs(self, changes: Any, may_send: Any = unasked) -> None:
         if any(c.name == "min.insync.replicas" for c in changes):

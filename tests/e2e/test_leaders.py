@@ -4,16 +4,25 @@ machine before it goes."""
 from __future__ import annotations
 
 import contextlib
+import textwrap
 from collections import Counter
+from pathlib import Path
+
+import yaml
 
 from kafka_medic.clients.kafka import RealKafka
 from kafka_medic.clients.ports import BrokerView, Connection, ReadFailed, WriteFailed
 from kafka_medic.cluster.snapshot import TopicPartition
 from tests.e2e.conftest import Case
 from tests.incident import operator, records
-from tests.testbed import faults, kubectl, wait_for
+from tests.testbed import faults, get, kubectl, wait_for
 
 PARTITIONS = 40
+IN_FLIGHT = 10
+"""Requests of one producer that may meet a partition's old leader: five on their way, and as many retries."""
+MOVED = 4
+"""Leaderships of the drained broker, away and back."""
+RUNBOOK = Path(__file__).parents[2] / "docs" / "runbooks" / "drain-broker.md"
 
 
 def leaders(kafka: RealKafka, topic: str) -> Counter[int]:
@@ -91,11 +100,13 @@ def test_a_node_is_drained_and_its_broker_leads_nothing_by_then(case: Case) -> N
     home = 1
     before = [[0, home, 2], [home, 0, 2], [home, 2, 0], [2, home, 0]]
     topic = case.topic(*before, config={"min.insync.replicas": "2"})
-    case.watch(remediation={"limits": {"cooldown": "0s"}})
+    case.watch()
     case.condition("Reachable", "True")
-    traffic = records.Traffic(case.boot, topic)
+    traffic = records.Traffic(case.boot, topic, counts_not_leader=True)
     traffic.start()
     node = case.kafka.node_of(home)
+    budget = get("poddisruptionbudget", "kafka", namespace=case.namespace)["spec"]
+    assert {name: budget[name] for name in documented_budget()} == documented_budget(), "the one that the runbook gives"
     pod = case.kafka.pod(home)["metadata"]["uid"]
     try:
         kubectl("cordon", node)
@@ -119,7 +130,16 @@ def test_a_node_is_drained_and_its_broker_leads_nothing_by_then(case: Case) -> N
     assert mine == [(n, replicas, replicas[0]) for n, replicas in enumerate(before)]
     assert traffic.acked
     assert (traffic.lost, traffic.doubled, traffic.failed) == (set(), [], [])
+    print(f"\n{case.kafka.shape}: {len(traffic.acked)} records, {traffic.not_leader} requests met NOT_LEADER")
+    assert traffic.not_leader <= IN_FLIGHT * MOVED, "each leadership that moved: what was on its way, and no storm"
     kafka.close()
+
+
+def documented_budget() -> dict[str, object]:
+    """The spec of the PodDisruptionBudget that the runbook gives."""
+    before, marker, after = RUNBOOK.read_text().partition("    apiVersion: policy/v1")
+    assert marker, before[:100]
+    return dict(yaml.safe_load(textwrap.dedent(marker + after.partition("\n\n")[0]))["spec"])
 
 
 def done(case: Case, playbook: str) -> None:

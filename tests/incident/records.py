@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 import time
 import uuid
@@ -220,10 +221,13 @@ def leader(bootstrap: str, topic: str) -> int:
 @dataclass
 class Traffic:
     """An idempotent acks=all producer and a consumer that run until stopped. After `stop()`, `lost` and `doubled` say
-    what became of the acknowledged records."""
+    what became of the acknowledged records, and `not_leader` how many produce requests met a broker that led no more,
+    which the client itself sends again; it is told by the client's own log (`debug=msg`), if `counts_not_leader`."""
 
     bootstrap: str
     topic: str
+    counts_not_leader: bool = False
+    not_leader: int = 0
     acked: set[str] = field(default_factory=set)
     failed: list[str] = field(default_factory=list)
     read: Counter[str] = field(default_factory=Counter)
@@ -263,16 +267,19 @@ class Traffic:
             else:
                 self.failed.append(f"{value}: {error}")
 
-        producer = Producer(
-            {
-                "bootstrap.servers": self.bootstrap,
-                "acks": "all",
-                "enable.idempotence": True,
-                "linger.ms": 20,
-                "queue.buffering.max.messages": 10000,
-                "log_level": 0,
-            }
-        )
+        settings = {
+            "bootstrap.servers": self.bootstrap,
+            "acks": "all",
+            "enable.idempotence": True,
+            "linger.ms": 20,
+            "queue.buffering.max.messages": 10000,
+        }
+        if self.counts_not_leader:
+            told = logging.Logger("producer")
+            told.addFilter(self._count)
+            producer = Producer(settings | {"debug": "msg"}, logger=told)
+        else:
+            producer = Producer(settings | {"log_level": 0})
         number = 0
         while not self._stopping.is_set():
             try:
@@ -287,6 +294,11 @@ class Traffic:
             producer.poll(0)
             self._stopping.wait(0.005)
         producer.flush(60)
+
+    def _count(self, line: logging.LogRecord) -> bool:
+        text = line.getMessage()
+        self.not_leader += "encountered error" in text and "Not leader for partition" in text
+        return False
 
     def _consume(self) -> None:
         consumer = _consumer(self.bootstrap, None)
