@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 from collections.abc import Iterator
 from functools import partial
@@ -9,15 +10,23 @@ from functools import partial
 import pytest
 
 from kafka_medic.diagnose.leaders import IMBALANCED_FOR
-from kafka_medic.diagnose.unled import STUCK_FOR
+from kafka_medic.diagnose.unled import DEFAULT_API_TIMEOUT_MS, STUCK_FOR
 from tests.gameday import cluster
 from tests.gameday.cluster import Cuts
+from tests.gameday.committing import Committing, committing, coordinated_by
 from tests.gameday.conftest import SETTINGS
-from tests.gameday.scenario import Act, Expected, Scenario, Scene, Twin, run
-from tests.testbed import KafkaDeployment, deploy_kafka
+from tests.gameday.scenario import Act, Expected, Scenario, Scene, Twin, patch, run
+from tests.incident import operator
+from tests.testbed import KafkaDeployment, deploy_kafka, faults, wait_for
 
 SLOT = 9
 LONG = 600_000
+ADVISED_MS = 600_000
+
+
+HUNG = frozenset(
+    {"BrokerDown", "QuorumDegraded", "PartitionUnderReplicated", "PartitionLeaderless", "LeadersImbalanced"}
+)
 
 
 def test_leaders_after_maintenance(scenes: list[Scene]) -> None:
@@ -42,6 +51,11 @@ def acts(scene: Scene) -> Iterator[Act]:
         partial(cluster.home, scene),
         settle=15,
     )
+    if scene.kafka.shape == "kraft":
+        # What is a stuck controller with ZooKeeper: here the quorum elects another one. That the broker hangs is said.
+        broker = cluster.controller(scene)
+        hang = partial(faults.pause_broker, scene.kafka, broker)
+        yield Twin("the active controller hangs", hang, partial(cluster.resume, scene, broker), 75, may=HUNG)
 
 
 @pytest.fixture
@@ -60,21 +74,65 @@ def long_session(installed: None) -> Iterator[Scene]:
 
 
 def test_a_controller_that_nobody_replaces(long_session: Scene) -> None:
-    run([long_session], stuck, cluster.restore)
-
-
-def stuck(scene: Scene) -> Iterator[Act]:
+    """Consumers commit all the while: with Kafka's default `default.api.timeout.ms`, and with more than is advised."""
+    scene = long_session
     controller = cluster.controller(scene)
     away = next(b for b in cluster.others(controller) if b != cluster.THIN_ON)
+    with scene.client() as client:
+        offsets = [p for p in cluster.states(client, controller) if p.topic == "__consumer_offsets"]
+    theirs = next(p.partition for p in offsets if p.leader == away)
+    groups = [coordinated_by(theirs, len(offsets), name) for name in ("as-ever", "as-advised")]
+    with contextlib.ExitStack() as applications:
+
+        def start(group: str, timeout: int) -> Committing:
+            return applications.enter_context(committing("zookeeper", scene.boot, group, cluster.ORDERS, timeout))
+
+        old, advised = start(groups[0], DEFAULT_API_TIMEOUT_MS), start(groups[1], ADVISED_MS)
+        run([scene], partial(stuck, controller=controller, away=away), cluster.restore)
+        wait_for("commits after the cure", lambda: max(advised.commits()) > DEFAULT_API_TIMEOUT_MS, 30)
+        assert advised.alive, advised.death()
+        assert "TimeoutException" in old.death(), "Kafka's default is too short for this outage"
+    status = scene.status()
+    print(
+        f"\nlongest time without a leader {status['longestLeaderlessMs'] / 1000:.0f} s, advised default.api.timeout.ms "
+        f"{status['impliedDefaultApiTimeoutMs']}; with {DEFAULT_API_TIMEOUT_MS}: {old.death()[:120]}; with "
+        f"{ADVISED_MS}: the longest commit took {max(advised.commits()) / 1000:.0f} s"
+    )
+    assert status["longestLeaderlessMs"] > DEFAULT_API_TIMEOUT_MS
+    assert max(advised.commits()) < status["impliedDefaultApiTimeoutMs"] <= ADVISED_MS, "the advice would have done"
+
+
+def stuck(scene: Scene, controller: int, away: int) -> Iterator[Act]:
     cuts = Cuts()
 
     def fault() -> None:
         cluster.cut_from_authority(scene, controller, cuts)
         cluster.stop(scene, away)
 
+    def gives_way() -> None:
+        """By the operator's own proposal, while the controller is still cut off and the other broker still away."""
+        before = scene.kafka.pod(controller)["metadata"]["uid"]
+        operator.people(scene.kafka.namespace)
+        patch(scene, '{"spec":{"remediation":{"mode":"Approve"}}}')
+
+        def mine() -> list[operator.Object]:
+            runs = operator.runs(scene.kafka.namespace)
+            return [r for r in runs if r["spec"]["playbook"]["name"] == "restart-controller"]
+
+        wait_for("the cure to be proposed", lambda: [operator.phase(r) for r in mine()] == ["AwaitingApproval"], 150)
+        assert f"broker {controller} gives way as controller" in mine()[0]["status"]["plan"]["summary"]
+        assert operator.approve(mine()[0], "alice").returncode == 0
+        wait_for("another controller", lambda: [operator.phase(r) for r in mine()] == ["Succeeded"], 120)
+        assert cluster.controller(scene) != controller
+        assert scene.kafka.pod(controller)["metadata"]["uid"] == before, "nothing is restarted"
+
     def cure() -> None:
-        cuts.mend()
-        cluster.start(scene, away)
+        try:
+            gives_way()
+        finally:
+            patch(scene, '{"spec":{"remediation":{"mode":"Observe"}}}')
+            cuts.mend()
+            cluster.start(scene, away)
 
     words = (f"broker {controller} is the controller and answers", f"broker {away} (not registered)")
     yield Scenario(

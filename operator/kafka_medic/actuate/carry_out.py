@@ -10,6 +10,7 @@ from kafka_medic.actuate.elect import elect
 from kafka_medic.actuate.offsets import set_offsets
 from kafka_medic.actuate.reassign import reassign, reorder
 from kafka_medic.actuate.rescue import rescue
+from kafka_medic.actuate.resign import ControllerWrites, resign
 from kafka_medic.actuate.restart import PodWrites, restart
 from kafka_medic.actuate.scale import WorkloadWrites, scale
 from kafka_medic.actuate.settings import change_settings
@@ -21,6 +22,7 @@ from kafka_medic.playbook.intents import (
     Reassign,
     Reorder,
     RescueRecords,
+    ResignController,
     RestartPod,
     ScaleWorkload,
     SetOffsets,
@@ -41,6 +43,7 @@ def carry_out(
     intent: Intent,
     may_send: MaySend,
     still_fresh: Callable[[], bool] = lambda: True,
+    ensemble: ControllerWrites | None = None,
 ) -> None:
     """Sends only while `may_send` says so, which it is asked before each request, since those to many slow brokers can
     take longer than the Lease lasts; and begins only if what the intent rests on is still fresh once it has said so.
@@ -66,6 +69,8 @@ def carry_out(
             elect(kafka, intent, ask)
         case RestartPod():
             restart(kubernetes.pods, intent)
+        case ResignController():
+            resign(ensemble, intent)
         case SetOffsets():
             set_offsets(kafka, intent, ask)
         case ScaleWorkload():

@@ -18,7 +18,7 @@ from kazoo.exceptions import KazooException, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
 from kazoo.hosts import collect_hosts
 
-from kafka_medic.clients.ports import EnsembleConnection, FailureKind, ReadFailed
+from kafka_medic.clients.ports import EnsembleConnection, FailureKind, ReadFailed, WriteFailed
 from kafka_medic.clients.tls import client_context, handshake_failure
 from kafka_medic.cluster.snapshot import Controller, Quorum, Voter
 
@@ -56,7 +56,7 @@ class _TlsHandler(SequentialThreadingHandler):  # type: ignore[misc]
 
 
 class ZooKeeper:
-    """Read-only access to an ensemble."""
+    """An ensemble. All that is ever written is that a stuck controller gives way."""
 
     def __init__(self, ensemble: EnsembleConnection) -> None:
         self._hosts, slash, chroot = ensemble.connect.partition("/")
@@ -101,6 +101,40 @@ class ZooKeeper:
         except (KazooException, KazooTimeoutError, OSError, ValueError, KeyError) as problem:
             self.close()
             raise self._explained(f"{type(problem).__name__}: {problem}") from None
+
+    def resign_controller(self, broker: int, epoch: int) -> None:
+        """Delete `/controller` while it is that broker's and the controller epoch is `epoch`, in one transaction with a
+        check of the epoch's node, as Kafka's own KafkaZkClient.deleteController does. Nothing where another one, or the
+        same anew, is controller by now. Raises WriteFailed."""
+        end = time.monotonic() + self._timeout
+
+        def done(pending: Any) -> Any:
+            return pending.get(timeout=max(0.0, end - time.monotonic()))
+
+        try:
+            client = self._connected()
+            try:
+                found, state = done(client.get_async(f"{self._chroot}/controller_epoch"))
+                holder = json.loads(done(client.get_async(f"{self._chroot}/controller"))[0])["brokerid"]
+            except NoNodeError:
+                return
+            if (int(holder), int(found)) != (broker, epoch):
+                return
+            both = client.transaction()
+            both.check(f"{self._chroot}/controller_epoch", state.version)
+            both.delete(f"{self._chroot}/controller")
+            refused = [type(a).__name__ for a in done(both.commit_async()) if isinstance(a, Exception)]
+        except (KazooException, KazooTimeoutError, OSError, ValueError, KeyError) as problem:
+            self.close()
+            raise WriteFailed(FailureKind.UNREACHABLE, f"ZooKeeper: {type(problem).__name__}: {problem}") from None
+        if "NoAuthError" in refused:
+            message = (
+                "ZooKeeper refuses to delete /controller: its ACL (zookeeper.set.acl) lets only the brokers; delete it "
+                "as one of them"
+            )
+            raise WriteFailed(FailureKind.REFUSED, message)
+        if refused:
+            raise WriteFailed(FailureKind.REFUSED, f"ZooKeeper did not delete /controller: {', '.join(refused)}")
 
     def _explained(self, told: str) -> ReadFailed:
         """kazoo goes on trying after a failed handshake and says that time ran out: one of our own says why."""

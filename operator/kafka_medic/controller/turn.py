@@ -17,6 +17,7 @@ from kafka_medic.actuate.carry_out import carry_out
 from kafka_medic.clients.kubernetes_api import ApiFailure
 from kafka_medic.clients.ports import Connection, EnsembleConnection, Kafka, ReadFailed, WriteFailed
 from kafka_medic.clients.workloads import ScaledWorkloads
+from kafka_medic.clients.zookeeper import ZooKeeper
 from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
 from kafka_medic.controller.canary import CanaryKeeper, ConnectCanary
 from kafka_medic.controller.deletion import gone, keep, to_keep
@@ -40,7 +41,7 @@ from kafka_medic.observe.connect import connection, ensemble_connection
 from kafka_medic.observe.metrics import MetricsProbe
 from kafka_medic.observe.offset_reads import answers
 from kafka_medic.observe.pods import BrokerPods
-from kafka_medic.observe.snapshot import ClusterReaders, MetricsReads, ZooKeeperReads, observe_cluster, unread_cluster
+from kafka_medic.observe.snapshot import ClusterReaders, MetricsReads, observe_cluster, unread_cluster
 from kafka_medic.playbook.engine import decide
 from kafka_medic.playbook.offset_questions import questions
 from kafka_medic.playbook.offset_step import set_by
@@ -68,7 +69,7 @@ class Clients:
     store: Store
     record: Recorder
     kafka: Callable[[Connection], Kafka]
-    zookeeper: Callable[[EnsembleConnection], ZooKeeperReads]
+    zookeeper: Callable[[EnsembleConnection], ZooKeeper]
     canary: ConnectCanary
     metrics: Callable[[int, float], MetricsReads] = MetricsProbe
     now: Callable[[], datetime] = utc_now
@@ -90,7 +91,7 @@ class Turn:
     clients: Clients
     lease: Callable[[KafkaCluster], ClusterLease]
     _connected: tuple[Connection, Kafka] | None = None
-    _zookeeper: tuple[object, ZooKeeperReads] | None = None
+    _zookeeper: tuple[object, ZooKeeper] | None = None
     _metrics: tuple[object, MetricsReads] | None = None
     _held: ClusterLease | None = None
     _previous: Snapshot | None = None
@@ -337,7 +338,7 @@ class Turn:
         # guard still permits it, is it sent. Kafka has no compare-and-set for what we send.
         self._recollection.before_look(cluster, acting=True)
         latest = self._observe(cluster)
-        looked = self.clients.monotonic() - seconds_since_read(latest, self.clients.now())  # it may have taken long
+        until = self.clients.monotonic() - seconds_since_read(latest, self.clients.now()) + MAX_AGE  # it may take long
         cluster = self.clients.store.cluster(self.namespace, self.name)
         present = self.clients.store.remediation(self.namespace, run.name)
         if present.metadata.resource_version != run.metadata.resource_version:
@@ -351,7 +352,8 @@ class Turn:
         assert self._connected is not None
         try:
             kafka, writes = self._connected[1], kubernetes_writes(self.clients.store.api, cluster, self.namespace)
-            carry_out(kafka, writes, intent, self._still_ours, lambda: self.clients.monotonic() - looked <= MAX_AGE)
+            ensemble = self._zookeeper and self._zookeeper[1]
+            carry_out(kafka, writes, intent, self._still_ours, lambda: self.clients.monotonic() <= until, ensemble)
         except WriteFailed as problem:
             self.clients.series.effect(self.key, "failed")
             self._failures[intent.id] = count = self._failures.get(intent.id, 0) + 1

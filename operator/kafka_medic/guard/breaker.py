@@ -98,6 +98,7 @@ def _touches(plan: Plan) -> frozenset[tuple[str, int]]:
             *((c.topic, c.partition) for c in (*plan.changes, *plan.reorders)),
             *((e.topic, number) for e in plan.elections for number in e.partitions),
             *(("", r.broker) for r in plan.restarts),
+            *(("", r.broker) for r in plan.resignations),
             *((f"{o.group} in {o.topic}", o.partition) for o in plan.offsets),
         }
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafka_medic.cluster.snapshot import NO_LEADER, Broker, Mode, Snapshot
+from kafka_medic.cluster.snapshot import NO_LEADER, Broker, Mode, PartitionRow, Snapshot
 from kafka_medic.guard.context import RestartQuestion
 from kafka_medic.guard.rows import known_ids, led_by
 
@@ -19,13 +19,19 @@ def undeclared(snapshot: Snapshot, question: RestartQuestion) -> frozenset[int]:
     if controller is None or controller.id != question.broker:
         return NOBODY
     down = {b.id for b in snapshot.brokers if b.id != question.broker and _gone(b, snapshot.cluster.mode)}
-    live = {b.id for b in snapshot.brokers if b.live}
     found: set[int] = set()
-    for row in led_by(snapshot, down | {NO_LEADER}) if down else ():
-        in_sync = known_ids(row.isr)
-        if in_sync is not None and in_sync & live:
-            found |= down & (in_sync if row.leader == NO_LEADER else {row.leader})
+    for row in waiting(snapshot) if down else ():
+        found |= down & (known_ids(row.isr) or NOBODY if row.leader == NO_LEADER else {row.leader})
     return frozenset(found)
+
+
+def waiting(snapshot: Snapshot) -> tuple[PartitionRow, ...]:
+    """Partitions that nobody leads, or only a broker that is gone, though a live replica in sync could be elected."""
+    brokers = snapshot.brokers or ()
+    down = {b.id for b in brokers if _gone(b, snapshot.cluster.mode)}
+    live = {b.id for b in brokers if b.live} - down
+    rows = led_by(snapshot, down | {NO_LEADER})
+    return tuple(row for row in rows if (in_sync := known_ids(row.isr)) is not None and in_sync & live)
 
 
 def _gone(broker: Broker, mode: Mode | None) -> bool:

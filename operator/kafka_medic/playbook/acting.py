@@ -16,6 +16,7 @@ from kafka_medic.playbook import (
     reassign_step,
     reorder_step,
     rescue_step,
+    resign_step,
     restart_step,
     throttle_step,
 )
@@ -146,6 +147,8 @@ def _assess(step: Step, run: Remediation, plan: Plan, journal: Mapping[str, Jour
             return election_step.assess(step.name, plan, journal, world.snapshot, elected, world.now)
         case Action.RESTART_BROKERS:
             assert world.playbook is not None  # _lost saw to it
+            if plan.resignations:
+                return resign_step.assess(step.name, plan, journal, world.snapshot)
             settings = restart_parameters(world.playbook, step, run.spec.parameters)
             seen, since = run.status.consecutive_verified or 0, run.status.well_since
             watch = Watch(seen, step.verify.consecutive, world.now, since)

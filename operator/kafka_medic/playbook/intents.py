@@ -124,7 +124,29 @@ class ScaleWorkload:
         return f"scale {self.kind.value} {self.name} (uid {self.uid}) from {self.before} to {self.after} replicas"
 
 
-Intent = ChangeSettings | Reassign | RestartPod | RescueRecords | ElectPreferred | Reorder | SetOffsets | ScaleWorkload
+@dataclass(frozen=True, slots=True)
+class ResignController:
+    """Take the registration of a ZooKeeper cluster's controller away, so that another broker becomes it."""
+
+    id: str
+    broker: int
+    epoch: int
+
+    def describe(self) -> str:
+        return f"delete the registration of broker {self.broker} as controller (epoch {self.epoch}) in ZooKeeper"
+
+
+Intent = (
+    ChangeSettings
+    | Reassign
+    | RestartPod
+    | RescueRecords
+    | ElectPreferred
+    | Reorder
+    | SetOffsets
+    | ScaleWorkload
+    | ResignController
+)
 
 
 def setting_key(text: str) -> SettingKey:

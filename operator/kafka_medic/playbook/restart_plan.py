@@ -11,7 +11,7 @@ from kafka_medic.guard.context import RestartContext
 from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.restart import judge_restart
 from kafka_medic.guard.verdict import Reason, Verdict
-from kafka_medic.playbook import drain_first_plan, parameters
+from kafka_medic.playbook import drain_first_plan, parameters, resign_step
 from kafka_medic.playbook.approval import plan_digest
 from kafka_medic.playbook.parameters import RestartParameters, rescue_topic, restart_parameters
 from kafka_medic.playbook.refusal import NO_DIGEST, Refusal, unread
@@ -52,6 +52,8 @@ def restart_plan(
         )
     step = next(s for s in playbook.spec.steps if s.action is Action.RESTART_BROKERS)
     settings = restart_parameters(playbook, step, run.spec.parameters)
+    if resign_step.resigns(run, settings, snapshot):
+        return resign_step.resignation_plan(run, cluster, playbook, snapshot, CLUSTER_ID, now)
     wanted = _wanted(run, settings, snapshot)
     if isinstance(wanted, Refusal):
         return wanted

@@ -17,7 +17,7 @@ from kafka_medic.guard.reset_offsets import judge_reset_offsets
 from kafka_medic.guard.restart import judge_restart
 from kafka_medic.guard.run import alone_on_kafka, judge_run, within_fleet
 from kafka_medic.guard.verdict import Reason, Verdict
-from kafka_medic.playbook import consumers_step, drain_first, offset_step
+from kafka_medic.playbook import consumers_step, drain_first, offset_step, resign_step
 from kafka_medic.playbook.approval import judge_approvals
 from kafka_medic.playbook.election_step import planned_elections
 from kafka_medic.playbook.intents import ElectPreferred, Intent, Reorder, RescueRecords, RestartPod, SetOffsets
@@ -69,6 +69,8 @@ def forward_reasons(run: Remediation, world: World, intent: Intent | None = None
         # It adds a topic of our own and touches nothing else; what is read has to be read from a fresh look.
         needed = ("kafka", "views")
         return (*reasons, *sources_fresh(world.snapshot, world.now, needed))
+    if plan.resignations:
+        return (*reasons, *resign_step.reasons(plan, world.snapshot, world.now))
     # A plan that adds replicas has new orders and elections for afterwards: until then it is asked about its replicas.
     if plan.reorders and (isinstance(intent, Reorder) or not (plan.changes or isinstance(intent, ElectPreferred))):
         return (*reasons, *judge_reorder(world.snapshot, planned_orders(plan), world.now).reasons)

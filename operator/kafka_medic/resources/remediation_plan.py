@@ -160,6 +160,13 @@ class Drain(Model):
     replicas: Replicas = Field(description="The order during the restart; the first takes over.")
 
 
+class Resignation(Model):
+    """A ZooKeeper cluster's controller that gives way to another broker, without a restart of anything."""
+
+    broker: BrokerId = Field(description="Who is registered as controller.")
+    epoch: Count = Field(description="The controller epoch. A later one is another controller's, which is left alone.")
+
+
 class Artifact(Model):
     """Where a plan too large for the object lies."""
 
@@ -224,6 +231,9 @@ class Plan(Model):
     )
     drains: Annotated[tuple[Drain, ...], Field(max_length=MAX_INLINE_CHANGES)] = Field(
         default=(), description="What brokers would not lead while they are restarted, and who would."
+    )
+    resignations: Annotated[tuple[Resignation, ...], Field(max_length=1)] = Field(
+        default=(), description="The controller that would give way to another broker."
     )
     rescue_topic: TopicName | None = Field(default=None, description="The topic that they are saved in.")
     artifact: Artifact | None = Field(default=None, description="Where the changes lie when they are too many.")

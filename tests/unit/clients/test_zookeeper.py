@@ -5,11 +5,13 @@ from __future__ import annotations
 import socket
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
+from kazoo.exceptions import BadVersionError, NoAuthError, RolledBackError, RuntimeInconsistency
 from kazoo.handlers.threading import SequentialThreadingHandler
 
-from kafka_medic.clients.ports import EnsembleConnection, FailureKind, ReadFailed
+from kafka_medic.clients.ports import EnsembleConnection, FailureKind, ReadFailed, WriteFailed
 from kafka_medic.clients.zookeeper import ZooKeeper
 
 
@@ -92,6 +94,64 @@ def test_a_connect_string_that_is_none():
             _zookeeper(wrong, timeout_seconds=0.2).ensemble()
         with pytest.raises(ReadFailed):
             _zookeeper(wrong, timeout_seconds=0.2).registrations()
+
+
+class Holding:
+    """A session in which `/controller` is broker 1's; `later`: the epoch moves on between the read and the deletion."""
+
+    connected = True
+
+    def __init__(self, epoch=7, later=False, acl=None):
+        self.epoch, self.version, self.holder, self.later, self.acl = epoch, 3, 1, later, acl
+
+    def get_async(self, path):
+        values = {"/controller_epoch": b"%d" % self.epoch, "/controller": b'{"brokerid": %d}' % self.holder}
+        found = SequentialThreadingHandler().async_result()
+        found.set((values[path], SimpleNamespace(version=self.version)))
+        return found
+
+    def transaction(self):
+        asked = {}
+
+        def commit():
+            done = SequentialThreadingHandler().async_result()
+            version = self.version + self.later
+            if asked["check"] != ("/controller_epoch", version):
+                done.set([BadVersionError(), RuntimeInconsistency()])
+            elif self.acl:
+                done.set([RolledBackError(), NoAuthError()])
+            else:
+                self.holder = -1 if asked["delete"] == ("/controller",) else self.holder
+                done.set([True, True])
+            return done
+
+        return SimpleNamespace(
+            check=lambda *a: asked.update(check=a), delete=lambda *a: asked.update(delete=a), commit_async=commit
+        )
+
+
+def held(**how):
+    writer = _zookeeper("zk:2181", timeout_seconds=0.3)
+    writer._client = Holding(**how)
+    return writer, writer._client
+
+
+def test_a_controller_gives_way_only_under_the_epoch_that_was_seen():
+    writer, session = held()
+    writer.resign_controller(1, 6)
+    writer.resign_controller(2, 7)
+    assert session.holder == 1
+    writer.resign_controller(1, 7)
+    assert session.holder == -1
+    writer.resign_controller(1, 7)  # who is nobody's any more is left alone
+
+
+@pytest.mark.parametrize(("how", "words"), [({"later": True}, "BadVersionError"), ({"acl": True}, "zookeeper.set.acl")])
+def test_a_controller_that_may_not_be_touched_is_not(how, words):
+    writer, session = held(**how)
+    with pytest.raises(WriteFailed, match=words):
+        writer.resign_controller(1, 7)
+    assert session.holder == 1
 
 
 def test_a_read_that_is_never_answered_ends_with_the_timeout_and_a_close_that_fails_is_no_fault():

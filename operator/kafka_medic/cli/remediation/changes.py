@@ -30,6 +30,9 @@ def changes(plan: Plan) -> Iterator[Change]:
         before, meanwhile = _ids(drain.replicas_before), _ids(drain.replicas)
         note = f"{before}, and {meanwhile} while broker {drain.broker} is restarted"
         yield Change(f"order of {drain.topic}, partitions {_some(drain.partitions)}", None, None, note)
+    for resignation in plan.resignations:
+        note = f"its registration is deleted in ZooKeeper (controller epoch {resignation.epoch}); nothing is restarted"
+        yield Change("controller", f"broker {resignation.broker}", "another broker", note)
     for restart in plan.restarts:
         why = f": {restart.reason}" if restart.reason else ""
         yield Change(f"broker {restart.broker}", None, None, f"restart Pod {restart.pod} (uid {restart.pod_uid}){why}")

@@ -163,6 +163,7 @@ def test_a_group_reads_on_from_where_the_diff_says(sim, terminal):
 def test_every_part_of_a_plan_is_told(sim, terminal):
     """A field that is new in a plan and not here would be approved without having been shown."""
     told = {"changes", "config_changes", "restarts", "rescues", "reorders", "elections", "offsets", "drains"}
+    told |= {"resignations"}
     assert {n for n, f in Plan.model_fields.items() if f.default == () and n not in ("steps", "preconditions")} == told
 
 
