@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.simulation.kafka import SimKafka
-from tests.simulation.world import Killed, World, factor_one_cluster
+from tests.simulation.world import BROKERS, Killed, World, factor_one_cluster
 
 EVERY = 1 if os.environ.get("THOROUGH") else 8
 """`make simulate` dies at every moment, `make check` at every fourth."""
@@ -150,6 +150,48 @@ def test_killed_at_any_write_to_the_api_server(undisturbed: World) -> None:
             same_end(world, undisturbed)
         except AssertionError as problem:
             raise AssertionError(f"killed {what}: {problem}") from problem
+
+
+def drain() -> World:
+    kafka = SimKafka()
+    kafka.topic("orders", [1, 2, 0], [1, 0, 2], [0, 1, 2])
+    return asked(kafka, "drain-broker", brokers="1", batchSize="1")
+
+
+def election() -> World:
+    kafka = SimKafka()
+    kafka.topic("orders", *([[1, 2, 0]] * 3))
+    kafka.stop(1)
+    kafka.start(1)
+    for _ in range(10):
+        kafka.tick()
+    return asked(kafka, "elect-preferred-leaders", batchSize="1")
+
+
+def asked(kafka: SimKafka, playbook: str, **parameters: str) -> World:
+    kafka.dynamic["TOPIC", "orders", "min.insync.replicas"] = "2"
+    world = World(kafka)
+    world.install(brokers=BROKERS)
+    world.with_pods()
+    world.ask(playbook, **parameters)
+    return world
+
+
+LEADERS = {drain: [2, 0, 0], election: [1, 1, 1]}
+
+
+@pytest.mark.parametrize("when", ["before", "after"] if EVERY == 1 else ["after"])
+@pytest.mark.parametrize("nth", range(0, 80, 3) if EVERY == 1 else [33])
+@pytest.mark.parametrize("story", [drain, election] if EVERY == 1 else [election])
+def test_killed_at_a_write_to_the_api_server_in_a_drain_or_an_election(story: Any, nth: int, when: str) -> None:
+    world = story()
+    world.wrap_api = lambda api: Interrupted(api, ("create", "replace"), nth, when)
+    world.operator()
+    assert heal(world) == 1
+    assert world.runs()[0].status.phase == "Succeeded", "whatever it proposes meanwhile is for nothing"
+    assert [p.leader for _, p in sorted(world.kafka.partitions.items())] == LEADERS[story]
+    sent = [w.partition(" ")[0] for w in world.kafka.writes]
+    assert sent == ["reassign", "elect", "elect"] if story is drain else ["elect", "elect"], "each effect once"
 
 
 def test_two_operators_never_both_write() -> None:
