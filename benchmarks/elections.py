@@ -90,8 +90,9 @@ class Load:
                 for partition in range(part, self.partitions, slices):
                     producer.produce(TOPIC, b"x" * 100, partition=partition, on_delivery=self._delivered)
                 producer.poll(0)
-                left = self.every / slices - (time.monotonic() - began)
-                producer.poll(max(left, 0))
+                end = began + self.every / slices
+                while (left := end - time.monotonic()) > 0:
+                    producer.poll(left)  # comes back with the first reports that are there
         producer.flush(60)
 
     @contextmanager

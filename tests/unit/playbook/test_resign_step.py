@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import yaml
@@ -21,7 +20,7 @@ from kafka_medic.resources.remediation_plan import Plan, Resignation
 from tests.unit.cluster import worlds
 from tests.unit.playbook.test_restart_plan import CLUSTER, ROOT, RUN
 
-PLAYBOOK = Playbook.parse(yaml.safe_load(Path(ROOT / "playbooks" / "restart-controller.yaml").read_text()))
+PLAYBOOK = Playbook.parse(yaml.safe_load((ROOT / "playbooks" / "restart-controller.yaml").read_text()))
 FOUND = RUN.model_copy(
     update={
         "spec": RUN.spec.model_copy(

@@ -1,0 +1,25 @@
+"""How much of a broker one plan moves off it."""
+
+from __future__ import annotations
+
+import yaml
+
+from kafka_medic.playbook import drain_plan
+from kafka_medic.playbook.propose import propose
+from kafka_medic.resources.playbook import Playbook
+from kafka_medic.resources.remediation_plan import Plan
+from tests.unit.cluster import worlds
+from tests.unit.playbook.test_restart_plan import CLUSTER, ROOT, RUN
+
+PLAYBOOK = Playbook.parse(yaml.safe_load((ROOT / "playbooks" / "drain-broker.yaml").read_text()))
+ASKED = RUN.model_copy(update={"spec": RUN.spec.model_copy(update={"parameters": {"brokers": "1"}})})
+
+
+def test_what_one_plan_does_not_hold_is_told_and_left_for_the_next(monkeypatch):
+    monkeypatch.setattr(drain_plan, "MAX_INLINE_CHANGES", 10)
+    rows = [worlds.partition("orders", n, (1, 2, 3)) for n in range(30)]
+    plan = propose(ASKED, CLUSTER, PLAYBOOK, worlds.healthy(rows=rows), worlds.NOW)
+    assert isinstance(plan, Plan), plan
+    assert plan.partitions == 10
+    assert "20 more stay until a further run with an approval of its own" in plan.summary
+    assert "do not let the Pod go before that" in plan.summary
