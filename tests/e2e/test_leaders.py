@@ -18,8 +18,8 @@ from tests.incident import operator, records
 from tests.testbed import faults, get, kubectl, wait_for
 
 PARTITIONS = 40
-IN_FLIGHT = 10
-"""Requests of one producer that may meet a partition's old leader: five on their way, and as many retries."""
+IN_FLIGHT = 25
+"""Requests of one producer that may meet a partition's old leader: five on their way, and their first retries."""
 MOVED = 4
 """Leaderships of the drained broker, away and back."""
 RUNBOOK = Path(__file__).parents[2] / "docs" / "runbooks" / "drain-broker.md"
