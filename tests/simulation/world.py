@@ -58,6 +58,8 @@ class World:
     series: Metrics = field(default_factory=Metrics)
     files: Path | None = None
     """The operator's volume for long plans."""
+    ensemble: Any = None
+    """Of a cluster on ZooKeeper."""
     wrap_kafka: Callable[[SimKafka], Any] = lambda kafka: kafka
     wrap_api: Callable[[SimApi], Any] = lambda api: api
 
@@ -108,7 +110,7 @@ class World:
             store=Store(api),
             record=recorder(api),
             kafka=lambda _: self.wrap_kafka(self.kafka),
-            zookeeper=None,  # type: ignore[arg-type]
+            zookeeper=lambda _: self.ensemble,
             canary=lambda connection, topic, seconds: SimCanary(self.kafka, topic),
             series=self.series,
             now=lambda: self.now,
