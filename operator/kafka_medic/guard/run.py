@@ -78,17 +78,18 @@ def judge_run(
     *,
     starting: bool,
     itself: OtherRun | None = None,
+    takes_back: bool = False,
 ) -> tuple[Reason, ...]:
     """Every rule of the KafkaCluster about when to act. The limits on how often concern only a run that is to start:
     one that has begun is better finished than left half-way. `itself`: the run that is to act, which may show that an
-    earlier one did not cure."""
+    earlier one did not cure. `takes_back`: its playbook puts back what a drain changed."""
     reasons = [_not_paused(policy), within_window(policy.windows, now), _lease(lease_held)]
     if others is None:
         unknown = "the other Remediations of this cluster could not be read"
         return (*reasons, Reason(Guard.NO_OTHER_REMEDIATION.value, Verdict.UNKNOWN, unknown))
     reasons.append(_alone(others))
     if starting:
-        reasons.append(_within_limits(policy, others, itself, now))
+        reasons.append(_within_limits(policy, others, itself, now, takes_back))
     return tuple(reasons)
 
 
@@ -118,7 +119,7 @@ def _alone(others: Sequence[OtherRun]) -> Reason:
 
 
 def _within_limits(
-    policy: RemediationPolicy, others: Sequence[OtherRun], itself: OtherRun | None, now: datetime
+    policy: RemediationPolicy, others: Sequence[OtherRun], itself: OtherRun | None, now: datetime, takes_back: bool
 ) -> Reason:
     guard = Guard.WITHIN_LIMITS.value
     recent = [o for o in others if o.started_at is not None and now - o.started_at < timedelta(days=1)]
@@ -127,7 +128,8 @@ def _within_limits(
         wait = (oldest + timedelta(days=1) - now).total_seconds()
         message = f"{len(recent)} remediations started within 24 hours; limits.perDay is {policy.limits.per_day}"
         return Reason(guard, Verdict.WAIT, message, retry_after=max(wait, 60))
-    counted = [o for o in others if o.finished_at and o.started_at and not _takes_back(itself, o)]
+    begun = (o for o in others if o.finished_at and o.started_at)
+    counted = (o for o in begun if not _same_maintenance(itself, o, takes_back))
     ended = sorted(counted, key=lambda o: o.finished_at or now)
     rest = parse_duration(policy.limits.cooldown)
     if ended and ended[-1].finished_at is not None:
@@ -141,13 +143,18 @@ def _within_limits(
     return Reason(guard, Verdict.ALLOW, "within the limits")
 
 
-def _takes_back(itself: OtherRun | None, other: OtherRun) -> bool:
-    """Whether the run puts orders of replicas back that the other one changed: the second half of the same maintenance,
-    which nobody expects to wait for the first."""
+def _same_maintenance(itself: OtherRun | None, other: OtherRun, takes_back: bool) -> bool:
+    """Whether the run is the next part of a maintenance of which the other one was a part: it puts orders of replicas
+    back that the other one changed, or changes more of them for the same cause, which one plan did not hold. Nobody
+    expects the one to wait for the other."""
     if itself is None or itself.plan is None:
         return False
+    orders = itself.plan.reorders
+    if not takes_back:
+        same = (other.playbook, other.cause) == (itself.playbook, itself.cause) and itself.cause is not None
+        return same and bool(orders) and bool(other.reorders)
     left = {(c.topic, c.partition, c.replicas, c.replicas_before) for c in other.reorders}
-    return any((c.topic, c.partition, c.replicas_before, c.replicas) in left for c in itself.plan.reorders)
+    return any((c.topic, c.partition, c.replicas_before, c.replicas) in left for c in orders)
 
 
 def within_window(windows: Sequence[Window], now: datetime) -> Reason:

@@ -21,7 +21,7 @@ from kafka_medic.playbook import consumers_step, drain_first, offset_step, resig
 from kafka_medic.playbook.approval import judge_approvals
 from kafka_medic.playbook.election_step import planned_elections
 from kafka_medic.playbook.intents import ElectPreferred, Intent, Reorder, RescueRecords, RestartPod, SetOffsets
-from kafka_medic.playbook.parameters import CONTROLLER, restart_parameters
+from kafka_medic.playbook.parameters import BACK, CONTROLLER, brings_leaders, restart_parameters
 from kafka_medic.playbook.reorder_step import planned_orders
 from kafka_medic.playbook.restart_order import next_broker
 from kafka_medic.playbook.restart_step import context
@@ -58,7 +58,16 @@ def forward_reasons(run: Remediation, world: World, intent: Intent | None = None
     judged = judge_approvals(
         run, policy, world.approvals, world.policies_installed, world.now, started=started, risk=world.risk
     )
-    rules = judge_run(policy, world.others, world.lease_held, world.now, starting=not started, itself=OtherRun.of(run))
+    back = world.playbook is not None and brings_leaders(world.playbook) == BACK
+    rules = judge_run(
+        policy,
+        world.others,
+        world.lease_held,
+        world.now,
+        starting=not started,
+        itself=OtherRun.of(run),
+        takes_back=back,
+    )
     reasons = (judged.reason, *rules, *(() if started else (within_fleet(world.fleet),)))
     reasons = (*reasons, alone_on_kafka(world.namesakes, world.cluster.held))
     plan = run.status.plan

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -17,9 +18,9 @@ from kafka_medic.resources.remediation_plan import PartitionChange, Plan
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)  # a Thursday
 
 
-def asked(policy=None, others=(), lease=True, now=NOW, starting=True, itself=None):
+def asked(policy=None, others=(), lease=True, now=NOW, starting=True, **run):
     rules = RemediationPolicy.model_validate(policy or {})
-    reasons = judge_run(rules, others, lease, now, starting=starting, itself=itself)
+    reasons = judge_run(rules, others, lease, now, starting=starting, **run)
     return {r.guard: r for r in reasons}
 
 
@@ -158,10 +159,23 @@ def test_a_rest_after_each():
 def test_no_rest_between_a_drain_and_its_own_way_back():
     policy, drain = {"limits": {"cooldown": "10m"}}, reordering((1, 2), (2, 1))
     back = OtherRun("back", None, None, None, plan=reordering((2, 1), (1, 2)))
-    assert asked(policy, [ended("away", 1, plan=drain)], itself=back)["WithinLimits"].verdict is Verdict.ALLOW
-    for others in ([ended("away", 1, plan=drain), ended("x", 4)], [ended("x", 4, plan=reordering((1, 2), (2, 3)))]):
-        found = asked(policy, others, itself=back)["WithinLimits"]
+    drained = ended("away", 1, plan=drain)
+    assert asked(policy, [drained], itself=back, takes_back=True)["WithinLimits"].verdict is Verdict.ALLOW
+    assert asked(policy, [drained], itself=back)["WithinLimits"].verdict is Verdict.WAIT, (
+        "the next drain is another one"
+    )
+    for others in ([drained, ended("x", 4)], [ended("x", 4, plan=reordering((1, 2), (2, 3)))]):
+        found = asked(policy, others, itself=back, takes_back=True)["WithinLimits"]
         assert "x ended 240 s ago" in found.message
+
+
+def test_no_rest_between_the_parts_of_one_drain():
+    policy, plan = {"limits": {"cooldown": "10m"}}, reordering((1, 2), (2, 1))
+    first = replace(ended("first", 1, plan=plan), playbook="drain-broker", cause="NodeMaintenance/broker-1")
+    second = replace(first, name="second", phase=None, started_at=None, finished_at=None)
+    assert asked(policy, [first], itself=second)["WithinLimits"].verdict is Verdict.ALLOW
+    for other in ({"cause": "NodeMaintenance/broker-2"}, {"cause": None}, {"playbook": "undrain-broker"}):
+        assert asked(policy, [replace(first, **other)], itself=second)["WithinLimits"].verdict is Verdict.WAIT
 
 
 def test_the_breaker_opens_after_failures_in_a_row_and_only_then():
