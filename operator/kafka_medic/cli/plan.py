@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kafka_medic.cli import output
+from kafka_medic.cli.plan_figures import figures
 from kafka_medic.plan.arrow import compute, names
 from kafka_medic.plan.artifact import (
     PLAN,
@@ -30,7 +31,7 @@ from kafka_medic.plan.artifact import (
 from kafka_medic.plan.estimate import Estimate, estimate
 from kafka_medic.plan.inputs import InputError, is_parquet, parquet_rows, read_brokers, read_partitions
 from kafka_medic.plan.local import plan_local
-from kafka_medic.plan.model import Spread, Summary
+from kafka_medic.plan.model import Summary
 from kafka_medic.plan.problem import Broker, Problem, ProblemError
 from kafka_medic.plan.relocate import plan_relocation
 from kafka_medic.plan.relocation import Leave, LowerImbalance, Relocation, SpreadRacks
@@ -41,9 +42,10 @@ from kafka_medic.plan.spark.session import SparkError, session
 from kafka_medic.plan.verify import verify
 from kafka_medic.plan.verify_moves import verify_moves
 from kafka_medic.plan.wanted import Wanted
+from kafka_medic.plan.written import read_plan, verify_written
 
 OK, DEFECT, BAD_INPUT = 0, 1, 2
-RAISE = "raise-replication-factor"
+RAISE, VERIFY = "raise-replication-factor", "verify"
 MOVING = {
     "replace-broker": "move the replicas of a broker that is gone to others, which copy them from who is left",
     "move-off": "move every replica off a broker that is alive",
@@ -58,7 +60,6 @@ LARGEST_LOCAL = 4_000_000
 """Partitions up to which `auto` plans in this process: 0.8 GB of memory for each million."""
 LARGEST_REASSIGNMENT = 2_000_000
 """Partitions of a Spark plan up to which reassignment.json is written; Kafka takes 10,000 of them in one request."""
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _EXAMPLES = """\
 examples:
   kafka-medic plan raise-replication-factor --partitions partitions.json --brokers brokers.json \\
@@ -114,16 +115,8 @@ def add_parser(subparsers: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     _add_inputs(raising)
-    raising.add_argument(
-        "--replication-factor", type=int, required=True, metavar="N", help="wanted replicas per partition"
-    )
-    raising.add_argument(
-        "--topic-factor", action="append", default=[], metavar="PATTERN=N",
-        help="another factor for the topics that match (repeat it)",
-    )  # fmt: skip
-    raising.add_argument(
-        "--exempt", action="append", default=[], metavar="PATTERN", help="leave the topics that match alone (repeat it)"
-    )
+    _add_output(raising)
+    _add_factors(raising)
     raising.add_argument(
         "--balance", choices=("replicas", "bytes"), default="replicas",
         help="what is to be even over the brokers: replicas (default) or bytes, for which every size has to be known",
@@ -148,18 +141,45 @@ def add_parser(subparsers: Any) -> None:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         _add_inputs(moving)
+        _add_output(moving)
         if question in ("replace-broker", "move-off"):
             moving.add_argument("--broker", type=int, required=True, metavar="N", help="the broker's id")
         if question == "lower-imbalance":
             moving.add_argument("--max-moves", type=int, required=True, metavar="N", help="replicas that may move")
+    verifying = questions.add_parser(
+        VERIFY,
+        help=f"check a written {RAISE} plan anew, before it is carried out",
+        description="Check plan.parquet or reassignment.json against the partitions as they are now. Exit code: 0 it "
+        "keeps every rule, 1 it does not, 2 input that cannot be used.",
+    )
+    verifying.add_argument("--plan", type=Path, required=True, metavar="F", help="plan.parquet or reassignment.json")
+    _add_inputs(verifying)
+    _add_factors(verifying)
+
+
+def _add_factors(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--replication-factor", type=int, required=True, metavar="N", help="wanted replicas per partition"
+    )
+    parser.add_argument(
+        "--topic-factor", action="append", default=[], metavar="PATTERN=N",
+        help="another factor for the topics that match (repeat it)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--exempt", action="append", default=[], metavar="PATTERN", help="leave the topics that match alone (repeat it)"
+    )
 
 
 def _add_inputs(parser: argparse.ArgumentParser) -> None:
-    """What every question has."""
+    """What every question is about."""
     parser.add_argument("--partitions", type=Path, required=True, metavar="F", help="the partitions as they are")
     parser.add_argument(
         "--brokers", type=Path, metavar="F", help="the brokers, with their racks (default: those of the Snapshot)"
     )
+
+
+def _add_output(parser: argparse.ArgumentParser) -> None:
+    """What every question has whose answer is written."""
     parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="where the plan is written")
     parser.add_argument(
         "--throttle", type=int, metavar="BYTES_PER_SECOND", help="per broker, for the estimate of the time it takes"
@@ -185,18 +205,49 @@ def run(args: argparse.Namespace) -> int:
 
 def _run(args: argparse.Namespace) -> int:
     began = time.monotonic()
+    if args.question == VERIFY:
+        return _verify_written(args)
     if args.throttle is not None and args.throttle < 1:
         raise _OptionError(f"--throttle {args.throttle}: has to be at least 1 byte per second")
     summary, cost = _raise(args, began) if args.question == RAISE else _move(args, began)
     if args.form == "json":
         output.write(summary.to_json(), "json")
     else:
-        output.put(_table(summary, cost, "added" if args.question == RAISE else "moved"))
+        output.put(figures(summary, cost, "added" if args.question == RAISE else "moved"))
     return OK
 
 
+def _verify_written(args: argparse.Namespace) -> int:
+    brokers = read_brokers(_brokers_file(args), beside=args.brokers is None)
+    problem = _problem(args, _wanted(args), brokers)
+    table, waved = read_plan(args.plan, problem.partitions)
+    if broken := verify_written(problem, table, waved=waved):
+        output.put("\n".join(f"broken: {rule}" for rule in broken))
+        return DEFECT
+    output.put(
+        f"{args.plan} keeps every rule: {table.num_rows:,} partitions, {int(problem.missing.sum()):,} new replicas"
+    )
+    return OK
+
+
+def _wanted(args: argparse.Namespace) -> Wanted:
+    return Wanted(args.replication_factor, tuple(map(_topic_factor, args.topic_factor)), tuple(args.exempt))
+
+
+def _problem(
+    args: argparse.Namespace, wanted: Wanted, brokers: tuple[Broker, ...], *, by_bytes: bool = False
+) -> Problem:
+    partitions = read_partitions(args.partitions)
+    output.note(f"read {partitions.num_rows:,} partitions and {len(brokers):,} brokers")
+    topics = _topics(partitions)
+    _note_unmatched(wanted, topics)
+    return Problem(
+        partitions, brokers, wanted.factor, wanted.factors_of(topics), wanted.exempt_of(topics), by_bytes=by_bytes
+    )
+
+
 def _raise(args: argparse.Namespace, began: float) -> tuple[Summary, Estimate]:
-    wanted = Wanted(args.replication_factor, tuple(map(_topic_factor, args.topic_factor)), tuple(args.exempt))
+    wanted = _wanted(args)
     settings = dict(map(_spark_conf, args.spark_conf))
     brokers = read_brokers(_brokers_file(args), beside=args.brokers is None)
     if args.engine == "spark" or (args.engine == "auto" and _is_large(args.partitions)):
@@ -242,14 +293,7 @@ def _here(
     args: argparse.Namespace, wanted: Wanted, brokers: tuple[Broker, ...], began: float
 ) -> tuple[Summary, Estimate]:
     """Plan in this process."""
-    partitions = read_partitions(args.partitions)
-    output.note(f"read {partitions.num_rows:,} partitions and {len(brokers):,} brokers")
-    topics = _topics(partitions)
-    _note_unmatched(wanted, topics)
-    problem = Problem(
-        partitions, brokers, wanted.factor, wanted.factors_of(topics), wanted.exempt_of(topics),
-        by_bytes=args.balance == "bytes",
-    )  # fmt: skip
+    problem = _problem(args, wanted, brokers, by_bytes=args.balance == "bytes")
     plan = plan_local(problem)
     output.note(f"planned {plan.summary.moves:,} new replicas in {plan.summary.waves:,} waves; checking")
     _refuse_broken(verify(problem, plan))
@@ -334,38 +378,3 @@ def _note_unmatched(wanted: Wanted, topics: Sequence[str]) -> None:
     for option, pattern in options:
         if not any(fnmatchcase(topic, pattern) for topic in topics):
             output.note(f"{option} {pattern}: matches no topic")
-
-
-def _table(summary: Summary, cost: Estimate, done: str) -> str:
-    rows = [
-        ("partitions changed", f"{summary.partitions:,}", ""),
-        (f"replicas {done}", f"{summary.moves:,}", f"{summary.lower_bound_moves:,}"),
-        ("replicas per broker", *_spread(summary.replicas_per_broker)),
-        ("preferred leaders per broker", *_spread(summary.leaders_per_broker)),
-        *([("bytes per broker", *_spread(summary.bytes_per_broker))] if summary.bytes_per_broker else []),
-        ("rack violations", f"{summary.rack_violations:,}", f"{summary.rack_violations_bound:,}"),
-        ("waves", f"{summary.waves:,}", ""),
-        *([("brokers of unknown room", f"{summary.room_unknown:,}", "")] * bool(summary.room_unknown)),
-        ("bytes to copy", _bytes(cost), ""),
-    ]
-    if cost.seconds is not None:
-        rows.append(("time at the throttle, at least", _duration(cost.seconds), ""))
-    rows.append(("planned in", f"{summary.seconds:.2f} s ({summary.engine})", ""))
-    return output.table(("FIGURE", "THIS PLAN", "BEST POSSIBLE"), rows)
-
-
-def _spread(spread: Spread) -> tuple[str, str]:
-    return f"{spread.min:,} to {spread.max:,}", f"at most {spread.bound:,}"
-
-
-def _bytes(cost: Estimate) -> str:
-    amount, unit = float(cost.bytes_total), 0
-    while amount >= 1024 and unit < len(_UNITS) - 1:
-        amount, unit = amount / 1024, unit + 1
-    shown = f"{amount:.1f} {_UNITS[unit]}" if unit else f"{cost.bytes_total} B"
-    return f"{shown} and {cost.unknown:,} partitions of unknown size" if cost.unknown else shown
-
-
-def _duration(seconds: float) -> str:
-    hours, rest = divmod(round(seconds), 3600)
-    return f"{hours} h {rest // 60} min" if hours else f"{rest // 60} min {rest % 60} s"

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from kafka_medic.plan.arrow import Column
 from kafka_medic.plan.problem import Broker
 
-__all__ = ["InputError", "is_parquet", "parquet_rows", "read_brokers", "read_partitions"]
+__all__ = ["InputError", "is_parquet", "parquet_rows", "read_brokers", "read_partitions", "read_table"]
 
 PARTITION_TYPES: dict[str, pa.DataType] = {
     "topic": pa.string(),
@@ -93,6 +93,12 @@ def parquet_rows(path: Path) -> int:
     """How many rows the Parquet file or directory says it has. Raises InputError."""
     rows: int = _parquet(lambda: pyarrow.dataset.dataset(path, format="parquet").count_rows(), path)
     return rows
+
+
+def read_table(path: Path) -> pa.Table:
+    """All of a Parquet file or directory. Raises InputError."""
+    table: pa.Table = _parquet(lambda: pq.read_table(path), path)
+    return table
 
 
 def is_parquet(path: Path) -> bool:

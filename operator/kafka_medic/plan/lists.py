@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-from kafka_medic.plan.arrow import Column, flat_values, list_lengths
+from kafka_medic.plan.arrow import Column, compute, flat_values, integers, list_lengths, names
 
-__all__ = ["Array", "Lists", "again", "flatten", "member", "place_among", "repeats"]
+__all__ = ["Array", "Lists", "again", "codes_among", "distinct", "flatten", "member", "place_among", "repeats"]
 
 Array = npt.NDArray[Any]
 DENSE_IDS = 1 << 20
@@ -67,6 +68,28 @@ def place_among(ids: Array, brokers: Array) -> Array:
 def flatten(column: Column) -> Lists:
     """A list column."""
     return Lists(flat_values(column), list_lengths(column))
+
+
+def distinct(column: Column) -> list[str]:
+    """The names in a column of strings or of a dictionary of them, which may have others too."""
+    if pa.types.is_dictionary(column.type):
+        return names(_whole(column).dictionary)
+    return names(compute.unique(column.cast(pa.string())))
+
+
+def codes_among(column: Column, known: list[str]) -> Array:
+    """int64[N] place of each name of such a column among the known ones, their number for one that is not."""
+    listed = pa.array(known, pa.string())
+    if not pa.types.is_dictionary(column.type):
+        return integers(compute.index_in(column.cast(pa.string()), listed), len(known))
+    encoded = _whole(column)
+    codes = integers(compute.index_in(encoded.dictionary.cast(pa.string()), listed), len(known))
+    return np.asarray(np.append(codes, len(known))[integers(encoded.indices)])
+
+
+def _whole(column: Column) -> Column:
+    whole = column.combine_chunks()
+    return whole.combine_chunks() if isinstance(whole, pa.ChunkedArray) else whole
 
 
 def repeats(key: Array) -> Array:

@@ -15,8 +15,8 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from kafka_medic.plan.arrow import Column, compute, integers, names
-from kafka_medic.plan.lists import Array, Lists, again, flatten, member, place_among, repeats
+from kafka_medic.plan.arrow import Column, integers
+from kafka_medic.plan.lists import Array, Lists, again, codes_among, distinct, flatten, member, place_among, repeats
 from kafka_medic.plan.model import PLAN_SCHEMA, Plan, Spread, Summary
 from kafka_medic.plan.problem import Broker, rack_names
 from kafka_medic.plan.waves import WaveLimits
@@ -96,9 +96,7 @@ class Check:
     @cached_property
     def wanted(self) -> dict[str, int | None]:
         """The factor of each topic."""
-        topic = self.raw.column("topic")
-        known = names(compute.unique(topic.cast(pa.string()))) if _plain(topic) else _dictionary(topic)
-        return {name: self.wish(name) for name in known}
+        return {name: self.wish(name) for name in distinct(self.raw.column("topic"))}
 
     def placement(self) -> list[str]:
         """What Kafka would be told; nothing else is looked at while this is wrong."""
@@ -357,13 +355,7 @@ class Check:
         return np.asarray(factor[self._topic_codes(self.raw)])
 
     def _topic_codes(self, table: pa.Table) -> Array:
-        known = list(self.wanted)
-        topic, listed = table.column("topic"), pa.array(known, pa.string())
-        if _plain(topic):
-            return integers(compute.index_in(topic.cast(pa.string()), listed), len(known))
-        encoded = _one(topic)
-        codes = integers(compute.index_in(encoded.dictionary.cast(pa.string()), listed), len(known))
-        return np.append(codes, len(known))[integers(encoded.indices)]
+        return codes_among(table.column("topic"), list(self.wanted))
 
     def _keys(self, table: pa.Table) -> Array:
         return np.asarray(self._topic_codes(table) << 32 | integers(table.column("partition")))
@@ -381,19 +373,6 @@ class Check:
         rows = np.zeros(len(lists.length), dtype=bool)
         rows[lists.row[bad]] = True
         return self._say(rule, rows)
-
-
-def _plain(column: Column) -> bool:
-    return not pa.types.is_dictionary(column.type)
-
-
-def _one(column: Column) -> Column:
-    whole = column.combine_chunks()
-    return whole.combine_chunks() if isinstance(whole, pa.ChunkedArray) else whole
-
-
-def _dictionary(column: Column) -> list[str]:
-    return names(_one(column).dictionary)
 
 
 def fill(held: list[int], gain: int, size: list[int]) -> int:

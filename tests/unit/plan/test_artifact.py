@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from kafka_medic.cli import main
 from kafka_medic.plan import artifact
 from kafka_medic.plan.artifact import write_plan
 from kafka_medic.plan.estimate import estimate
@@ -147,3 +148,42 @@ def test_the_leader_sends_not_the_first_replica():
     plan = plan_local(asked)
     assert estimate(plan).busiest_out == 5
     assert estimate(plan, asked.leaders_of_changed()).busiest_out == 10
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "exit_code", "said"),
+    [
+        ("plan.parquet", None, 0, "keeps every rule: 8 partitions, 16 new replicas"),
+        ("reassignment.json", None, 0, "keeps every rule: 8 partitions, 16 new replicas"),
+        ("reassignment.json", ("[0,", "[1,"), 1, "broken: t-"),
+        ("reassignment.json", ('"partition":3,', '"partition":9,'), 1, "broken: t-9 is not among the partitions"),
+        ("reassignment.json", ('"partition":3,', '"partition":null,'), 2, "row 4: partition is missing"),
+        ("reassignment.json", ('"version":1', '"version":7'), 2, "version 7"),
+    ],
+)
+def test_a_written_plan_is_checked_anew_in_both_formats(tmp_path, capsys, name, change, exit_code, said):
+    rows = [{"topic": "t", "partition": n, "replicas": [0], "sizeBytes": n} for n in range(8)]
+    (tmp_path / "p.json").write_text(json.dumps(rows))
+    (tmp_path / "b.json").write_text(json.dumps([{"id": n} for n in range(3)]))
+    inputs = ["--partitions", str(tmp_path / "p.json"), "--brokers", str(tmp_path / "b.json")]
+    inputs += ["--replication-factor", "3"]
+    assert main.main(["plan", "raise-replication-factor", *inputs, "--output", str(tmp_path / "out")]) == 0
+    path = tmp_path / "out" / name
+    if change:
+        path.write_text(path.read_text().replace(*change, 1))
+    capsys.readouterr()
+    assert main.main(["plan", "verify", "--plan", str(path), *inputs]) == exit_code
+    told = capsys.readouterr()
+    assert said in told.out + told.err
+
+
+def test_a_plan_for_partitions_that_have_changed_since_is_seen(tmp_path, capsys):
+    (tmp_path / "b.json").write_text(json.dumps([{"id": n} for n in range(3)]))
+    path, line = tmp_path / "p.json", ["--brokers", str(tmp_path / "b.json"), "--replication-factor", "2"]
+    path.write_text(json.dumps([{"topic": "t", "partition": 0, "replicas": [0]}]))
+    line += ["--partitions", str(path)]
+    assert main.main(["plan", "raise-replication-factor", *line, "--output", str(tmp_path / "out")]) == 0
+    path.write_text(json.dumps([{"topic": "t", "partition": 0, "replicas": [2]}]))
+    for name in ("plan.parquet", "reassignment.json"):
+        assert main.main(["plan", "verify", "--plan", str(tmp_path / "out" / name), *line]) == 1
+    assert "names other replicas before" in capsys.readouterr().out

@@ -1,0 +1,47 @@
+"""A plan's figures for people, each beside the best that any plan could reach."""
+
+from __future__ import annotations
+
+from kafka_medic.cli import output
+from kafka_medic.plan.estimate import Estimate
+from kafka_medic.plan.model import Spread, Summary
+
+__all__ = ["figures"]
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+
+
+def figures(summary: Summary, cost: Estimate, done: str) -> str:
+    """The summary as a table; done: what was done to the replicas that are counted as moves."""
+    rows = [
+        ("partitions changed", f"{summary.partitions:,}", ""),
+        (f"replicas {done}", f"{summary.moves:,}", f"{summary.lower_bound_moves:,}"),
+        ("replicas per broker", *_spread(summary.replicas_per_broker)),
+        ("preferred leaders per broker", *_spread(summary.leaders_per_broker)),
+        *([("bytes per broker", *_spread(summary.bytes_per_broker))] if summary.bytes_per_broker else []),
+        ("rack violations", f"{summary.rack_violations:,}", f"{summary.rack_violations_bound:,}"),
+        ("waves", f"{summary.waves:,}", ""),
+        *([("brokers of unknown room", f"{summary.room_unknown:,}", "")] * bool(summary.room_unknown)),
+        ("bytes to copy", _bytes(cost), ""),
+    ]
+    if cost.seconds is not None:
+        rows.append(("time at the throttle, at least", _duration(cost.seconds), ""))
+    rows.append(("planned in", f"{summary.seconds:.2f} s ({summary.engine})", ""))
+    return output.table(("FIGURE", "THIS PLAN", "BEST POSSIBLE"), rows)
+
+
+def _spread(spread: Spread) -> tuple[str, str]:
+    return f"{spread.min:,} to {spread.max:,}", f"at most {spread.bound:,}"
+
+
+def _bytes(cost: Estimate) -> str:
+    amount, unit = float(cost.bytes_total), 0
+    while amount >= 1024 and unit < len(_UNITS) - 1:
+        amount, unit = amount / 1024, unit + 1
+    shown = f"{amount:.1f} {_UNITS[unit]}" if unit else f"{cost.bytes_total} B"
+    return f"{shown} and {cost.unknown:,} partitions of unknown size" if cost.unknown else shown
+
+
+def _duration(seconds: float) -> str:
+    hours, rest = divmod(round(seconds), 3600)
+    return f"{hours} h {rest // 60} min" if hours else f"{rest // 60} min {rest % 60} s"
