@@ -2,7 +2,7 @@
 
 A broker of three is stopped and comes back to a cluster of many partitions under load. Then its leaderships go home:
 once by the playbook elect-preferred-leaders, from its approval on, and once by a single request for all of them, as
-Kafka's own tool sends it. An idempotent acks=all producer writes to every partition all the while; for how long a
+Kafka's own tool sends it. Idempotent acks=all producers write to every partition all the while; for how long a
 partition took no record is the longest time between two of its acknowledgements. Both times are watched equally long,
 so that the percentiles are of as many records, and what the same machine does while nothing is elected is told beside
 them. Before that all of it is done once unwatched, so that neither finds the brokers' code cold.
@@ -35,6 +35,7 @@ from tests.testbed import KafkaDeployment, Shape, deploy_kafka, get, wait_for
 
 TOPIC = "orders"
 AWAY = 1
+PRODUCERS = 8
 RECORDS_PER_SECOND = 1000
 """At most, so that two cores have something left beside three brokers."""
 SLOTS: dict[Shape, int] = {"kraft": 5, "zookeeper": 6}
@@ -49,7 +50,9 @@ SETTINGS = {
 
 @dataclass
 class Load:
-    """A record to each partition in turn, all of them about once in `every` seconds."""
+    """A record to each partition in turn, all of them about once in `every` seconds, by several producers as several
+    applications have them: an idempotent one has five requests to a broker on their way, each for one partition, and
+    would else measure its own queue."""
 
     bootstrap: str
     partitions: int
@@ -73,7 +76,7 @@ class Load:
             self.gaps[partition] = max(self.gaps.get(partition, 0.0), now - before - self.every)
         self._last[partition] = now
 
-    def _run(self) -> None:
+    def _run(self, first: int) -> None:
         producer = Producer(
             {
                 "bootstrap.servers": self.bootstrap,
@@ -87,7 +90,7 @@ class Load:
         while not self._stopping.is_set():
             for part in range(slices):
                 began = time.monotonic()
-                for partition in range(part, self.partitions, slices):
+                for partition in range(first + part * PRODUCERS, self.partitions, slices * PRODUCERS):
                     producer.produce(TOPIC, b"x" * 100, partition=partition, on_delivery=self._delivered)
                 producer.poll(0)
                 end = began + self.every / slices
@@ -98,8 +101,9 @@ class Load:
     @contextmanager
     def running(self, settle: float = 8.0) -> Iterator[Load]:
         """What happens before the first seconds are over (connections, metadata) is not counted."""
-        thread = threading.Thread(target=self._run)
-        thread.start()
+        threads = [threading.Thread(target=self._run, args=(n,)) for n in range(PRODUCERS)]
+        for thread in threads:
+            thread.start()
         time.sleep(settle)
         self.gaps.clear()
         self.latencies.clear()
@@ -107,7 +111,8 @@ class Load:
             yield self
         finally:
             self._stopping.set()
-            thread.join()
+            for thread in threads:
+                thread.join()
 
 
 def away(kafka: RealKafka) -> list[TopicPartition]:

@@ -134,7 +134,7 @@ def stuck(scene: Scene, controller: int, away: int) -> Iterator[Act]:
             cuts.mend()
             cluster.start(scene, away)
 
-    words = (f"broker {controller} is the controller and answers", f"broker {away} (not registered)")
+    words = (f"broker {controller} is the controller and", f"broker {away} (not registered)")
     yield Scenario(
         "a controller cut off that nobody replaces",
         (Expected("ControllerStuck", STUCK_FOR, words),),

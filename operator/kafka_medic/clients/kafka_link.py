@@ -62,6 +62,8 @@ class WireLink:
         """Brokers that the cluster does not name, and the connection at which each said who it is."""
         self._answered: list[int] = []
         """Brokers that answered when last it was asked who is there, the quickest first."""
+        self._deaf: dict[int, float] = {}
+        """Brokers that said who is there and nothing more, and until when others are asked rather than they."""
         self._controller = -1
         """The controller as they had it; with KRaft any live broker (KIP-590)."""
         self._told: dict[int, Any] = {}
@@ -178,7 +180,7 @@ class WireLink:
 
         async def send(client: Any) -> tuple[int, Any]:
             _know(client, known._told)
-            answered = sorted(known._answered, key=lambda broker: broker != known._controller)
+            answered = sorted(known._answered, key=lambda b: (known._spared(b), b != known._controller))
             nodes = answered[:at_once] or [client._manager.least_loaded_node()]
             first, left = Future(), list(nodes)
 
@@ -200,12 +202,16 @@ class WireLink:
             except Exception:
                 if known is self:  # else it may be well, and somebody else too slow
                     self._answered = [node for node in self._answered if node not in nodes]
+                    self._deaf |= dict.fromkeys(nodes, time.monotonic() + SPARED_SECONDS)
                 raise
             return answer
 
         anew = known is not self
         answer: tuple[int, Any] = self.call(lambda c: c._manager.run(send, c), ReadFailed, what, anew=anew)
         return answer
+
+    def _spared(self, broker: int) -> bool:
+        return self._deaf.get(broker, 0.0) > time.monotonic()
 
     def ask_each(
         self, brokers: Iterable[int], request: Callable[[int], Any], read: Callable[[int, Any], T], what: str
@@ -228,6 +234,9 @@ class WireLink:
         return self.call(lambda c: c._manager.run(send, c), ReadFailed, f"{what} of each broker")
 
 
+SPARED_SECONDS = 600.0
+"""A broker on ZooKeeper that is cut off from it keeps one of its few request threads (`num.io.threads`, 8) for each
+question that it would have to look up there, until it is through again: one at every look would hang it for all."""
 _LASTING = (FailureKind.UNREACHABLE, FailureKind.AUTHORIZATION, FailureKind.UNSUPPORTED)
 """Failures after which the client is as good as before: one broker did not answer, or answered no."""
 

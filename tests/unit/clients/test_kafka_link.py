@@ -134,6 +134,20 @@ def test_the_controller_is_asked_if_it_answers(linked: Linked, answers: dict[int
     assert brokers.asked == [asked]
 
 
+def test_one_that_says_who_is_there_and_no_more_is_spared_for_a_while(linked: Linked):
+    """Cut off from ZooKeeper, it would lose a request thread to each such question."""
+    link, brokers = linked({1: told(1, controller=2), 2: told(2, controller=2)})
+    link.members(lambda: None)
+    brokers.answers[2] = errors.KafkaTimeoutError()
+    assert link.ask_anyone(lambda: None, "settings")[0] == 1
+    assert 2 in brokers.asked
+    brokers.answers[2] = told(2, controller=2)
+    link.members(lambda: None)
+    brokers.asked.clear()
+    assert link.ask_anyone(lambda: None, "settings")[0] == 1
+    assert brokers.asked == [1]
+
+
 def test_what_is_passed_on_to_the_controller_is_asked_of_two_and_the_first_answer_counts(linked: Linked):
     """A broker that is cut off from the quorum says at once who is there, and nothing of what the controller knows."""
     link, brokers = linked({0: told(0), 1: told(1), 2: told(2)})
