@@ -84,6 +84,8 @@ def status_fields(memory: Memory, now: datetime) -> dict[str, Any]:
 
 
 def _leaderless(memory: Memory, now: datetime) -> tuple[LeaderlessStatus, ...]:
+    if not memory.unled.num_rows:
+        return ()
     longest = memory.unled.sort_by([("seconds", "descending"), ("topic", "ascending"), ("partition", "ascending")])
     return tuple(
         LeaderlessStatus(

@@ -56,6 +56,7 @@ class Metrics(Collector):
             "kafka_medic_probe_duration_seconds", "How long one source took to read.", [*CLUSTER, "source"],
             buckets=PROBE_BUCKETS, registry=registry,
         )  # fmt: skip
+        self._probes: dict[tuple[str, str, str], Histogram] = {}
         self._probe_failures = Counter(
             "kafka_medic_probe_failures_total", "Reads of a source that did not answer in full.", [*CLUSTER, "source"],
             registry=registry,
@@ -101,7 +102,10 @@ class Metrics(Collector):
         """A snapshot was taken."""
         for source in snapshot.sources:
             if source.duration_ms is not None:
-                self._probe.labels(*key, source.name).observe(source.duration_ms / 1000)
+                probe = self._probes.get((*key, source.name))
+                if probe is None:
+                    probe = self._probes[*key, source.name] = self._probe.labels(*key, source.name)
+                probe.observe(source.duration_ms / 1000)
             if not source.known:
                 self._probe_failures.labels(*key, source.name).inc()
 
@@ -157,6 +161,7 @@ class Metrics(Collector):
         """The KafkaCluster is not watched any more: so are its series."""
         self._now.pop(key, None)
         self._lease.pop(key, None)
+        self._probes = {labels: probe for labels, probe in self._probes.items() if labels[:2] != key}
         mine = {"namespace": key[0], "cluster": key[1]}
         for metric in (self._probe, self._probe_failures, self._canary, self._canary_failures, self._canary_dropped,
                        self._effects, self._turns):  # fmt: skip

@@ -66,10 +66,13 @@ class Store:
             return cast("R", known[1])
         if len(self._parsed) > MAX_PARSED:
             self._parsed.clear()
-        # An item of a list carries neither kind nor apiVersion.
-        found = kind.parse({"apiVersion": f"{GROUP}/v1alpha1", "kind": kind.KIND, **raw})
+        found = self.parsed(kind, raw)
         self._parsed[key] = version, found
         return found
+
+    def parsed(self, kind: type[R], raw: dict[str, Any]) -> R:
+        """Taken apart. An item of a list carries neither kind nor apiVersion."""
+        return kind.parse({"apiVersion": f"{GROUP}/v1alpha1", "kind": kind.KIND, **raw})
 
     def cluster_names(self) -> dict[tuple[str, str], int | None]:
         """Every KafkaCluster where this operator looks, as (namespace, name) with its generation."""
@@ -268,7 +271,7 @@ class Store:
                 "uid": current.uid,
             },
             # The spec is not looked at on this path, but the server validates the whole object.
-            "spec": current.to_kubernetes()["spec"],
+            "spec": current.model_dump(mode="json", by_alias=True, exclude_none=True, include={"spec"})["spec"],
             "status": status.to_kubernetes(),
         }
         if current.namespace:

@@ -98,16 +98,13 @@ def compare(
     any more has no log. A topic whose id changed, or (ids not known) whose leader epoch went back, was deleted and made
     anew: leader epochs only rise (KIP-101). An older epoch of the same topic is an answer from behind."""
     known = np.flatnonzero(p.log_end.known & (p.log_end.values >= 0))
-    fresh = pa.table(
-        [
-            snapshot.partitions["topic"].take(known),  # type: ignore[index]
-            snapshot.partitions["partition"].take(known),  # type: ignore[index]
-            topic_ids.take(known),
-            snapshot.partitions["logEnd"].take(known),  # type: ignore[index]
-            snapshot.partitions["leaderEpoch"].take(known),  # type: ignore[index]
-        ],
-        schema=ENDS_SCHEMA,
+    assert snapshot.partitions is not None  # `p` was read from them
+    topics, numbers_, ends_now, epochs_now = (
+        snapshot.partitions[name] for name in ("topic", "partition", "logEnd", "leaderEpoch")
     )
+    columns = [topics, numbers_, topic_ids, ends_now, epochs_now]
+    whole = len(known) == len(p)
+    fresh = pa.table([c if whole else c.take(known) for c in columns], schema=ENDS_SCHEMA)
     if not ends.num_rows or not len(p):
         return Compared(fresh, (), frozenset(), p)
     at = p.rows_of(ends["topic"], numbers(ends["partition"]).values)

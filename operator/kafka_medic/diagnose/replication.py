@@ -23,6 +23,7 @@ DEFAULTS = (
 )
 """Broker settings that new topics, `__consumer_offsets` and `__transaction_state` are created with. All three
 are read-only at run time (https://kafka.apache.org/documentation/#brokerconfigs, "Update Mode")."""
+_DEFAULTS = pa.array(DEFAULTS, pa.string())
 
 
 def detect(scene: Scene) -> Iterator[Finding]:
@@ -93,13 +94,9 @@ def _broker_defaults(scene: Scene) -> Iterator[Finding]:
     if configs is None:
         return
     wanted = scene.expectations.replication_factor
-    mask = pc.and_(
-        pc.equal(configs["resourceType"], pa.scalar("BROKER")),
-        pc.is_in(configs["name"], value_set=pa.array(DEFAULTS, pa.string())),
-    )
     low: dict[tuple[str, int], list[str]] = defaultdict(list)
-    for row in configs.filter(mask).to_pylist():
-        value = _whole(row["value"])
+    for row in configs.filter(pc.is_in(configs["name"], value_set=_DEFAULTS)).to_pylist():
+        value = _whole(row["value"]) if row["resourceType"] == "BROKER" else None
         if value is not None and value < wanted:
             low[row["name"], value].append(row["resource"])
     if not low:

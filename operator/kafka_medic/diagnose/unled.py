@@ -195,6 +195,8 @@ def _gone(scene: Scene, broker_id: int) -> str:
 
 
 def _table(p: Partitions, rows: Ints, seconds: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> pa.Table:
+    if not len(rows):
+        return UNLED_SCHEMA.empty_table()
     epochs = pa.array(p.leader_epoch.values[rows].astype(np.int32), mask=~p.leader_epoch.known[rows])
     columns = [
         pa.array([p.topics[c] for c in p.topic[rows].tolist()], pa.string()),

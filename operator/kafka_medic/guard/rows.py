@@ -14,6 +14,8 @@ import pyarrow.compute as pc
 from kafka_medic.cluster.snapshot import PartitionRow, Snapshot
 
 _Mask: TypeAlias = npt.NDArray[np.bool_]
+_COLUMNS = "columns of brokers"
+"""Where a Snapshot keeps them (`Snapshot.worked_out`)."""
 
 
 def troubled_rows(snapshot: Snapshot, broker: int | None = None) -> tuple[PartitionRow, ...] | None:
@@ -24,21 +26,33 @@ def troubled_rows(snapshot: Snapshot, broker: int | None = None) -> tuple[Partit
     table = snapshot.partitions
     if table is None:
         return None
+    if _COLUMNS not in snapshot.worked_out:
+        snapshot.worked_out[_COLUMNS] = _not_at_rest(snapshot, table)
+    columns, restless = snapshot.worked_out[_COLUMNS]
+    wanted: _Mask = restless.copy()
+    if broker is not None:
+        for column in columns:
+            wanted[column.rows[column.ids == broker]] = True
+    if not wanted.any():
+        return ()
+    chosen = table.filter(pa.array(wanted))
+    return tuple(Snapshot(snapshot.cluster, snapshot.taken_at, partitions=chosen).rows())
+
+
+def _not_at_rest(snapshot: Snapshot, table: pa.Table) -> tuple[list[_Ids], _Mask]:
+    """The columns of brokers, and what of `troubled_rows` is the same whatever broker is asked about."""
     columns = [_Ids(table[name]) for name in ("replicas", "isr", "adding", "removing")]
     replicas, isr, adding, removing = columns
     wanted: _Mask = np.zeros(table.num_rows, dtype=np.bool_)
     for column in columns:
         wanted |= ~column.known
-        if broker is not None:
-            wanted[column.rows[column.ids == broker]] = True
     wanted |= (adding.counts > 0) | (removing.counts > 0)
     wanted |= replicas.counts != isr.counts
     wanted[replicas.rows[~replicas.within(isr)]] = True
     if snapshot.brokers is not None:
         listed = np.fromiter((b.id for b in snapshot.brokers), dtype=np.int64)
         wanted[replicas.rows[~np.isin(replicas.ids, listed)]] = True
-    chosen = table.filter(pa.array(wanted))
-    return tuple(Snapshot(snapshot.cluster, snapshot.taken_at, partitions=chosen).rows())
+    return columns, wanted
 
 
 def led_by(snapshot: Snapshot, leaders: Collection[int]) -> Iterator[PartitionRow]:
@@ -70,6 +84,15 @@ class _Ids:
     """A column of id lists, flattened."""
 
     def __init__(self, column: pa.ChunkedArray[Any]) -> None:
+        if not column.null_count and column.num_chunks == 1:  # by far the usual case
+            lists: Any = column.chunk(0)
+            values = lists.flatten()
+            if not values.null_count:
+                self.counts = np.diff(lists.offsets.to_numpy())
+                self.rows = np.repeat(np.arange(len(lists), dtype=np.int64), self.counts)
+                self.known = np.ones(len(lists), dtype=np.bool_)
+                self.ids = np.asarray(values.to_numpy(), dtype=np.int64)
+                return
         flat: Any = pc.list_flatten(column)
         self.rows = np.asarray(pc.list_parent_indices(column).to_numpy(), dtype=np.int64)
         self.known = np.array(pc.is_valid(column).to_numpy(), dtype=np.bool_)
@@ -80,6 +103,8 @@ class _Ids:
         self.counts = np.bincount(self.rows, minlength=len(self.known))
 
     def within(self, other: _Ids) -> _Mask:
+        if np.array_equal(self.rows, other.rows) and np.array_equal(self.ids, other.ids):
+            return np.ones(len(self.rows), dtype=np.bool_)
         mine, others = ((c.rows << 32) | (c.ids & 0xFFFFFFFF) for c in (self, other))
         found: Any = pc.is_in(pa.array(mine), value_set=pa.array(others))
         return np.asarray(found.to_numpy(zero_copy_only=False), dtype=np.bool_)

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from kafka_medic.cluster.snapshot import Mode, Snapshot, View
 from kafka_medic.guard.context import RestartQuestion
@@ -117,11 +116,7 @@ def _leaders(snapshot: Snapshot, view: View) -> list[str]:
 def _same(left: pa.Table, right: pa.Table) -> bool:
     if left.num_rows != right.num_rows or any(left[n].null_count for n in left.column_names):
         return False
-    for name in left.column_names:
-        equal: Any = pc.all(pc.equal(left[name], right[name]), skip_nulls=False, min_count=0)
-        if equal.as_py() is not True:
-            return False
-    return True
+    return all(left[name].equals(right[name]) for name in left.column_names)
 
 
 _Told = tuple[int | None, int | None]

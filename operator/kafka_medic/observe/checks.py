@@ -46,9 +46,15 @@ def description(found: ClusterDescription) -> ClusterDescription:
     return found
 
 
+def members(found: BrokerView) -> tuple[int, ...]:
+    """The members that a view names, or BadAnswer."""
+    _ids(found.members, f"the members that broker {found.broker} names")
+    return found.members
+
+
 def view(found: BrokerView) -> BrokerView:
     """The view, or BadAnswer. A leader epoch of -1 is Kafka's word for not known."""
-    _ids(found.members, f"the members that broker {found.broker} names")
+    members(found)
     states = found.states
     if states is None:
         return found
@@ -61,8 +67,7 @@ def view(found: BrokerView) -> BrokerView:
     epoch = numbers(states["leaderEpoch"])
     _within(states, epoch, -1, MAX_BROKER, f"{told_by}: leader epoch")
     for name in ("replicas", "isr"):
-        flat = np.asarray(pc.list_flatten(states[name]).to_numpy(), dtype=np.int64)
-        rows = np.asarray(pc.list_parent_indices(states[name]).to_numpy(), dtype=np.int64)
+        rows, flat = _flattened(states[name])
         _within(states, flat, 0, MAX_BROKER, f"{told_by}: {name}", rows)
         key = (rows << 32) | flat
         _twice(states, key, rows, f"{told_by}: {name} name a broker twice")
@@ -116,8 +121,20 @@ def groups(found: Sequence[GroupOffsets]) -> Sequence[GroupOffsets]:
     return found
 
 
+def _flattened(column: pa.ChunkedArray[Any]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Of a column of lists, which row each entry is of, and the entries."""
+    if column.num_chunks == 1 and not column.null_count:  # by far the usual case
+        lists: Any = column.chunk(0)
+        rows = np.repeat(np.arange(len(lists), dtype=np.int64), np.diff(lists.offsets.to_numpy()))
+        return rows, np.asarray(lists.flatten().to_numpy(zero_copy_only=False), dtype=np.int64)
+    flat = np.asarray(pc.list_flatten(column).to_numpy(), dtype=np.int64)
+    return np.asarray(pc.list_parent_indices(column).to_numpy(), dtype=np.int64), flat
+
+
 def numbers(column: pa.ChunkedArray[Any]) -> npt.NDArray[np.int64]:
     """A column of 32 bits, with -1 for what is not known, as Kafka has it."""
+    if not column.null_count:
+        return np.asarray(column.to_numpy(), dtype=np.int64)
     filled: Any = pc.fill_null(column, pa.scalar(-1, pa.int32()))
     return np.asarray(filled.to_numpy(), dtype=np.int64)
 

@@ -180,7 +180,8 @@ def _answered(
     controller = registered.controller if registered else None
     if mode is Mode.KRAFT and (quorum := asked.quorum.value()) is not None:
         controller = Controller(quorum.leader)
-    states = authority(answers, controller, None if registered is None else set(registered.brokers))
+    members = None if registered is None else set(registered.brokers)
+    states = authority(answers, controller, members, asked.rotation)
     contents = Contents(seen, kafka, readers.groups, states, answers or {}, described)
     contents.begin()
     unnamed = _unnamed(seen, kafka, {} if asked.book is None else asked.book, described, states, value_of(pods))
@@ -314,10 +315,10 @@ def _plain_views(answers: Answers, read_at: datetime | None, mode: Mode) -> Iter
             continue
         table = None
         if answer.states is not None:
-            told = answer.states.select(["topic", "partition", "leader", "leaderEpoch"])
-            table = leaders.setdefault(
-                id(answer.states), told.rename_columns(LEADERS_SCHEMA.names).cast(LEADERS_SCHEMA)
-            )
+            table = leaders.get(id(answer.states))
+            if table is None:
+                columns = [answer.states[name] for name in ("topic", "partition", "leader", "leaderEpoch")]
+                table = leaders[id(answer.states)] = pa.table(columns, schema=LEADERS_SCHEMA)
         # KRaft brokers put a random live broker there: comparing it would be comparing noise.
         controller = answer.controller if mode is Mode.ZOOKEEPER else None
         yield View(broker, answer.members, controller, table, observed_at=read_at)

@@ -130,8 +130,9 @@ def configs(
     wanted = [("TOPIC", t, n, values.get(n)) for t, values in sorted(topics.items()) for n in TOPIC_CONFIGS]
     wanted += [("BROKER", str(b), n, values.get(n)) for b, values in sorted(brokers.items()) for n in BROKER_CONFIGS]
     rows = [
-        {"resourceType": kind, "resource": resource, "name": name, "value": v.value, "dynamic": v.dynamic}
+        (kind, resource, name, v.value, v.dynamic)
         for kind, resource, name, v in wanted
         if v is not None and v.value is not None
     ]
-    return pa.Table.from_pylist(rows, schema=CONFIGS_SCHEMA)
+    columns = list(zip(*rows, strict=True)) or [()] * len(CONFIGS_SCHEMA)
+    return pa.table([list(column) for column in columns], schema=CONFIGS_SCHEMA)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -32,12 +32,16 @@ BATCH = 4
 @dataclass(slots=True)
 class ViewRotation:
     """Kept from look to look. `full`: how many brokers tell their whole view in a look in which nothing is odd (all of
-    them when there are no more). `everything`: all shall, since somebody is about to act or something was odd."""
+    them when there are no more). `everything`: all shall, since somebody is about to act or something was odd. `told`:
+    the tables of the last look, and `ordered` what stood for the cluster, as it was told and in order: what has not
+    changed since is neither checked nor sorted nor held in memory twice."""
 
     full: int = FULL_VIEWS
     everything: bool = False
     last: int = -1
     monotonic: Callable[[], float] = time.monotonic
+    told: list[pa.Table] = field(default_factory=list)
+    ordered: tuple[pa.Table, pa.Table] | None = None
 
     def order(self, brokers: Sequence[int]) -> list[int]:
         """Whose turn it is, beginning after the broker that was last."""
@@ -50,8 +54,9 @@ def read_views(
 ) -> dict[int, BrokerView | ReadFailed]:
     """Every broker's answer, whole or without its partitions. Raises the first failure when there is none at all."""
     few = len(ids) <= rotation.full
+    seen = list(rotation.told)
     if few:
-        answers = dict(_checked(kafka.views(ids)))
+        answers = dict(_checked(kafka.views(ids), seen))
     else:
         answers = dict(_checked(kafka.memberships(ids)))
         able = [b for b, view in answers.items() if isinstance(view, BrokerView)]
@@ -59,7 +64,6 @@ def read_views(
         turn = rotation.order([b for b in able if b != controller])
         chosen = [b for b in able if b == controller] + turn
         whole = chosen[: rotation.full]
-        seen: list[pa.Table] = []
         _read_whole(kafka, whole, answers, seen)
         rotation.last = whole[-1] if whole else -1
         if rotation.everything or suspicious(answers, registered):
@@ -72,6 +76,8 @@ def read_views(
                 batch = rest[start : start + BATCH]
                 _read_whole(kafka, batch, answers, seen)
                 rotation.last = batch[-1]
+    views = [answer for answer in answers.values() if isinstance(answer, BrokerView)]
+    rotation.told = list({id(view.states): view.states for view in views if view.states is not None}.values())
     failures = [answer for answer in answers.values() if isinstance(answer, ReadFailed)]
     if failures and len(failures) == len(answers):
         raise failures[0]
@@ -97,7 +103,9 @@ def suspicious(answers: Answers, registered: Registrations | None) -> bool:
     return any(_troubled(table) for table in tables.values())
 
 
-def authority(answers: Answers | None, controller: Controller | None, members: set[int] | None) -> pa.Table | None:
+def authority(
+    answers: Answers | None, controller: Controller | None, members: set[int] | None, rotation: ViewRotation
+) -> pa.Table | None:
     """What stands for the cluster: of each partition the row with the newest leader epoch that any registered broker
     told, since one broker may lag behind. Of rows of the same epoch the active controller's own counts, else the one
     with the smallest ISR. Where the views differ is for the detectors to say, from `views`."""
@@ -113,7 +121,10 @@ def authority(answers: Answers | None, controller: Controller | None, members: s
     views += [view for view in known.values() if view is not first]
     tables = list({id(view.states): view.states for view in views if view.states is not None}.values())
     best = tables[0] if len(tables) == 1 else _newest(tables, first is not None)
-    return best.sort_by([("topic", "ascending"), ("partition", "ascending")]).combine_chunks()
+    if rotation.ordered is None or rotation.ordered[0] is not best:
+        ordered = best.sort_by([("topic", "ascending"), ("partition", "ascending")]).combine_chunks()
+        rotation.ordered = best, ordered
+    return rotation.ordered[1]
 
 
 def _newest(tables: Sequence[pa.Table], controller_first: bool) -> pa.Table:
@@ -150,10 +161,10 @@ def _checked(answers: Answers, seen: list[pa.Table] | None = None) -> dict[int, 
             continue
         states = answer.states
         same = next((t for t in tables if states is not None and (t is states or t.equals(states))), None)
-        if same is not None:
-            found[broker] = BrokerView(broker, answer.members, answer.controller, same)
-            continue
         try:
+            if same is not None:
+                found[broker] = BrokerView(broker, checks.members(answer), answer.controller, same)
+                continue
             found[broker] = view = checks.view(answer)
         except checks.BadAnswer as problem:
             found[broker] = problem

@@ -7,6 +7,7 @@ and which guards it demands is the business of the `playbook` room, which has th
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import cached_property
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
@@ -234,6 +235,15 @@ class Playbook(Resource):
 
     def digest(self) -> str:
         """What a Remediation pins: the playbook's name and its whole spec with every default in place."""
+        name, spec, digest = self._digested
+        # A copy with another spec has been handed what was worked out of this one.
+        return digest if spec is self.spec and name == self.name else self._digest()
+
+    @cached_property
+    def _digested(self) -> tuple[str, PlaybookSpec, str]:
+        return self.name, self.spec, self._digest()
+
+    def _digest(self) -> str:
         return sha256_digest(
             {
                 "apiVersion": API_VERSION,

@@ -154,3 +154,26 @@ def test_who_was_not_asked_is_unknown_to_a_guard_that_needs_every_view(kafka):
 def test_equal_views_cost_memory_once(kafka):
     snapshot = look(kafka, ViewRotation(everything=True))
     assert len({id(v.leaders) for v in snapshot.views or ()}) == 1
+
+
+def test_what_has_not_changed_is_held_once_from_look_to_look(kafka):
+    rotation = ViewRotation(everything=True)
+    look(kafka, rotation)
+    (first,) = rotation.told
+    look(kafka, rotation)
+    assert rotation.told[0] is first
+    kafka.partitions[TP].elect(2)
+    snapshot = look(kafka, rotation)
+    assert rotation.told[0] is not first
+    assert next(snapshot.rows({TP})).leader == 2
+
+
+def test_who_tells_what_everybody_tells_is_still_not_believed_who_the_members_are(kafka):
+    rotation = ViewRotation(everything=True)
+    look(kafka, rotation)
+    kafka.instead = {4: replace(kafka.views([4])[4], members=(4, 4))}
+    snapshot = look(kafka, rotation)
+    source = snapshot.source("view-4")
+    assert source is not None
+    assert "the members that broker 4 names" in (source.error or "")
+    assert 4 not in whole(snapshot)
