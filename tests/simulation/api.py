@@ -5,12 +5,19 @@ from __future__ import annotations
 import functools
 import itertools
 import marshal
+import re
 from collections.abc import Callable
 from typing import Any
 
 from kafka_medic.clients.kubernetes_api import ApiFailure
 
 Object = dict[str, Any]
+
+
+UNCHANGING = re.compile(r"/apis/admissionregistration\.k8s\.io/|/apis/kafkamedic\.dev/v1alpha1/playbooks/")
+"""What nobody changes."""
+SHARED = re.compile(f"/api/v1/nodes/|{UNCHANGING.pattern}")
+"""What an operator only reads, and again in every look: handed out as it is."""
 
 
 def _copy(value: Any) -> Any:
@@ -61,6 +68,14 @@ class SimApi:
         return self.objects[path]
 
     def get(self, path: str, query: Any = None) -> Object:
+        if not SHARED.match(path):
+            return self._taken(path)
+        if path not in self.objects:
+            raise ApiFailure(404, path)
+        return self.objects[path]
+
+    def _taken(self, path: str) -> Object:
+        """A copy, to be written."""
         if path not in self.objects:
             raise ApiFailure(404, path)
         return _copy(self.objects[path])
@@ -70,12 +85,15 @@ class SimApi:
         group, _, plural = path.rpartition("/")
         selector = (query or {}).get("labelSelector", "")
         wanted = [part.split("=") for part in selector.split(",") if part.count("=") == 1]
-        return [
-            _copy(o)
-            for p, o in sorted(self.objects.items())
-            if (_collection(p) == (group, plural) or p.rpartition("/")[0] == path)
+        of_that_kind = f"/{plural}/"
+        found = {
+            p: o
+            for p, o in self.objects.items()
+            if of_that_kind in p
+            and (_collection(p) == (group, plural) or p.rpartition("/")[0] == path)
             and all(_label(o, key) in (value, None) for key, value in wanted)
-        ]
+        }
+        return [found[p] if SHARED.match(p) else _copy(found[p]) for p in sorted(found)]
 
     def create(self, path: str, body: Object) -> Object:
         if path.endswith("/subjectaccessreviews"):
@@ -97,7 +115,7 @@ class SimApi:
 
     def merge(self, path: str, body: Object) -> Object:
         """Of metadata only; what is being deleted takes no new finalizer, and goes with its last one."""
-        stored, wanted = self.get(path), body["metadata"]
+        stored, wanted = self._taken(path), body["metadata"]
         meta = stored["metadata"]
         if wanted.get("resourceVersion", meta["resourceVersion"]) != meta["resourceVersion"]:
             raise ApiFailure(409, "the object has been modified")
@@ -128,7 +146,7 @@ class SimApi:
 
     def replace(self, path: str, body: Object) -> Object:
         target = path.removesuffix("/status")
-        stored = self.get(target)
+        stored = self._taken(target)
         if body["metadata"].get("resourceVersion") not in (None, stored["metadata"]["resourceVersion"]):
             raise ApiFailure(409, "the object has been modified")
         if target != path:

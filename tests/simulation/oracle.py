@@ -114,6 +114,8 @@ class Oracle(Effects):
 
     def read(self, operator: Any, name: str, args: tuple[Any, ...], answer: Any, now: float) -> None:
         seen, kafka = operator.seen, self.kafka
+        if name in ("get", "list"):  # most of them
+            return self._read_object(seen, args[0], answer, now)
         match name:
             case "memberships":
                 seen["answered"] = now, frozenset(b for b, a in answer.items() if isinstance(a, BrokerView))
@@ -158,8 +160,6 @@ class Oracle(Effects):
                 seen["ensemble"] = (now, sum(v.lag is not None for v in answer.voters), len(answer.voters))
             case "broker_configs":
                 seen["configs"] = (now, dict(kafka.dynamic))
-            case "list" | "get":
-                self._read_object(seen, args[0], answer, now)
             case "create" if args[0].endswith("/subjectaccessreviews"):
                 seen["rights"] = (now, frozenset(self.api.approvers))
             case "create" if args[0].endswith("/eviction"):
@@ -168,6 +168,7 @@ class Oracle(Effects):
                 self.effects.append("reassign")
             case "alter_configs":
                 self.effects.append("configs")
+        return None
 
     def _read_object(self, seen: dict[str, Any], path: str, answer: Any, now: float) -> None:
         if path.endswith("/pods"):

@@ -9,30 +9,31 @@ one moment; what is thawed goes on with new operator processes, as after a kill 
 from __future__ import annotations
 
 import heapq
+import io
 import pickle
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import timedelta
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, ClassVar
 
 from kafka_medic.clients.kubernetes_api import ApiFailure
-from kafka_medic.clients.ports import FailureKind, LogRecord, ReadFailed, WriteFailed
+from kafka_medic.clients.ports import BrokerView, FailureKind, LogRecord, ReadFailed, WriteFailed
 from kafka_medic.clients.zookeeper import Registrations
 from kafka_medic.cluster.snapshot import Controller, Quorum, TopicPartition, Voter
 from kafka_medic.controller.events import recorder
 from kafka_medic.controller.lease import ClusterLease
 from kafka_medic.controller.metrics import Metrics
-from kafka_medic.controller.store import Store
 from kafka_medic.controller.turn import Clients, Turn
 from kafka_medic.resources.phases import TERMINAL_PHASES
-from tests.simulation.api import SimApi
+from tests.simulation.api import UNCHANGING, SimApi
 from tests.simulation.effects import RUNS, START
 from tests.simulation.faults import Faults
 from tests.simulation.kafka import SimKafka
 from tests.simulation.oracle import Oracle
 from tests.simulation.pods import NODES, SimPods
 from tests.simulation.serial import one_after_another
+from tests.simulation.store import SimStore
 from tests.simulation.world import Killed, World
 
 EFFECTS = frozenset(
@@ -112,6 +113,27 @@ KAFKA_CALLS = EFFECTS | {
 API_CALLS = frozenset({"get", "list", "create", "replace", "merge"})
 
 
+class _Freezer(pickle.Pickler):
+    """What nobody ever changes stays where it is, for all that is thawed in this process."""
+
+    kept: ClassVar[dict[int, Any]] = {}
+
+    def __init__(self, to: io.BytesIO, objects: dict[str, Any]) -> None:
+        super().__init__(to, pickle.HIGHEST_PROTOCOL)
+        self._unchanging = {id(o) for path, o in objects.items() if UNCHANGING.match(path)}
+
+    def persistent_id(self, found: Any) -> int | None:
+        if isinstance(found, BrokerView) or id(found) in self._unchanging:
+            self.kept[id(found)] = found
+            return id(found)
+        return None
+
+
+class _Thawer(pickle.Unpickler):
+    def persistent_load(self, kept: int) -> Any:
+        return _Freezer.kept[kept]
+
+
 class Stage(Faults):
     """`elapsed`: seconds since the beginning. `aimed`: faults at requests that have not been met yet. `until`: the
     seconds before which more is to come, whatever has ended."""
@@ -137,7 +159,7 @@ class Stage(Faults):
 
     def _begin(self) -> None:
         self.world = World(self.kafka, api=self.api, series=SERIES)
-        self._to(self.elapsed)
+        self.world.now = self.now()
 
     # -- one moment, kept and gone back to ------------------------------------------------------------
 
@@ -156,11 +178,13 @@ class Stage(Faults):
             self._process(self.operators[name])
 
     def freeze(self) -> bytes:
-        return pickle.dumps(self, pickle.HIGHEST_PROTOCOL)
+        written = io.BytesIO()
+        _Freezer(written, self.api.objects).dump(self)
+        return written.getvalue()
 
     @staticmethod
     def thaw(frozen: bytes, seed: int) -> Stage:
-        stage: Stage = pickle.loads(frozen)
+        stage: Stage = _Thawer(io.BytesIO(frozen)).load()
         stage.random = random.Random(seed)
         return stage
 
@@ -180,6 +204,7 @@ class Stage(Faults):
     def next(self) -> None:
         at, _, what, args = heapq.heappop(self.queue)
         self._to(max(self.elapsed, at))
+        self.world.now = self.now()
         self.events += 1
         getattr(self, f"on_{what}")(*args)
         self.settle()
@@ -187,7 +212,9 @@ class Stage(Faults):
 
     def _to(self, elapsed: float) -> None:
         self.elapsed = elapsed
-        self.world.now = START + timedelta(seconds=elapsed)
+
+    def now(self) -> datetime:
+        return START + timedelta(seconds=self.elapsed)
 
     # -- operators ------------------------------------------------------------------------------------
 
@@ -200,13 +227,13 @@ class Stage(Faults):
         api: Any = Line(self, operator, self.api, API_CALLS)
         kafka: Any = Line(self, operator, self.kafka, KAFKA_CALLS)
         clients = Clients(
-            store=Store(api),
+            store=SimStore(api),
             record=recorder(api),
             kafka=lambda _: kafka,
             zookeeper=lambda _: Line(self, operator, SimZooKeeper(self.kafka), KAFKA_CALLS),  # type: ignore[arg-type,return-value]
             canary=None,  # type: ignore[arg-type]
             series=SERIES,
-            now=lambda: self.world.now,
+            now=self.now,
             monotonic=lambda: self.elapsed,
         )
         operator.turn = Turn(
@@ -256,6 +283,7 @@ class Stage(Faults):
             self.oracle.failed(operator, name, args)
             raise ApiFailure(0, "simulated: no answer")
         if name == "create":
+            self.world.now = self.now()
             self.api.created_at = self.world.timestamp()
         try:
             answer = send()
@@ -271,6 +299,8 @@ class Stage(Faults):
         return answer
 
     def kind(self, name: str, args: tuple[Any, ...]) -> str:
+        if name in ("get", "list"):  # most of them
+            return "call"
         if name in EFFECTS or (name == "create" and args[0].endswith("/eviction")):
             return "effect"
         if name in ("replace", "create", "merge") and not args[0].endswith(("/subjectaccessreviews", "/events")):
