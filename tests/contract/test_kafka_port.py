@@ -249,7 +249,9 @@ def test_a_replica_tells_its_own_log_end_and_a_leader_where_an_epoch_ends(subjec
         subject.until(lambda b=replica: subject.kafka.own_log_ends(b, [tp]) == {tp: written})  # type: ignore[misc]
     assert subject.kafka.own_log_ends(2, [tp]) == {}
     subject.until(lambda: subject.kafka.log_bounds([tp]) == {tp: (0, written)})
-    assert subject.kafka.log_bounds_at({tp: 1}) == {1: {tp: (0, written)}}
+    told = subject.kafka.log_bounds_at({tp: 1, TopicPartition(topic, 1): 77})
+    assert told[1] == {tp: (0, written)}
+    assert isinstance(told[77], ReadFailed), "whoever does not answer fails alone"
     state = subject.state(topic)
     assert state is not None
     assert state.leader_epoch is not None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from kafka_medic.clients.ports import CanaryEvent, Delivered, Returned, Undelivered
@@ -25,6 +25,8 @@ class SimCanary:
     log: dict[int, list[bytes]] = field(default_factory=dict)
     events: list[CanaryEvent] = field(default_factory=list)
     closed: bool = False
+    through: Callable[[TopicPartition], None] = lambda _: None
+    """Told of each record that was read back."""
 
     def send(self, partition: int, value: bytes) -> bool:
         if self.full:
@@ -52,6 +54,7 @@ class SimCanary:
             for at in range(offset, len(self.log.get(partition, []))):
                 self.events.append(Returned(partition, at, self.log[partition][at]))
                 self.following[partition] = at + 1
+                self.through(TopicPartition(self.topic, partition))
         events, self.events = self.events, []
         return events
 

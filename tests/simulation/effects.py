@@ -18,6 +18,7 @@ FRESH = 30.0
 """Seconds that a read may be old when a write rests on it."""
 ACTING = ("Running", "Verifying", "Paused", "Blocked")
 PROSE = ("proposedAt", "expiresAt", "summary")
+CANARY = "kafka-medic-canary"
 RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
 
 
@@ -42,13 +43,15 @@ def committed_of(change: dict[str, Any], when: str) -> Committed:
 
 class Effects:
     """`by_us`: brokers that our eviction took down and that are not up yet; `away`: nor back in every ISR. `restarted`:
-    by run. `rescues`: when each run began to save records."""
+    by run. `rescues`: when each run began to save records. `unserved`: elected by a run, and not seen to serve since.
+    `well`: when a broker was back in every ISR."""
 
     kafka: SimKafka
     api: SimApi
     plans: dict[str, Any]
     original: dict[tuple[str, str, str], str]
     theirs: set[TopicPartition]
+    through: dict[TopicPartition, float]
 
     def __init__(self) -> None:
         self.by_us: set[int] = set()
@@ -57,6 +60,8 @@ class Effects:
         self.effects: list[str] = []
         self.rescues: dict[str, float] = {}
         self.offsets_set: set[tuple[str, str, TopicPartition]] = set()
+        self.unserved: dict[str, set[TopicPartition]] = {}
+        self.well: dict[int, float] = {}
 
     def blame(self, what: str) -> None:
         raise Violated(what)
@@ -67,6 +72,8 @@ class Effects:
         if holder != operator.name:
             self.blame(f"{name} by {operator.name} while the Lease is {holder}'s")
         match name:
+            case _ if self._of_canary(name, args):
+                self._before_canary(operator.seen, now)
             case "create":
                 self._before_eviction(operator.seen, args[1], now)
             case "alter_reassignments":
@@ -83,6 +90,31 @@ class Effects:
                 self._before_offsets(operator.seen, *args, now)
             case _:
                 self.blame(f"{name}: no step of these playbooks writes that")
+
+    @staticmethod
+    def _of_canary(name: str, args: tuple[Any, ...]) -> bool:
+        """Whether it concerns the canary's own topic and no other."""
+        match name:
+            case "create_topic":
+                return bool(args[0].name == CANARY)
+            case "add_partitions":
+                return bool(args[0] == CANARY)
+            case "alter_reassignments" | "elect_preferred":
+                return {tp.topic for tp in args[0]} == {CANARY}
+        return False
+
+    def _before_canary(self, seen: dict[str, Any], now: float) -> None:
+        """A KafkaCluster that asks for a canary permits what its topic needs, while nothing else goes on."""
+        (cluster,) = (o for path, o in self.api.objects.items() if path.endswith("/kafkaclusters/c"))
+        if not cluster["spec"].get("probes", {}).get("canary", {}).get("enabled"):
+            self.blame("writes to the canary's topic, and nobody asked for a canary")
+        (runs,) = self._known(seen, "runs", now)
+        if acting := [n for n, o in runs.items() if (o.get("status") or {}).get("phase") in ACTING]:
+            self.blame(f"changes the canary's topic while {acting} acts")
+        _, up, *_ = self._known(seen, "views", now)
+        (moving, _) = self._known(seen, "moving", now)
+        if set(self.kafka.racks) - up or moving:
+            self.blame("changes the canary's topic while a broker is down or partitions move")
 
     def _known(self, seen: dict[str, Any], kind: str, now: float) -> tuple[Any, ...]:
         found: tuple[Any, ...] | None = seen.get(kind)
@@ -193,6 +225,12 @@ class Effects:
                 self.blame("the ZooKeeper ensemble has no majority")
         if kept := [tp for tp, d in drains(plan) if d["broker"] == broker and partitions[tp][2] == broker]:
             self.blame(f"broker {broker} while it leads {kept}, which was to be moved off it first")
+        earlier = {b for of, b in self.restarted if of == run["metadata"]["uid"]} - ours
+        for tp, part in self.kafka.partitions.items():
+            if tp.topic == CANARY:
+                for b in earlier & set(part.replicas):
+                    if self.through.get(tp, -1.0) < self.well.get(b, 0.0):
+                        self.blame(f"broker {broker} before a record of the canary went through {tp} of broker {b}")
         self._before_pod(seen, broker, uid, ours, now)
         self._before_loss(seen, run, broker)
 
@@ -332,7 +370,16 @@ class Effects:
         return None
 
     def _before_election(self, seen: dict[str, Any], wanted: Sequence[TopicPartition], now: float) -> None:
-        plan = self._permitted(self._run_of(seen, "ElectPreferred"), seen, now)
+        run = self._run_of(seen, "ElectPreferred")
+        plan = self._permitted(run, seen, now)
+        waiting = {
+            tp
+            for tp in self.unserved.setdefault(run["metadata"]["uid"], set()) - set(wanted)
+            if self.kafka.partitions[tp].leader in (-1, self.kafka.partitions[tp].replicas[0])
+        }
+        if waiting:
+            self.blame(f"elects the next batch, and {sorted(waiting)} of the last one does not serve")
+        self.unserved[run["metadata"]["uid"]] |= set(wanted)
         planned = {(e["topic"], p): {e["broker"]} for e in plan.get("elections", ()) for p in e["partitions"]}
         planned |= {tuple(tp): {d["replicas"][0], d["replicasBefore"][0]} for tp, d in drains(plan)}
         partitions, up, _, _, _ = self._known(seen, "views", now)

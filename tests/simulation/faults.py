@@ -120,6 +120,19 @@ class Faults:
         self.kafka.deaf.add(broker)
         self.later(seconds, "fault", "undo", "deaf", broker)
 
+    def _mute(self, broker: int, seconds: float) -> None:
+        """It answers, but not for its logs: what it leads, or comes to lead, does not serve."""
+        self.kafka.mute.add(broker)
+        self.later(seconds, "fault", "undo", "mute", broker)
+
+    def _offline(self, number: int, seconds: float) -> None:
+        """The disk of the only replica that is in sync fails, and its broker goes on."""
+        found = [tp for tp, p in sorted(self.kafka.partitions.items()) if len(p.isr) == 1 and p.leader in self.kafka.up]
+        if found:
+            tp = found[number % len(found)]
+            self.kafka.partitions[tp].elect(-1)
+            self.later(seconds, "fault", "undo", "offline", tp)
+
     def _behind(self, broker: int, seconds: float) -> None:
         if broker != self.kafka.controller():
             self.kafka.behind.add(broker)
@@ -242,6 +255,11 @@ class Faults:
                 self.kafka.heal(whom)
             case "deaf":
                 self.kafka.deaf.discard(whom)
+            case "mute":
+                self.kafka.mute.discard(whom)
+            case "offline" if self.kafka.partitions[whom].leader < 0:
+                part = self.kafka.partitions[whom]
+                part.elect(next((b for b in part.isr if b in self.kafka.up), -1))
             case "joined":
                 self.kafka.states[whom] = "Empty"
             case "thinned":

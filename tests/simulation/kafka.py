@@ -92,6 +92,8 @@ class SimKafka:
     logs: dict[TopicPartition, list[LogRecord]] = field(default_factory=dict)
     deaf: set[int] = field(default_factory=set)
     """Brokers that are up and do not answer when they are asked for their view."""
+    mute: set[int] = field(default_factory=set)
+    """Brokers that answer for the cluster and not for their logs, as with a disk that hangs."""
     stale: dict[int, BrokerView] = field(default_factory=dict)
     """Brokers that are cut off from the controller, and what they go on telling."""
     zombies: set[int] = field(default_factory=set)
@@ -253,13 +255,20 @@ class SimKafka:
 
     def log_bounds(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, tuple[int, int]]:
         self._readable("log-ends")
+        if led := {self.partitions[tp].leader for tp in partitions} & self.mute:
+            raise ReadFailed(FailureKind.UNREACHABLE, f"broker {min(led)}")
         return {tp: (0, self.partitions[tp].end) for tp in partitions}
 
     def log_bounds_at(
         self, leaders: Mapping[TopicPartition, int]
     ) -> Mapping[int, Mapping[TopicPartition, tuple[int, int]] | ReadFailed]:
-        found = self.log_bounds(list(leaders))
-        return {b: {tp: found[tp] for tp, leader in leaders.items() if leader == b} for b in set(leaders.values())}
+        self._readable("log-ends")
+        return {
+            b: {tp: (0, self.partitions[tp].end) for tp, leader in leaders.items() if leader == b}
+            if b in self.up - self.mute
+            else ReadFailed(FailureKind.UNREACHABLE, f"broker {b}")
+            for b in set(leaders.values())
+        }
 
     def own_log_ends(self, broker: int, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         self._readable("log-ends")

@@ -33,7 +33,8 @@ PATHS = {
 class Oracle(Effects):
     """Sees every request with its answer. `starting`: brokers that are recovering their logs; `foreign`: partitions
     that somebody else is moving; `theirs`: whose order somebody else has changed. `offsets`: what is
-    committed, as far as anybody's doing explains it; `moved`: by somebody else."""
+    committed, as far as anybody's doing explains it; `moved`: by somebody else. `through`: when a record of the
+    canary was last read back."""
 
     def __init__(self, kafka: SimKafka, api: SimApi, starting: set[int]) -> None:
         super().__init__()
@@ -51,6 +52,7 @@ class Oracle(Effects):
         self.original: dict[tuple[str, str, str], str] = {}
         self.offsets: dict[tuple[str, TopicPartition], int] = {}
         self.moved: set[tuple[str, TopicPartition]] = set()
+        self.through: dict[TopicPartition, float] = {}
 
     def begin(self) -> None:
         """The world is set up: from now on nothing may be lost."""
@@ -127,7 +129,14 @@ class Oracle(Effects):
             case "commit_offsets":
                 self.effects.append("offsets")
                 self.offsets |= {(args[0], tp): c.offset for tp, c in args[1].items() if tp not in answer}
-            case "create_topic":
+            case "log_bounds" | "log_bounds_at":
+                told = [a for a in answer.values() if isinstance(a, dict)] if name == "log_bounds_at" else [answer]
+                served = {
+                    tp for t in told for tp in t if kafka.partitions[tp].leader == kafka.partitions[tp].replicas[0]
+                }
+                for unserved in self.unserved.values():
+                    unserved.difference_update(served)
+            case "create_topic" | "add_partitions":
                 for tp in kafka.partitions.keys() - self.least.keys():
                     self._is_there(tp)
             case "append":
@@ -232,6 +241,7 @@ class Oracle(Effects):
                 broker in p.isr for p in self.kafka.partitions.values() if broker in p.replicas
             ):
                 self.away.discard(broker)
+                self.well[broker] = now
         for tp, part in self.kafka.partitions.items():
             if not self.least[tp] <= set(part.replicas):
                 self.blame(f"{tp} lost a replica: {part.replicas}")

@@ -36,7 +36,9 @@ def _spared_kafka() -> SimKafka:
 ELECT, DRAIN = ("elect-preferred-leaders",), ("drain-broker", "undrain-broker")
 
 
-def _stage(kafka: SimKafka, *, cooldown: str = "0s", wanted: tuple[str, ...] = (), **how: Any) -> Stage:
+def _stage(
+    kafka: SimKafka, *, cooldown: str = "0s", wanted: tuple[str, ...] = (), canary: bool = False, **how: Any
+) -> Stage:
     """`wanted`: which of the playbooks may be proposed that a broker asks for which is restarted, or whose node is
     cordoned, since it leads less."""
     stage = Stage(kafka, **how)
@@ -44,6 +46,9 @@ def _stage(kafka: SimKafka, *, cooldown: str = "0s", wanted: tuple[str, ...] = (
     observed = {"playbooks": [{"name": name, "mode": "Observe"} for name in (*DRAIN, *ELECT) if name not in wanted]}
     limits = {"limits": {"cooldown": cooldown, "perDay": 100}} | observed
     exempt = {"topics": [{"pattern": "spared|kafka-medic.*", "exempt": True}]}
+    if canary:
+        metadata["probes"] = {"canary": {"enabled": True}}
+        stage.later(1.0, "canary")
     stage.world.install(brokers=BROKERS, remediation=limits, expectations=exempt, **metadata)
     stage.with_pods()
     return stage
@@ -140,8 +145,16 @@ def _thin() -> Stage:
     return stage
 
 
-def _raise(*, throttled: bool = False, size: int = 5_000_000, beside: bool = False) -> Stage:
-    """`beside`: there is a topic that is fine, and that somebody may be moving."""
+def _raise(
+    *, throttled: bool = False, size: int = 5_000_000, beside: bool = False, wide: dict[int, str | None] | None = None
+) -> Stage:
+    """`beside`: there is a topic that is fine, and that somebody may be moving. `wide`: racks of more brokers than one
+    partition needs."""
+    if wide:
+        kafka = SimKafka(racks=wide)
+        kafka.topic("orders", [1], size=size)
+        kafka.topic("__consumer_offsets", [0, 1, 2])
+        return _stage(kafka)
     kafka = SimKafka()
     if beside:
         kafka.topic("spared", [2, 0], [0, 1])
@@ -161,6 +174,19 @@ def _elect() -> Stage:
         if part.leader == 0:
             part.leader, part.epoch = part.replicas[1], 1
     return _stage(kafka, wanted=ELECT)
+
+
+def _batches() -> Stage:
+    """The same, and its leaderships are to come home one at a time."""
+    kafka = _healthy_kafka()
+    kafka.topic("ledger", [0, 1, 2], [0, 2, 1])
+    kafka.dynamic["TOPIC", "ledger", "min.insync.replicas"] = "2"
+    for part in kafka.partitions.values():
+        if part.leader == 0:
+            part.leader, part.epoch = part.replicas[1], 1
+    stage = _stage(kafka, wanted=ELECT)
+    stage.world.ask("elect-preferred-leaders", batchSize="1")
+    return stage
 
 
 def _offsets(**how: Any) -> Stage:
@@ -193,12 +219,15 @@ SCENARIOS: dict[str, Callable[[], Stage]] = {
     "zombie-zookeeper": lambda: _zombie(0, zookeeper=True),
     "cooling": _cooling,
     "thin": _thin,
+    "canary": lambda: _roll(canary=True),
     "elect": _elect,
+    "elect-batches": _batches,
     "drain": _drain,
     "offsets": _offsets,
     "offsets-zookeeper": lambda: _offsets(zookeeper=True),
     "raise": _raise,
     "raise-beside": lambda: _raise(beside=True),
+    "raise-wide": lambda: _raise(wide={0: "a", 1: "b", 2: "c", 3: "a"}),
     "raise-throttled": lambda: _raise(throttled=True),
     "raise-waves": lambda: _raise(size=30_000_000_000),
     "healthy": lambda: _stage(_healthy_kafka()),
@@ -217,12 +246,15 @@ WEIGHTS = {
     "stale-zookeeper": 2,
     "zombie": 2,
     "zombie-zookeeper": 2,
-    "elect": 3,
+    "canary": 3,
+    "elect": 2,
+    "elect-batches": 2,
     "drain": 4,
     "offsets": 3,
     "offsets-zookeeper": 1,
     "raise": 2,
     "raise-beside": 3,
+    "raise-wide": 2,
     "raise-throttled": 2,
     "raise-waves": 3,
 }

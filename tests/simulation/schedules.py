@@ -59,15 +59,16 @@ RESTARTS = (
     "dies", "diverges", "thinned", "foreign", "controller_moves", "behind", "isr_shrinks", "unready", "cordoned",
     "rollout", "blind", "told_to_pause",
 )  # fmt: skip
-ELECTIONS = ("dies", "deaf", "isr_shrinks", "foreign", "stale", "blind", "controller_moves")
+ELECTIONS = ("dies", "deaf", "mute", "mute", "isr_shrinks", "foreign", "stale", "blind", "controller_moves")
 FEARS = {
+    "canary": (*RESTARTS, "mute", "mute"),
     "drained": (*RESTARTS, "deaf", "reordered", "elected"),
     "stale": (*RESTARTS, "written", "written", "written"),
     "zombie": (*RESTARTS, "written", "written", "written"),
     "elect": ELECTIONS,
     "drain": (*ELECTIONS, "cordoned", "pod_replaced"),
     "offsets": ("joined", "joined", "committed", "committed", "dies", "deaf", "blind", "revoked", "rejected"),
-    "raise": ("dies", "isr_shrinks", "foreign", "cancelled", "deaf", "blind", "behind", "stale", "revoked"),
+    "raise": ("dies", "offline", "isr_shrinks", "foreign", "cancelled", "deaf", "blind", "behind", "stale", "revoked"),
 }
 """By the first word of a scenario: what its effects have most to fear."""
 
@@ -111,7 +112,7 @@ def _fault(chance: random.Random, schedule: Schedule) -> Fault:
         "cordoned": [broker, lasts], "unready": [broker, lasts], "rollout": [lasts], "budget": [lasts],
         "api_down": [lasts], "asked": ["rolling-restart"], "deleted": [], "diverges": [broker, number, lasts],
         "thinned": [number, lasts], "written": [number], "reordered": [number], "elected": [number],
-        "joined": [number, lasts], "committed": [number],
+        "joined": [number, lasts], "committed": [number], "mute": [broker, lasts], "offline": [number, lasts],
     }  # fmt: skip
     feared = FEARS.get(schedule.scenario.partition("-")[0], RESTARTS)
     what = chance.choice(feared if chance.random() < 0.6 else list(args))
@@ -124,7 +125,7 @@ def _broker(chance: random.Random, schedule: Schedule) -> int:
     told = [w.partition(" ")[2] for w in sharp.get(schedule.moment, ()) if " " in w]
     if told and chance.random() < 0.5:
         return int(told[0])
-    nodes = {"parallel": (0, 1, 2, 3, 4), "apart": (0, 1, 2, 10, 11, 12)}
+    nodes = {"parallel": (0, 1, 2, 3, 4), "raise-wide": (0, 1, 2, 3), "apart": (0, 1, 2, 10, 11, 12)}
     return chance.choice(nodes.get(schedule.scenario, (0, 1, 2)))
 
 

@@ -1,4 +1,4 @@
-"""A look without threads: what it reads side by side is read in the order of asking."""
+"""A turn without threads: what it reads side by side is read in the order of asking, and a canary is stepped."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from concurrent.futures import Executor
 from contextlib import contextmanager
 from typing import Any
 
+from kafka_medic.controller import canary as canary_room
 from kafka_medic.observe import pods as pods_room
 from kafka_medic.observe import snapshot as snapshot_room
+from kafka_medic.observe.canary import Canary
 
 
 class Done:
@@ -42,13 +44,28 @@ class Serial(Executor):
             return Done(None, problem)
 
 
+class Rounds(Canary):
+    """A canary whose rounds are somebody else's to step."""
+
+    ended = False
+
+    def start(self) -> None:
+        pass
+
+    def close(self, seconds: float = 0.0) -> None:
+        self.ended = True
+
+
 @contextmanager
-def one_after_another() -> Iterator[None]:
+def one_after_another(rounds: Callable[..., Canary] = Canary) -> Iterator[None]:
+    """`rounds`: what makes the canary of a turn, if it is to make any."""
     before = [(room, room.ThreadPoolExecutor) for room in (pods_room, snapshot_room)]
     for room, _ in before:
         room.ThreadPoolExecutor = Serial  # type: ignore[attr-defined]
+    canary_room.Canary = rounds  # type: ignore[attr-defined,assignment]
     try:
         yield
     finally:
         for room, threads in before:
             room.ThreadPoolExecutor = threads  # type: ignore[attr-defined]
+        canary_room.Canary = Canary  # type: ignore[attr-defined]

@@ -8,6 +8,7 @@ one moment; what is thawed goes on with new operator processes, as after a kill 
 
 from __future__ import annotations
 
+import functools
 import heapq
 import io
 import pickle
@@ -27,12 +28,13 @@ from kafka_medic.controller.metrics import Metrics
 from kafka_medic.controller.turn import Clients, Turn
 from kafka_medic.resources.phases import TERMINAL_PHASES
 from tests.simulation.api import UNCHANGING, SimApi
+from tests.simulation.canary import SimCanary
 from tests.simulation.effects import RUNS, START
 from tests.simulation.faults import Faults
 from tests.simulation.kafka import SimKafka
 from tests.simulation.oracle import Oracle
 from tests.simulation.pods import NODES, SimPods
-from tests.simulation.serial import one_after_another
+from tests.simulation.serial import Rounds, one_after_another
 from tests.simulation.store import SimStore
 from tests.simulation.world import Killed, World
 
@@ -65,6 +67,7 @@ class Operator:
     busy: bool = False
     turn: Turn | None = None
     seen: dict[str, Any] = field(default_factory=dict)
+    canaries: list[Rounds] = field(default_factory=list)
 
 
 class Line:
@@ -231,7 +234,7 @@ class Stage(Faults):
             record=recorder(api),
             kafka=lambda _: kafka,
             zookeeper=lambda _: Line(self, operator, SimZooKeeper(self.kafka), KAFKA_CALLS),  # type: ignore[arg-type,return-value]
-            canary=None,  # type: ignore[arg-type]
+            canary=lambda _, topic, __: SimCanary(self.kafka, topic, self.kafka.mute, through=self._through),
             series=SERIES,
             now=self.now,
             monotonic=lambda: self.elapsed,
@@ -240,7 +243,7 @@ class Stage(Faults):
             "ns", "c", clients,
             lambda c: ClusterLease(api, "ns", "c", c.uid or "", operator.name, lambda: self.elapsed),
         )  # fmt: skip
-        operator.seen, operator.busy = {}, False
+        operator.seen, operator.busy, operator.canaries = {}, False, []
 
     def on_turn(self, name: str) -> None:
         operator = self.operators[name]
@@ -252,15 +255,32 @@ class Stage(Faults):
         assert operator.turn is not None
         self.turns += 1
         try:
-            with one_after_another():
+            with one_after_another(functools.partial(self._rounds, operator)):
                 wait = operator.turn.run()
         except ApiFailure as problem:
             wait = 0.2 if problem.conflict else 5.0
         except Killed:
-            operator.turn, wait = None, self.random.uniform(1, 20)
+            operator.turn, operator.canaries, wait = None, [], self.random.uniform(1, 20)
         operator.busy = False
         self.later(max(wait, SPACING), "turn", name)
         return None
+
+    def _rounds(self, operator: Operator, *args: Any) -> Rounds:
+        rounds = Rounds(*args, clock=lambda: self.elapsed, now=self.now)
+        operator.canaries.append(rounds)
+        return rounds
+
+    def _through(self, tp: TopicPartition) -> None:
+        self.oracle.through[tp] = self.elapsed
+
+    def on_canary(self) -> None:
+        """What the canaries' own threads do: records are sent, acknowledged and read back."""
+        self.later(1.0, "canary")
+        for operator in self.operators.values():
+            operator.canaries = [c for c in operator.canaries if not c.ended]
+            for canary in operator.canaries:
+                for _ in range(3):
+                    canary.step()
 
     def request(self, operator: Operator, name: str, send: Callable[[], Any], args: tuple[Any, ...]) -> Any:
         """One request of an operator: some of the queue, the fault that is aimed at it, and what the oracle says."""

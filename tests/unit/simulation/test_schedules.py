@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from kafka_medic.actuate import carry_out
 from kafka_medic.guard import run as rules
 from kafka_medic.guard.verdict import Reason, Verdict
+from kafka_medic.playbook import election_step, restart_step
 from tests.mutation.allow import without
 from tests.simulation import schedules
 from tests.simulation.scenarios import prefix
@@ -25,6 +29,62 @@ def test_a_missing_guard_is_noticed(mutant: str, schedule: Schedule) -> None:
     assert schedules.run(schedule).violation is None
     with without(mutant):
         assert schedules.run(schedule).violation is not None
+
+
+def set_unseen(kafka: Any, intent: Any, ask: Any) -> None:
+    """Offsets without a last look at the group."""
+    ask()
+    kafka.commit_offsets(intent.group, {tp: after for tp, (_, after) in intent.offsets.items()})
+
+
+def elect_unasked(kafka: Any, intent: Any, ask: Any) -> None:
+    """An election without asking those that would lead."""
+    ask()
+    kafka.elect_preferred(sorted(intent.preferred))
+
+
+@pytest.mark.parametrize(
+    ("mutant", "effect", "careless", "scenario", "fault"),
+    [
+        ("reset_offsets:_group_empty:GroupEmpty", "set_offsets", set_unseen, "offsets", ["joined", 0, 45.0]),
+        ("elect:_answers:PreferredAnswers", "elect", elect_unasked, "elect", ["deaf", 0, 45.0]),
+    ],
+    ids=["GroupEmpty", "PreferredAnswers"],
+)
+def test_where_guard_and_effect_both_look_either_is_enough_and_neither_is_noticed(
+    monkeypatch: pytest.MonkeyPatch, mutant: str, effect: str, careless: Any, scenario: str, fault: list[Any]
+) -> None:
+    moment = min(prefix(scenario).to_the_end()[1])
+    schedule = Schedule(1, scenario, moment, 1, False, [["at", 0.0, *fault]])
+    with without(mutant):
+        assert schedules.run(schedule).violation is None
+    monkeypatch.setattr(carry_out, effect, careless)
+    assert schedules.run(schedule).violation is None
+    with without(mutant):
+        assert schedules.run(schedule).violation is not None
+
+
+def test_a_restart_waits_for_the_canary(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record has gone through each partition that the restarted broker holds, since it was back."""
+    moment = min(prefix("canary").to_the_end()[1])
+    schedule = Schedule(1, "canary", moment, 1, True, [["at", 0.0, "mute", 0, 45.0]])
+    assert schedules.run(schedule).violation is None
+    monkeypatch.setattr(restart_step, "_canary", lambda *_: None)
+    assert "before a record of the canary" in (schedules.run(schedule).violation or "")
+
+
+def test_the_next_batch_of_elections_waits_for_the_last_one_to_serve(monkeypatch: pytest.MonkeyPatch) -> None:
+    moment = min(prefix("elect-batches").to_the_end()[1])
+    schedule = Schedule(1, "elect-batches", moment, 1, True, [["at", 0.0, "mute", 0, 45.0]])
+    assert schedules.run(schedule).violation is None
+    begun = election_step._begun
+
+    def blindly(entry: Any, standing: Any, *rest: Any) -> Any:
+        served = election_step._Standing(standing.away, [], [*standing.serving, *standing.silent], standing.unknown)
+        return begun(entry, served, *rest)
+
+    monkeypatch.setattr(election_step, "_begun", blindly)
+    assert "of the last one does not serve" in (schedules.run(schedule).violation or "")
 
 
 def test_a_few_schedules_hold_and_run_the_same_way_twice() -> None:
