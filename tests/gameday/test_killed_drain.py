@@ -6,26 +6,33 @@ import json
 import uuid
 from pathlib import Path
 
+import pytest
+
 from kafka_medic.clients.kafka import RealKafka
 from kafka_medic.clients.ports import BrokerView, Connection
-from tests.e2e.conftest import Case, at_the_same_time, mortal_operator
+from tests.e2e.conftest import STEADY, Case, mortal_operator
 from tests.e2e.mortal_operator import MOMENTS_OF_A_DRAIN
 from tests.incident import operator, records
-from tests.testbed import KafkaDeployment
+from tests.testbed import KafkaDeployment, Shape, deploy_kafka
 
+NAMESPACE, SLOT = "gameday-drained", 9
 HOME = 1
 ORDERS = ([1, 2, 0], [1, 0, 2], [1, 2, 0], [0, 1, 2])
 BATCH = 2
 
 
-def test_killed_at_each_write_of_a_drain(
-    steady: list[KafkaDeployment], no_other_operator: None, tmp_path: Path
-) -> None:
-    at_the_same_time(lambda kafka: drained_by_many(kafka, tmp_path / kafka.namespace), steady)
+@pytest.mark.parametrize("shape", ["kraft", "zookeeper"])
+def test_killed_at_each_write_of_a_drain(shape: Shape, no_other_operator: None, tmp_path: Path) -> None:
+    KafkaDeployment(NAMESPACE, shape, {}, {0: ""}).undeploy()  # what a killed run left
+    # All that is elected is elected by the run.
+    kafka = deploy_kafka(NAMESPACE, shape, STEADY | {"auto.leader.rebalance.enable": "false"}, SLOT)
+    try:
+        drained_by_many(kafka, tmp_path)
+    finally:
+        kafka.undeploy()
 
 
 def drained_by_many(kafka: KafkaDeployment, folder: Path) -> None:
-    folder.mkdir()
     operator.people(kafka.namespace)
     case = Case(kafka, f"drain-{uuid.uuid4().hex[:4]}")
     client = RealKafka(Connection(kafka.bootstrap))
