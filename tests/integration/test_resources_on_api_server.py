@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
+import yaml
 
 from kafka_medic.resources.definitions import DEFINITIONS, SCHEMA_DIGEST_ANNOTATION
 from kafka_medic.resources.kafkacluster import KafkaCluster
@@ -325,6 +327,11 @@ def test_the_chart_can_be_upgraded_types_included(chart: None) -> None:
         "webhook.secretName=Not A Name",
         "webhook.url=https://example.com",
         "mostAtOnce=-1",
+        "spark.master=k9s://here",
+        "spark.connect=http://here",
+        "spark.conf.sql=1",
+        "spark.executors.memory=lots",
+        "spark.volume.persistentVolumeClaim=plans",
         "admission.operatorUsers={it's}",
     ],
 )
@@ -354,6 +361,13 @@ def test_every_value_renders_into_what_the_server_takes(namespace: str) -> None:
         "webhook": {"secretName": "kafka-medic-webhook"},
         "plans": {"existingClaim": "kafka-medic-plans"},
         "mostAtOnce": 2,
+        "spark": {
+            "enabled": True,
+            "master": "k8s://https://kubernetes.default.svc",
+            "volume": {"persistentVolumeClaim": {"claimName": "plans"}},
+            "executors": {"instances": 3, "serviceAccountName": "nobody", "tolerations": [{"operator": "Exists"}]},
+            "conf": {"spark.sql.shuffle.partitions": 1},
+        },
     }
     flags = [flag for name, value in values.items() for flag in ("--set-json", f"{name}={json.dumps(value)}")]
     rendered = helm("template", "other", str(CHART), "-n", namespace, *flags).stdout
@@ -363,4 +377,43 @@ def test_every_value_renders_into_what_the_server_takes(namespace: str) -> None:
     assert "--plans=/var/lib/kafka-medic/plans" in rendered
     assert "claimName: kafka-medic-plans" in rendered
     assert "ValidatingAdmissionPolicy\n" not in rendered
+    settings = _planner(rendered)["ConfigMap"]["data"]
+    assert "\nspark.executor.instances 3\n" in settings["spark-defaults.conf"]
+    assert "\nspark.sql.shuffle.partitions 1\n" in settings["spark-defaults.conf"]
+    pod = yaml.safe_load(settings["executor.yaml"])
+    pod["metadata"]["name"] = "executor"
+    pod["spec"]["containers"][0]["image"] = "spark"
     kubectl("apply", "--dry-run=server", "-n", namespace, "-f", "-", input=rendered)
+    kubectl("apply", "--dry-run=server", "-n", namespace, "-f", "-", input=json.dumps(pod))
+
+
+def _planner(rendered: str) -> dict[str, Any]:
+    """The planner's objects by kind."""
+    found = [one for one in yaml.safe_load_all(rendered) if one and one["metadata"]["name"].endswith("-planner")]
+    return {one["kind"]: one for one in found}
+
+
+@pytest.mark.parametrize(
+    ("settings", "variable"),
+    [
+        ([], ("KAFKA_MEDIC_SPARK_MASTER", "local[*]")),
+        (["spark.master=spark://head:7077"], ("KAFKA_MEDIC_SPARK_MASTER", "spark://head:7077")),
+        (["spark.connect=sc://head:15002", "spark.master=k8s://x"], ("KAFKA_MEDIC_SPARK_REMOTE", "sc://head:15002")),
+    ],
+)
+def test_a_planner_that_makes_no_pods_has_no_rights(settings: list[str], variable: tuple[str, str]) -> None:
+    chosen = [flag for setting in ("spark.enabled=true", *settings) for flag in ("--set", setting)]
+    planner = _planner(helm("template", "other", str(CHART), *chosen).stdout)
+    assert set(planner) == {"ServiceAccount", "ConfigMap", "Deployment"}
+    pod = planner["Deployment"]["spec"]["template"]["spec"]
+    assert pod["automountServiceAccountToken"] is False
+    assert {"name": variable[0], "value": variable[1]} in pod["containers"][0]["env"]
+    assert "kubernetes" not in planner["ConfigMap"]["data"]["spark-defaults.conf"]
+
+
+def test_the_planner_is_not_there_unless_asked_for_and_executors_need_a_volume() -> None:
+    assert "-planner" not in helm("template", "other", str(CHART)).stdout
+    line = ["template", "other", str(CHART), "--set", "spark.enabled=true", "--set", "spark.master=k8s://https://x"]
+    done = helm(*line, check=False)
+    assert done.returncode != 0
+    assert "spark.volume is needed" in done.stderr

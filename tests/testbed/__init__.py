@@ -6,7 +6,7 @@ from tests.testbed.image_transfer import load_image
 from tests.testbed.kafka import KafkaDeployment, deploy_kafka
 from tests.testbed.kafka_settings import FACTOR_ONE, Shape
 from tests.testbed.kubectl import KubectlError, apply, follow, get, kubectl
-from tests.testbed.operator_image import operator_image
+from tests.testbed.operator_image import operator_image, spark_image
 from tests.testbed.places import NODES, own_state
 from tests.testbed.steps import StepFailedError, wait_for
 
@@ -27,5 +27,6 @@ __all__ = [
     "load_image",
     "operator_image",
     "own_state",
+    "spark_image",
     "wait_for",
 ]

@@ -11,12 +11,12 @@ from collections.abc import Callable
 
 from tests.testbed import build, cluster, environment, preflight
 from tests.testbed.class_archives import class_archives
-from tests.testbed.operator_image import operator_image
+from tests.testbed.operator_image import operator_image, spark_image
 from tests.testbed.places import cache_root
 from tests.testbed.programs import programs
 from tests.testbed.steps import StepFailedError, say
 
-_AS_ROOT = ("up", "down", "enter", "run", "build", "status", "operator-image", "clean-cache")
+_AS_ROOT = ("up", "down", "enter", "run", "build", "status", "operator-image", "spark-image", "clean-cache")
 _KEPT_VARIABLES = (
     "HOME,JAVA_HOME,XDG_CACHE_HOME,XDG_STATE_HOME,KUBECONFIG,KEEP,MODE,"
     # How this machine reaches what is fetched: a proxy, its certificates, mirrors.
@@ -49,6 +49,7 @@ def _arguments() -> argparse.Namespace:
     verbs.add_parser("down", help="end the testbed and remove every trace but the cache")
     verbs.add_parser("status", help="say what runs")
     verbs.add_parser("operator-image", help="build the operator's image and print its name and archive")
+    verbs.add_parser("spark-image", help="the same of Spark's image")
     verbs.add_parser("clean-cache", help="remove the cache of built things")
     entered = verbs.add_parser("enter", help="run a command in the testbed's network")
     entered.add_argument("command", nargs=argparse.REMAINDER)
@@ -76,6 +77,7 @@ def _run(options: argparse.Namespace) -> int:
         "run": lambda: _run_in_testbed(options.command),
         "logs": lambda: cluster.logs(options.names),
         "operator-image": lambda: print(*operator_image()),
+        "spark-image": lambda: print(*spark_image()),
         "clean-cache": lambda: shutil.rmtree(cache_root(), ignore_errors=True),
     }
     return verbs[options.verb]() or 0

@@ -45,7 +45,7 @@ def create() -> None:
 
 
 def lock() -> None:
-    """Resolve the dependencies anew: one file for the image, one for `.venv`."""
+    """Resolve the dependencies anew: one file for each image, one for `.venv`."""
     log = cache_root() / "logs" / "lock.log"
     common = [_uv(), "pip", "compile", "pyproject.toml", "--universal", "--generate-hashes", "--upgrade", "--quiet"]
     common += ["--python-version", "3.11", "--no-annotate", "--no-header", "--no-emit-index-url"]
@@ -54,3 +54,5 @@ def lock() -> None:
     build = [_uv(), "pip", "compile", "locks/build.in", *common[4:], "-o", "locks/build.txt"]
     run_logged("lock of the build backend", build, log, cwd=REPOSITORY)
     run_logged("lock of .venv", [*common, *everything], log, cwd=REPOSITORY)
+    with_extras = ["--all-extras", "-c", "locks/dev.txt", "-o", "locks/spark.txt"]
+    run_logged("lock of Spark's image", [*common, *with_extras], log, cwd=REPOSITORY)

@@ -1,4 +1,4 @@
-"""Builds the operator's image from the project's own Dockerfile, as a release would."""
+"""Builds the project's images from its own Dockerfiles, as a release would: the operator's, and Spark's."""
 
 from __future__ import annotations
 
@@ -13,35 +13,70 @@ from tests.testbed.places import REPOSITORY, cache_root
 from tests.testbed.steps import StepFailedError, run_logged
 
 IMAGE_NAME = "kafka-medic.invalid/operator"
-_BASE_INPUTS = ("Dockerfile", "locks/runtime.txt", "locks/build.txt")
-_INPUTS = (*_BASE_INPUTS, "operator", "pyproject.toml", "README.md", "LICENSE")
-_DEPENDENCIES = "localhost/kafka-medic-dependencies"
+
+
+@dataclass(frozen=True)
+class _Recipe:
+    """`below`: what the stage `dependencies` is made of, which changes only with a lock."""
+
+    name: str
+    dockerfile: str
+    stage: str
+    below: tuple[str, ...]
+    above: tuple[str, ...] = ("operator", "pyproject.toml", "README.md", "LICENSE")
+
+    def image(self, title: str) -> tuple[str, Path]:
+        """(name with tag, archive); built when the sources have changed since the last time."""
+        base = debian_base()
+        key = digest(base.name, *(REPOSITORY / file for file in (*self.below, *self.above)))
+        name, kind, archive = f"{self.name}:{key}", title.replace(" ", "-"), f"{title.split(maxsplit=1)[0]}.tar"
+
+        def build(folder: Path, log: Path) -> None:
+            with locked("buildah", "an image build"):
+                _Buildah(log, self).build(name, base, folder / archive)
+
+        folder = ensure(kind, "1", key, title, build)
+        drop_older(kind, folder)
+        return name, folder / archive
+
+    def key(self) -> str:
+        """Of the stage."""
+        return digest(debian_base().name, *(REPOSITORY / file for file in self.below))
+
+
+_OPERATOR = _Recipe(
+    IMAGE_NAME,
+    "Dockerfile",
+    "localhost/kafka-medic-dependencies",
+    ("Dockerfile", "locks/runtime.txt", "locks/build.txt"),
+)
+_SPARK = _Recipe(
+    "kafka-medic.invalid/spark",
+    "images/spark/Dockerfile",
+    "localhost/kafka-medic-spark-dependencies",
+    ("images/spark", "locks/spark.txt", "locks/build.txt"),
+)
 
 
 def operator_image() -> tuple[str, Path]:
-    """The operator's image as (name with tag, archive); built when the sources have changed since the last time."""
-    base = debian_base()
-    key = digest(base.name, *(REPOSITORY / name for name in _INPUTS))
-    name = f"{IMAGE_NAME}:{key}"
+    """The operator's image as (name with tag, archive)."""
+    return _OPERATOR.image("operator image")
 
-    def build(folder: Path, log: Path) -> None:
-        with locked("buildah", "an image build"):
-            _Buildah(log).build(name, base, folder / "operator.tar")
 
-    folder = ensure("operator-image", "1", key, "operator image", build)
-    drop_older("operator-image", folder)
-    return name, folder / "operator.tar"
+def spark_image() -> tuple[str, Path]:
+    """The image of the chart's planner and of executors as Pods, as (name with tag, archive)."""
+    return _SPARK.image("spark image")
 
 
 def dependencies_key() -> str:
-    return digest(debian_base().name, *(REPOSITORY / file for file in _BASE_INPUTS))
+    return _OPERATOR.key()
 
 
 def save_dependencies(archive: Path, log: Path) -> None:
     """Write the image that the operator's is built on, which changes only with the lock."""
     base = debian_base()
     with locked("buildah", "an image build"):
-        buildah = _Buildah(log)
+        buildah = _Buildah(log, _OPERATOR)
         name = buildah.dependencies(base)
         buildah.save(name, archive)
 
@@ -55,10 +90,11 @@ class _Buildah:
     """buildah with a store of its own in the cache; works without a daemon and inside a container."""
 
     log: Path
+    recipe: _Recipe
 
     def build(self, name: str, base: Path, archive: Path) -> None:
         self.dependencies(base)
-        self._run("operator image", *self._build_command(base), "-t", name, str(REPOSITORY))
+        self._run(f"image {name}", *self._build_command(base), "-t", name, str(REPOSITORY))
         self.save(name, archive)
         # The image is saved: that it cannot be forgotten yet is no failure.
         self._ask("rmi", name, missing_is_fine=True)
@@ -70,7 +106,7 @@ class _Buildah:
         image = _base_image(base)
         if not self._ask("images", "-q", image, missing_is_fine=True):
             self._add_base(image, base / "base.tar")
-        name = f"{_DEPENDENCIES}:{dependencies_key()}"
+        name = f"{self.recipe.stage}:{self.recipe.key()}"
         if not self._ask("images", "-q", name, missing_is_fine=True):
             self._forget_dependencies()
             stage = ["--target", "dependencies", "-t", name, str(REPOSITORY)]
@@ -82,7 +118,7 @@ class _Buildah:
 
     def _build_command(self, base: Path) -> list[str]:
         volumes = ["--volume", "/etc/ssl/certs:/etc/ssl/certs:ro"]
-        source = ["--build-arg", f"BASE={_base_image(base)}", "-f", str(REPOSITORY / "Dockerfile")]
+        source = ["--build-arg", f"BASE={_base_image(base)}", "-f", str(REPOSITORY / self.recipe.dockerfile)]
         return ["build", "--layers", "--network", "host", *volumes, *source]
 
     def _add_base(self, image: str, archive: Path) -> None:
@@ -92,7 +128,7 @@ class _Buildah:
 
     def _forget_dependencies(self) -> None:
         for name in self._ask("images", "--format", "{{.Name}}:{{.Tag}}").splitlines():
-            if name.startswith(f"{_DEPENDENCIES}:"):
+            if name.startswith(f"{self.recipe.stage}:"):
                 self._run("tidying up", "rmi", "--force", name)
         self._run("tidying up", "rmi", "--prune", "--force")
 

@@ -34,12 +34,17 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 {{- end -}}
 
-{{- define "kafka-medic.image" -}}
-{{- if .Values.image.digest -}}
-{{- printf "%s@%s" .Values.image.repository .Values.image.digest -}}
+{{/* Of (image, version of the chart). */}}
+{{- define "kafka-medic.imageName" -}}
+{{- if .image.digest -}}
+{{- printf "%s@%s" .image.repository .image.digest -}}
 {{- else -}}
-{{- printf "%s:%s" .Values.image.repository (default .Chart.AppVersion .Values.image.tag) -}}
+{{- printf "%s:%s" .image.repository (default .version .image.tag) -}}
 {{- end -}}
+{{- end -}}
+
+{{- define "kafka-medic.image" -}}
+{{- include "kafka-medic.imageName" (dict "image" .Values.image "version" .Chart.AppVersion) -}}
 {{- end -}}
 
 {{/* The operator's user name, and those of values.admission.operatorUsers, as a CEL list. */}}
@@ -50,4 +55,20 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- $quoted = append $quoted (printf "'%s'" .) -}}
 {{- end -}}
 [{{ join ", " $quoted }}]
+{{- end -}}
+
+{{- define "kafka-medic.plannerSecurity" -}}
+runAsNonRoot: true
+runAsUser: 10001
+runAsGroup: 10001
+fsGroup: 10001
+seccompProfile:
+  type: RuntimeDefault
+{{- end -}}
+
+{{- define "kafka-medic.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities:
+  drop: [ALL]
 {{- end -}}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import tempfile
 import textwrap
 import time
@@ -32,6 +33,7 @@ from kafka_medic.plan.estimate import Estimate, estimate
 from kafka_medic.plan.inputs import InputError, is_parquet, parquet_rows, read_brokers, read_partitions
 from kafka_medic.plan.local import plan_local
 from kafka_medic.plan.model import Summary
+from kafka_medic.plan.png import PngError, can_draw
 from kafka_medic.plan.problem import Broker, Problem, ProblemError
 from kafka_medic.plan.relocate import plan_relocation
 from kafka_medic.plan.relocation import Leave, LowerImbalance, Relocation, SpreadRacks
@@ -60,6 +62,8 @@ LARGEST_LOCAL = 4_000_000
 """Partitions up to which `auto` plans in this process: 0.8 GB of memory for each million."""
 LARGEST_REASSIGNMENT = 2_000_000
 """Partitions of a Spark plan up to which reassignment.json is written; Kafka takes 10,000 of them in one request."""
+MASTER, REMOTE = "KAFKA_MEDIC_SPARK_MASTER", "KAFKA_MEDIC_SPARK_REMOTE"
+"""Environment: where Spark is when the command's line does not say. The chart's planner has one of them."""
 _EXAMPLES = """\
 examples:
   kafka-medic plan raise-replication-factor --partitions partitions.json --brokers brokers.json \\
@@ -127,8 +131,12 @@ def add_parser(subparsers: Any) -> None:
         f"Parquet of more than {LARGEST_LOCAL:,} partitions",
     )  # fmt: skip
     where = raising.add_mutually_exclusive_group()
-    where.add_argument("--spark-master", metavar="URL", help="local[N], spark://..., k8s://... (default local[*])")
-    where.add_argument("--spark-remote", metavar="URL", help="a Spark Connect server, sc://HOST:PORT")
+    where.add_argument(
+        "--spark-master", metavar="URL", help=f"local[N], spark://..., k8s://... (default ${MASTER}, else local[*])"
+    )
+    where.add_argument(
+        "--spark-remote", metavar="URL", help=f"a Spark Connect server, sc://HOST:PORT (default ${REMOTE})"
+    )
     raising.add_argument(
         "--spark-conf", action="append", default=[], metavar="KEY=VALUE", help="Spark's own settings (repeat it)"
     )
@@ -184,6 +192,9 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--throttle", type=int, metavar="BYTES_PER_SECOND", help="per broker, for the estimate of the time it takes"
     )
+    parser.add_argument(
+        "--png", action="store_true", help="the report as report.png too; needs the package's extra png"
+    )
     parser.add_argument("-o", dest="form", choices=("table", "json"), default="table", help="how to show the summary")
 
 
@@ -191,7 +202,7 @@ def run(args: argparse.Namespace) -> int:
     """Plan, verify, write, summarise; the exit code."""
     try:
         return _run(args)
-    except (InputError, _OptionError, SparkError) as error:
+    except (InputError, _OptionError, PngError, SparkError) as error:
         output.note(str(error))
     except ProblemError as error:
         path = _brokers_file(args) if error.table == "brokers" else args.partitions
@@ -209,6 +220,8 @@ def _run(args: argparse.Namespace) -> int:
         return _verify_written(args)
     if args.throttle is not None and args.throttle < 1:
         raise _OptionError(f"--throttle {args.throttle}: has to be at least 1 byte per second")
+    if args.png:
+        can_draw()
     summary, cost = _raise(args, began) if args.question == RAISE else _move(args, began)
     if args.form == "json":
         output.write(summary.to_json(), "json")
@@ -268,7 +281,7 @@ def _move(args: argparse.Namespace, began: float) -> tuple[Summary, Estimate]:
     _refuse_broken(verify_moves(asked, plan))
     plan = replace(plan, summary=replace(plan.summary, seconds=round(time.monotonic() - began, 3)))
     leaders = asked.leaders_of_changed(plan)
-    write_plan(args.output, plan, picture(asked, plan, leaders, args.throttle, MOVING[args.question]))
+    write_plan(args.output, plan, picture(asked, plan, leaders, args.throttle, MOVING[args.question]), png=args.png)
     output.note(f"wrote plan.parquet, reassignment.json, summary.json and report.html to {args.output}. {FOR_PEOPLE}")
     return plan.summary, estimate(plan, leaders, args.throttle)
 
@@ -299,7 +312,7 @@ def _here(
     _refuse_broken(verify(problem, plan))
     plan = replace(plan, summary=replace(plan.summary, seconds=round(time.monotonic() - began, 3)))
     leaders = problem.leaders_of_changed()
-    write_plan(args.output, plan, picture(problem, plan, leaders, args.throttle))
+    write_plan(args.output, plan, picture(problem, plan, leaders, args.throttle), png=args.png)
     output.note(f"wrote plan.parquet, reassignment.json, summary.json and report.html to {args.output}")
     return plan.summary, estimate(plan, leaders, args.throttle)
 
@@ -317,7 +330,7 @@ def _on_spark(
             pq.write_table(read_partitions(args.partitions), source)
         ordered = tuple(sorted(brokers, key=lambda broker: broker.id))
         question = Question(ordered, wanted, by_bytes=args.balance == "bytes")
-        with session(args.spark_master, args.spark_remote, settings) as spark:
+        with session(*_spark_place(args), settings) as spark:
             done = plan_spark(spark, source.as_uri(), question, (work / PLAN).as_uri())
         _refuse_broken(done.problems)
         summary = replace(done.summary, seconds=round(time.monotonic() - began, 3))
@@ -330,7 +343,7 @@ def _on_spark(
             ordered, summary, done.replicas, done.leaders, *done.waves, shown.waves.moved, shown.waves.busiest,
             shown.topics, args.throttle, uncounted=shown.uncounted,
         )  # fmt: skip
-        write_summary(work, page)
+        write_summary(work, page, png=args.png)
     output.note(f"wrote {written}")
     busiest_in = int(shown.waves.received.max(initial=0))
     seconds = None if args.throttle is None else max(busiest_in, done.sent) / args.throttle
@@ -356,6 +369,13 @@ def _topics(partitions: pa.Table) -> list[str]:
     if "topic" not in partitions.column_names:
         return []
     return names(compute.unique(partitions.column("topic").cast(pa.string())))
+
+
+def _spark_place(args: argparse.Namespace) -> tuple[str | None, str | None]:
+    """(master, Connect server): what the line says wins over the environment."""
+    if args.spark_master or args.spark_remote:
+        return args.spark_master, args.spark_remote
+    return os.environ.get(MASTER) or None, os.environ.get(REMOTE) or None
 
 
 def _topic_factor(text: str) -> tuple[str, int]:

@@ -1,4 +1,4 @@
-"""What a plan is written as: four files in a directory, all of them or none."""
+"""What a plan is written as: four files in a directory, or five with a picture, all of them or none."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from kafka_medic.plan.arrow import Column, compute, names
 from kafka_medic.plan.model import PLAN_SCHEMA, Plan
+from kafka_medic.plan.png import render_png
 from kafka_medic.plan.report import Picture, render_report
 
 __all__ = [
@@ -23,20 +24,21 @@ __all__ = [
 ]  # fmt: skip
 
 PLAN, REASSIGNMENT, SUMMARY, REPORT = "plan.parquet", "reassignment.json", "summary.json", "report.html"
+PICTURE = "report.png"
 
 BLOCK = 16_384
 """Partitions per piece of reassignment.json, so that a large plan is not held as text at once."""
 
 
-def write_plan(directory: Path, plan: Plan, shown: Picture) -> None:
-    """plan.parquet, reassignment.json, summary.json and report.html, all of them or none.
+def write_plan(directory: Path, plan: Plan, shown: Picture, *, png: bool = False) -> None:
+    """plan.parquet, reassignment.json, summary.json, report.html and, if asked for, report.png, all of them or none.
 
     A directory that exists keeps its other files. Raises OSError.
     """
     with plan_directory(directory) as work:
         pq.write_table(plan.table, work / PLAN, compression="zstd")
         write_reassignment(work / REASSIGNMENT, [plan.table])
-        write_summary(work, shown)
+        write_summary(work, shown, png=png)
 
 
 @contextmanager
@@ -55,10 +57,12 @@ def plan_directory(directory: Path) -> Iterator[Path]:
         shutil.rmtree(work, ignore_errors=True)
 
 
-def write_summary(work: Path, shown: Picture) -> None:
-    """summary.json and report.html."""
+def write_summary(work: Path, shown: Picture, *, png: bool = False) -> None:
+    """summary.json, report.html and, if asked for, report.png. Raises PngError."""
     (work / SUMMARY).write_text(json.dumps(shown.summary.to_json(), indent=2) + "\n", "utf-8")
     (work / REPORT).write_text(render_report(shown), "utf-8")
+    if png:
+        (work / PICTURE).write_bytes(render_png(shown))
 
 
 def plan_batches(path: Path) -> Iterator[pa.Table]:
@@ -70,7 +74,7 @@ def plan_batches(path: Path) -> Iterator[pa.Table]:
 def _replace_files(work: Path, directory: Path) -> None:
     """The directory exists and is not empty: replace file by file, the summary last, as it vouches for the rest."""
     directory.mkdir(exist_ok=True)
-    for name in (PLAN, REASSIGNMENT, REPORT, SUMMARY):
+    for name in (PLAN, REASSIGNMENT, REPORT, PICTURE, SUMMARY):
         old, new = directory / name, work / name
         if old.is_dir() and not old.is_symlink():
             shutil.rmtree(old)

@@ -196,12 +196,25 @@ def _topics(shown: Picture) -> str:
     )
     if not shown.topics:
         return scattered or "<p>Nothing has to be moved.</p>"
-    head = "<tr><th>Topic<th>Partitions<th>Replicas<th>Most on a broker, before<th>after<th>if even"
+    head = "<tr><th>Topic<th>Partitions<th>Replicas<th>Most on a broker, before<th>after<th>if even<th>"
+    top = max(max(t.before, t.after) for t in shown.topics)
     rows = "".join(
         f"<tr><td>{escape(t.topic)}<td>{t.partitions:,}<td>{t.replicas:,}<td>{t.before:,}<td>{t.after:,}<td>{t.even:,}"
+        f"<td>{_spread(t, top)}"
         for t in shown.topics
     )
     return f"<p>Of those that the plan changes, {len(shown.topics)}.</p><table>{head}{rows}</table>{scattered}"
+
+
+def _spread(topic: TopicSpread, top: int) -> str:
+    """Two bars, before over after, and a mark where even is."""
+    scale = 200 / max(top, 1)
+    return (
+        f'<svg viewBox="0 0 200 14" style="width:200px" role="img">'
+        f'<rect width="{topic.before * scale:.1f}" height="6" fill="{BEFORE}"/>'
+        f'<rect y="7" width="{topic.after * scale:.1f}" height="6" fill="{AFTER}"/>'
+        f'<path d="M{topic.even * scale:.1f} 0V14" stroke="#cf222e"/></svg>'
+    )
 
 
 def _waves(shown: Picture) -> str:

@@ -53,6 +53,32 @@ def test_the_summary_is_a_table_for_people_and_json_on_request(call):
     assert summary["seconds"] > 0
 
 
+def test_without_matplotlib_a_picture_is_refused_before_anything_is_read(call, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    code, _, err, made = call("--png")
+    assert (code, made.exists()) == (2, False)
+    assert "pip install 'kafka-medic[png]'" in err
+
+
+def test_where_spark_is_comes_from_the_line_or_else_from_the_environment(call, monkeypatch):
+    asked = []
+
+    def refuse(*place):
+        asked.append(place)
+        raise command.SparkError("not here")
+
+    monkeypatch.setattr(command, "session", refuse)
+    monkeypatch.setenv("KAFKA_MEDIC_SPARK_REMOTE", "sc://planner:15002")
+    assert call("--engine", "spark")[0] == 2
+    assert call("--engine", "spark", "--spark-master", "spark://other:7077")[0] == 2
+    monkeypatch.setenv("KAFKA_MEDIC_SPARK_REMOTE", "")
+    monkeypatch.setenv("KAFKA_MEDIC_SPARK_MASTER", "k8s://https://here")
+    assert call("--engine", "spark", "--spark-conf", "a=b")[0] == 2
+    assert asked == [
+        (None, "sc://planner:15002", {}), ("spark://other:7077", None, {}), ("k8s://https://here", None, {"a": "b"})
+    ]  # fmt: skip
+
+
 def test_patterns_set_other_factors_and_exemptions(call):
     _, out, err, _ = call("-o", "json", "--topic-factor", "logs-*=2", "--exempt", "scr*", "--exempt", "nothing")
     assert json.loads(out)["moves"] == 4 * 2 + 4 * 1

@@ -60,8 +60,9 @@ def session(master: str | None, remote: str | None, settings: Mapping[str, str])
 
 
 def _builder(builder: Any, master: str, remote: str | None, *, local: bool) -> Any:
-    # Workers on this machine have to be this Python.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # Workers on this machine have to be this Python. Those in Pods have the one of their image.
+    if not master.startswith("k8s://"):
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = builder.appName("kafka-medic plan")
     if remote is not None:
         return builder.remote(remote)
