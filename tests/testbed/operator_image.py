@@ -117,7 +117,8 @@ class _Buildah:
         self._run("saving the image", "push", name, f"docker-archive:{archive}:{name}")
 
     def _build_command(self, base: Path) -> list[str]:
-        volumes = ["--volume", "/etc/ssl/certs:/etc/ssl/certs:ro"]
+        # Of the machine's certificates the one file: beside it the package of a JRE writes a store of its own.
+        volumes = ["--volume", "/etc/ssl/certs/ca-certificates.crt:/etc/ssl/certs/ca-certificates.crt:ro"]
         source = ["--build-arg", f"BASE={_base_image(base)}", "-f", str(REPOSITORY / self.recipe.dockerfile)]
         return ["build", "--layers", "--network", "host", *volumes, *source]
 
