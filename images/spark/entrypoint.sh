@@ -13,7 +13,7 @@ while option=$(printenv "SPARK_JAVA_OPT_$number"); do
 done
 # Executors put what the driver sends them into the folder that they start in.
 cd "$(mktemp -d)"
-exec java "$@" -Xms"$SPARK_EXECUTOR_MEMORY" -Xmx"$SPARK_EXECUTOR_MEMORY" -cp "$SPARK_HOME/conf:$SPARK_HOME/jars/*" \
+exec java "$@" -Xms"$SPARK_EXECUTOR_MEMORY" -Xmx"$SPARK_EXECUTOR_MEMORY" -cp "$SPARK_HOME/jars/*" \
     org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend \
     --driver-url "$SPARK_DRIVER_URL" \
     --executor-id "$SPARK_EXECUTOR_ID" \

@@ -23,7 +23,7 @@ class _Recipe:
     dockerfile: str
     stage: str
     below: tuple[str, ...]
-    above: tuple[str, ...] = ("operator", "pyproject.toml", "README.md", "LICENSE")
+    above: tuple[str, ...]
 
     def image(self, title: str) -> tuple[str, Path]:
         """(name with tag, archive); built when the sources have changed since the last time."""
@@ -44,17 +44,20 @@ class _Recipe:
         return digest(debian_base().name, *(REPOSITORY / file for file in self.below))
 
 
+_PROJECT = ("operator", "pyproject.toml", "README.md", "LICENSE")
 _OPERATOR = _Recipe(
     IMAGE_NAME,
     "Dockerfile",
     "localhost/kafka-medic-dependencies",
     ("Dockerfile", "locks/runtime.txt", "locks/build.txt"),
+    _PROJECT,
 )
 _SPARK = _Recipe(
     "kafka-medic.invalid/spark",
     "images/spark/Dockerfile",
     "localhost/kafka-medic-spark-dependencies",
-    ("images/spark", "locks/spark.txt", "locks/build.txt"),
+    ("images/spark/Dockerfile", "locks/spark.txt", "locks/build.txt"),
+    ("images/spark/entrypoint.sh", *_PROJECT),
 )
 
 
