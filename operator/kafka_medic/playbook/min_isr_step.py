@@ -12,7 +12,8 @@ from kafka_medic.resources.remediation_status import JournalEntry, Progress
 
 
 def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: Snapshot) -> StepReport:
-    """Where the step stands. A topic whose ISR is not larger than the new minimum is waited for."""
+    """Where the step stands. A topic whose ISR is not larger than the new minimum is waited for; one that has grown by
+    partitions whose replicas are too few for it is not what the plan was made for."""
     changes = plan.config_changes
     wanted: dict[SettingKey, str | None] = {(c.resource_type, c.resource_name, c.name): c.after for c in changes}
     if not wanted:
@@ -53,14 +54,20 @@ def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot:
             )
     floors = {resource: int(floor or 0) for (_, resource, _), floor in wanted.items()}
     thin = [
-        row.tp
-        for row in snapshot.rows()
-        if row.topic in floors and (row.isr is None or len(row.isr) <= floors[row.topic])
+        row for row in snapshot.rows() if row.topic in floors and (row.isr is None or len(row.isr) <= floors[row.topic])
     ]
+    few = [row.tp for row in thin if row.replicas is not None and len(row.replicas) <= floors[row.topic]]
+    if few:
+        # Waiting would not help, and while this run waits nobody plans for them.
+        return StepReport(
+            StepState.DRIFTED,
+            f"{len(few)} partitions that the plan did not see have too few replicas for it: {_first(few)}",
+            progress=Progress(done=0, total=total, unit="topics"),
+        )
     if thin:
         return StepReport(
             StepState.WAIT,
-            f"{len(thin)} partitions have no in-sync replica to spare yet: {_first(thin)}",
+            f"{len(thin)} partitions have no in-sync replica to spare yet: {_first([row.tp for row in thin])}",
             progress=Progress(done=0, total=total, unit="topics"),
         )
     return StepReport(

@@ -90,3 +90,22 @@ def test_another_order_of_the_same_replicas_is_drift_and_planned_anew():
     new = world.run().status.plan
     assert new is not None
     assert next(c for c in new.changes if c.topic == "pairs").replicas_before == (1, 0)
+
+
+def test_a_topic_that_grows_in_the_middle_ends_the_run_and_its_new_partitions_are_in_the_next_plan():
+    kafka = factor_one_cluster()
+    kafka.copies_per_tick = 0
+    world = started(kafka)
+    first = world.run()
+    world.until(lambda: any(p.adding for p in kafka.partitions.values()))
+    kafka.add_partitions("orders", 2, [[2]])
+    kafka.copies_per_tick = 1000
+    world.until(lambda: len(world.runs()) == 2)
+    ended = next(r for r in world.runs() if r.uid == first.uid)
+    assert ended.status.phase is Phase.SUPERSEDED
+    assert "orders-1" in ended.status.message
+    assert throttles(world) == []
+    world.until(lambda: all(r.status.plan for r in world.runs()))
+    plan = next(r.status.plan for r in world.runs() if r.uid != first.uid)
+    assert [(c.topic, c.partition) for c in plan.changes] == [("orders", 1)]
+    assert {c.resource_name for c in plan.config_changes} >= {"orders"}
