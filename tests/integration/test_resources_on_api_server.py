@@ -381,10 +381,13 @@ def test_every_value_renders_into_what_the_server_takes(namespace: str) -> None:
     assert "\nspark.executor.instances 3\n" in settings["spark-defaults.conf"]
     assert "\nspark.sql.shuffle.partitions 1\n" in settings["spark-defaults.conf"]
     pod = yaml.safe_load(settings["executor.yaml"])
-    pod["metadata"]["name"] = "executor"
-    pod["spec"]["containers"][0]["image"] = "spark"
+    pod["spec"]["containers"][0]["image"] = "spark"  # Spark fills it in
+    selector = {"matchLabels": pod["metadata"]["labels"]}
+    template = {"metadata": pod["metadata"], "spec": pod["spec"]}
+    executors = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "executors"}}
+    executors["spec"] = {"selector": selector, "template": template}
     kubectl("apply", "--dry-run=server", "-n", namespace, "-f", "-", input=rendered)
-    kubectl("apply", "--dry-run=server", "-n", namespace, "-f", "-", input=json.dumps(pod))
+    kubectl("apply", "--dry-run=server", "-n", namespace, "-f", "-", input=json.dumps(executors))
 
 
 def _planner(rendered: str) -> dict[str, Any]:
