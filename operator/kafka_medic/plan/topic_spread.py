@@ -45,16 +45,30 @@ class Loads:
         return found
 
 
-def loads(topic: Array, broker: Array, live: Array) -> Loads:
-    """Count replicas on live brokers (bool[B]), each given as its topic and its broker."""
-    topics = int(topic.max(initial=-1)) + 1
-    small = topics * len(live) < 1 << 31
-    key: Array = topic.astype(np.int32 if small else np.int64) * len(live) + broker
-    key = np.sort(key if live.all() else key[live[broker]])
-    last = np.flatnonzero(np.append(key[1:] != key[:-1], True)[: len(key)])
-    cell: Array = key[last]
+def loads(topic: Array, broker: Array, live: Array, gone: tuple[Array, Array] | None = None) -> Loads:
+    """Count replicas on live brokers (bool[B]), each given as its topic and its broker, without those gone."""
+    # Whether it counts for or against is the lowest bit, so one sort does; hashes of millions are far slower.
+    code = _cells(topic, broker, live) * 2
+    if gone is not None:
+        code = np.concatenate([code, _cells(*gone, live) * 2 + 1])
+    code = np.sort(code)
+    cell: Array = code >> 1
+    last = np.flatnonzero(np.append(cell[1:] != cell[:-1], True)[: len(cell)])
+    if gone is None:
+        count = np.diff(last, prepend=-1)
+    else:
+        count = np.diff(np.cumsum(1 - 2 * (code & 1), dtype=np.int64)[last], prepend=0)
+    cell = cell[last]
+    topics = int(cell[-1]) // len(live) + 1 if len(cell) else 0
     of: Array = np.repeat(np.arange(topics), np.diff(np.searchsorted(cell, np.arange(topics + 1) * len(live))))
-    return Loads(of, cell - of * len(live), np.diff(last, prepend=-1))
+    return Loads(of, cell - of * len(live), count)
+
+
+def _cells(topic: Array, broker: Array, live: Array) -> Array:
+    """A number for each topic and live broker, in 32 bits where they suffice: sorted twice as fast."""
+    small = (int(topic.max(initial=0)) + 1) * len(live) < 1 << 30
+    cell: Array = topic.astype(np.int32 if small else np.int64) * len(live) + broker
+    return cell if live.all() else cell[live[broker]]
 
 
 def worst(
@@ -95,22 +109,10 @@ def worst_topics(
     topics = names(listed)
     of, planned = _codes(partitions, listed), _codes(plan, listed)
     held = _replicas(partitions, "replicas", of, ids)
-    come, gone = (loads(*_replicas(plan, name, planned, ids), live) for name in ("replicas", "replicasBefore"))
-    return worst(
-        _sum(loads(*held, live), come, gone, len(ids)), held, topics,
-        np.bincount(of + 1, minlength=len(topics) + 1)[1:], live, count,
-    )  # fmt: skip
-
-
-def _sum(held: Loads, come: Loads, gone: Loads, brokers: int) -> Loads:
-    """Held and come, without what is gone."""
-    keys = [part.topic * brokers + part.broker for part in (held, come, gone)]
-    key = np.union1d(keys[0], keys[1])
-    count = np.zeros(len(key), dtype=np.int64)
-    for part, cells, sign in ((held, keys[0], 1), (come, keys[1], 1), (gone, keys[2], -1)):
-        count[np.searchsorted(key, cells)] += sign * part.count
-    topic, broker = np.divmod(key, max(brokers, 1))
-    return Loads(topic, broker, count)
+    come, gone = (_replicas(plan, name, planned, ids) for name in ("replicas", "replicasBefore"))
+    topic, broker = (np.concatenate([held[at], come[at]]) for at in (0, 1))
+    size = np.bincount(of + 1, minlength=len(topics) + 1)[1:]
+    return worst(loads(topic, broker, live, gone), held, topics, size, live, count)
 
 
 def _codes(table: pa.Table, listed: Column) -> Array:
