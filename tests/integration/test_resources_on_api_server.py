@@ -324,6 +324,7 @@ def test_the_chart_can_be_upgraded_types_included(chart: None) -> None:
         "liveness.port=80",
         "liveness.path=/elsewhere",
         "replicas=2",
+        "replicaCount=0",
         "webhook.secretName=Not A Name",
         "webhook.url=https://example.com",
         "mostAtOnce=-1",
@@ -339,6 +340,29 @@ def test_bad_values_are_refused(setting: str) -> None:
     done = helm("template", "x", str(CHART), "--set", setting, check=False)
     assert done.returncode != 0
     assert "values don't meet the specifications of the schema" in done.stderr
+
+
+def test_two_of_which_a_drain_takes_one_at_a_time(chart: None) -> None:
+    def rendered(count: int) -> tuple[Object, list[Object]]:
+        told = helm("template", "x", str(CHART), "--set", f"replicaCount={count}").stdout
+        objects = [o for o in yaml.safe_load_all(told) if o]
+        (deployment,) = (o for o in objects if o["kind"] == "Deployment")
+        return deployment["spec"], [o["spec"] for o in objects if o["kind"] == "PodDisruptionBudget"]
+
+    plain = yaml.safe_load((CHART / "values.yaml").read_text())
+    assert plain["replicaCount"] == 2
+    spec, (budget,) = rendered(2)
+    labels = spec["selector"]["matchLabels"]
+    assert (spec["replicas"], budget["maxUnavailable"], budget["selector"]["matchLabels"]) == (2, 1, labels)
+    spread = spec["template"]["spec"]["topologySpreadConstraints"]
+    assert [(s["topologyKey"], s["labelSelector"]["matchLabels"]) for s in spread] == [
+        ("kubernetes.io/hostname", labels),
+        ("topology.kubernetes.io/zone", labels),
+    ]
+    assert spec["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
+    alone, budgets = rendered(1)
+    assert (alone["replicas"], budgets) == (1, [])
+    assert "topologySpreadConstraints" not in alone["template"]["spec"]
 
 
 def test_every_value_renders_into_what_the_server_takes(namespace: str) -> None:

@@ -19,7 +19,7 @@ from kafka_medic.clients.zookeeper import ZooKeeper
 from kafka_medic.controller.events import recorder
 from kafka_medic.controller.fleet import Fleet, Key
 from kafka_medic.controller.handlers import register
-from kafka_medic.controller.lease import ClusterLease
+from kafka_medic.controller.lease import ClusterLease, Lease, Starts
 from kafka_medic.controller.metrics import Metrics
 from kafka_medic.controller.notices import Notices
 from kafka_medic.controller.plan_files import PlanFiles
@@ -52,6 +52,7 @@ def build(
     plans: Path | None = None,
 ) -> tuple[Fleet, Store]:
     """The operator's parts, wired to the real outside. `me` holds the leases."""
+    where = os.environ.get("KAFKA_MEDIC_NAMESPACE")
     store = Store(api, namespaces)
     record = recorder(api)
     clients = Clients(
@@ -63,6 +64,7 @@ def build(
         series=metrics,
         most_at_once=most_at_once,
         files=PlanFiles(plans),
+        starts=Starts(Lease(api, where, "kafka-medic.starts", me) if where else None),
     )
 
     def make_turn(key: Key) -> Turn:

@@ -1,4 +1,4 @@
-"""One writer per cluster: a coordination.k8s.io Lease, renewed by compare-and-set right before each write.
+"""One writer: a coordination.k8s.io Lease, taken and renewed by compare-and-set, for a cluster right before each write.
 
 As in client-go, a lease counts as abandoned when it has not changed for its whole duration *by our own clock*, so that
 two machines' clocks need not agree.
@@ -7,36 +7,38 @@ two machines' clocks need not agree.
 from __future__ import annotations
 
 import logging
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 from kafka_medic.clients.kubernetes_api import ApiFailure, KubernetesApi
+from kafka_medic.resources.vocabulary import GROUP, VERSION
 
 DURATION_SECONDS = 30
 _LOG = logging.getLogger(__name__)
 
 
-class ClusterLease:
-    """The Lease of one KafkaCluster, as one operator process sees it."""
+class Lease:
+    """One Lease, as one operator process sees it."""
 
     def __init__(
         self,
         api: KubernetesApi,
         namespace: str,
-        cluster: str,
-        cluster_uid: str,
+        name: str,
         identity: str,
         monotonic: Callable[[], float] = time.monotonic,
+        owners: Sequence[dict[str, str]] = (),
     ) -> None:
         self._api = api
         self._monotonic = monotonic
         self._path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
-        self._namespace = namespace
-        self._cluster, self._cluster_uid = cluster, cluster_uid
-        self._name = f"kafka-medic-{cluster}"
-        self._identity = identity
+        self._namespace, self._name = namespace, name
+        self._identity, self._owners = identity, owners
         self._seen: tuple[str, float] | None = None
 
     def hold(self) -> bool | None:
@@ -95,14 +97,7 @@ class ClusterLease:
             "metadata": {
                 "name": self._name,
                 "namespace": self._namespace,
-                "ownerReferences": [
-                    {
-                        "apiVersion": "kafkamedic.dev/v1alpha1",
-                        "kind": "KafkaCluster",
-                        "name": self._cluster,
-                        "uid": self._cluster_uid,
-                    }
-                ],
+                **({"ownerReferences": list(self._owners)} if self._owners else {}),
             },
             "spec": {
                 "holderIdentity": self._identity,
@@ -112,3 +107,42 @@ class ClusterLease:
                 "leaseTransitions": transitions,
             },
         }
+
+
+class ClusterLease(Lease):
+    """The Lease of one KafkaCluster, beside it and owned by it."""
+
+    def __init__(
+        self,
+        api: KubernetesApi,
+        namespace: str,
+        cluster: str,
+        cluster_uid: str,
+        identity: str,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        owner = {"apiVersion": f"{GROUP}/{VERSION}", "kind": "KafkaCluster", "name": cluster, "uid": cluster_uid}
+        super().__init__(api, namespace, f"kafka-medic-{cluster}", identity, monotonic, [owner])
+
+
+@dataclass(slots=True)
+class Starts:
+    """One start at a time, over all clusters: held from the look at the others until the start is written, so that two
+    starts do not pass each other unseen. `lease` keeps other processes out; None: there are no others."""
+
+    lease: Lease | None = None
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @contextmanager
+    def passing(self) -> Iterator[bool]:
+        """Whether it is this one's turn; if not, another process is at it, or that could not be told."""
+        with self.lock:
+            if self.lease is None:
+                yield True
+            elif self.lease.hold() is True:
+                try:
+                    yield True
+                finally:
+                    self.lease.release()
+            else:
+                yield False

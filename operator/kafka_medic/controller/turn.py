@@ -7,7 +7,6 @@ starts from fresh reads; nothing that matters is kept in memory.
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +21,7 @@ from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
 from kafka_medic.controller.canary import CanaryKeeper, ConnectCanary
 from kafka_medic.controller.deletion import gone, keep, to_keep
 from kafka_medic.controller.events import Recorder, finding_notes, run_notes, so_far
-from kafka_medic.controller.lease import ClusterLease
+from kafka_medic.controller.lease import ClusterLease, Starts
 from kafka_medic.controller.memory import Recollection
 from kafka_medic.controller.metrics import Metrics
 from kafka_medic.controller.plan_files import PlanFiles
@@ -78,8 +77,8 @@ class Clients:
     files: PlanFiles = field(default_factory=lambda: PlanFiles(None))
     most_at_once: int | None = None
     """KafkaClusters with a run under way at once; None: as many as there are."""
-    starting: threading.Lock = field(default_factory=threading.Lock)
-    """Held from the look at the other clusters until the start is written: two starts do not pass each other unseen."""
+    starts: Starts = field(default_factory=Starts)
+    """Asked where there is such a limit."""
 
 
 @dataclass(slots=True)
@@ -298,7 +297,9 @@ class Turn:
         self, cluster: KafkaCluster, run: Remediation, snapshot: Snapshot, findings: Sequence[Finding]
     ) -> Decision:
         if self.clients.most_at_once is not None and run.status.phase is Phase.APPROVED:
-            with self.clients.starting:
+            with self.clients.starts.passing() as ours:
+                if not ours:
+                    return Decision(run.status, requeue=SOON)
                 return self._decide(cluster, run, snapshot, findings)
         return self._decide(cluster, run, snapshot, findings)
 

@@ -8,7 +8,9 @@ import pytest
 
 from kafka_medic.clients.kubernetes_api import ApiFailure
 from kafka_medic.controller.__main__ import arguments
+from kafka_medic.controller.lease import DURATION_SECONDS, Lease, Starts
 from kafka_medic.resources.phases import ACTING_PHASES, Phase
+from tests.simulation.api import SimApi
 from tests.simulation.world import API_VERSION, BASE, World, factor_one_cluster
 
 
@@ -112,14 +114,47 @@ def test_no_other_start_comes_between_the_look_and_the_write() -> None:
     world = World(factor_one_cluster(), wrap_api=lambda api: made.append(Watched(api)) or made[-1])
     world.install()
     clients = world.operator().clients
-    clients.most_at_once, made[-1].lock = 1, clients.starting
+    clients.most_at_once, made[-1].lock = 1, clients.starts.lock
     world.approve(world.until_phase("AwaitingApproval"))
     world.until_phase("Running")
     seen = made[-1].seen
     assert ("read", True) in seen
     assert ("start", True) in seen
     assert all(held for _, held in seen)
-    assert not clients.starting.locked()
+    assert not clients.starts.lock.locked()
+
+
+def test_a_start_in_another_process_is_waited_for() -> None:
+    api, now = SimApi(), [0.0]
+
+    def process(name: str) -> Starts:
+        return Starts(Lease(api, "operators", "kafka-medic.starts", name, lambda: now[0]))
+
+    one, two = process("one"), process("two")
+    with one.passing() as first, two.passing() as second:
+        assert (first, second) == (True, False)
+    with two.passing() as second:
+        assert second, "the other gave it back"
+        now[0] += DURATION_SECONDS
+        with one.passing() as first:
+            assert not first, "seen for the first time"
+        now[0] += DURATION_SECONDS
+        with one.passing() as first:
+            assert first, "what stands still for so long has died"
+
+
+def test_what_may_not_start_now_is_left_as_it_is() -> None:
+    world = limited(1)
+    run = world.until_phase("Approved")
+    away = Lease(world.api, "operators", "kafka-medic.starts", "another", world._monotonic)
+    assert away.hold()
+    world.operator().clients.most_at_once = 1
+    assert world.turn is not None
+    world.turn.clients.starts = Starts(Lease(world.api, "operators", "kafka-medic.starts", "me", world._monotonic))
+    world.step(1)
+    assert world.run().status.phase is run.status.phase is Phase.APPROVED
+    away.release()
+    world.until_phase("Running")
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "many", "1.5"])
