@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterator
 from typing import Any
 
 import kopf
@@ -28,12 +29,27 @@ from kafka_medic.resources.vocabulary import GROUP, VERSION
 _LOG = logging.getLogger(__name__)
 
 
+class Patience:
+    """Seconds between kopf's tries of one request. When they end, a watch that fails ends the process. Before the first
+    event that is right, since a right may be missing for good; afterwards the API server is away, and comes back."""
+
+    def __init__(self) -> None:
+        self.heard = False
+
+    def __iter__(self) -> Iterator[float]:
+        yield from (1, 1, 2, 3, 5, 8, 13, 21)
+        while self.heard:
+            yield 10
+
+
 def register(registry: kopf.OperatorRegistry, fleet: Fleet, store: Store, roll_call: RollCall) -> None:
     """All handlers of the operator."""
     record = recorder(store.api)
     orphans, unreadable = Orphans(store, record), Unreadable(record)
+    patience = Patience()
 
     async def read(kind: type[Resource], change: str | None, raw: dict[str, Any]) -> None:
+        patience.heard = True
         if change == "DELETED":
             unreadable.forget(raw)
         else:
@@ -54,6 +70,7 @@ def register(registry: kopf.OperatorRegistry, fleet: Fleet, store: Store, roll_c
         settings.watching.server_timeout = 300
         settings.watching.client_timeout = 330
         settings.watching.connect_timeout = 10
+        settings.networking.error_backoffs = patience
         roll_call.start()
 
     @kopf.on.event(GROUP, VERSION, "kafkaclusters", registry=registry)

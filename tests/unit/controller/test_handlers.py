@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 
 import kopf
 import pytest
@@ -86,3 +87,12 @@ def test_not_alive_once_the_watch_owes_a_cluster(world, fleet, monkeypatch):
     monkeypatch.setattr(roll_call, "missed", lambda: ["KafkaCluster ns/new was not told of for 200 s"])
     with pytest.raises(kopf.PermanentError, match="ns/new was not told of"):
         asyncio.run(alive())
+
+
+def test_an_api_server_that_is_away_ends_the_operator_only_before_it_has_heard_anything(world, fleet):
+    settings = kopf.OperatorSettings()
+    its = handlers(fleet, world)
+    asyncio.run(its["configure"](settings=settings))
+    assert sum(settings.networking.error_backoffs) < 60
+    asyncio.run(its["approval_changed"](type="DELETED", namespace="ns", body={"metadata": {"name": "a"}}))
+    assert len(list(itertools.islice(settings.networking.error_backoffs, 1000))) == 1000
