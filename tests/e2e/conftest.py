@@ -33,8 +33,11 @@ STEADY = {
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests on deployments of their own come last, when the shared ones have gone."""
-    items.sort(key=lambda item: item.path.parent == Path(__file__).parent and not _shares(item))
+    """Tests on deployments of their own come last, when the shared ones have gone; after all others what was asked of
+    the API server is looked at."""
+    items.sort(key=lambda item: (
+        item.path.name == "test_rights.py", item.path.parent == Path(__file__).parent and not _shares(item)
+    ))  # fmt: skip
 
 
 def _shares(item: pytest.Item) -> bool:
@@ -215,13 +218,8 @@ def no_other_operator(installed: None) -> Iterator[None]:
     kubectl("scale", deployment, "-n", operator.NAMESPACE, "--replicas=0")
     gone = ["-n", operator.NAMESPACE, "-l", "app.kubernetes.io/name=kafka-medic"]
     kubectl("wait", "pods", *gone, "--for=delete", "--timeout=60s")
-    # What the chart grants with watchNamespaces, which is how these processes are started. kopf asks for it half a
-    # minute long before it goes on without.
-    role, account = "operator-lists-namespaces", f"--serviceaccount={operator.NAMESPACE}:{operator.RELEASE}"
-    kubectl("create", "clusterrole", role, "--verb=list,watch", "--resource=namespaces")
-    kubectl("create", "clusterrolebinding", role, f"--clusterrole={role}", account)
-    yield
-    kubectl("delete", "clusterrole,clusterrolebinding", role)
+    with operator.lists_namespaces():
+        yield
     kubectl("scale", deployment, "-n", operator.NAMESPACE, "--replicas=1")
     kubectl("rollout", "status", deployment, "-n", operator.NAMESPACE, "--timeout=120s", timeout=130)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -65,14 +66,16 @@ def install(*settings: str) -> None:
         repository, _, tag = given.rpartition(":")
         image = ["--set", f"image.repository={repository}", "--set", f"image.tag={tag}"]
     chart = str(ROOT / "charts" / "kafka-medic")
-    helm("upgrade", "--install", RELEASE, chart, "-n", NAMESPACE, "--create-namespace", *image, *settings)
+    # Two share this machine with three nodes and all brokers; and tests read one log, one page of metrics, one memory.
+    alone = ("--set", "replicaCount=1")
+    helm("upgrade", "--install", RELEASE, chart, "-n", NAMESPACE, "--create-namespace", *image, *alone, *settings)
     kubectl("rollout", "status", f"deployment/{RELEASE}", "-n", NAMESPACE, "--timeout=120s", timeout=130)
 
 
-def kubeconfig(path: Path) -> Path:
+def kubeconfig(path: Path, account: str = RELEASE, namespace: str = NAMESPACE) -> Path:
     """A kubeconfig with the operator's own ServiceAccount, and so with its rights and no other."""
     current = json.loads(kubectl("config", "view", "--raw", "--minify", "-o", "json").stdout)
-    token = kubectl("create", "token", RELEASE, "-n", NAMESPACE, "--duration=1h").stdout.strip()
+    token = kubectl("create", "token", account, "-n", namespace, "--duration=1h").stdout.strip()
     user = current["contexts"][0]["context"]["user"]
     current["users"] = [{"name": user, "user": {"token": token}}]
     path.touch(mode=0o600)
@@ -80,7 +83,22 @@ def kubeconfig(path: Path) -> Path:
     return path
 
 
+@contextlib.contextmanager
+def lists_namespaces(account: str = RELEASE, namespace: str = NAMESPACE) -> Iterator[None]:
+    """What the chart grants with watchNamespaces, which is how processes of a test's own are started. kopf asks for it
+    half a minute long before it goes on without."""
+    role = "operator-lists-namespaces"
+    kubectl("create", "clusterrole", role, "--verb=list,watch", "--resource=namespaces")
+    kubectl("create", "clusterrolebinding", role, f"--clusterrole={role}", f"--serviceaccount={namespace}:{account}")
+    try:
+        yield
+    finally:
+        kubectl("delete", "clusterrole,clusterrolebinding", role)
+
+
 def uninstall() -> None:
+    # Its Pods first: they give their Leases back, for which they need their rights.
+    kubectl("delete", "deployment", RELEASE, "-n", NAMESPACE, "--ignore-not-found", "--cascade=foreground")
     helm("uninstall", RELEASE, "-n", NAMESPACE, "--ignore-not-found", "--wait")
     kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found", timeout=180)
 

@@ -19,7 +19,8 @@ def chart() -> Iterator[None]:
     if not there:
         # one that an earlier run left may still be going
         kubectl("delete", "namespace", RELEASE_NAMESPACE, "--ignore-not-found", "--timeout=60s")
-        helm("install", RELEASE, str(CHART), "-n", RELEASE_NAMESPACE, "--create-namespace")
+        options = ("--set", "strimzi.enabled=true")
+        helm("install", RELEASE, str(CHART), "-n", RELEASE_NAMESPACE, "--create-namespace", *options)
     yield
     if not there:
         helm("uninstall", RELEASE, "-n", RELEASE_NAMESPACE)

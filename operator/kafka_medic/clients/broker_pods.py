@@ -36,7 +36,8 @@ class StrimziPods:
         self._api, self._namespace = api, namespace
 
     def replace_pod(self, name: str, uid: str) -> None:
-        # The uid in a patch is a precondition: another Pod of that name answers with a conflict.
+        # The uid in a patch is a precondition: for another Pod of that name it is refused, as a change of what cannot
+        # change (422 Invalid).
         body = {"metadata": {"uid": uid, "annotations": {STRIMZI_ROLL: "true"}}}
         _unless_gone(lambda: self._api.merge(f"/api/v1/namespaces/{self._namespace}/pods/{name}", body), name)
 
@@ -45,7 +46,8 @@ def _unless_gone(send: Callable[[], Object], name: str) -> None:
     try:
         send()
     except ApiFailure as problem:
-        if problem.not_found or problem.conflict:
+        another = problem.status == 422 and "metadata.uid" in problem.message
+        if problem.not_found or problem.conflict or another:
             return  # gone, or another Pod by now: the next look at the cluster tells
         if problem.status == 429:
             message = f"a PodDisruptionBudget does not permit the eviction of Pod {name} now: {problem.message}"

@@ -1,0 +1,97 @@
+"""Pods that Strimzi owns, with the operator's own rights: whether a roll is under way, and how one is asked for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from kafka_medic.clients.broker_pods import STRIMZI_ROLL, StrimziPods
+from kafka_medic.clients.kubernetes_api import KubernetesApi
+from kafka_medic.observe.pods import BrokerPods
+from kafka_medic.resources.kafkacluster import KafkaCluster
+from tests.incident.operator import kubeconfig
+from tests.testbed import apply, get, kubectl
+from tests.unit.resources.sources import smallest
+
+NAMESPACE = "strimzi-pods"
+GROUP = "core.strimzi.io"
+TYPE: dict[str, Any] = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": f"strimzipodsets.{GROUP}"},
+    "spec": {
+        "group": GROUP,
+        "scope": "Namespaced",
+        "names": {"kind": "StrimziPodSet", "plural": "strimzipodsets", "singular": "strimzipodset"},
+        "versions": [
+            {
+                "name": "v1beta2",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+                },
+            }
+        ],
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def api(operator: str, tmp_path_factory: pytest.TempPathFactory) -> KubernetesApi:
+    """As the operator."""
+    _, _, where, account = operator.split(":")
+    return KubernetesApi.of_person(str(kubeconfig(tmp_path_factory.mktemp("o") / "kubeconfig", account, where)))[0]
+
+
+@pytest.fixture(scope="module")
+def pod(chart: None) -> Iterator[str]:
+    """The uid of a broker's Pod that no node has room for: nothing of it has to run."""
+    kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found", "--timeout=60s")
+    kubectl("create", "namespace", NAMESPACE)
+    apply([TYPE])
+    kubectl("wait", "crd", TYPE["metadata"]["name"], "--for=condition=Established", "--timeout=30s")
+    held = {
+        "apiVersion": f"{GROUP}/v1beta2",
+        "kind": "StrimziPodSet",
+        "metadata": {"name": "kafka", "namespace": NAMESPACE},
+        "status": {"observedGeneration": 1, "pods": 3, "currentPods": 2},
+    }
+    stored = json.loads(kubectl("create", "-f", "-", "-o", "json", input=json.dumps(held)).stdout)
+    owner = {"apiVersion": held["apiVersion"], "kind": "StrimziPodSet", "name": "kafka", "controller": True}
+    owners = [owner | {"uid": stored["metadata"]["uid"]}]
+    meta = {"name": "kafka-0", "namespace": NAMESPACE, "labels": {"app": "kafka"}, "ownerReferences": owners}
+    spec = {"containers": [{"name": "kafka", "image": "none"}], "nodeSelector": {"no": "node"}}
+    apply([{"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}])
+    yield get("pod", "kafka-0", namespace=NAMESPACE)["metadata"]["uid"]
+    kubectl("delete", "namespace", NAMESPACE, "--wait=false")
+    kubectl("delete", "crd", TYPE["metadata"]["name"], "--wait=false")
+
+
+def test_a_roll_of_strimzis_is_seen(api: KubernetesApi, pod: str) -> None:
+    raw = smallest("KafkaCluster")
+    raw["spec"]["brokers"] = {"podSelector": {"matchLabels": {"app": "kafka"}}, "restart": "StrimziAnnotation"}
+    brokers = KafkaCluster.parse(raw).spec.brokers
+    assert brokers is not None
+    pods = BrokerPods(api, NAMESPACE, brokers)
+    assert list(pods.pods()) == [0]
+    (rollout,) = pods.rollouts()
+    assert (rollout.kind, rollout.name, rollout.reason) == (
+        "StrimziPodSet",
+        "kafka",
+        "2 of 3 Pods have the latest revision",
+    )
+
+
+def test_a_restart_is_asked_of_strimzi_for_this_very_pod(api: KubernetesApi, pod: str) -> None:
+    def asked() -> str | None:
+        notes: dict[str, str] = get("pod", "kafka-0", namespace=NAMESPACE)["metadata"].get("annotations", {})
+        return notes.get(STRIMZI_ROLL)
+
+    StrimziPods(api, NAMESPACE).replace_pod("kafka-0", "the-uid-of-one-before")
+    assert asked() is None
+    StrimziPods(api, NAMESPACE).replace_pod("kafka-0", pod)
+    assert asked() == "true"
