@@ -1,0 +1,417 @@
+"""Every way to have something done that nobody approved: refused, nothing sent to Kafka, and the reason to be read.
+
+Real users on the real API server, and the operator's own turns with its own rights; only Kafka is in memory.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_medic.clients.kubernetes_api import ApiFailure, custom_path
+from kafka_medic.resources.phases import Phase
+from kafka_medic.resources.vocabulary import ADMISSION_POLICIES
+from tests.incident.operator import kubeconfig
+from tests.integration.people import Object, can, create, people, refused
+from tests.integration.turns import PLAYBOOK, Person, Turns
+from tests.testbed import external_kubeconfig, kubectl, own_state, wait_for
+from tests.unit.resources.sources import ROOT, documents
+
+NAMESPACE, ELSEWHERE = "refusals", "refusals-elsewhere"
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+Who = Callable[[str], Person]
+
+
+@pytest.fixture(scope="module")
+def who(role: str, operator: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Who]:
+    """alice approves; bob asks, and may approve too; carol may do everything in the namespace; mallory may create
+    approvals that count for nothing. `operator` is the operator's own ServiceAccount."""
+    if external_kubeconfig() is not None:
+        pytest.skip("a caller's cluster has no kubeconfigs of the testbed's people")
+    _, _, where, account = operator.split(":")
+    own = kubeconfig(tmp_path_factory.mktemp("operator") / "kubeconfig", account, where)
+    files = {name: own_state().kubeconfig(name) for name in ("admin", "alice", "bob", "carol", "mallory")}
+    known = {name: Person.named(file) for name, file in {**files, "operator": own}.items()}
+    bob = ("bob-too", f"--clusterrole={role}-approver", "bob")
+    everything = ("everything", "--clusterrole=cluster-admin", "carol")
+    with people(NAMESPACE, role, bob, everything), people(ELSEWHERE, role, ("also", f"--clusterrole={role}-approver",
+                                                                           "mallory")):  # fmt: skip
+        wait_for("carol's rights", lambda: can("*", "*", "-n", NAMESPACE, "--as=carol"), seconds=30)
+        yield known.__getitem__
+
+
+@pytest.fixture(scope="module")
+def cluster(who: Who) -> Iterator[Turns]:
+    it = Turns(who("operator"), who("admin"), NAMESPACE, "orders")
+    yield it
+    it.close()
+
+
+@pytest.fixture(scope="module")
+def asked(cluster: Turns, who: Who) -> str:
+    """A run that bob asked for and that waits for approval."""
+    name = cluster.ask(who("bob"))
+    cluster.until(name, Phase.AWAITING_APPROVAL)
+    return name
+
+
+@pytest.fixture
+def run(asked: str, cluster: Turns) -> Iterator[str]:
+    """The same one for every attempt; whatever an attempt said is taken back after it."""
+    yield asked
+    cluster.unsay()
+    cluster.rule(paused=None, approvals=None)
+    cluster.turns()
+    assert cluster.run(asked).status.phase is Phase.AWAITING_APPROVAL
+
+
+def nothing_is_done(cluster: Turns, run: str, *why: str) -> None:
+    """And who asks why can read it in the run."""
+    cluster.turns(3)
+    assert cluster.kafka.writes == []
+    told = cluster.why(run)
+    for words in why:
+        assert words in told, told
+
+
+def held_back(why: str, attempt: Callable[..., object], *args: Any, **spec: Any) -> None:
+    """By the API server, which says why."""
+    with pytest.raises(ApiFailure) as refused:
+        attempt(*args, **spec)
+    assert refused.value.status in (400, 403, 422), refused.value
+    assert why in refused.value.message
+
+
+@contextmanager
+def approved_but_paused(cluster: Turns, who: Who, run: str) -> Iterator[None]:
+    """alice has approved and a pause alone holds the run; the pause ends with the block."""
+    cluster.rule(paused=True)
+    cluster.say(who("alice"), run)
+    cluster.until(run, Phase.APPROVED)
+    yield
+    cluster.rule(paused=None)
+
+
+def test_who_asked_approves_it(cluster: Turns, who: Who, run: str) -> None:
+    cluster.say(who("bob"), run, approver="bob")
+    nothing_is_done(cluster, run, "bob: bob asked for this run, and approvals.allowRequester is false")
+
+
+def test_somebody_without_the_verb(cluster: Turns, who: Who, run: str) -> None:
+    held_back("that needs the verb approve", cluster.say, who("mallory"), run, approver="mallory")
+    nothing_is_done(cluster, run, "waits for 1 approval")
+
+
+def test_in_anothers_name(cluster: Turns, who: Who, run: str) -> None:
+    for liar in ("bob", "carol"):
+        held_back(f"your own user name, {liar}, not alice", cluster.say, who(liar), run, approver="alice")
+    held_back("your own user name, carol, not bob", cluster.ask, who("carol"))
+    nothing_is_done(cluster, run, "waits for 1 approval")
+
+
+def test_the_same_person_twice(cluster: Turns, who: Who, run: str) -> None:
+    cluster.rule(approvals={"required": 2})
+    for _ in range(2):
+        cluster.say(who("alice"), run)
+    nothing_is_done(cluster, run, "waits for 1 more approval")
+
+
+def test_another_digest_than_the_plans(cluster: Turns, who: Who, run: str) -> None:
+    digest = cluster.word(run)["spec"]["planDigest"]
+    cluster.say(who("alice"), run, planDigest=digest[:-1] + ("0" if digest[-1] != "0" else "1"))
+    nothing_is_done(cluster, run, "alice: it names another plan", "waits for 1 approval")
+
+
+def test_another_run_of_the_same_name(cluster: Turns, who: Who, run: str) -> None:
+    cluster.say(who("alice"), run, remediationRef={"name": run, "uid": "an-earlier-one"})
+    nothing_is_done(cluster, run, "alice: it names another Remediation of the same name")
+
+
+def test_an_approval_is_edited(cluster: Turns, who: Who, run: str) -> None:
+    """A No becomes no Yes, whoever writes it."""
+    word = cluster.say(who("alice"), run, planDigest="sha256:" + "1" * 64)
+    path = cluster.path("remediationapprovals", word["metadata"]["name"])
+    change = {"spec": {"planDigest": cluster.word(run)["spec"]["planDigest"]}}
+    for person in ("carol", "admin"):
+        held_back("create a new object instead", who(person).merge, path, change)
+    held_back("cannot patch", who("alice").merge, path, change)
+    nothing_is_done(cluster, run, "alice: it names another plan")
+
+
+def test_the_approver_loses_the_right(cluster: Turns, who: Who, run: str, role: str) -> None:
+    try:
+        with approved_but_paused(cluster, who, run):
+            kubectl("-n", NAMESPACE, "delete", "rolebinding", "approvers")
+            may = ("approve", "remediations", "-n", NAMESPACE, "--as=alice")
+            wait_for("the right to go", lambda: not can(*may), seconds=30)
+        nothing_is_done(cluster, run, "alice: alice may not approve by name", "waits for 1 approval")
+    finally:
+        kubectl("-n", NAMESPACE, "create", "rolebinding", "approvers", f"--clusterrole={role}-approver", "--user=alice")
+        wait_for("the right", lambda: can("approve", "remediations", "-n", NAMESPACE, "--as=alice"), seconds=30)
+
+
+def test_a_status_that_people_forge(cluster: Turns, who: Who, run: str) -> None:
+    """Neither carol, whose role is all wildcards, nor the administrator writes status."""
+    stored = cluster.admin.get(cluster.path("remediations", run))
+    forged = {**stored, "status": stored["status"] | {"phase": "Approved", "approvedBy": "alice"}}
+    changed = {"spec": {"parameters": {"throttleBytesPerSecond": "1"}}}
+    for person in ("carol", "admin"):
+        held_back("only the operator does", who(person).replace, cluster.path("remediations", run, "status"), forged)
+        held_back("create a new object instead", who(person).merge, cluster.path("remediations", run), changed)
+    nothing_is_done(cluster, run, "waits for 1 approval")
+
+
+def test_a_status_forged_with_the_operators_own_token(cluster: Turns, who: Who, run: str) -> None:
+    """It says approved, and by whom: nothing in status is believed."""
+    stored = cluster.admin.get(cluster.path("remediations", run))
+    record = {"name": "made-up", "uid": "u-1", "approver": "alice", "decision": "Approve", "counted": True}
+    record["at"] = stored["status"]["plan"]["proposedAt"]
+    forged = stored["status"] | {"phase": "Approved", "approvedBy": "alice", "approvals": [record]}
+    who("operator").replace(cluster.path("remediations", run, "status"), {**stored, "status": forged})
+    nothing_is_done(cluster, run, "waits for 1 approval")
+    assert cluster.run(run).status.approved_by is None
+
+
+def test_a_plan_changed_by_one_byte(cluster: Turns, who: Who, run: str) -> None:
+    """After its approval, by somebody with the operator's own token: its digest is of another plan."""
+    kept = cluster.admin.get(cluster.path("remediations", run))["status"]["plan"]
+    with approved_but_paused(cluster, who, run):
+        stored = cluster.admin.get(cluster.path("remediations", run))
+        stored["status"]["plan"]["throttleBytesPerSecond"] += 1
+        who("operator").replace(cluster.path("remediations", run, "status"), stored)
+    nothing_is_done(cluster, run, "not the one its digest was taken of")
+    stored = cluster.admin.get(cluster.path("remediations", run))
+    stored["status"]["plan"] = kept
+    who("operator").replace(cluster.path("remediations", run, "status"), stored)
+
+
+def test_forged_annotations(cluster: Turns, who: Who, run: str) -> None:
+    """What kopf would keep its progress in, and what somebody may hope to be an approval."""
+    words = {
+        "kafkamedic.dev/last-handled-configuration": json.dumps({"spec": {"approved": True}}),
+        "kafkamedic.dev/approved-by": "alice",
+        "kopf.zalando.org/last-handled-configuration": "{}",
+        "kopf.zalando.org/approve": json.dumps({"started": "2020-01-01T00:00:00", "success": True}),
+    }
+    notes = {"metadata": {"annotations": words}}
+    for path in (cluster.path("remediations", run), cluster.path("kafkaclusters", cluster.name)):
+        who("carol").merge(path, notes)
+    nothing_is_done(cluster, run, "waits for 1 approval")
+
+
+def test_the_operator_approves_nothing(cluster: Turns, run: str, operator: str) -> None:
+    """It lacks the right; and where somebody gave it every right there is, the policy refuses it."""
+    for name in (operator, "alice"):
+        refused(create(cluster.word(run, approver=name), f"--as={operator}"), "cannot create resource")
+    everything = (f"--as={operator}", "--as-group=system:masters")
+    refused(create(cluster.word(run, approver=operator), *everything), "the operator itself can approve nothing")
+    nothing_is_done(cluster, run, "waits for 1 approval")
+
+
+def test_an_approval_in_another_namespace(cluster: Turns, who: Who, run: str) -> None:
+    """mallory may approve there, and names the run that is here."""
+    word = cluster.word(run, approver="mallory")
+    word["metadata"]["namespace"] = ELSEWHERE
+    who("mallory").create(custom_path("remediationapprovals", ELSEWHERE), word)
+    nothing_is_done(cluster, run, "waits for 1 approval")
+
+
+def test_a_run_in_one_namespace_for_a_cluster_in_another(cluster: Turns, who: Who, run: str) -> None:
+    """There is a KafkaCluster of that name there too: it is not the one that the run means."""
+    twin = Turns(who("operator"), who("admin"), ELSEWHERE, cluster.name)
+    try:
+        lost = twin.ask(who("bob"), clusterRef={"name": cluster.name, "uid": cluster.uid})
+        twin.until(lost, Phase.SUPERSEDED)
+        assert "the KafkaCluster it names is another one now" in twin.why(lost)
+        assert twin.kafka.writes == cluster.kafka.writes == []
+    finally:
+        twin.close()
+
+
+def without(kind: str, name: str) -> Object:
+    """What the policy or binding was before it went."""
+    stored: Object = json.loads(kubectl("get", kind, name, "-o", "json").stdout)
+    kubectl("delete", kind, name)
+    return stored
+
+
+def weakened(kind: str, name: str) -> Object:
+    """What it was before it no longer denied."""
+    stored: Object = json.loads(kubectl("get", kind, name, "-o", "json").stdout)
+    loose = {"failurePolicy": "Ignore"} if kind.endswith("policy") else {"validationActions": ["Audit"]}
+    kubectl("patch", kind, name, "--type=merge", "-p", json.dumps({"spec": loose}))
+    return stored
+
+
+@pytest.mark.parametrize("made", [without, weakened])
+def test_a_policy_or_its_binding_is_gone_or_denies_nothing(
+    cluster: Turns, who: Who, run: str, made: Callable[[str, str], Object]
+) -> None:
+    """Then nobody's word can be believed, that of alice neither."""
+    paths = [(kind, name) for name in ADMISSION_POLICIES
+             for kind in ("validatingadmissionpolicy", "validatingadmissionpolicybinding")]  # fmt: skip
+    with approved_but_paused(cluster, who, run):
+        first = [made(*paths[0])]
+    try:
+        nothing_is_done(cluster, run, "the admission policies for approvals are not installed")
+        found = cluster.admin.get(cluster.path("kafkaclusters", cluster.name))["status"]["conditions"]
+        (allowed,) = (c for c in found if c["type"] == "RemediationAllowed")
+        assert allowed["status"] == "False", allowed
+        for path in paths[1:]:
+            again(first.pop())
+            first.append(made(*path))
+            cluster.turns(1)
+            assert cluster.kafka.writes == []
+            assert cluster.run(run).status.phase is Phase.AWAITING_APPROVAL, path
+    finally:
+        cluster.unsay()
+        for one in first:
+            again(one)
+
+
+def again(stored: Object) -> None:
+    for server in ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields"):
+        stored["metadata"].pop(server, None)
+    kubectl("delete", stored["kind"].lower(), stored["metadata"]["name"], "--ignore-not-found")
+    kubectl("create", "-f", "-", input=json.dumps(stored))
+
+
+HOSTILE = {
+    "an unknown key": (
+        "  steps:",
+        "  steps:\n    - {name: more, action: ReassignPartitions, shell: rm -rf /}",
+        "shell",
+    ),
+    "a tag": ("  risk: Medium", "  risk: !!python/object/apply:os.system [rm -rf /]", "risk"),
+    "a template": ("  risk: Medium", "  risk: '{{ .Values.risk }}'", "risk"),
+    "a shell string": ("action: ReassignPartitions", "action: $(rm -rf /)", "action"),
+}
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+def test_a_hostile_playbook(who: Who, what: str, tmp_path: Path) -> None:
+    before, after, named = HOSTILE[what]
+    text = (ROOT / "playbooks" / f"{PLAYBOOK}.yaml").read_text()
+    assert before in text
+    bad = tmp_path / "playbook.yaml"
+    bad.write_text(text.replace(before, after, 1).replace(f"name: {PLAYBOOK}\n", "name: hostile\n", 1))
+    done = kubectl("create", "-f", str(bad), check=False)
+    assert done.returncode != 0
+    assert named in done.stderr
+    nobody_has_it()
+
+
+def test_an_anchor_bomb(who: Who, tmp_path: Path) -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 10)]
+    bomb = tmp_path / "playbook.yaml"
+    bomb.write_text("apiVersion: kafkamedic.dev/v1alpha1\nkind: Playbook\nmetadata: {name: hostile}\nspec:\n  "
+                    + "\n  ".join(lines) + "\n")  # fmt: skip
+    done = kubectl("create", "-f", str(bomb), check=False, timeout=60)
+    assert done.returncode != 0
+    assert "hostile" in done.stderr or "yaml" in done.stderr.lower()
+    nobody_has_it()
+
+
+def nobody_has_it() -> None:
+    assert kubectl("get", "playbook", "hostile", "--ignore-not-found").stdout == ""
+
+
+def test_what_a_person_types_into_a_parameter_is_no_code(cluster: Turns, who: Who, run: str) -> None:
+    """A template and a shell string are values that the plan's own reading refuses."""
+    for hostile in ("$(touch /tmp/owned)", "{{ 7 * 7 }}", "!!python/name:os.system"):
+        name = cluster.ask(who("bob"), parameters={"throttleBytesPerSecond": hostile})
+        failed = cluster.until(name, Phase.FAILED)
+        assert "throttleBytesPerSecond" in (failed.status.message or "")
+    assert cluster.kafka.writes == []
+
+
+# From here on runs end: each asks for its own.
+
+
+@pytest.fixture
+def another(cluster: Turns, who: Who) -> Iterator[Turns]:
+    """A KafkaCluster and a Kafka for one test. What is left of one before goes in its own time."""
+    it = Turns(who("operator"), who("admin"), NAMESPACE, f"payments-{uuid.uuid4().hex[:6]}")
+    yield it
+    it.close()
+    it.leave()
+
+
+def test_after_expiry(another: Turns, who: Who) -> None:
+    name = another.ask(who("bob"))
+    another.until(name, Phase.AWAITING_APPROVAL)
+    with approved_but_paused(another, who, name):
+        another.ahead += 24 * 3600
+    nothing_is_done(another, name, "nobody approved the plan in time")
+    assert another.run(name).status.phase is Phase.EXPIRED
+    another.say(who("alice"), name)
+    nothing_is_done(another, name)
+    assert another.run(name).status.phase is Phase.EXPIRED
+
+
+def test_the_digest_of_an_older_plan(another: Turns, who: Who) -> None:
+    """Approved, and then the cluster changes: what was approved would not be what runs."""
+    name = another.ask(who("bob"))
+    old = another.until(name, Phase.AWAITING_APPROVAL).status.plan
+    with approved_but_paused(another, who, name):
+        moved = next(p for tp, p in another.kafka.partitions.items() if tp.topic == "orders")
+        moved.replicas, moved.isr, moved.leader = [2], [2], 2
+        for _ in range(20):
+            another.turns(1)
+            plan = another.run(name).status.plan
+            if plan is not None and old is not None and plan.digest != old.digest:
+                break
+    nothing_is_done(another, name, "alice: it names another plan; read the present one and approve again")
+
+
+def test_a_playbook_is_edited_between_approval_and_run(another: Turns, who: Who) -> None:
+    (own,) = documents(ROOT / "playbooks" / f"{PLAYBOOK}.yaml")
+    own["metadata"] = {"name": "of-this-test"}
+    playbooks = custom_path("playbooks")
+    another.admin.create(playbooks, own)
+    try:
+        name = another.ask(who("bob"), "of-this-test")
+        another.until(name, Phase.AWAITING_APPROVAL)
+        with approved_but_paused(another, who, name):
+            another.admin.merge(f"{playbooks}/of-this-test", {"spec": {"steps": own["spec"]["steps"][:-1]}})
+        nothing_is_done(another, name, "the playbook of-this-test was changed since")
+        assert another.run(name).status.phase is Phase.SUPERSEDED
+    finally:
+        another.admin.delete(f"{playbooks}/of-this-test")
+
+
+def test_the_right_is_lost_halfway(another: Turns, who: Who, role: str) -> None:
+    """What is approved runs, up to the moment at which its approver may not approve any more: nothing is added, and
+    what is temporary can still be taken back."""
+    another.kafka.copies_per_tick = 0
+    name = another.ask(who("bob"))
+    another.until(name, Phase.AWAITING_APPROVAL)
+    another.say(who("alice"), name)
+    for _ in range(20):
+        another.turns(1)
+        if another.kafka.writes:
+            break
+    (throttle,) = another.kafka.writes
+    assert throttle.startswith("configs"), "this test wants to come between the throttle and the moves"
+    kubectl("-n", NAMESPACE, "delete", "rolebinding", "approvers")
+    try:
+        wait_for("the right to go", lambda: not can("approve", "remediations", "-n", NAMESPACE, "--as=alice"), 30)
+        another.turns(4)
+        assert not [w for w in another.kafka.writes if w.startswith("reassign")]
+        assert "alice may not approve by name" in another.why(name)
+    finally:
+        kubectl("-n", NAMESPACE, "create", "rolebinding", "approvers", f"--clusterrole={role}-approver", "--user=alice")
+        wait_for("the right", lambda: can("approve", "remediations", "-n", NAMESPACE, "--as=alice"), seconds=30)
+    another.kafka.copies_per_tick = 20
+    another.until(name, Phase.SUCCEEDED, 40)
+    kinds = [w.split(" ", 1)[0] for w in another.kafka.writes]
+    assert kinds[:2] == ["configs", "reassign"], "approved again, it does what was approved"
+    assert kinds.count("reassign") == 1
+    assert another.run(name).status.approved_by == "alice"
