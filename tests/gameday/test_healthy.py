@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tests.gameday import cluster
 from tests.gameday.scenario import Scene
 from tests.incident import operator, records
-from tests.testbed import own_state
+from tests.testbed import audit
 
 SECONDS = float(os.environ.get("GAMEDAY_SECONDS", "600"))
 WARM = 60.0
@@ -33,7 +31,7 @@ def test_a_healthy_cluster_is_left_alone(scenes: list[Scene]) -> None:
     try:
         time.sleep(min(WARM, SECONDS / 2))
         events = [scene.events() for scene in scenes]
-        contents, memory, since = [content(scene) for scene in scenes], [cluster.operator_memory()], audit_size()
+        contents, memory, since = [content(scene) for scene in scenes], [cluster.operator_memory()], audit.size()
         end = time.monotonic() + SECONDS
         waiting = Counter[str]()  # of a machine that stood still for a moment
         while time.monotonic() < end:
@@ -52,7 +50,7 @@ def test_a_healthy_cluster_is_left_alone(scenes: list[Scene]) -> None:
     for load in loads:
         assert load.acked
         assert (load.lost, load.failed) == (set(), [])
-    wrote = {(a["verb"], resource(a)) for a in audited(since) if a["verb"] not in LOOKING}
+    wrote = {(a.verb, a.resource) for a in audit.asked_by(ACCOUNT, since) if a.verb not in LOOKING}
     acked = sum(len(load.acked) for load in loads)
     print(
         f"healthy for {SECONDS:.0f} s, {acked} records: operator {memory[0] / 1e6:.1f} MB at first, "
@@ -70,21 +68,3 @@ def content(scene: Scene) -> Any:
         parts = {(p.topic, p.partition): (p.leader, p.leader_epoch, p.replicas) for p in cluster.states(client, 0)}
         topics = client.topic_configs(sorted({topic for topic, _ in parts}))
         return parts, topics, client.broker_configs(cluster.BROKERS)
-
-
-def audit_size() -> int:
-    return own_state().audit_log.stat().st_size
-
-
-def audited(since: int) -> Iterator[Mapping[str, Any]]:
-    """What the operator asked of the API server from then on."""
-    with own_state().audit_log.open() as log:
-        log.seek(since)
-        for line in log:
-            if f'"{ACCOUNT}"' in line:
-                yield json.loads(line)
-
-
-def resource(entry: Mapping[str, Any]) -> str:
-    about = entry.get("objectRef", {})
-    return "/".join(filter(None, (str(about.get("resource", entry["requestURI"])), about.get("subresource"))))

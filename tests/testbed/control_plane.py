@@ -23,7 +23,12 @@ def write_settings(state: State) -> None:
         "apiVersion": "audit.k8s.io/v1",
         "kind": "Policy",
         "omitStages": ["RequestReceived"],
-        "rules": [{"level": "Metadata"}],
+        # Of the accounts that Pods have: those of Kubernetes itself would make it many times as long.
+        "rules": [
+            {"level": "None", "userGroups": ["system:serviceaccounts:kube-system"]},
+            {"level": "Metadata", "userGroups": ["system:serviceaccounts"]},
+            {"level": "None"},
+        ],
     }
     (state.root / "audit-policy.json").write_text(json.dumps(policy))
     proxy = {
