@@ -33,8 +33,8 @@ Right = tuple[str, str, str, str]
 
 ONLY_IN_GAME_DAYS: frozenset[Right] = frozenset(("apps", "deployments/scale", v, "") for v in ("get", "update"))
 """What no test of `make test` has the operator do: the game days do."""
-REFUSED_ON_PURPOSE: frozenset[Right] = frozenset({("", "secrets", "get", "")})
-"""A Secret in a namespace that the chart's value secretNamespaces does not name."""
+REFUSED_ON_PURPOSE: frozenset[Right] = frozenset({("", "secrets", "get", ""), ("apps", "deployments/scale", "get", "")})
+"""What the chart's values secretNamespaces and scalableWorkloads do not name."""
 
 
 def granted() -> set[Right]:
