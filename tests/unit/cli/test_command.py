@@ -77,7 +77,7 @@ def test_an_interrupt_is_no_traceback(monkeypatch):
 
 
 def test_a_reader_that_stops_early_is_no_error(save):
-    many = worlds.healthy(rows=[worlds.partition(f"t{n}", 0, (1,), minIsr=1) for n in range(4000)])
+    many = worlds.healthy(rows=[worlds.partition(f"t{n}", 0, (1,), minIsr=1) for n in range(1500)])
     line = [sys.executable, "-m", "kafka_medic.cli.main", "diagnose", "--snapshot", save(many), "-o", "json"]
     with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         process.stdout.read(10)
