@@ -82,13 +82,13 @@ class CanaryKeeper:
         connected: tuple[Connection, Kafka] | None,
         runs: Sequence[Remediation],
         unreadable: Sequence[str],
-        lease_held: Callable[[], bool | None],
+        may_write: Callable[[], bool],
     ) -> Note | None:
-        """Once a turn, with the cluster's Remediations and the names of those that cannot be read. The Lease is asked
-        for once more right before a change. Answers what was changed or could not be, if it is news. A fault of ours in
-        it is no reason to end the turn."""
+        """Once a turn, with the cluster's Remediations and the names of those that cannot be read. `may_write` is asked
+        right before a change: for the Lease, and whether all of this is still fresh. Answers what was changed or could
+        not be, if it is news. A fault of ours in it is no reason to end the turn."""
         try:
-            return self._keep(cluster, snapshot, connected, runs, unreadable, lease_held)
+            return self._keep(cluster, snapshot, connected, runs, unreadable, may_write)
         except Exception as problem:  # noqa: BLE001
             _LOG.exception("%s: canary: internal fault", cluster.name)
             self.stop()
@@ -102,7 +102,7 @@ class CanaryKeeper:
         connected: tuple[Connection, Kafka] | None,
         runs: Sequence[Remediation],
         unreadable: Sequence[str],
-        lease_held: Callable[[], bool | None],
+        may_write: Callable[[], bool],
     ) -> Note | None:
         spec = cluster.spec.probes.canary
         if not spec.enabled:
@@ -137,7 +137,7 @@ class CanaryKeeper:
         if cluster.spec.remediation.paused:
             hindered += ("spec.remediation.paused is true",)
         change = self._wanted(cluster, spec, snapshot, hindered)
-        if change is None or lease_held() is not True:
+        if change is None or not may_write():
             return None
         return self._carry_out(spec.topic, change, kafka)
 

@@ -14,7 +14,7 @@ from kafka_medic.playbook.parameters import AWAY, BACK, brings_leaders, check
 from kafka_medic.resources.durations import parse_duration
 from kafka_medic.resources.errors import ResourceError
 from kafka_medic.resources.kafkacluster import KafkaCluster
-from kafka_medic.resources.phases import TERMINAL_PHASES, Phase
+from kafka_medic.resources.phases import ACTING_PHASES, TERMINAL_PHASES, Phase
 from kafka_medic.resources.playbook import Playbook
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_plan import MAX_INLINE_CHANGES
@@ -59,6 +59,12 @@ def due(
             continue  # its own status says why
         bodies.append(_body(cluster, playbook, fresh[0], known))
     return bodies
+
+
+def in_order(runs: Sequence[Remediation]) -> list[Remediation]:
+    """Those that have begun first, then by age: a run under way never waits for a new one."""
+    active = [r for r in runs if r.status.phase not in TERMINAL_PHASES]
+    return sorted(active, key=lambda r: r.status.phase not in ACTING_PHASES)
 
 
 def _treats(playbook: Playbook, finding: Finding, now: datetime) -> bool:

@@ -25,7 +25,7 @@ from kafka_medic.controller.lease import ClusterLease, Starts
 from kafka_medic.controller.memory import Recollection
 from kafka_medic.controller.metrics import Metrics
 from kafka_medic.controller.plan_files import PlanFiles
-from kafka_medic.controller.proposals import due
+from kafka_medic.controller.proposals import due, in_order
 from kafka_medic.controller.status import cluster_status, remediation_allowed, unseen
 from kafka_medic.controller.store import Store
 from kafka_medic.controller.writes import kubernetes_writes
@@ -93,6 +93,7 @@ class Turn:
     _zookeeper: tuple[object, ZooKeeper] | None = None
     _metrics: tuple[object, MetricsReads] | None = None
     _held: ClusterLease | None = None
+    _begun: float = 0.0
     _previous: Snapshot | None = None
     _canary: CanaryKeeper = field(init=False)
     _recollection: Recollection = field(default_factory=Recollection)
@@ -117,11 +118,7 @@ class Turn:
             store.write_invalid(KafkaCluster, "Ready", raw, str(problem))
             return INVALID_SECONDS
         interval = parse_duration(cluster.spec.probes.interval)
-        if self._held is None:
-            self._held = self.lease(cluster)
-        held = self._held.hold()
-        self.clients.series.lease(self.key, held)
-        if held is not True:
+        if self._hold(cluster) is not True:
             self._canary.stop()
             _LOG.info("%s/%s: another operator holds the lease, or it cannot be told", self.namespace, self.name)
             return min(interval, 5.0)
@@ -142,13 +139,12 @@ class Turn:
             self.clients.record(cluster, note)
         if cluster.metadata.deletion_timestamp is None and not unreadable:
             runs += self._propose(cluster, seen, runs)
-        if (
-            told := self._canary.keep(cluster, snapshot, self._connected, runs, unreadable, self._held.hold)
-        ) is not None:
+        told = self._canary.keep(cluster, snapshot, self._connected, runs, unreadable, self._may_still_write)
+        if told is not None:
             self.clients.record(cluster, told)
         requeue = interval
         blocked = [f"Remediation {name} cannot be read by this version, so nothing is done" for name in unreadable]
-        for run in _in_order(runs):
+        for run in in_order(runs):
             try:
                 wanted = self._advance(cluster, run, snapshot, findings)
             except ApiFailure:
@@ -371,8 +367,19 @@ class Turn:
         self.clients.record(run, ("Normal", "Effect", f"{intent.describe()}{so_far(decision.status)}"))
         return decision
 
+    def _hold(self, cluster: KafkaCluster) -> bool | None:
+        self._begun = self.clients.monotonic()
+        self._held = self._held or self.lease(cluster)
+        held = self._held.hold()
+        self.clients.series.lease(self.key, held)
+        return held
+
     def _still_ours(self) -> bool:
         return self._held is not None and self._held.hold() is True
+
+    def _may_still_write(self) -> bool:
+        """With what this turn has read, which a process that was stopped for a while may have read long ago."""
+        return self._still_ours() and self.clients.monotonic() - self._begun <= MAX_AGE
 
     def _write_status(
         self,
@@ -391,9 +398,3 @@ class Turn:
         status = cluster_status(cluster, snapshot, findings, treated, allowed, self._recollection.memory)
         if status != cluster.status:
             self.clients.store.write_status(cluster, status)
-
-
-def _in_order(runs: Sequence[Remediation]) -> list[Remediation]:
-    """Those that have begun first, then by age: a run under way never waits for a new one."""
-    active = [r for r in runs if r.status.phase not in TERMINAL_PHASES]
-    return sorted(active, key=lambda r: r.status.phase not in ACTING_PHASES)
