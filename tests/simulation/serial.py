@@ -59,7 +59,9 @@ class Rounds(Canary):
 @contextmanager
 def one_after_another(rounds: Callable[..., Canary] = Canary) -> Iterator[None]:
     """`rounds`: what makes the canary of a turn, if it is to make any."""
+    # Of a turn that is held up for long, another operator's begins and ends within.
     before = [(room, room.ThreadPoolExecutor) for room in (pods_room, snapshot_room)]
+    rounds_before = canary_room.Canary
     for room, _ in before:
         room.ThreadPoolExecutor = Serial  # type: ignore[attr-defined]
     canary_room.Canary = rounds  # type: ignore[attr-defined,assignment]
@@ -68,4 +70,4 @@ def one_after_another(rounds: Callable[..., Canary] = Canary) -> Iterator[None]:
     finally:
         for room, threads in before:
             room.ThreadPoolExecutor = threads  # type: ignore[attr-defined]
-        canary_room.Canary = Canary  # type: ignore[attr-defined]
+        canary_room.Canary = rounds_before  # type: ignore[attr-defined]

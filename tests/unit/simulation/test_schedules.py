@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from kafka_medic.actuate import carry_out
+from kafka_medic.controller import canary
 from kafka_medic.guard import run as rules
 from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.playbook import election_step, restart_step
 from tests.mutation.allow import without
-from tests.simulation import schedules
+from tests.simulation import schedules, serial
 from tests.simulation.scenarios import prefix
 from tests.simulation.schedules import Schedule
 
@@ -107,3 +108,12 @@ def test_a_failure_is_told_and_made_smaller(monkeypatch: pytest.MonkeyPatch) -> 
     assert "while remediation is paused" in (schedules.run(schedule).violation or "")
     small = schedules.shrunk(schedule)
     assert (small.faults, small.operators) == ([["at", 0.0, "told_to_pause", 15.0]], 1)
+
+
+def test_no_schedule_leaves_a_thread_behind() -> None:
+    """A turn that ends within another one, which was held up: what that one starts is stepped all the same."""
+    with serial.one_after_another(serial.Rounds):
+        with serial.one_after_another(serial.Rounds):
+            pass
+        assert canary.Canary is serial.Rounds
+    assert canary.Canary is not serial.Rounds
