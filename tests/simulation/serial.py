@@ -61,7 +61,7 @@ def one_after_another(rounds: Callable[..., Canary] = Canary) -> Iterator[None]:
     """`rounds`: what makes the canary of a turn, if it is to make any."""
     # Of a turn that is held up for long, another operator's begins and ends within.
     before = [(room, room.ThreadPoolExecutor) for room in (pods_room, snapshot_room)]
-    rounds_before = canary_room.Canary
+    rounds_before = canary_room.Canary  # type: ignore[attr-defined]
     for room, _ in before:
         room.ThreadPoolExecutor = Serial  # type: ignore[attr-defined]
     canary_room.Canary = rounds  # type: ignore[attr-defined,assignment]
