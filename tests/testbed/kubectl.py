@@ -23,6 +23,7 @@ _PLACES = {
     "event": ("/api/v1", "events"),
     "node": ("/api/v1", "nodes"),
     "pod": ("/api/v1", "pods"),
+    "poddisruptionbudget": ("/apis/policy/v1", "poddisruptionbudgets"),
     "service": ("/api/v1", "services"),
     "kafkacluster": (_MEDIC, "kafkaclusters"),
     "playbook": (_MEDIC, "playbooks"),
