@@ -235,7 +235,10 @@ class Traffic:
     _threads: list[threading.Thread] = field(default_factory=list)
 
     def start(self) -> None:
-        self._threads = [threading.Thread(target=self._produce, daemon=True), threading.Thread(target=self._consume, daemon=True)]
+        self._threads = [
+            threading.Thread(target=self._produce, daemon=True),
+            threading.Thread(target=self._consume, daemon=True),
+        ]
         for thread in self._threads:
             thread.start()
 
