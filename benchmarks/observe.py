@@ -36,6 +36,7 @@ from kafka_medic.clients.ports import (  # noqa: E402
     STATES_SCHEMA,
     BrokerView,
     ClusterDescription,
+    LogDirs,
     Node,
 )
 from kafka_medic.cluster.document import from_document, to_document  # noqa: E402
@@ -92,11 +93,11 @@ class Answers:
     def broker_configs(self, brokers: Any) -> Any:
         return {b: {"default.replication.factor": ConfigValue("3", False)} for b in brokers}
 
-    def log_sizes(self, brokers: Any) -> Any:
+    def log_dirs(self, brokers: Any) -> Any:
         found: dict[int, dict[TopicPartition, int]] = {b: {} for b in brokers}
         for tp, leader in zip(self.keys, self.states["leader"].to_pylist(), strict=True):
             found[leader][tp] = 1 << 30
-        return found
+        return {b: LogDirs(sizes, 1 << 40) for b, sizes in found.items()}
 
     def log_bounds(self, partitions: Any) -> Any:
         return dict.fromkeys(partitions, (0, 1000))
