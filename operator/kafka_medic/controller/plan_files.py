@@ -33,16 +33,17 @@ class PlanFiles:
     _read: dict[str, Plan] = field(default_factory=dict)
 
     def with_file(self, run: Remediation) -> Remediation:
-        """The run with its whole plan, unless it has ended. One whose file cannot be read stays as it is: nothing is
-        done about that."""
+        """The run, as it was read, with its whole plan, unless it has ended. Where the file cannot be read it has no
+        changes, about which nothing is done. What stands beside the file's name in the status is never believed: the
+        digest does not cover it."""
         plan = run.status.plan
-        if plan is None or plan.artifact is None or plan.changes or run.status.phase in TERMINAL_PHASES:
+        if plan is None or plan.artifact is None or run.status.phase in TERMINAL_PHASES:
             return run
         try:
             found = self._whole(plan, plan.artifact.sha256)
         except (OSError, UnreadablePlan) as problem:
             _LOG.warning("%s/%s: the plan's file: %s", run.metadata.namespace, run.name, problem)
-            return run
+            found = without_file(plan)
         return run.model_copy(update={"status": run.status.model_copy(update={"plan": found})})
 
     def filed(self, status: RemediationStatus) -> RemediationStatus:

@@ -9,7 +9,7 @@ import pytest
 from kafka_medic.playbook import plan_file
 from kafka_medic.resources.remediation import Remediation
 from tests.simulation.kafka import SimKafka
-from tests.simulation.world import World
+from tests.simulation.world import BASE, World
 
 
 @pytest.fixture
@@ -67,6 +67,21 @@ def test_nothing_is_done_while_its_file_is_not_the_one_that_was_approved(world: 
     path.write_bytes(good)
     world.operator()
     world.until(lambda: world.kafka.writes != [])
+
+
+def test_changes_that_somebody_writes_beside_the_file_are_never_those_that_are_made(world: World) -> None:
+    """The digest stands for the file alone, so that it would not notice them."""
+    run, _ = proposed(world)
+    world.approve(run)
+    forged = {"topic": "orders", "partition": 0, "replicasBefore": [0], "replicas": [0, 1], "wave": 0}
+    for _ in range(12):
+        status = world.api.touch(f"{BASE}/namespaces/ns/remediations/{run.name}")["status"]
+        status["plan"]["changes"] = [forged]
+        world.step()
+        if any("reassign" in line for line in world.kafka.writes):
+            break
+    wanted = [len(part.replicas) for part in world.kafka.partitions.values()]
+    assert wanted == [3] * 6, "what the file has, and all of it"
 
 
 def test_a_volume_that_takes_nothing_is_told(world: World) -> None:

@@ -19,7 +19,7 @@ from kafka_medic.cli.remediation.changes import as_diff, changes
 from kafka_medic.cli.remediation.trail import trail
 from kafka_medic.cli.remediation.why import Hold, holds, summary
 from kafka_medic.cluster.names import printable, shown
-from kafka_medic.playbook.plan_file import UnreadablePlan, is_missing, whole
+from kafka_medic.playbook.plan_file import UnreadablePlan, is_missing, whole, without_file
 from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.phases import TERMINAL_PHASES, Phase
 from kafka_medic.resources.remediation import Remediation
@@ -129,8 +129,8 @@ def diff(access: Access, args: argparse.Namespace) -> int:
     plan = run.status.plan
     if plan is None:
         raise RefusedError(f"{run.name} has no plan ({run.status.phase or 'not seen by the operator yet'})")
-    if plan.artifact is not None and args.plan_file:
-        plan = _from_file(plan, Path(args.plan_file))
+    if plan.artifact is not None:  # what stands beside it is not what was digested
+        plan = _from_file(plan, Path(args.plan_file)) if args.plan_file else without_file(plan)
     found = list(changes(plan))
     if args.output != "table":
         rows = [{"what": c.what, "before": c.before, "after": c.after, "note": c.note} for c in found]

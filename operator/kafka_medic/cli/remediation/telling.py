@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from kafka_medic.cli import output
 from kafka_medic.cli.remediation.changes import as_line, changes
 from kafka_medic.cluster.names import printable
+from kafka_medic.playbook.plan_file import without_file
 from kafka_medic.resources.phases import TERMINAL_PHASES, Phase
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_plan import Plan
@@ -90,7 +91,7 @@ def plan_text(plan: Plan, *, every: bool = False) -> str:
         if step.description and step.description in plan.summary:
             continue
         parts.append(f"  step {printable(step.name)} ({step.action.value}): {printable(step.description)}\n")
-    lines = [as_line(change) for change in changes(plan)]
+    lines = [as_line(change) for change in changes(without_file(plan))]
     if lines:
         parts.append(output.paint("Before and after", "bold") + "\n")
         kept = lines if every else lines[:MAX_LINES]
