@@ -26,15 +26,18 @@ the ISR within seconds."""
 
 
 ORDER = ("scenes", "kafka_of", "steady")
-"""Deployments that tests share come and go one after the other; tests with one of their own lie before the last."""
+"""Deployments that tests share come and go one after the other; tests with one of their own lie before the last.
+Operators that run as processes come first of all, while no Pod of the chart's would act in their place."""
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: _turn(item) if item.path.parent == Path(__file__).parent else len(ORDER))
+    items.sort(key=_turn)
 
 
 def _turn(item: pytest.Item) -> float:
+    if item.path.parent != Path(__file__).parent:
+        return -1 if item.path.parent.name == "process" else len(ORDER)
     asked = getattr(item, "fixturenames", ())
     return next((turn for turn, fixture in enumerate(ORDER) if fixture in asked), len(ORDER) - 1.5)
 

@@ -17,10 +17,9 @@ import pytest
 from kafka_medic.clients.kubernetes_api import ApiFailure, custom_path
 from kafka_medic.resources.phases import Phase
 from kafka_medic.resources.vocabulary import ADMISSION_POLICIES
-from tests.incident.operator import kubeconfig
-from tests.integration.people import Object, can, create, people, refused
-from tests.integration.turns import PLAYBOOK, Person, Turns
-from tests.testbed import external_kubeconfig, kubectl, own_state, wait_for
+from tests.integration.people import Object, as_status, can, create, patch, people, refused
+from tests.integration.turns import PLAYBOOK, Person, Turns, persons
+from tests.testbed import kubectl, wait_for
 from tests.unit.resources.sources import ROOT, documents
 
 NAMESPACE, ELSEWHERE = "refusals", "refusals-elsewhere"
@@ -32,16 +31,12 @@ Who = Callable[[str], Person]
 def who(role: str, operator: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Who]:
     """alice approves; bob asks, and may approve too; carol may do everything in the namespace; mallory may create
     approvals that count for nothing. `operator` is the operator's own ServiceAccount."""
-    if external_kubeconfig() is not None:
-        pytest.skip("a caller's cluster has no kubeconfigs of the testbed's people")
-    _, _, where, account = operator.split(":")
-    own = kubeconfig(tmp_path_factory.mktemp("operator") / "kubeconfig", account, where)
-    files = {name: own_state().kubeconfig(name) for name in ("admin", "alice", "bob", "carol", "mallory")}
-    known = {name: Person.named(file) for name, file in {**files, "operator": own}.items()}
+    known = persons(tmp_path_factory.mktemp("operator"), operator, "admin", "alice", "bob", "carol", "mallory")
     bob = ("bob-too", f"--clusterrole={role}-approver", "bob")
     everything = ("everything", "--clusterrole=cluster-admin", "carol")
-    with people(NAMESPACE, role, bob, everything), people(ELSEWHERE, role, ("also", f"--clusterrole={role}-approver",
-                                                                           "mallory")):  # fmt: skip
+    dave = ("dave-reads", f"--clusterrole={role}-viewer", "dave")
+    also = ("also", f"--clusterrole={role}-approver", "mallory")
+    with people(NAMESPACE, role, bob, everything, dave), people(ELSEWHERE, role, also):
         wait_for("carol's rights", lambda: can("*", "*", "-n", NAMESPACE, "--as=carol"), seconds=30)
         yield known.__getitem__
 
@@ -108,6 +103,22 @@ def test_somebody_without_the_verb(cluster: Turns, who: Who, run: str) -> None:
     nothing_is_done(cluster, run, "waits for 1 approval")
 
 
+def test_every_verb_on_approvals_and_on_status(cluster: Turns, run: str) -> None:
+    """dave's role has wildcards, and none of them is for the verb approve on remediations."""
+    resources = "--resource=remediationapprovals.kafkamedic.dev,remediations.kafkamedic.dev/status"
+    kubectl("-n", NAMESPACE, "create", "role", "wild", "--verb=*", resources)
+    kubectl("-n", NAMESPACE, "create", "rolebinding", "wild", "--role=wild", "--user=dave")
+    try:
+        may = ("patch", "remediationapprovals", "-n", NAMESPACE, "--as=dave")
+        wait_for("dave's rights", lambda: can(*may), seconds=30)
+        refused(create(cluster.word(run, approver="dave"), "--as=dave"), "that needs the verb approve")
+        forged = {"metadata": {"name": run, "namespace": NAMESPACE}, "kind": "Remediation"}
+        refused(patch(forged, {"status": {"phase": "Approved"}}, *as_status("dave")), "only the operator does")
+        nothing_is_done(cluster, run, "waits for 1 approval")
+    finally:
+        kubectl("-n", NAMESPACE, "delete", "rolebinding,role", "wild")
+
+
 def test_in_anothers_name(cluster: Turns, who: Who, run: str) -> None:
     for liar in ("bob", "carol"):
         held_back(f"your own user name, {liar}, not alice", cluster.say, who(liar), run, approver="alice")
@@ -116,10 +127,13 @@ def test_in_anothers_name(cluster: Turns, who: Who, run: str) -> None:
 
 
 def test_the_same_person_twice(cluster: Turns, who: Who, run: str) -> None:
-    cluster.rule(approvals={"required": 2})
+    """Where two are asked for, a second person counts and alice's second word does not."""
+    cluster.rule(paused=True, approvals={"required": 2})
     for _ in range(2):
         cluster.say(who("alice"), run)
     nothing_is_done(cluster, run, "waits for 1 more approval")
+    cluster.say(who("carol"), run, approver="carol")
+    assert cluster.until(run, Phase.APPROVED).status.approved_by == "alice, carol"
 
 
 def test_another_digest_than_the_plans(cluster: Turns, who: Who, run: str) -> None:

@@ -122,6 +122,7 @@ def test_what_is_read_is_what_is_approved_in_ones_own_name(namespace: str, opera
     assert "system:authenticated" in word["spec"]["approverGroups"]
     events = json.loads(medic("bob", "history", name, "-o", "json").out)["events"]
     assert [e["who"] for e in events if e["what"] in ("Requested", "Approve")] == ["bob", "alice"]
+    assert digest in medic("bob", "report", name).out
     assert medic("alice", "reject", name, "--yes").code == 0
     assert [w["spec"]["decision"] for w in approvals(run)].count("Reject") == 1
 

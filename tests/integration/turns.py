@@ -12,6 +12,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
 
+import pytest
+
 from kafka_medic.clients.kubernetes_api import KubernetesApi, custom_path
 from kafka_medic.controller.events import recorder
 from kafka_medic.controller.lease import ClusterLease
@@ -20,10 +22,12 @@ from kafka_medic.controller.turn import Clients, Turn
 from kafka_medic.resources.phases import Phase
 from kafka_medic.resources.playbook import Playbook
 from kafka_medic.resources.remediation import Remediation
+from tests.incident.operator import kubeconfig
 from tests.integration.people import Object, placed
 from tests.simulation.canary import SimCanary
 from tests.simulation.serial import one_after_another
 from tests.simulation.world import factor_one_cluster
+from tests.testbed import external_kubeconfig, own_state
 
 PLAYBOOK = "raise-replication-factor"
 
@@ -37,6 +41,16 @@ class Person(KubernetesApi):
 
     def delete(self, path: str) -> None:
         self._call("DELETE", path)
+
+
+def persons(folder: Path, operator: str, *names: str) -> dict[str, Person]:
+    """People of the testbed's, and the operator's own ServiceAccount, of that user name, as `operator`."""
+    if external_kubeconfig() is not None:
+        pytest.skip("a caller's cluster has no kubeconfigs of the testbed's people")
+    _, _, where, account = operator.split(":")
+    files = {name: own_state().kubeconfig(name) for name in names}
+    files["operator"] = kubeconfig(folder / "kubeconfig", account, where)
+    return {name: Person.named(file) for name, file in files.items()}
 
 
 @dataclass
@@ -115,8 +129,8 @@ class Turns(Place):
     """With the operator that looks after it, its turns one by one. `ahead`: by how many seconds the operator's clock is
     ahead of the API server's."""
 
-    def __init__(self, operator: KubernetesApi, admin: Person, namespace: str, name: str) -> None:
-        super().__init__(admin, namespace, name)
+    def __init__(self, operator: KubernetesApi, admin: Person, namespace: str, name: str, **policy: Any) -> None:
+        super().__init__(admin, namespace, name, policy=policy)
         self.kafka = factor_one_cluster()
         self.kafka.cluster_id = f"{namespace}/{name}"
         self.ahead = 0.0

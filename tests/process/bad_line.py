@@ -16,7 +16,8 @@ from aiohttp import ClientSession, ClientTimeout, TCPConnector, web
 
 WATCH, WRITE, READ = "watch", "write", "read"
 Fault = Callable[[web.Request, str], str | int | None]
-"""From a request and its kind to what goes wrong: a status, "reset", "truncated" or "silent"; None: nothing."""
+"""From a request and its kind to what goes wrong: a status, "reset", "truncated", "silent", or "told 410" and the like,
+which is a watch that begins well and then tells of that instead of an event; None: nothing."""
 _HOPS = {"host", "connection", "transfer-encoding", "content-length", "content-encoding", "accept-encoding"}
 
 
@@ -74,10 +75,9 @@ class BadLine:
         wrong = self.fault(asked, kind) if self.fault is not None else None
         if wrong is not None:
             self.hit += 1
-        if wrong == 410 and kind == WATCH:
-            # As the API server tells it: the answer begins well, and then holds this instead of an event.
-            told = {"type": "ERROR", "object": _refusal(410)}
-            return web.Response(text=f"{json.dumps(told)}\n", content_type="application/json")
+        if isinstance(wrong, str) and wrong.startswith("told "):
+            event = {"type": "ERROR", "object": _refusal(int(wrong.removeprefix("told ")))}
+            return web.Response(text=f"{json.dumps(event)}\n", content_type="application/json")
         if isinstance(wrong, int):
             return web.json_response(_refusal(wrong), status=wrong)
         if wrong == "reset":

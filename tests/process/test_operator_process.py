@@ -1,10 +1,12 @@
 """The operator's own processes: two of them, of which one acts; and a line to the API server on which everything fails.
 
-Kafka is in memory, the API server and the operator's rights are real.
+And what it does by itself, and tells. Kafka is in memory, the API server and the operator's rights are real.
 """
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
 import os
 import signal
@@ -21,13 +23,16 @@ from typing import Any
 
 import pytest
 
+from kafka_medic.clients.kubernetes_api import custom_path
+from kafka_medic.controller.notices import PAUSES
 from kafka_medic.resources.phases import Phase
 from kafka_medic.resources.remediation import Remediation
 from tests.incident.operator import kubeconfig, lists_namespaces
 from tests.integration.people import people
-from tests.integration.turns import Person, Place
+from tests.integration.turns import PLAYBOOK, Person, Place
 from tests.process.bad_line import READ, WATCH, WRITE, BadLine, Fault
 from tests.process.sim_operator import DEAF_AFTER, LEASE_SECONDS, SharedKafka
+from tests.process.webhook import KEY, PATH, receiving
 from tests.simulation.world import factor_one_cluster
 from tests.testbed import external_kubeconfig, own_state, wait_for
 from tests.unit.resources.sources import ROOT
@@ -122,6 +127,7 @@ def start(account: Path, tmp_path: Path) -> Iterator[Start]:
             config.write_text(json.dumps(known))
         command = [sys.executable, "-m", "tests.process.sim_operator", str(tmp_path), NAMESPACE]
         environment = os.environ | {"KUBECONFIG": str(config), "POD_NAME": name, "POD_IP": "127.0.0.1"}
+        environment["KAFKA_MEDIC_NAMESPACE"] = NAMESPACE
         log = tmp_path / f"{name}.log"
         with log.open("ab") as out:
             popen = subprocess.Popen([*command, str(port), *how], env=environment, stdout=out, stderr=out, cwd=ROOT)
@@ -211,7 +217,8 @@ def answers(what: str | int, *kinds_of: str) -> Fault:
 
 FAULTS: dict[str, Fault] = {
     "every write is a conflict": answers(409, WRITE),
-    "every watch has expired": answers(410, WATCH),
+    "every watch has expired": answers("told 410", WATCH),
+    "every watch is refused as gone": answers(410, WATCH),
     "too many requests": answers(429, READ, WRITE, WATCH),
     "internal errors": answers(500, READ, WRITE, WATCH),
     "connections are reset": answers("reset", READ, WRITE, WATCH),
@@ -268,3 +275,105 @@ def test_whatever_the_line_does_nothing_wrong_is_done(
             wait_for("liveness to fail", lambda: operator.alive() == 500, DEAF_AFTER + 30)
         finally:
             unheard.leave()
+
+        # What kopf does not go on after ends the process, and the kubelet starts another: it says so, and lets go of
+        # its Leases, so that the next one need not wait.
+        line.fault = answers("told 500", WATCH)
+        line.break_watches()
+        assert operator.popen.wait(30) == 1
+        assert operator.says("Error in the watch-stream")
+        assert operator.says("made up by the test")
+        line.fault = None
+        start("operator", server=line.url)
+        looks_on(place, RECOVERED_WITHIN)
+
+
+@pytest.fixture
+def sooner(account: Path) -> Iterator[None]:
+    """A finding is worth a proposal after a second."""
+    path, admin = custom_path("playbooks", None, PLAYBOOK), Person.named(own_state().kubeconfig("admin"))
+    before = admin.get(path)["spec"]["trigger"]["for"]
+    admin.merge(path, {"spec": {"trigger": {"for": "1s"}}})
+    yield
+    admin.merge(path, {"spec": {"trigger": {"for": before}}})
+
+
+def test_by_itself_it_does_what_bounds_and_limits_let_it_and_tells_all_of_it(
+    watch: Callable[..., Watched], start: Start, sooner: None, tmp_path: Path
+) -> None:
+    folder = tmp_path / "webhook"
+    with receiving(folder) as receiver:
+        operator = start("operator", "--most-at-once", "1", "--webhook-directory", str(folder))
+
+        # Auto, within its bounds: nobody is asked.
+        free, its_kafka = watch("free", mode="Auto")
+        wait_for("a run of its own accord", lambda: kinds(its_kafka) == WHOLE_RUN[:2], 90)
+        (run,) = runs(free)
+        assert run.status.approved_by == "policy:Auto"
+
+        # Auto, beyond them: it asks. And what is approved then waits while another cluster's run is under way.
+        bound, other = watch("bound", mode="Auto", auto={"maxPartitions": 1})
+        wait_for("a question", lambda: [r.status.phase for r in runs(bound)] == [Phase.AWAITING_APPROVAL], 60)
+        (beyond,) = runs(bound)
+        wait_for("why it asks", lambda: "7 partitions, auto.maxPartitions is 1" in bound.why(beyond.name), 30)
+        follows = approving(bound, beyond)
+        wait_for("the limit to hold it", lambda: f"{NAMESPACE}/free" in bound.why(beyond.name), 60)
+        assert "the operator's limit is 1 at once" in bound.why(beyond.name)
+        assert bound.run(beyond.name).status.phase is Phase.APPROVED
+        assert other.writes() == []
+        copied(its_kafka)
+        phase(free, run.name, Phase.SUCCEEDED)
+        wait_for("its turn", lambda: kinds(other) == WHOLE_RUN[:2], 60)
+        copied(other)
+        assert phase(bound, beyond.name, Phase.SUCCEEDED).status.approved_by == "alice"
+        shown, _ = follows.communicate(timeout=30)
+        assert follows.returncode == 0, shown
+        for words in (digest(beyond), "Succeeded"):
+            assert words in shown, shown
+
+        # All of it was told, each try signed anew; one notice that nobody takes is given up and holds nothing up.
+        wait_for("the last notice", lambda: "Succeeded" in receiver.told(beyond.name), sum(PAUSES) + 30)
+        operator.popen.kill()
+        operator.popen.wait()
+
+    told = operator.log.read_text()
+    its = receiver.told(run.name)
+    assert (its.count("Approved"), its.count("Effect"), its[-1]) == (1, len(WHOLE_RUN), "Succeeded")
+    first, second, *rest = dict.fromkeys(d for _, d, _ in receiver.got)
+    assert [receiver.tries(first), receiver.tries(second)] == [1 + len(PAUSES), 2]
+    assert {receiver.tries(d) for d in rest} == {1}
+    assert receiver.taken == [second, *rest], "in order, and none twice"
+    assert told.count("was not delivered: answered 500") == 1
+    for signature, delivery, body in receiver.got:
+        at, _, mac = signature.removeprefix("t=").partition(",v1=")
+        right = hmac.new(KEY.encode(), at.encode() + b"." + body, hashlib.sha256).hexdigest()
+        assert hmac.compare_digest(right, mac)
+        assert abs(time.time() - int(at)) < 300
+        assert json.loads(body)["id"] == delivery
+
+    stored = [free.admin.list(free.path(of)) for of in ("kafkaclusters", "remediations")]
+    stored.append(free.admin.list(f"/api/v1/namespaces/{NAMESPACE}/events"))
+    assert all(stored)
+    for secret in (KEY, PATH):
+        assert secret not in told
+        assert secret not in json.dumps(stored)
+
+
+def digest(run: Remediation) -> str:
+    assert run.status.plan is not None
+    return run.status.plan.digest
+
+
+def approving(place: Place, run: Remediation) -> subprocess.Popen[str]:
+    """alice's command, which approves that plan and then shows how its run goes, to its end."""
+    command = [str(Path(sys.executable).parent / "kafka-medic"), "remediation", "approve", run.name]
+    command += ["-n", place.namespace, "--kubeconfig", str(own_state().kubeconfig("alice"))]
+    command += ["--yes", "--digest", digest(run), "--watch"]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def runs(place: Place) -> list[Remediation]:
+    found = [
+        raw for raw in place.admin.list(place.path("remediations")) if raw["spec"]["clusterRef"]["uid"] == place.uid
+    ]
+    return [place.run(raw["metadata"]["name"]) for raw in found]

@@ -7,12 +7,14 @@ forged. The one finalizer there is (docs/design/0009-finalizer.md) is put and ta
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 from collections.abc import Iterator
 from typing import Any
 
 import kopf
 
+from kafka_medic.clients.kubernetes_watch import watch_session
 from kafka_medic.controller.events import recorder
 from kafka_medic.controller.fleet import Fleet
 from kafka_medic.controller.orphans import Orphans
@@ -42,6 +44,14 @@ class Patience:
             yield 10
 
 
+@functools.lru_cache(maxsize=1)
+def connected(info: kopf.ConnectionInfo) -> kopf.AiohttpSession:
+    """The way to the API server with those credentials. The same for the same ones, by which kopf knows what has been
+    refused and does not try it again and again."""
+    session = watch_session(info.as_ssl_context(), info.as_http_headers())
+    return kopf.AiohttpSession(server=info.server, aiohttp_session=session)
+
+
 def register(registry: kopf.OperatorRegistry, fleet: Fleet, store: Store, roll_call: RollCall) -> None:
     """All handlers of the operator."""
     record = recorder(store.api)
@@ -56,9 +66,10 @@ def register(registry: kopf.OperatorRegistry, fleet: Fleet, store: Store, roll_c
             await asyncio.to_thread(unreadable.look, kind, raw)
 
     @kopf.on.login(registry=registry)
-    async def login(**known: Any) -> kopf.ConnectionInfo | None:
+    async def login(**known: Any) -> kopf.AiohttpSession | None:
         # As our own client does it: by the address that Kubernetes gives a Pod, which needs no DNS.
-        return kopf.login_via_client(**known)
+        info = kopf.login_via_client(**known)
+        return None if info is None else connected(info)
 
     @kopf.on.startup(registry=registry)
     async def configure(settings: kopf.OperatorSettings, **_: Any) -> None:

@@ -9,7 +9,7 @@ import kopf
 import pytest
 
 from kafka_medic.controller.fleet import Fleet
-from kafka_medic.controller.handlers import register
+from kafka_medic.controller.handlers import connected, register
 from kafka_medic.controller.roll_call import RollCall
 from kafka_medic.controller.store import Store
 from tests.simulation.world import BASE, World, factor_one_cluster
@@ -96,3 +96,15 @@ def test_an_api_server_that_is_away_ends_the_operator_only_before_it_has_heard_a
     assert sum(settings.networking.error_backoffs) < 60
     asyncio.run(its["approval_changed"](type="DELETED", namespace="ns", body={"metadata": {"name": "a"}}))
     assert len(list(itertools.islice(settings.networking.error_backoffs, 1000))) == 1000
+
+
+def test_the_same_credentials_are_the_same_to_kopf_and_others_are_not():
+    async def ways(*tokens):
+        found = [connected(kopf.ConnectionInfo(server="http://127.0.0.1:1", token=t)) for t in tokens]
+        for way in found:
+            await way.aiohttp_session.close()
+        return found
+
+    refused, again, rotated = asyncio.run(ways("a", "a", "b"))
+    assert refused == again
+    assert refused != rotated
