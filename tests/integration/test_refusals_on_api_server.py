@@ -205,6 +205,23 @@ def test_a_plan_changed_by_one_byte(cluster: Turns, who: Who, run: str) -> None:
     who("operator").replace(cluster.path("remediations", run, "status"), stored)
 
 
+def test_the_kafkacluster_is_edited_after_approval(cluster: Turns, who: Who, run: str) -> None:
+    """Its rules, and which Kafka it is for: what counts is what they say when something is to be done."""
+    planned = cluster.kafka.cluster_id
+    try:
+        with approved_but_paused(cluster, who, run):
+            cluster.rule(approvals={"required": 2})
+        nothing_is_done(cluster, run, "waits for 1 more approval")
+        cluster.rule(approvals=None, mode="Observe")
+        nothing_is_done(cluster, run, "the KafkaCluster's mode is Observe: nothing is ever done")
+        cluster.kafka.cluster_id = "another-kafka"
+        cluster.rule(mode=None)
+        nothing_is_done(cluster, run, f"made for the Kafka cluster {planned}, and the one that answers now is another-")
+        cluster.unsay()
+    finally:
+        cluster.kafka.cluster_id = planned
+
+
 def test_forged_annotations(cluster: Turns, who: Who, run: str) -> None:
     """What kopf would keep its progress in, and what somebody may hope to be an approval."""
     words = {
