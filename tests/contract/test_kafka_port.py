@@ -29,7 +29,7 @@ from kafka_medic.clients.ports import (
 from kafka_medic.cluster.groups import Committed, GroupMember, GroupOffsets
 from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.plan.canary_topic import MARKER, recognised
-from tests.incident.records import commit_offset, create_topic, delete_topic, joined, write
+from tests.incident.records import commit_offset, create_topic, delete_topic, joined, transaction, write
 from tests.simulation.kafka import SimKafka
 from tests.testbed import KafkaDeployment, Shape
 
@@ -50,6 +50,9 @@ class Subject:
     """Group, topic, offset of its partition 0."""
     join: Callable[[str, str], contextlib.AbstractContextManager[None]]
     """Group, topic: a member of it that reads, as long as this lasts."""
+    transact: Callable[[str, str, int], contextlib.AbstractContextManager[None]]
+    """Group, topic, offset: a transaction that is open as long as this lasts, and then has committed it, and a
+    record."""
     topics: list[str] = field(default_factory=list)
 
     def topic(self, *assignment: list[int]) -> str:
@@ -85,12 +88,20 @@ def subject(request: pytest.FixtureRequest, kafka_of: Callable[[Shape], KafkaDep
             yield
             sim.states[group], sim.members_of[group] = "Empty", []
 
+        @contextlib.contextmanager
+        def transact(group: str, topic: str, offset: int) -> Iterator[None]:
+            tp = TopicPartition(topic, 0)
+            sim.unsettled_of[group], sim.partitions[tp].end = [tp], 1
+            yield
+            del sim.unsettled_of[group]
+            sim.committed[group][tp], sim.partitions[tp].end = offset, 2
+
         def written(topic: str) -> int:
             now = int(time.time() * 1000)
             sim.written_at[TopicPartition(topic, 0)] = dict.fromkeys(range(21), now)
             return 21
 
-        yield Subject(sim, lambda n, a: sim.topic(n, *a), sim.delete, sim.tick, written, commit, join)
+        yield Subject(sim, lambda n, a: sim.topic(n, *a), sim.delete, sim.tick, written, commit, join, transact)
         return
     boot = kafka_of(request.param).bootstrap
     real = RealKafka(Connection(boot))
@@ -102,6 +113,7 @@ def subject(request: pytest.FixtureRequest, kafka_of: Callable[[Shape], KafkaDep
         lambda n: write(boot, n, [str(i) for i in range(21)]),
         lambda group, topic, offset: commit_offset(boot, group, topic, offset),
         lambda group, topic: joined(boot, group, topic, "contract-reader"),
+        lambda group, topic, offset: transaction(boot, group, topic, offset),
     )
     yield subject
     for topic in subject.topics:
@@ -199,6 +211,26 @@ def test_a_group_with_members_is_refused_and_they_are_named(subject: Subject) ->
         (found,) = subject.kafka.groups(lambda name: name == group)
         assert found.state == "Stable"
         assert found.committed == {tp: Committed(3)}
+
+
+def test_what_an_open_transaction_is_to_commit_is_told(subject: Subject) -> None:
+    """What is committed does not show it. Its end takes an offset of the log too."""
+    topic = subject.topic([1])
+    tp, group = TopicPartition(topic, 0), f"{topic}-group"
+    subject.commit(group, topic, 3)
+
+    def found() -> GroupOffsets:
+        (only,) = subject.kafka.groups(lambda name: name == group)
+        return only
+
+    assert list(subject.kafka.unsettled(group)) == []
+    with subject.transact(group, topic, 7):
+        assert list(subject.kafka.unsettled(group)) == [tp]
+        assert found() == GroupOffsets(group, "Empty", {tp: Committed(3)})
+        assert subject.kafka.log_bounds([tp])[tp][1] == 1
+    subject.until(lambda: not subject.kafka.unsettled(group))
+    assert found().committed[tp].offset == 7
+    subject.until(lambda: subject.kafka.log_bounds([tp])[tp][1] == 2)
 
 
 def test_the_members_of_a_group_of_the_new_protocol_are_named(kafka_of: Callable[[Shape], KafkaDeployment]) -> None:

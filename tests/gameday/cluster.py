@@ -105,6 +105,17 @@ def others(broker: int) -> list[int]:
     return [b for b in BROKERS if b != broker]
 
 
+def looked_at(scene: Scene) -> None:
+    """The operator has looked twice more, so that it has seen what is there now."""
+    for _ in range(2):
+        before = _at(scene)
+        wait_for("another look", lambda b=before: _at(scene) > b, 60)  # type: ignore[misc]
+
+
+def _at(scene: Scene) -> str:
+    return str(scene.status().get("lastObservedAt", ""))
+
+
 # Pods and nodes.
 
 

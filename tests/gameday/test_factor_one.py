@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from functools import partial
 
 from kafka_medic.diagnose.authority import QUORUM_FOR
 from kafka_medic.diagnose.moves import LEFTOVER_FOR
 from kafka_medic.diagnose.partitions import LEADERLESS_FOR, UNDER_REPLICATED_FOR
+from kafka_medic.diagnose.progress import STALLED_FOR
 from tests.gameday import cluster
 from tests.gameday.cluster import BILLING, MOVING, ORDERS, RATES, THIN, THIN_ON
 from tests.gameday.scenario import Act, Expected, Scenario, Scene, Twin, patch, run
 from tests.incident import records
 
-GROUP = f"{BILLING}-{THIN}"
+GROUP, STANDING = f"{BILLING}-{THIN}", "standing"
 
 
 def test_factor_one(scenes: list[Scene]) -> None:
@@ -37,9 +39,13 @@ def acts(scene: Scene) -> Iterator[Act]:
 
 
 def left_behind(scene: Scene) -> Scenario:
-    boot = scene.boot
+    boot, members = scene.boot, contextlib.ExitStack()
 
     def fault() -> None:
+        records.commit_offset(boot, STANDING, ORDERS, 10)
+        members.enter_context(records.joined(boot, STANDING, ORDERS, "shop-1"))
+        cluster.looked_at(scene)
+        assert records.write(boot, ORDERS, ["not committed"]) == 1
         cluster.cordon(scene, 2)
         records.create_topic(boot, "thin", [[0]], {"min.insync.replicas": "1"})
         records.commit_offset(boot, f"{BILLING}-{ORDERS}", ORDERS, 5000)
@@ -47,6 +53,7 @@ def left_behind(scene: Scene) -> Scenario:
             cluster.throttle(client, "1000000")
 
     def cure() -> None:
+        members.close()
         cluster.uncordon(scene, 2)
         records.delete_topic(boot, "thin")
         records.commit_offset(boot, f"{BILLING}-{ORDERS}", ORDERS, 10)
@@ -57,6 +64,7 @@ def left_behind(scene: Scene) -> Scenario:
         Expected("NodeMaintenance/broker-2", 0, (scene.kafka.node_of(2), "is cordoned")),
         Expected("ReplicationFactorLow/topics", 0, ("thin has factor 1 (wanted 3) in 1 of 1",)),
         Expected(f"OffsetBeyondLogEnd/{BILLING}-{ORDERS}", 0, (f"{ORDERS}-0 committed 5000, log end 2", "Empty")),
+        Expected(f"ClientStalled/{STANDING}", STALLED_FOR, (f"{ORDERS}-0 committed 10 for", "12 records behind")),
         Expected("LeftoverThrottle", LEFTOVER_FOR, (f"broker 1: {RATES[0]}=1000000", "no reassignment in flight")),
     )
     return Scenario("small things left behind", expected, fault, cure)

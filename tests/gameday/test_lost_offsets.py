@@ -11,7 +11,7 @@ from tests.e2e.conftest import Case
 from tests.gameday import cluster
 from tests.gameday.scenario import Scene
 from tests.incident import operator, records
-from tests.testbed import get, kubectl, wait_for
+from tests.testbed import kubectl, wait_for
 
 Read = list[tuple[int, str]]
 
@@ -34,7 +34,7 @@ def test_a_log_cut_by_an_unclean_election(story: tuple[Scene, Case]) -> None:
         assert len(records.read_group(case.boot, billing, topic, 21, tells_epoch=True)) == 21
         assert len(records.read_group(case.boot, audit, topic, 21)) == 21
         case.condition("OffsetsConsistent", "True", seconds=90)
-        looked_at(case)
+        cluster.looked_at(scene)
 
     with cluster.led_uncleanly(scene, 1, 2, alone):
         wait_for("the replica that was behind to lead", lambda: records.leader(case.boot, topic) == 2, 90)
@@ -46,7 +46,7 @@ def test_a_log_cut_by_an_unclean_election(story: tuple[Scene, Case]) -> None:
         assert f"{topic}-0: log end 21" in found[f"LogEndRegressed/{topic}"]
         assert records.write(case.boot, topic, later) == 30
         wait_for("21 to lie in the log again", lambda: beyond(scene) == [], 60)
-    looked_at(case)
+    cluster.looked_at(scene)
     assert f"LogEndRegressed/{topic}" in {f["id"] for f in scene.findings()}, "though new writes have hidden it"
 
     case.ask("reset-consumer-offsets", groups=f"{case.name}-.*")
@@ -79,7 +79,7 @@ def test_an_only_log_lost_with_its_disk(story: tuple[Scene, Case]) -> None:
     assert len(records.read_group(case.boot, slow, topic, 10)) >= 10
     records.commit_offset(case.boot, slow, topic, 10)
     case.condition("OffsetsConsistent", "True")
-    looked_at(case)
+    cluster.looked_at(scene)
 
     def away() -> None:
         wait_for("11 records that cannot be read", lambda: "cannot read 11 records" in leaderless(scene), 120)
@@ -93,7 +93,7 @@ def test_an_only_log_lost_with_its_disk(story: tuple[Scene, Case]) -> None:
     wait_for("both groups to be found", lambda: beyond(scene) == sorted([billing, slow]), 90)
     assert records.write(case.boot, topic, later) == 30
     wait_for("both offsets to lie in the log again", lambda: beyond(scene) == [], 60)
-    looked_at(case)
+    cluster.looked_at(scene)
     assert f"LogEndRegressed/{topic}" in {f["id"] for f in scene.findings()}
 
     case.ask("reset-consumer-offsets", groups=billing)
@@ -146,14 +146,3 @@ def beyond(scene: Scene) -> list[str]:
 
 def leaderless(scene: Scene) -> str:
     return " ".join(e for f in scene.findings() if f["type"] == "PartitionLeaderless" for e in f["evidence"])
-
-
-def looked_at(case: Case) -> None:
-    """The operator has looked twice more, so that it has seen what is there now."""
-    for _ in range(2):
-        before = _at(case)
-        wait_for("another look", lambda b=before: _at(case) > b, 60)  # type: ignore[misc]
-
-
-def _at(case: Case) -> str:
-    return str(get("kafkaclusters", case.name, namespace=case.namespace).get("status", {}).get("lastObservedAt", ""))

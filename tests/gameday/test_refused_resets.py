@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
 
 from kafka_medic.clients.kafka import RealKafka
 from kafka_medic.clients.ports import Connection
@@ -113,6 +114,17 @@ def test_a_topic_that_is_gone(story: tuple[Scene, Case]) -> None:
     assert committed(case, group).get(TopicPartition(topic, 0), Committed(10)) == Committed(10), "nothing was written"
 
 
+def test_a_group_whose_offsets_are_deleted(story: tuple[Scene, Case]) -> None:
+    """As they also are when they expire: it is not made anew."""
+    _, case = story
+    topic, group = case.topic([0, 1, 2]), f"{case.name}-billing"
+    run = planned(case, group, topic)
+    AdminClient({"bootstrap.servers": case.boot}).delete_consumer_groups([group])[group].result(30)
+    assert operator.approve(run, "alice").returncode == 0
+    wait_for("the plan to be void", lambda: another_plan(case, run), 60)
+    assert committed(case, group) == {}, "nothing was written"
+
+
 def test_retention_that_passes_the_target(story: tuple[Scene, Case]) -> None:
     """And the committed offset: what is planned then is in the log."""
     _, case = story
@@ -125,3 +137,21 @@ def test_retention_that_passes_the_target(story: tuple[Scene, Case]) -> None:
     (change,) = case.wait("AwaitingApproval")["status"]["plan"]["offsets"]
     assert (change["before"], change["after"], change["logStart"]) == (10, 15, 15)
     assert "5, is not in the log" in change["reason"]
+
+
+def test_a_transaction_of_the_group_that_is_still_open(story: tuple[Scene, Case]) -> None:
+    """What it will commit does not show until it ends; then the plan is not true any more."""
+    _, case = story
+    topic, group = case.topic([0, 1, 2]), f"{case.name}-billing"
+    tp, run = TopicPartition(topic, 0), planned(case, group, topic)
+
+    def held_back() -> bool:
+        told = operator.events(case.namespace, run["metadata"]["name"])
+        return any("a transaction is open that commits offsets" in note for _, note in told)
+
+    with records.transaction(case.boot, group, topic, 16):
+        assert operator.approve(run, "alice").returncode == 0
+        wait_for("the write to be held back", held_back, 45)
+        assert committed(case, group) == {tp: Committed(10)}, "nothing was written"
+    wait_for("the plan to be void", lambda: another_plan(case, run), 60)
+    assert committed(case, group)[tp].offset == 16

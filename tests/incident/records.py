@@ -195,6 +195,25 @@ def joined(bootstrap: str, group: str, topic: str, client: str, protocol: str = 
         consumer.close()
 
 
+@contextlib.contextmanager
+def transaction(bootstrap: str, group: str, topic: str, offset: int) -> Iterator[None]:
+    """An application that reads as the group and writes, with one transaction open as long as this lasts: a record, and
+    an offset of partition 0 that is committed with it."""
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": uuid.uuid4().hex, "log_level": 0})
+    consumer = _consumer(bootstrap, group)
+    try:
+        producer.init_transactions(60)
+        producer.begin_transaction()
+        producer.produce(topic, b"of a transaction", partition=0)
+        metadata = consumer.consumer_group_metadata()
+        producer.send_offsets_to_transaction([TopicPartition(topic, 0, offset)], metadata, 60)
+        producer.flush(60)
+        yield
+        producer.commit_transaction(60)
+    finally:
+        consumer.close()
+
+
 def committed(bootstrap: str, group: str, topic: str) -> int:
     consumer = _consumer(bootstrap, group)
     try:

@@ -79,6 +79,8 @@ class SimKafka:
     members_of: dict[str, list[GroupMember]] = field(default_factory=dict)
     written_at: dict[TopicPartition, dict[int, int]] = field(default_factory=dict)
     """When records were written, by offset, in milliseconds; rising."""
+    unsettled_of: dict[str, list[TopicPartition]] = field(default_factory=dict)
+    """Partitions of which an open transaction will commit another offset, by group."""
     unreadable: set[str] = field(default_factory=set)
     made: int = 0
     reachable: bool = True
@@ -326,6 +328,10 @@ class SimKafka:
     def group_members(self, groups: Sequence[str]) -> Mapping[str, Sequence[GroupMember]]:
         self._readable("groups")
         return {g: self.members_of.get(g, []) for g in groups}
+
+    def unsettled(self, group: str) -> Sequence[TopicPartition]:
+        self._readable("groups")
+        return self.unsettled_of.get(group, [])
 
     def offsets_at(self, partitions: Sequence[TopicPartition], ms: int) -> Mapping[TopicPartition, int | None]:
         self._readable("log-ends")

@@ -14,9 +14,14 @@ def set_offsets(kafka: Kafka, intent: SetOffsets, ask: Callable[[], None]) -> No
     refuses a group that has members, but has no compare-and-set for what is committed. `ask` raises if, after that
     read, it may not be sent any more. Raises WriteFailed; what was set by then stays so, and the next look tells."""
     try:
+        unsettled = kafka.unsettled(intent.group)  # first: once it is over, what it has committed is read
         found = kafka.groups(lambda name: name == intent.group)
     except ReadFailed as problem:
         raise WriteFailed(problem.kind, f"not sent: {problem.message}") from None
+    if unsettled:
+        where = ", ".join(map(str, unsettled[:5]))
+        told = f"a transaction is open that commits offsets of group {intent.group} on {where}"
+        raise WriteFailed(FailureKind.REFUSED, f"not sent: {told}; it ends by itself, or at its timeout")
     if not found or found[0].state != EMPTY:
         state = found[0].state or "in an unknown state" if found else "gone"
         raise WriteFailed(FailureKind.REFUSED, f"not sent: group {intent.group} is {state} by now")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Hashable
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ from kafka_medic.resources.errors import ResourceError
 from kafka_medic.resources.kafkacluster import KafkaCluster
 
 STDIN = "-"
+MAX_BYTES = 1 << 30
+"""Of one file: a snapshot of half a million partitions has a third of that."""
 _SNAPSHOT_WAY_OUT = "make one with `kafka-medic snapshot --bootstrap-servers HOST:PORT -o json > FILE`"
 _CLUSTER_WAY_OUT = "write the KafkaCluster as you would `kubectl apply` it"
 
@@ -86,10 +89,14 @@ def parsed(text: str, file: str, way_out: str, *, yaml_too: bool = False) -> Any
         raise UnusableInputError(named(file), str(problem)[:300], way_out) from None
 
 
-def text_of(file: str, way_out: str) -> str:
-    """A file, or standard input, as text. Raises UnusableInputError."""
+def text_of(file: str, way_out: str, most: int = MAX_BYTES) -> str:
+    """A file, or standard input, as text; `most`: bytes of it. Raises UnusableInputError."""
     try:
-        data = sys.stdin.buffer.read() if file == STDIN else Path(file).read_bytes()
+        if file == STDIN:
+            data = sys.stdin.buffer.read(most + 1)
+        else:
+            with Path(file).open("rb") as opened:
+                data = opened.read(most + 1)
     except FileNotFoundError:
         raise UnusableInputError(file, "there is no such file", way_out) from None
     except IsADirectoryError:
@@ -97,6 +104,8 @@ def text_of(file: str, way_out: str) -> str:
     except (OSError, ValueError) as problem:
         told = getattr(problem, "strerror", None) or str(problem)
         raise UnusableInputError(file, f"cannot be read: {told}", way_out) from None
+    if len(data) > most:
+        raise UnusableInputError(named(file), f"is longer than {most >> 20} MiB", way_out)
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as problem:
@@ -116,8 +125,8 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Of a key given twice one value would be lost silently, and it might be the true one."""
     found = dict(pairs)
     if len(found) != len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
+        counts = Counter(key for key, _ in pairs)
+        twice = next(key for key, count in counts.items() if count > 1)
         raise ValueError(f"gives the key {twice!r} twice in one object")
     return found
 

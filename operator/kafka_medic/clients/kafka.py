@@ -140,6 +140,9 @@ class RealKafka:
     def group_members(self, groups: Sequence[str]) -> Mapping[str, Sequence[GroupMember]]:
         return self._wire.groups.members(groups)
 
+    def unsettled(self, group: str) -> Sequence[TopicPartition]:
+        return self._wire.groups.unsettled(group)
+
     def offsets_at(self, partitions: Sequence[TopicPartition], ms: int) -> Mapping[TopicPartition, int | None]:
         return self._rd.offsets_at(partitions, ms)
 

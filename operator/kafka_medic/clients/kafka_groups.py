@@ -65,6 +65,10 @@ class WireGroups:
                 found |= self._link.call(_asked(lambda c: c._manager.run(_describe, c, newer)), ReadFailed, what)
         return found
 
+    def unsettled(self, group: str) -> Sequence[TopicPartition]:
+        ask = _asked(lambda c: c._manager.run(_unsettled, c, group))
+        return self._link.call(ask, ReadFailed, f"open transactions of group {group}")
+
     def commit(self, group: str, offsets: Mapping[TopicPartition, Committed]) -> Mapping[TopicPartition, str]:
         """As a client that is no member (generation -1), whom a group that has members answers UNKNOWN_MEMBER_ID."""
         wanted = {
@@ -127,6 +131,22 @@ async def _describe(client: Any, groups: Sequence[str]) -> dict[str, tuple[Group
             if not told.error_code:
                 found[told.group_id] = tuple(GroupMember(m.client_id, m.client_host) for m in told.members)
     return found
+
+
+async def _unsettled(client: Any, group: str) -> Sequence[TopicPartition]:
+    """kafka-python asks for stable offsets in its consumer alone."""
+    node = (await client._find_coordinator_ids([group]))[group]
+    found: list[TopicPartition] = []
+    for _, request in client._list_group_offsets_requests({group: None}):
+        request.require_stable = True
+        answer = await client._manager.send(request, node_id=node)
+        for told in answer.groups if answer.API_VERSION >= 8 else [answer]:
+            if told.error_code:
+                raise errors.for_code(told.error_code)(f"group {group}")
+            parts = [(topic.name, part) for topic in told.topics for part in topic.partitions]
+            open_ = [(name, part) for name, part in parts if part.error_code == errors.UnstableOffsetCommitError.errno]
+            found += [TopicPartition(name, part.partition_index) for name, part in open_]
+    return sorted(found)
 
 
 def _asked(question: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -143,8 +143,7 @@ STATES_SCHEMA: pa.Schema = pa.schema(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BrokerView:
-    """One broker's own answer to a metadata request. `states`, with STATES_SCHEMA, is None when it was not asked for
-    its partitions."""
+    """One broker's own answer to a metadata request. `states`, with STATES_SCHEMA, is None when not asked for."""
 
     broker: int
     members: tuple[int, ...]
@@ -289,6 +288,9 @@ class KafkaReads(Protocol):
     def group_members(self, groups: Sequence[str]) -> Mapping[str, Sequence[GroupMember]]:
         """Who is in them, by either protocol (KIP-848). A group that cannot tell it is left out."""
 
+    def unsettled(self, group: str) -> Sequence[TopicPartition]:
+        """Partitions of which an open transaction is to commit another offset for the group (KIP-447)."""
+
     def offsets_at(self, partitions: Sequence[TopicPartition], ms: int) -> Mapping[TopicPartition, int | None]:
         """The first offset written at that time (milliseconds since 1970) or later; None where nothing was."""
 
@@ -315,8 +317,7 @@ class KafkaWrites(Protocol):
         """A topic of that name that is there already is left as it is, whatever it looks like."""
 
     def add_partitions(self, topic: str, total: int, assignment: Sequence[Sequence[int]]) -> None:
-        """Raise the number of partitions to `total`; `assignment` are the replicas of the new ones. Nothing is done
-        when there are as many or more."""
+        """Raise the number of partitions to `total`, the new ones with these replicas; what has as many is left."""
 
     def elect_preferred(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, str]:
         """Make each partition's first replica its leader. Answers those not elected with the broker's reason."""
@@ -384,8 +385,7 @@ class CanaryClient(Protocol):
     """A producer and a reader of one topic. Not shared between threads."""
 
     def send(self, partition: int, value: bytes) -> bool:
-        """Queue one record; exactly one delivery report follows within the delivery timeout. False: the queue is full
-        and the record was not taken."""
+        """Queue one record; exactly one delivery report follows in time. False: the queue is full, it was not taken."""
 
     def follow(self, partition: int, offset: int) -> None:
         """Read the partition from that offset on."""

@@ -353,6 +353,8 @@ class Snapshot:
         if wanted is not None:
             topics = pa.array(sorted({tp.topic for tp in wanted}), pa.string())
             table = table.filter(pc.is_in(table["topic"], value_set=topics))
+            numbers = pa.array(sorted({tp.partition for tp in wanted}), pa.int32())
+            table = table.filter(pc.is_in(table["partition"], value_set=numbers))
         for row in table.to_pylist():
             if wanted is None or (row["topic"], row["partition"]) in wanted:
                 yield _row(row)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -38,6 +39,11 @@ class Recollection:
     looked: float | None = None
     rotation: ViewRotation = field(default_factory=ViewRotation)
     addresses: AddressBook = field(default_factory=dict)
+
+    @property
+    def paces(self) -> Mapping[str, float]:
+        """How fast groups were seen reading, in offsets a second."""
+        return {} if self.memory is None else self.memory.paces
 
     def before_look(self, cluster: KafkaCluster, *, acting: bool) -> None:
         """`acting`: a run is about to change something, and its guards need every view."""

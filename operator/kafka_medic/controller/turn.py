@@ -258,7 +258,7 @@ class Turn:
         # Before all else: an answer of Kafka's may take long, and what permits an effect must not be older than it.
         asked = questions(run, cluster, playbook, snapshot, lambda: self._others(run), now)
         kafka = None if self._connected is None else self._connected[1]
-        told = answers(kafka, asked, ScaledWorkloads(store.api, self.namespace).read)
+        told = answers(kafka, asked, ScaledWorkloads(store.api, self.namespace).read, self._recollection.paces)
         return World(
             snapshot=snapshot,
             cluster=cluster,

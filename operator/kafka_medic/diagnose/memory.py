@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
 from kafka_medic.diagnose.columns import partitions_of
-from kafka_medic.diagnose.progress import PROGRESS_SCHEMA, follow
+from kafka_medic.diagnose.progress import PROGRESS_SCHEMA, fastest, follow
 from kafka_medic.diagnose.regressions import ENDS_SCHEMA, Regression, compare
 from kafka_medic.diagnose.unled import UNLED_SCHEMA, Outage, lengthen, longest_of, outages
 
@@ -32,12 +32,13 @@ class Memory:
     """`regressions` holds the worst MAX_REGRESSIONS; `dropped` counts those that there was no room for. `recreated`:
     topics that were deleted and made again under the same name, and when that was noticed. `longest`: the longest time
     without a leader of each of the MAX_OUTAGES topics that had the longest. `unseen_seconds` is the time since
-    the partitions were last known."""
+    the partitions were last known. `paces`: the fastest at which each group was seen reading, in offsets a second."""
 
     at: datetime | None = None
     ends: pa.Table = field(default_factory=ENDS_SCHEMA.empty_table)
     unled: pa.Table = field(default_factory=UNLED_SCHEMA.empty_table)
     progress: pa.Table = field(default_factory=PROGRESS_SCHEMA.empty_table)
+    paces: dict[str, float] = field(default_factory=dict)
     regressions: tuple[Regression, ...] = ()
     dropped: int = 0
     recreated: dict[str, datetime] = field(default_factory=dict)
@@ -70,12 +71,14 @@ def remember(
     for new in found.regressions:
         kept[new.tp] = kept[new.tp].joined(new) if new.tp in kept else new
     worst = sorted(kept.values(), key=lambda r: (not r.groups, -r.records, r.tp))
+    followed = follow(memory.progress, p, snapshot, passed)
     unled, ended = lengthen(memory.unled, p, snapshot, passed + memory.unseen_seconds)
     return Memory(
         at=now,
         ends=found.ends,
         unled=unled,
-        progress=follow(memory.progress, p, snapshot, passed),
+        progress=followed.progress,
+        paces=fastest(memory.paces, followed.paces, snapshot),
         regressions=tuple(worst[:MAX_REGRESSIONS]),
         dropped=memory.dropped + max(0, len(worst) - MAX_REGRESSIONS) if worst else 0,
         recreated=dict(sorted(recreated.items(), key=lambda item: item[1])[-MAX_RECREATED:]),

@@ -39,7 +39,8 @@ def detect(scene: Scene) -> Iterator[Finding]:
     for group, entries in sorted(by_group.items()):
         rows = [int(row_of[i]) for i in entries]
         told = [
-            f"{p.name(r)} committed {committed.values[i]}, log end {p.log_end.values[r]}, log start {_start(p, r)}"
+            f"{p.name(r)} committed {committed.values[i]}, log end {p.log_end.values[r]}, log start {_start(p, r)}: "
+            f"the next {committed.values[i] - p.log_end.values[r]} records written there would be skipped"
             for i, r in zip(entries, rows, strict=True)
         ]
         state = states[entries[0]]

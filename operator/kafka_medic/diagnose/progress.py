@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -41,14 +42,22 @@ PROGRESS_SCHEMA: pa.Schema = pa.schema(
 has not changed, the log end when that began and now, and whether it moved within the last STALLED_FOR seconds."""
 
 
-def follow(progress: pa.Table, p: Partitions, snapshot: Snapshot, passed: float) -> pa.Table:
-    """The groups' progress after one more look. A group that is not Stable (empty, rebalancing) and a partition
-    without a leader, or with a log end that is not known, begin anew once they are."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Followed:
+    """The groups' progress after one more look, and in offsets a second how fast those read that have moved."""
+
+    progress: pa.Table
+    paces: dict[str, float]
+
+
+def follow(progress: pa.Table, p: Partitions, snapshot: Snapshot, passed: float) -> Followed:
+    """A group that is not Stable (empty, rebalancing) and a partition without a leader, or with a log end that is not
+    known, begin anew once they are."""
     groups = snapshot.groups
     if groups is None:
-        return progress
+        return Followed(progress, {})
     if not len(p) or not groups.num_rows:
-        return PROGRESS_SCHEMA.empty_table()
+        return Followed(PROGRESS_SCHEMA.empty_table(), {})
     row_of = p.rows_of(groups["topic"], numbers(groups["partition"]).values)
     committed = numbers(groups["committed"])
     in_state: Any = pc.fill_null(pc.equal(groups["state"], pa.scalar(STABLE)), pa.scalar(False))
@@ -74,7 +83,30 @@ def follow(progress: pa.Table, p: Partitions, snapshot: Snapshot, passed: float)
         pa.array(np.where(same, before["looks"] + 1, 0).astype(np.int32)),
         pa.array(moved | (same & before["moved"] & (seconds < STALLED_FOR))),
     ]
-    return pa.table(columns, schema=PROGRESS_SCHEMA)
+    start = p.log_start
+    # A group below the log start went on from there without having read what lay between.
+    read = moved & start.known[rows] & (before["committed"] >= start.values[rows])
+    # Commits may be rarer than looks. A group that was at the log end in between had nothing to read.
+    took = passed + np.where(before["committed"] < before["firstEnd"], before["seconds"], 0.0)
+    return Followed(
+        pa.table(columns, schema=PROGRESS_SCHEMA), _paces(names, read & (took > 0), offsets - before["committed"], took)
+    )
+
+
+def _paces(names: pa.ChunkedArray[Any], read: Mask, offsets: Ints, seconds: np.ndarray[Any, Any]) -> dict[str, float]:
+    code, known = _codes(names.filter(pa.array(read)))
+    sums = np.bincount(code, weights=offsets[read] / seconds[read], minlength=len(known))
+    return dict(zip(known, sums.tolist(), strict=True))
+
+
+def fastest(paces: Mapping[str, float], now: Mapping[str, float], snapshot: Snapshot) -> dict[str, float]:
+    """The fastest at which each group that there is was seen reading."""
+    found = dict(paces) | {group: max(pace, paces.get(group, 0.0)) for group, pace in now.items()}
+    if snapshot.groups is None or not found:
+        return found
+    there: Any = pc.unique(snapshot.groups["group"])
+    present = frozenset(there.to_pylist())
+    return {group: pace for group, pace in found.items() if group in present}
 
 
 def detect(scene: Scene) -> Iterator[Finding]:

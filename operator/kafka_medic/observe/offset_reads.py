@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 from kafka_medic.clients.ports import KafkaReads, ReadFailed
 from kafka_medic.cluster.groups import GroupMember
@@ -17,13 +18,19 @@ ReadWorkload = Callable[[WorkloadKind, str], Workload]
 """By kind and name. Raises ReadFailed."""
 
 
-def answers(kafka: KafkaReads | None, asked: Questions, workload: ReadWorkload | None = None) -> Answers:
-    """What cannot be read stays unanswered: a plan then says so, or waits. `kafka` None: it cannot be asked."""
+def answers(
+    kafka: KafkaReads | None,
+    asked: Questions,
+    workload: ReadWorkload | None = None,
+    paces: Mapping[str, float] = MappingProxyType({}),
+) -> Answers:
+    """What cannot be read stays unanswered: a plan then says so, or waits. `kafka` None: it cannot be asked. `paces`:
+    how fast groups were seen reading, in offsets a second."""
     stopped = None if workload is None or asked.workload is None else _workload(workload, *asked.workload)
     if kafka is None:
-        return Answers(workload=stopped)
+        return Answers(workload=stopped, paces=paces)
     at = None if asked.ms is None else _at(kafka, asked.partitions, asked.ms)
-    return Answers(_members(kafka, asked.groups), at, _epoch_ends(kafka, asked.epochs), stopped)
+    return Answers(_members(kafka, asked.groups), at, _epoch_ends(kafka, asked.epochs), stopped, paces)
 
 
 def _workload(read: ReadWorkload, kind: WorkloadKind, name: str) -> Workload | str:

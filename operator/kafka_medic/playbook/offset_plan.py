@@ -22,6 +22,7 @@ from kafka_medic.guard.reset_offsets import GROUP_EMPTY, TARGET_WITHIN_LOG, held
 from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.playbook.approval import plan_digest
 from kafka_medic.playbook.consumers_step import told
+from kafka_medic.playbook.offset_costs import SECONDS_A_GROUP, lines, notes
 from kafka_medic.playbook.offset_targets import Aim, How, Spot, read_aim, target
 from kafka_medic.playbook.parameters import (
     ResetParameters,
@@ -33,7 +34,7 @@ from kafka_medic.playbook.parameters import (
 from kafka_medic.playbook.refusal import NO_DIGEST, Refusal, unread
 from kafka_medic.playbook.run import Answers
 from kafka_medic.playbook.safety import CLUSTER_ID
-from kafka_medic.resources.durations import format_duration, parse_duration
+from kafka_medic.resources.durations import parse_duration
 from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.kafkacluster_status import LogEndRegressionStatus
 from kafka_medic.resources.playbook import Playbook
@@ -56,10 +57,6 @@ MAX_HELD = 10
 """Groups with members that a plan names, and asks the members of."""
 MAX_EPOCHS = 5_000
 """Commits of which one look asks where their leader epoch ends."""
-SHOWN = 30
-"""Lines of a summary that tell of single offsets."""
-SECONDS_A_GROUP = 2
-"""From the look before a group's offsets are set to the look that sees them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +97,11 @@ def reset_plan(
     words = [f"set {len(planned)} committed offsets of {len({c.group for c in planned})} groups: {settings.to}"]
     if stopped is not None:
         words.append(f"{told(stopped)} is stopped before, and runs {stopped.replicas} replicas again after, at any end")
-    words += [*_notes(planned, snapshot), *_left(left, found), *_live(live, answers)]
+    words += [*notes(planned, snapshot), *_left(left, found), *_live(live, answers)]
     asked_about = sum(s.asked_epoch is not None for s in found.spots)
     if asked.how is How.LAST_KNOWN_GOOD and asked_about > MAX_EPOCHS:
         words.append(f"only {MAX_EPOCHS} of {asked_about} commits could be asked about at once; name fewer groups")
+    words += lines(planned, answers.paces)
     return finished(run, cluster, playbook, snapshot, planned, words, now, stopped)
 
 
@@ -300,7 +298,7 @@ def finished(
         digest=NO_DIGEST,
         proposed_at=now,
         expires_at=now + timedelta(seconds=parse_duration(cluster.spec.remediation.approvals.expire_after)),
-        summary="\n".join([*words, *lines(planned)])[:16_000],
+        summary="\n".join(words)[:16_000],
         partitions=len({(c.topic, c.partition) for c in planned}),
         moves=0,
         estimated_seconds=groups * SECONDS_A_GROUP,
@@ -313,50 +311,6 @@ def finished(
         preconditions=(Precondition(name=CLUSTER_ID, value=snapshot.cluster.id or ""),),
     )
     return plan.model_copy(update={"digest": plan_digest(run, plan)})
-
-
-def lines(planned: Sequence[OffsetChange]) -> Iterator[str]:
-    """A group's sums, and single offsets as far as there is room."""
-    room = SHOWN
-    for group in dict.fromkeys(c.group for c in planned):
-        mine = [c for c in planned if c.group == group]
-        sums = f"{sum(c.skipped for c in mine)} offsets skipped, at most {sum(c.read_again for c in mine)} read again"
-        yield f"  group {group}: {len(mine)} partitions, {sums}"
-        for c in mine[: max(room, 0)]:
-            log = "not known" if c.log_end is None else f"{c.log_start} to {c.log_end}"
-            yield f"    {c.topic}-{c.partition}: {c.before} to {c.after} (log {log}): {c.reason}"
-        room -= len(mine)
-    if room < 0:
-        yield f"    and {-room} more offsets; all are in status.plan.offsets"
-
-
-def _notes(planned: Sequence[OffsetChange], snapshot: Snapshot) -> Iterator[str]:
-    groups = len({c.group for c in planned})
-    yield f"takes about {format_duration(groups * SECONDS_A_GROUP)}, while the consumers of these groups are stopped"
-    yield "counted in offsets; compacted topics and transactions hold fewer records than that"
-    yield "what is committed now is kept in this plan; undo-offset-reset puts it back"
-    assert snapshot.partitions is not None
-    topics = strings(pc.unique(snapshot.partitions["topic"]))
-    for group in dict.fromkeys(c.group for c in planned):
-        warning = application(group, topics)
-        if warning:
-            yield warning
-
-
-def application(group: str, topics: Sequence[str]) -> str | None:
-    """A warning, if who reads as this group keeps more than its offsets: known by the names that Kafka itself gives."""
-    inner = [t for t in topics if t.startswith(f"{group}-") and t.endswith(("-changelog", "-repartition"))]
-    if inner:
-        return (
-            f"{group} looks like a Kafka Streams application ({some(inner, 3)}): its state stores and inner topics "
-            "stay as they are; kafka-streams-application-reset is what resets those"
-        )
-    if group.startswith("connect-"):
-        return (
-            f"{group} looks like a sink connector: stop it by Connect's own REST API (PUT .../stop), or it will commit "
-            "what it remembers; offsets of connectors can also be altered there (KIP-875)"
-        )
-    return None
 
 
 def _left(left: int, found: Chosen) -> Iterator[str]:

@@ -11,6 +11,7 @@ from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.other_runs import OtherRun
 from kafka_medic.guard.reset_offsets import GROUP_EMPTY, held_by
 from kafka_medic.guard.verdict import Reason, Verdict
+from kafka_medic.playbook.offset_costs import lines, warnings
 from kafka_medic.playbook.offset_plan import MAX_HELD, bounded, finished
 from kafka_medic.playbook.offset_step import committed_now, partition_of, saved, states
 from kafka_medic.playbook.parameters import restored_run, sets_offsets
@@ -67,7 +68,8 @@ def undo_plan(
         words.append(f"not planned, since there is no such partition or no committed offset any more: {some(gone, 5)}")
     if left:
         words.append(f"{left} more offsets are left for a further run")
-    return finished(run, cluster, playbook, snapshot, planned, [*words, *told], now)
+    words += [*warnings(planned, snapshot), *told, *lines(planned, answers.paces)]
+    return finished(run, cluster, playbook, snapshot, planned, words, now)
 
 
 def changes(snapshot: Snapshot, before: Sequence[OffsetChange]) -> tuple[list[OffsetChange], list[str]]:

@@ -37,6 +37,8 @@ class Answers:
     epoch_ends: Mapping[tuple[TopicPartition, int], int] = field(default_factory=dict)
     workload: Workload | str | None = None
     """What is to be stopped meanwhile; a text says why it could not be read."""
+    paces: Mapping[str, float] = field(default_factory=dict)
+    """The fastest at which each group was seen reading, in offsets a second."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -135,6 +135,15 @@ def test_an_offset_that_is_not_as_the_plan_saw_it_is_not_overwritten(kafka, stat
     assert kafka.writes == []
 
 
+def test_an_offset_that_an_open_transaction_is_to_commit_is_waited_for(kafka):
+    kafka.commit_offsets("billing", {ORDERS: BEFORE})
+    kafka.unsettled_of["billing"] = [ORDERS]
+    kafka.writes.clear()
+    with pytest.raises(WriteFailed, match="a transaction is open that commits offsets of group billing on orders-0"):
+        carry_out(kafka, NO_PODS, RESET, unasked)
+    assert kafka.writes == []
+
+
 def test_an_offset_of_a_topic_that_went_in_between_is_refused_by_name(kafka):
     kafka.commit_offsets("billing", {ORDERS: BEFORE})
     kafka.delete("orders")

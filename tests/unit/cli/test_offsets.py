@@ -8,14 +8,16 @@ import io
 import json
 
 import pytest
+import yaml
 
 from kafka_medic.cli.main import main
-from kafka_medic.cli.offsets import command
+from kafka_medic.cli.offsets import command, documents
 from kafka_medic.cluster.groups import Committed, GroupMember
 from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.observe.snapshot import ClusterReaders
 from tests.simulation.kafka import SimKafka
 from tests.simulation.serial import one_after_another
+from tests.simulation.world import World
 
 ORDERS, PAYMENTS = TopicPartition("orders", 0), TopicPartition("payments", 0)
 FOUND = {ORDERS: Committed(32, 3, "a note"), PAYMENTS: Committed(20, 0)}
@@ -144,14 +146,32 @@ def test_csv_as_kafkas_own_tool_exports_it_has_to_lie_in_the_log(kafka, capsys, 
     assert (code, told["verdict"]) == (1, "Deny")
 
 
+def document(*rows) -> str:
+    told = [{"group": "g", "topic": "orders", "partition": 0} | row for row in rows]
+    return json.dumps({"kind": "CommittedOffsets", "apiVersion": "kafkamedic.dev/v1alpha1", "offsets": told})
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
+        ("", "holds no committed offset"),
+        ("\n,,\n", "holds no committed offset"),
         ("orders,0", "line 1 is not four values"),
         ("orders,0,11", "line 1 is not four values"),
-        ("g,orders,0,-1", "line 1 is not four values"),
+        ("g,orders,0,-1", "line 1.offset is '-1', and no number from 0 on"),
+        ("g,orders,0," + "9" * 5000, "line 1.offset is '999"),
+        ("g,orders,0," + "9" * 19, "line 1.offset: Input should be less"),
+        ("g,orders,\u0663,4", "line 1.partition"),
+        ('g,orders,0,"' + "9" * 200_000, "line 1: field larger than field limit"),
         ("g,or/ders,0,1", "line 1.topic"),
-        ("g,orders,0,1\ng,orders,0,2", "says twice"),
+        ("g,orders,0,1\n\ng,orders,0,2", "line 3 says again what g has committed on orders-0, as line 1 does"),
+        ("kind: Remediation\nspec: 5\n", "not a usable Remediation: "),
+        (document({"offset": 1, "leaderepoch": 3}), "offsets[0].leaderepoch: there is no such field"),
+        (document({"offset": -1}), "offsets[0].offset"),
+        (document({"offset": 1, "leaderEpoch": "3"}), "offsets[0].leaderEpoch"),
+        (document({"offset": 1, "metadata": ["a"]}), "offsets[0].metadata"),
+        (document({"offset": 1}, {"offset": 1}), "offsets[1] says again"),
+        (document(), "holds no committed offset"),
         ("{}", "is not a CommittedOffsets document"),
         ('{"kind": "CommittedOffsets", "apiVersion": "kafkamedic.dev/v1alpha1"}', "offsets is not a list"),
         (
@@ -168,6 +188,56 @@ def test_a_bad_file_is_refused_by_line_or_field(kafka, capsys, tmp_path, text, t
     assert main(["offsets", "restore", *WHERE, "--from", str(file)]) == 4
     assert told in capsys.readouterr().err
     assert kafka.writes == []
+
+
+def test_a_file_is_read_up_to_its_bound(kafka, capsys, monkeypatch):
+    monkeypatch.setattr(documents, "MAX_BYTES", 1 << 20)
+    assert main(["offsets", "restore", *WHERE, "--from", "/dev/zero"]) == 4
+    assert "is longer than 1 MiB" in capsys.readouterr().err
+
+
+def test_a_backup_in_yaml_and_the_run_itself_are_put_back_as_well(kafka, capsys, tmp_path):
+    assert main(["offsets", "backup", *WHERE, "--group", "billing", "-o", "yaml"]) == 0
+    file = tmp_path / "before"
+    file.write_text(capsys.readouterr().out)
+    kafka.commit_offsets("billing", {ORDERS: Committed(1), PAYMENTS: Committed(2)})
+    words = ["restore", *WHERE, "--from", str(file), "--execute", "--backup"]
+    assert main(["offsets", *words, str(tmp_path / "undo")]) == 0
+    assert now(kafka) == FOUND
+
+    world = World(kafka)
+    world.install(remediation={"limits": {"cooldown": "0s"}})
+    world.ask("reset-consumer-offsets")
+    plain = world.api.objects[next(path for path in world.api.objects if "/remediations/" in path)]
+    file.write_text(yaml.safe_dump(plain))
+    assert main(["offsets", *words, str(tmp_path / "nothing")]) == 4
+    assert "has set no offset" in capsys.readouterr().err
+    world.approve(world.until_phase("AwaitingApproval"))
+    world.until(world.finished)
+    assert now(kafka)[ORDERS] == Committed(21)
+    plain = world.api.objects[next(path for path in world.api.objects if "/remediations/" in path)]
+    file.write_text(yaml.safe_dump(plain))
+    assert main(["offsets", *words, str(tmp_path / "again")]) == 0
+    assert now(kafka) == FOUND, "offset, leader epoch and metadata"
+
+
+def test_a_group_is_named_for_lines_that_name_none(kafka, capsys, tmp_path):
+    file = tmp_path / "offsets"
+    file.write_text("billing,orders,0,11\n")
+    assert main(["offsets", "restore", *WHERE, "--from", str(file), "--group", "audit"]) == 4
+    assert "line 1 says itself of which group it is" in capsys.readouterr().err
+    file.write_text(document({"offset": 1}))
+    assert main(["offsets", "restore", *WHERE, "--from", str(file), "--group", "audit"]) == 4
+    assert "--group" in capsys.readouterr().err
+
+
+def test_what_a_plan_does_not_know_is_said_with_it(kafka, capsys):
+    kafka.topic("billing-totals-changelog", [0, 1, 2])
+    _, told = asked(capsys, "plan")
+    assert [n.partition(" ")[0] for n in told["notes"]] == ["counted", "a", "how"]
+    assert "billing looks like a Kafka Streams application" in told["warnings"][0]
+    kafka.commit_offsets("billing", {ORDERS: Committed(3, 5)})
+    assert asked(capsys, "plan")[1]["notes"] == []
 
 
 @pytest.mark.parametrize("words", [["--group", "("], ["--to", "nowhere"]])

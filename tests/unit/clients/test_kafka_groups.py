@@ -7,6 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 from confluent_kafka.admin import AdminClient
+from kafka import errors
+from kafka.admin._groups import GroupAdminMixin
+from kafka.protocol.consumer.group import OffsetFetchResponse
 
 from kafka_medic.clients import kafka_groups, librdkafka
 from kafka_medic.clients.ports import ReadFailed
@@ -86,6 +89,40 @@ def test_groups_of_the_new_protocol_are_asked_in_its_own_words_of_their_coordina
     found = asyncio.run(kafka_groups._describe(client, ["billing", "gone"]))
     assert found == {"billing": (GroupMember("shop", "/10.0.0.7"),)}
     assert asked == [(1, ["billing"]), (2, ["gone"])]
+
+
+def test_partitions_with_an_offset_that_is_not_settled_yet():
+    answered, asked = OffsetFetchResponse, []
+    group_of, topic_of = answered.OffsetFetchResponseGroup, answered.OffsetFetchResponseGroup.OffsetFetchResponseTopics
+    part = topic_of.OffsetFetchResponsePartitions
+
+    class Manager:
+        broker_version_data = SimpleNamespace(api_version=lambda _: 8)
+        error = 0
+
+        async def send(self, request, node_id):
+            asked.append((node_id, request.require_stable))
+            codes = {0: 88, 1: 0}
+            parts = [part(partition_index=n, committed_offset=3, error_code=code) for n, code in codes.items()]
+            told = group_of(
+                group_id="billing", error_code=self.error, topics=[topic_of(name="orders", partitions=parts)]
+            )
+            return answered.decode(answered(groups=[told]).encode(version=8), version=8)
+
+    async def coordinators(groups):
+        return dict.fromkeys(groups, 2)
+
+    def requests(wanted):
+        return GroupAdminMixin._list_group_offsets_requests(client, wanted)
+
+    client = SimpleNamespace(
+        _manager=Manager(), _find_coordinator_ids=coordinators, _list_group_offsets_requests=requests
+    )
+    assert asyncio.run(kafka_groups._unsettled(client, "billing")) == [TopicPartition("orders", 0)]
+    assert asked == [(2, True)]
+    client._manager.error = 14
+    with pytest.raises(errors.CoordinatorLoadInProgressError):
+        asyncio.run(kafka_groups._unsettled(client, "billing"))
 
 
 @pytest.mark.parametrize(

@@ -288,6 +288,51 @@ def test_an_offset_by_time_is_read_when_it_is_planned(bare):
     assert (change.after, change.read_again) == (17, 3)
 
 
+def test_how_long_reading_on_will_take_is_told_if_the_group_was_seen_reading(bare):
+    kafka = bare.kafka
+    for offset in (0, 3, 6):
+        commit(kafka, "billing", {ORDERS: Committed(offset), PAYMENTS: Committed(21)})
+        kafka.states["billing"] = "Stable"
+        bare.step()
+        kafka.states["billing"] = "Empty"
+    bare.ask("reset-consumer-offsets", to="to-earliest", groups="billing|audit", topics="orders")
+    summary = bare.until_phase("AwaitingApproval").status.plan.summary
+    told = "21 to the log ends, about {} at {} a second, the fastest it was seen reading"
+    assert (
+        "group audit: 1 partitions, 0 offsets skipped, at most 7 read again; 21 to the log ends, which takes" in summary
+    )
+    assert "not known: it was not seen reading" in summary
+    assert told.format("1m45s", "0.2") in summary
+    assert "compacted topics and transactions hold fewer records" in summary
+    assert "a consumer that assigns its partitions itself is no member" in summary
+
+
+def deleted(kafka: SimKafka) -> None:
+    """As when it expires, or somebody deletes the group."""
+    del kafka.committed["billing"][ORDERS]
+
+
+def test_an_offset_that_is_gone_is_not_made_anew(world):
+    world.approve(world.until_phase("AwaitingApproval"))
+    deleted(world.kafka)
+    for _ in range(5):
+        world.step()
+    assert world.kafka.writes == []
+    assert world.run().status.phase in ("Superseded", "Planning"), world.run().status.message
+
+
+def test_an_open_transaction_of_the_group_is_waited_for(world):
+    world.kafka.unsettled_of["billing"] = [ORDERS]
+    world.approve(world.until_phase("AwaitingApproval"))
+    for _ in range(5):
+        world.step()
+    assert world.kafka.writes == []
+    assert any("a transaction is open that commits offsets of group billing" in str(e) for e in world.api.events)
+    del world.kafka.unsettled_of["billing"]
+    healed(world)
+    assert world.run().status.phase == "Succeeded"
+
+
 def test_streams_and_connect_are_warned_about(world):
     kafka = world.kafka
     kafka.topic("billing-totals-changelog", [0, 1, 2])

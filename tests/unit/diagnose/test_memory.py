@@ -212,6 +212,42 @@ def test_a_group_that_has_just_begun_is_given_its_time():
     assert not findings["ClientStalled/billing"].firing()
 
 
+def paces(*commits, every=10.0, ends=1000, **row):
+    looks = [
+        world(every * n, logEnd=ends, groups=worlds.groups(billing(c, "Empty" if c is None else "Stable")), **row)
+        for n, c in enumerate(commits)
+    ]
+    return after(*looks).paces
+
+
+@pytest.mark.parametrize(
+    ("commits", "row", "pace"),
+    [
+        ((0, 100, 400, 450), {}, 30.0),  # the fastest
+        ((0, 0, 0, 300), {}, 10.0),  # it commits more rarely than it is looked at
+        ((1000, 1000, 1000), {}, None),  # has nothing to read
+        ((0, 0, 0), {}, None),
+        ((400, 100), {}, None),  # was set back
+        ((0, 900), {"logStart": 900}, None),  # has read nothing of what retention had deleted
+    ],
+)
+def test_how_fast_a_group_was_seen_reading(commits, row, pace):
+    assert paces(*commits, **row) == ({} if pace is None else {"billing": pace})
+
+
+def test_a_pace_is_known_while_the_group_stands_still_and_until_it_is_gone():
+    def look(at, *groups, **row):
+        return world(at, logEnd=100, groups=worlds.groups(*groups), **row)
+
+    read = [look(0, billing(0)), look(10, billing(50)), look(20, billing(50, "Empty"))]
+    assert after(*read).paces == {"billing": 5.0}
+    assert after(*read, replace(look(30), groups=None)).paces == {"billing": 5.0}
+    assert after(*read, look(30, billing(0, group="audit"))).paces == {}
+    idle = [world(10 * n, logEnd=50, groups=worlds.groups(billing(50))) for n in range(1, 4)]
+    caught_up = [world(40, logEnd=60, groups=worlds.groups(billing(60)))]
+    assert after(*idle, *caught_up).paces == {"billing": 1.0}, "while it had nothing to read it was not slow"
+
+
 def two_topics(at, other_committed, end):
     rows = [worlds.partition(ORDERS, 0, logEnd=end), worlds.partition("other", 0, logEnd=end)]
     groups = worlds.groups(billing(90), billing(other_committed, topic="other"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,7 +15,7 @@ from kafka_medic.cli.exits import NotToldError, RefusedError, UnusableInputError
 from kafka_medic.cli.offsets.documents import Row, backup, read, write_new
 from kafka_medic.clients.ports import ClientFailure, FailureKind, Kafka, ReadFailed, WriteFailed
 from kafka_medic.cluster.groups import EMPTY
-from kafka_medic.cluster.names import shown
+from kafka_medic.cluster.names import printable, shown
 from kafka_medic.cluster.snapshot import Snapshot
 from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.reset_offsets import NEEDED, TARGET_WITHIN_LOG, judge_reset_offsets
@@ -24,10 +25,10 @@ from kafka_medic.observe.offset_reads import answers
 from kafka_medic.observe.snapshot import ClusterReaders, observe_cluster
 from kafka_medic.playbook import offset_undo_plan
 from kafka_medic.playbook.intents import SetOffsets
+from kafka_medic.playbook.offset_costs import COUNTED, UNSEEN, by_group, warnings
 from kafka_medic.playbook.offset_plan import (
     MAX_HELD,
     Chosen,
-    application,
     changes,
     chosen,
     request,
@@ -42,6 +43,7 @@ from kafka_medic.playbook.refusal import Refusal
 from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.remediation_plan import OffsetChange
 
+UNTIMED = "how long reading on takes is not known here: the operator sees how fast groups read, one look does not"
 Look = Callable[[Callable[[str], bool]], Snapshot]
 """One look at the cluster, with the groups of these names."""
 
@@ -202,32 +204,41 @@ def _carry(
 def _judged(
     kafka: Kafka, snapshot: Snapshot, due: Sequence[OffsetChange], gaps: tuple[Reason, ...], *, within_log: bool
 ) -> Judgement:
-    groups = dict.fromkeys(c.group for c in due)
-    standing = states(snapshot, groups)
-    live = [g for g in groups if standing.get(g) != EMPTY][:MAX_HELD]
+    asked, alone = by_group(due), _apart(snapshot)
+    standing = states(snapshot, asked)
+    live = [g for g in asked if standing.get(g) != EMPTY][:MAX_HELD]
     try:
         members = kafka.group_members(live) if live else {}
     except ReadFailed:
         members = {}
     reasons: list[Reason] = list(gaps)
-    for group in groups:
-        targets = {partition_of(c): c.after for c in due if c.group == group}
+    for group, its in asked.items():
+        targets = {partition_of(c): c.after for c in its}
         reasons += judge_reset_offsets(
-            snapshot, group, targets, snapshot.taken_at, members=members.get(group), within_log=within_log
+            alone(group), group, targets, snapshot.taken_at, members=members.get(group), within_log=within_log
         ).reasons
     return judge(dict.fromkeys(reasons))
+
+
+def _apart(snapshot: Snapshot) -> Callable[[str], Snapshot]:
+    """The snapshot with one group alone: to look through ten thousand for each of them would take minutes."""
+    assert snapshot.groups is not None
+    rows: dict[str, list[int]] = defaultdict(list)
+    for number, group in enumerate(snapshot.groups["group"].to_pylist()):
+        rows[str(group)].append(number)
+    table = snapshot.groups
+    return lambda group: replace(snapshot, groups=table.take(rows.get(group, [])))
 
 
 def _tell(
     args: argparse.Namespace, snapshot: Snapshot, due: Sequence[OffsetChange], judgement: Judgement, verdict: Verdict
 ) -> None:
-    assert snapshot.partitions is not None
-    topics = [str(t) for t in dict.fromkeys(snapshot.partitions["topic"].to_pylist())]
-    warnings = [w for g in dict.fromkeys(c.group for c in due) if (w := application(g, topics))]
+    told = list(warnings(due, snapshot))
+    notes = [COUNTED, UNSEEN, UNTIMED] if due else []
     if args.output != "table":
         reasons = [{"guard": r.guard, "message": r.message, "verdict": r.verdict.value} for r in judgement.reasons]
-        told = {"verdict": verdict.value, "reasons": reasons, "warnings": warnings}
-        output.write(told | {"changes": [c.to_kubernetes() for c in due]}, args.output)
+        document = {"verdict": verdict.value, "reasons": reasons, "warnings": told, "notes": notes}
+        output.write(document | {"changes": [c.to_kubernetes() for c in due]}, args.output)
         return
     header = ("GROUP", "PARTITION", "FROM", "TO", "LOG", "SKIPPED", "READ AGAIN", "WHY")
     rows = [
@@ -244,7 +255,8 @@ def _tell(
         for c in due
     ]
     text = output.table(header, rows) if rows else "every committed offset that this is about is where it should be\n"
-    text += "".join(f"\nwarning: {w}\n" for w in warnings)
+    text += "".join(f"\nwarning: {printable(w)}" for w in told) + "".join(f"\nnote: {n}" for n in notes)
+    text += "\n" if due else ""
     refusals = [(r.verdict.value, r.guard, r.message) for r in judgement.refusals]
     text += f"\n{output.word(verdict.value)}\n"
     output.put(text + (output.table(("VERDICT", "GUARD", "REASON"), refusals) if refusals else ""))
@@ -252,8 +264,8 @@ def _tell(
 
 def _execute(kafka: Kafka, due: Sequence[OffsetChange], way_back: str) -> None:
     done = 0
-    for group in dict.fromkeys(c.group for c in due):
-        mine = {partition_of(c): (saved(c), wanted(c)) for c in due if c.group == group}
+    for group, its in by_group(due).items():
+        mine = {partition_of(c): (saved(c), wanted(c)) for c in its}
         try:
             set_offsets(kafka, SetOffsets("command", group, mine), lambda: None)
         except WriteFailed as problem:

@@ -6,7 +6,8 @@ import csv
 import io
 import json
 import os
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,12 +17,32 @@ from kafka_medic.cli.documents import named, parsed, text_of
 from kafka_medic.cli.exits import UnusableInputError
 from kafka_medic.cluster.document import timestamp
 from kafka_medic.cluster.groups import Committed
+from kafka_medic.cluster.names import shown
 from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
+from kafka_medic.playbook.offset_step import set_by
+from kafka_medic.playbook.safety import CLUSTER_ID
+from kafka_medic.resources.errors import ResourceError
+from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_plan import OffsetChange
 from kafka_medic.resources.vocabulary import API_VERSION
 
 KIND = "CommittedOffsets"
+MAX_BYTES = 64 << 20
+"""Of one file: about 350,000 committed offsets as `backup` writes them."""
 _WAY_OUT = "make one with `kafka-medic offsets backup --bootstrap-servers HOST:PORT > FILE`"
+_LINES = "write group,topic,partition,offset, or topic,partition,offset and --group"
+_PARTS = "make several of it, each for fewer groups: `kafka-medic offsets backup --group PATTERN`"
+_FIELDS = {
+    "group": "group",
+    "topic": "topic",
+    "partition": "partition",
+    "offset": "before",
+    "leaderEpoch": "before_epoch",
+    "metadata": "before_metadata",
+}
+"""Of a row, and where it goes."""
+_KIND = re.compile(r"^kind:\s", re.MULTILINE)
+_NUMBER = re.compile(r"[0-9]{1,19}")
 Row = tuple[str, TopicPartition, Committed]
 
 
@@ -71,23 +92,43 @@ def write_new(file: str, document: Any) -> None:
 
 
 def read(file: str, group: str | None) -> Wanted:
-    """A backup, or CSV: topic,partition,offset of `group`, or group,topic,partition,offset. Raises
-    UnusableInputError."""
-    text = text_of(file, _WAY_OUT)
-    if text.lstrip().startswith("{"):
-        return _backup(parsed(text, file, _WAY_OUT), named(file))
-    rows = [row for row in csv.reader(io.StringIO(text)) if row]
-    found = []
-    for number, row in enumerate(rows, 1):
-        full = [group, *row] if len(row) == 3 and group is not None else row
-        where = f"line {number}"
-        if len(full) != 4 or not all(str(cell).strip().isdecimal() for cell in full[2:]):
-            way_out = "write group,topic,partition,offset, or topic,partition,offset and --group"
-            raise UnusableInputError(named(file), f"{where} is not four values", way_out)
-        name, topic, partition, offset = (str(cell).strip() for cell in full)
-        told = {"group": name, "topic": topic, "partition": int(partition), "offset": int(offset)}
-        found.append(_row(told, named(file), where))
-    return Wanted(_once(found, named(file)), False, None)
+    """A backup, JSON or YAML; a Remediation that has set offsets, as `kubectl get -o yaml` has it; or CSV:
+    topic,partition,offset of `group`, or group,topic,partition,offset. Raises UnusableInputError."""
+    text = text_of(file, _PARTS, MAX_BYTES)
+    if not text.lstrip().startswith("{") and not _KIND.search(text):
+        return _csv(text, named(file), group)
+    if group is not None:
+        raise UnusableInputError("--group", f"{named(file)} says itself of which groups", "leave it out")
+    document = parsed(text, file, _WAY_OUT, yaml_too=not text.lstrip().startswith("{"))
+    if isinstance(document, dict) and document.get("kind") == Remediation.KIND:
+        return _of_run(document, named(file))
+    return _backup(document, named(file))
+
+
+def _csv(text: str, file: str, group: str | None) -> Wanted:
+    found: dict[str, OffsetChange] = {}
+    reader = csv.reader(io.StringIO(text))
+    try:
+        for row in reader:
+            cells = [cell.strip() for cell in row]
+            where = f"line {reader.line_num}"
+            if any(cells):
+                found[where] = _of_line([group, *cells] if group is not None else cells, file, where, given=group)
+    except csv.Error as problem:
+        raise UnusableInputError(file, f"line {reader.line_num}: {problem}", _LINES) from None
+    return Wanted(_once(found, file), False, None)
+
+
+def _of_line(cells: list[str], file: str, where: str, given: str | None) -> OffsetChange:
+    if given is not None and len(cells) == 5:
+        raise UnusableInputError(file, f"{where} says itself of which group it is", "leave out --group")
+    if len(cells) != 4:
+        raise UnusableInputError(file, f"{where} is not four values", _LINES)
+    for name, cell in (("partition", cells[2]), ("offset", cells[3])):
+        if not _NUMBER.fullmatch(cell):
+            raise UnusableInputError(file, f"{where}.{name} is {shown(cell)!r}, and no number from 0 on", _LINES)
+    told = {"group": cells[0], "topic": cells[1], "partition": int(cells[2]), "offset": int(cells[3])}
+    return _row(told, file, where)
 
 
 def _backup(document: Any, file: str) -> Wanted:
@@ -96,34 +137,49 @@ def _backup(document: Any, file: str) -> Wanted:
     offsets, cluster = document.get("offsets"), document.get("cluster")
     if not isinstance(offsets, list) or not all(isinstance(row, dict) for row in offsets):
         raise UnusableInputError(file, "offsets is not a list of objects", _WAY_OUT)
-    found = [_row(row, file, f"offsets[{n}]") for n, row in enumerate(offsets)]
+    found = {f"offsets[{n}]": _row(row, file, f"offsets[{n}]") for n, row in enumerate(offsets)}
     told = cluster.get("id") if isinstance(cluster, dict) else None
     return Wanted(_once(found, file), True, told if isinstance(told, str) else None)
 
 
+def _of_run(document: dict[str, Any], file: str) -> Wanted:
+    """What a run found before it set offsets: of the groups that it has begun with."""
+    try:
+        run = Remediation.parse(document)
+    except ResourceError as problem:
+        told = "; ".join(str(p) for p in problem.problems)
+        raise UnusableInputError(file, f"not a usable Remediation: {told}", _WAY_OUT) from None
+    before = set_by(run)
+    if not before:
+        raise UnusableInputError(file, f"Remediation {run.name} has set no offset, so there is nothing to put back")
+    assert run.status.plan is not None  # it holds them
+    ids = [p.value for p in run.status.plan.preconditions if p.name == CLUSTER_ID]
+    return Wanted(before, True, ids[0] if ids else None)
+
+
 def _row(row: dict[str, Any], file: str, where: str) -> OffsetChange:
     """What was, in the place of what is before: that is what is put back."""
+    if unknown := sorted(row.keys() - _FIELDS.keys()):
+        raise UnusableInputError(file, f"{where}.{shown(unknown[0])}: there is no such field", _WAY_OUT)
+    told = {_FIELDS[name]: value for name, value in row.items()}
+    told["before_metadata"] = told.get("before_metadata") or ""
     try:
-        return OffsetChange.model_validate(
-            {
-                "group": row.get("group"),
-                "topic": row.get("topic"),
-                "partition": row.get("partition"),
-                "before": row.get("offset"),
-                "before_epoch": row.get("leaderEpoch"),
-                "before_metadata": row.get("metadata") or "",
-                "after": row.get("offset"),
-            }
-        )
+        return OffsetChange.model_validate(told | {"after": row.get("offset")})
     except ValidationError as problem:
-        field = str(problem.errors()[0]["loc"][0]).replace("before_", "").replace("before", "offset")
-        message = f"{where}.{field}: {problem.errors()[0]['msg']}"
-        raise UnusableInputError(file, message, _WAY_OUT) from None
+        first = problem.errors()[0]
+        field = next((name for name, ours in _FIELDS.items() if ours == first["loc"][0]), "offset")
+        raise UnusableInputError(file, f"{where}.{field}: {first['msg']}", _WAY_OUT) from None
 
 
-def _once(rows: Sequence[OffsetChange], file: str) -> tuple[OffsetChange, ...]:
-    keys = [(c.group, c.topic, c.partition) for c in rows]
-    if len(set(keys)) != len(keys):
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise UnusableInputError(file, f"says twice what {twice[0]} has committed on {twice[1]}-{twice[2]}")
-    return tuple(sorted(rows, key=lambda c: (c.group, c.topic, c.partition)))
+def _once(found: Mapping[str, OffsetChange], file: str) -> tuple[OffsetChange, ...]:
+    """`found`: by where it stands in the file."""
+    if not found:
+        raise UnusableInputError(file, "holds no committed offset", _WAY_OUT)
+    first: dict[tuple[str, str, int], str] = {}
+    for where, c in found.items():
+        key = (c.group, c.topic, c.partition)
+        if key in first:
+            told = f"says again what {shown(c.group)} has committed on {c.topic}-{c.partition}, as {first[key]} does"
+            raise UnusableInputError(file, f"{where} {told}", "leave one of them out")
+        first[key] = where
+    return tuple(sorted(found.values(), key=lambda c: (c.group, c.topic, c.partition)))

@@ -1,0 +1,95 @@
+"""What a plan that sets offsets tells of its costs: offsets skipped and read again, time, and what else to think of."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+import pyarrow.compute as pc
+
+from kafka_medic.cluster.snapshot import Snapshot
+from kafka_medic.diagnose.columns import strings
+from kafka_medic.guard.evaluate import some
+from kafka_medic.resources.durations import format_duration
+from kafka_medic.resources.remediation_plan import OffsetChange
+
+SHOWN = 30
+"""Lines of a summary that tell of single offsets."""
+SECONDS_A_GROUP = 2
+"""From the look before a group's offsets are set to the look that sees them."""
+COUNTED = "counted in offsets; compacted topics and transactions hold fewer records, so there these are upper bounds"
+UNSEEN = "a consumer that assigns its partitions itself is no member of its group and is not seen: see that none runs"
+
+INNER = ("-changelog", "-repartition")
+"""How Kafka Streams ends the names of its own topics, which begin with the application's."""
+
+
+def by_group(planned: Sequence[OffsetChange]) -> dict[str, list[OffsetChange]]:
+    """In the order of the plan."""
+    found: dict[str, list[OffsetChange]] = defaultdict(list)
+    for change in planned:
+        found[change.group].append(change)
+    return found
+
+
+def lines(planned: Sequence[OffsetChange], paces: Mapping[str, float]) -> Iterator[str]:
+    """A group's sums, and single offsets as far as there is room. `paces`: how fast groups were seen reading, in
+    offsets a second."""
+    room = SHOWN
+    for group, mine in by_group(planned).items():
+        sums = f"{sum(c.skipped for c in mine)} offsets skipped, at most {sum(c.read_again for c in mine)} read again"
+        yield f"  group {group}: {len(mine)} partitions, {sums}{_time(mine, paces.get(group))}"
+        for c in mine[: max(room, 0)]:
+            log = "not known" if c.log_end is None else f"{c.log_start} to {c.log_end}"
+            yield f"    {c.topic}-{c.partition}: {c.before} to {c.after} (log {log}): {c.reason}"
+        room -= len(mine)
+    if room < 0:
+        yield f"    and {-room} more offsets; all are in status.plan.offsets"
+
+
+def _time(mine: Sequence[OffsetChange], pace: float | None) -> str:
+    """How long the group will be busy with what lies between its new offsets and the log ends."""
+    ahead = sum(max(0, (c.log_end or 0) - max(c.after, c.log_start or 0)) for c in mine)
+    if not ahead:
+        return ""
+    if not pace:
+        return f"; {ahead} to the log ends, which takes a time that is not known: it was not seen reading"
+    took = format_duration(math.ceil(ahead / pace))
+    return f"; {ahead} to the log ends, about {took} at {pace:.3g} a second, the fastest it was seen reading"
+
+
+def notes(planned: Sequence[OffsetChange], snapshot: Snapshot) -> Iterator[str]:
+    """What goes for the plan as a whole."""
+    groups = len(by_group(planned))
+    yield f"takes about {format_duration(groups * SECONDS_A_GROUP)}, while the consumers of these groups are stopped"
+    yield COUNTED
+    yield UNSEEN
+    yield "what is committed now is kept in this plan; undo-offset-reset puts it back"
+    yield from warnings(planned, snapshot)
+
+
+def warnings(planned: Sequence[OffsetChange], snapshot: Snapshot) -> Iterator[str]:
+    """Of groups whose reader keeps more than offsets."""
+    assert snapshot.partitions is not None
+    topics = [t for t in strings(pc.unique(snapshot.partitions["topic"])) if t.endswith(INNER)]
+    for group in by_group(planned):
+        warning = application(group, topics)
+        if warning:
+            yield warning
+
+
+def application(group: str, topics: Sequence[str]) -> str | None:
+    """A warning, if who reads as this group keeps more than its offsets: known by the names that Kafka itself gives."""
+    inner = [t for t in topics if t.startswith(f"{group}-") and t.endswith(INNER)]
+    if inner:
+        return (
+            f"{group} looks like a Kafka Streams application ({some(inner, 3)}): its state stores and inner topics "
+            "stay as they are; kafka-streams-application-reset is what resets those"
+        )
+    if group.startswith("connect-"):
+        return (
+            f"{group} looks like a sink connector: stop it by Connect's own REST API (PUT .../stop), or it will commit "
+            "what it remembers; offsets of connectors can also be altered there (KIP-875)"
+        )
+    return None
