@@ -5,6 +5,7 @@ What the plan says is skipped and read again is held against what the groups the
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 
 from tests.e2e.conftest import Case
@@ -39,7 +40,9 @@ def test_a_log_cut_by_an_unclean_election(story: tuple[Scene, Case]) -> None:
     with cluster.led_uncleanly(scene, 1, 2, alone):
         wait_for("the replica that was behind to lead", lambda: records.leader(case.boot, topic) == 2, 90)
         assert records.log_end(case.boot, topic) == 10
+        cut = time.monotonic()
         case.condition("OffsetsConsistent", "False", seconds=90)
+        told_of(case, "a log cut is found", cut)
         found = {f["id"]: " ".join(f["evidence"]) for f in scene.findings()}
         for group in (billing, audit):
             assert f"{topic}-0 committed 21, log end 10" in found[f"OffsetBeyondLogEnd/{group}"]
@@ -54,8 +57,7 @@ def test_a_log_cut_by_an_unclean_election(story: tuple[Scene, Case]) -> None:
     planned = {c["group"]: c for c in run["status"]["plan"]["offsets"]}
     told = {g: (c["before"], c["after"], c["logEnd"], c["skipped"]) for g, c in planned.items()}
     assert told == dict.fromkeys((billing, audit), (21, 10, 40, 0))
-    assert operator.approve(run, "alice").returncode == 0
-    case.wait("Succeeded")
+    carried_out(case, run)
     for group in (billing, audit):
         read = records.read_group(case.boot, group, topic, 30)
         assert read == [(10 + n, value) for n, value in enumerate(later)]
@@ -90,7 +92,9 @@ def test_an_only_log_lost_with_its_disk(story: tuple[Scene, Case]) -> None:
         kubectl("delete", "remediation", str(case.asked), "-n", case.namespace)
 
     cluster.lose_log(scene, topic, 1, away)
+    back = time.monotonic()
     wait_for("both groups to be found", lambda: beyond(scene) == sorted([billing, slow]), 90)
+    told_of(case, "a lost log is found", back)
     assert records.write(case.boot, topic, later) == 30
     wait_for("both offsets to lie in the log again", lambda: beyond(scene) == [], 60)
     cluster.looked_at(scene)
@@ -100,8 +104,7 @@ def test_an_only_log_lost_with_its_disk(story: tuple[Scene, Case]) -> None:
     run = case.wait("AwaitingApproval")
     (change,) = run["status"]["plan"]["offsets"]
     assert (change["before"], change["after"], change["logEnd"]) == (21, 0, 30)
-    assert operator.approve(run, "alice").returncode == 0
-    case.wait("Succeeded")
+    carried_out(case, run)
     read = records.read_group(case.boot, billing, topic, 30)
     assert read == list(enumerate(later)), "nothing skipped, nothing twice"
     assert costs(orders, readable(case, topic, 30), read) == (change["skipped"], change["readAgain"]) == (0, 0)
@@ -118,14 +121,26 @@ def test_what_is_skipped_and_read_again_is_as_planned(story: tuple[Scene, Case])
     case.condition("OffsetsConsistent", "True")
     case.ask("reset-consumer-offsets", groups=group, to="to-offset:15")
     run = case.wait("AwaitingApproval")
-    assert operator.approve(run, "alice").returncode == 0
-    case.wait("Succeeded")
+    carried_out(case, run)
     for change in run["status"]["plan"]["offsets"]:
         topic, committed = change["topic"], topics[change["topic"]]
         read = records.read_group(case.boot, group, topic, 6)
         assert [offset for offset, _ in read] == list(range(15, 21))
         measured = costs(values[:committed], readable(case, topic, 21), read)
         assert measured == (change["skipped"], change["readAgain"]) == ((5, 0) if committed == 10 else (0, 5))
+
+
+def carried_out(case: Case, run: operator.Object) -> None:
+    """Approved, and seen to have succeeded."""
+    approved = time.monotonic()
+    assert operator.approve(run, "alice").returncode == 0
+    case.wait("Succeeded")
+    counts = [(c["before"], c["after"], c["skipped"], c["readAgain"]) for c in run["status"]["plan"]["offsets"]]
+    told_of(case, f"from the approval to Succeeded, (from, to, skipped, read again) {counts}", approved)
+
+
+def told_of(case: Case, what: str, since: float) -> None:
+    print(f"{case.kafka.shape:<10} {what}: {time.monotonic() - since:.1f} s", flush=True)
 
 
 def costs(had: Iterable[str], there: Read, read: Read) -> tuple[int, int]:

@@ -50,14 +50,16 @@ def add_parser(subparsers: Any) -> None:
     back = _action(actions, "restore", "put committed offsets as a file has them")
     back.add_argument(
         "--from", dest="file", required=True, metavar="FILE",
-        help="what `backup` wrote, put back exactly; or CSV as Kafka's own tool exports it; - is standard input",
+        help="what `backup` wrote, or the Remediation that set them (kubectl get -o yaml), put back exactly; or CSV as "
+        "Kafka's own tool exports it; - is standard input",
     )  # fmt: skip
     back.add_argument("--group", metavar="NAME", help="the group of a CSV file of topic,partition,offset")
     _executed(back)
 
 
 def _action(actions: Any, name: str, what: str, formats: tuple[str, ...] = output.FORMATS) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = actions.add_parser(name, help=what, description=f"Says {what}.", epilog=CODES)
+    description = f"{what[0].upper()}{what[1:]}."
+    parser: argparse.ArgumentParser = actions.add_parser(name, help=what, description=description, epilog=CODES)
     add_options(parser)
     parser.add_argument("-o", "--output", choices=formats, default=formats[0], help=f"default: {formats[0]}")
     return parser
