@@ -315,7 +315,7 @@ def deleted(kafka: SimKafka) -> None:
 def test_an_offset_that_is_gone_is_not_made_anew(world):
     world.approve(world.until_phase("AwaitingApproval"))
     deleted(world.kafka)
-    for _ in range(5):
+    for _ in range(3):
         world.step()
     assert world.kafka.writes == []
     assert world.run().status.phase in ("Superseded", "Planning"), world.run().status.message
@@ -324,7 +324,7 @@ def test_an_offset_that_is_gone_is_not_made_anew(world):
 def test_an_open_transaction_of_the_group_is_waited_for(world):
     world.kafka.unsettled_of["billing"] = [ORDERS]
     world.approve(world.until_phase("AwaitingApproval"))
-    for _ in range(5):
+    for _ in range(3):
         world.step()
     assert world.kafka.writes == []
     assert any("a transaction is open that commits offsets of group billing" in str(e) for e in world.api.events)
