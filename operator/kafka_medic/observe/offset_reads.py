@@ -28,9 +28,9 @@ def answers(
     how fast groups were seen reading, in offsets a second."""
     stopped = None if workload is None or asked.workload is None else _workload(workload, *asked.workload)
     if kafka is None:
-        return Answers(workload=stopped, paces=paces)
+        return Answers(silent=frozenset(tp for _, tp, _ in asked.epochs), workload=stopped, paces=paces)
     at = None if asked.ms is None else _at(kafka, asked.partitions, asked.ms)
-    return Answers(_members(kafka, asked.groups), at, _epoch_ends(kafka, asked.epochs), stopped, paces)
+    return Answers(_members(kafka, asked.groups), at, *_epoch_ends(kafka, asked.epochs), stopped, paces)
 
 
 def _workload(read: ReadWorkload, kind: WorkloadKind, name: str) -> Workload | str:
@@ -56,8 +56,9 @@ def _at(kafka: KafkaReads, partitions: Sequence[TopicPartition], ms: int) -> Map
 
 def _epoch_ends(
     kafka: KafkaReads, epochs: Iterable[tuple[int, TopicPartition, int]]
-) -> dict[tuple[TopicPartition, int], int]:
-    """A request has room for one epoch of each partition, so different commits on one take more than one."""
+) -> tuple[dict[tuple[TopicPartition, int], int], frozenset[TopicPartition]]:
+    """A request has room for one epoch of each partition, so different commits on one take more than one. And the
+    partitions of which something was not answered."""
     requests: dict[int, list[dict[TopicPartition, int]]] = defaultdict(list)
     for leader, tp, epoch in sorted(epochs):
         room = next((r for r in requests[leader] if tp not in r), None)
@@ -65,11 +66,13 @@ def _epoch_ends(
             requests[leader].append(room := {})
         room[tp] = epoch
     found: dict[tuple[TopicPartition, int], int] = {}
+    silent: set[TopicPartition] = set()
     for leader, parts in requests.items():
-        for part in parts:
+        for number, part in enumerate(parts):
             try:
                 told = kafka.epoch_ends(leader, part)
             except ReadFailed:
+                silent |= {tp for left in parts[number:] for tp in left}
                 break  # it would be waited for once more with each request
             found |= {(tp, part[tp]): end for tp, end in told.items()}
-    return found
+    return found, frozenset(silent)

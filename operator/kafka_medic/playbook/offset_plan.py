@@ -56,7 +56,7 @@ MAX_GROUPS_SET = 150
 MAX_HELD = 10
 """Groups with members that a plan names, and asks the members of."""
 MAX_EPOCHS = 5_000
-"""Commits of which one look asks where their leader epoch ends."""
+"""Leader epochs of which one look asks where they end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,16 +91,14 @@ def reset_plan(
     wanted = changes(found.spots, asked, answers)
     live = {} if stopped is not None else held(found.spots, wanted)
     due = [c for c in wanted if c.group not in live]
+    missed = not_told(found.spots, asked, answers)
     if not due:
-        return _none(found, live, answers)
+        return _none(found, live, answers, missed)
     planned, left = bounded(due)
     words = [f"set {len(planned)} committed offsets of {len({c.group for c in planned})} groups: {settings.to}"]
     if stopped is not None:
         words.append(f"{told(stopped)} is stopped before, and runs {stopped.replicas} replicas again after, at any end")
-    words += [*notes(planned, snapshot), *_left(left, found), *_live(live, answers)]
-    asked_about = sum(s.asked_epoch is not None for s in found.spots)
-    if asked.how is How.LAST_KNOWN_GOOD and asked_about > MAX_EPOCHS:
-        words.append(f"only {MAX_EPOCHS} of {asked_about} commits could be asked about at once; name fewer groups")
+    words += [*notes(planned, snapshot), *_left(left, found), *missed, *_live(live, answers)]
     words += lines(planned, answers.paces)
     return finished(run, cluster, playbook, snapshot, planned, words, now, stopped)
 
@@ -242,9 +240,23 @@ def changes(spots: Sequence[Spot], aim: Aim, answers: Answers) -> list[OffsetCha
     return found
 
 
-def spots_by_need(spots: Sequence[Spot]) -> list[Spot]:
-    """Those that no log has first."""
-    return sorted(spots, key=lambda s: not s.beyond)
+def epoch_questions(spots: Sequence[Spot]) -> list[tuple[int, TopicPartition, int]]:
+    """Leader, partition and leader epoch whose end tells whether records were lost under a commit. Those of offsets
+    that no log has first."""
+    by_need = sorted(spots, key=lambda s: not s.beyond)
+    asked = ((s.leader, s.tp, e) for s in by_need if s.leader is not None and (e := s.asked_epoch) is not None)
+    return list(dict.fromkeys(asked))
+
+
+def not_told(spots: Sequence[Spot], aim: Aim, answers: Answers) -> list[str]:
+    """Why a loss that new writes have hidden may have stayed unseen."""
+    words: list[str] = []
+    if aim.how is How.LAST_KNOWN_GOOD and (count := len(epoch_questions(spots))) > MAX_EPOCHS:
+        words.append(f"only {MAX_EPOCHS} of {count} leader epochs could be asked about at once; name fewer groups")
+    if answers.silent:
+        where = some(sorted(answers.silent), 5)
+        words.append(f"whether records were lost under commits is not known, since the leader does not answer: {where}")
+    return words
 
 
 def held(spots: Sequence[Spot], wanted: Sequence[OffsetChange]) -> dict[str, str | None]:
@@ -267,12 +279,12 @@ def bounded(due: Sequence[OffsetChange]) -> tuple[tuple[OffsetChange, ...], int]
     return tuple(planned), len(due) - len(planned)
 
 
-def _none(found: Chosen, live: Mapping[str, str | None], answers: Answers) -> Refusal:
+def _none(found: Chosen, live: Mapping[str, str | None], answers: Answers, missed: Sequence[str]) -> Refusal:
     if live:
         words = _live(live, answers)
         return Refusal("; ".join(words), tuple(Reason(GROUP_EMPTY, Verdict.WAIT, w) for w in words))
-    if found.unread or found.unfit:
-        message = "; ".join(_left(0, found))
+    if found.unread or found.unfit or missed:
+        message = "; ".join([*_left(0, found), *missed])
         return Refusal(message, (Reason(TARGET_WITHIN_LOG, Verdict.UNKNOWN, message),))
     return Refusal("every committed offset that this is about is where it should be", nothing_to_do=True)
 

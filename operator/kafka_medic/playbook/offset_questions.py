@@ -9,7 +9,7 @@ from datetime import datetime
 from kafka_medic.cluster.groups import EMPTY
 from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
 from kafka_medic.guard.other_runs import OtherRun
-from kafka_medic.playbook.offset_plan import MAX_EPOCHS, MAX_HELD, chosen, request, spots_by_need
+from kafka_medic.playbook.offset_plan import MAX_EPOCHS, MAX_HELD, chosen, epoch_questions, request
 from kafka_medic.playbook.offset_step import states
 from kafka_medic.playbook.offset_targets import Aim, How, Spot
 from kafka_medic.playbook.parameters import (
@@ -104,10 +104,7 @@ def about(spots: Sequence[Spot], aim: Aim, now: datetime) -> Questions:
         return Questions(live, ms, tuple(sorted({s.tp for s in spots})))
     if aim.how is not How.LAST_KNOWN_GOOD:
         return Questions(live)
-    asked = [
-        (s.leader, s.tp, e) for s in spots_by_need(spots) if s.leader is not None and (e := s.asked_epoch) is not None
-    ]
-    return Questions(live, epochs=frozenset(asked[:MAX_EPOCHS]))
+    return Questions(live, epochs=frozenset(epoch_questions(spots)[:MAX_EPOCHS]))
 
 
 def _members_of(snapshot: Snapshot, groups: Collection[str]) -> Questions:

@@ -30,11 +30,13 @@ SOON = 1.0
 class Answers:
     """What was read besides the snapshot, because a run that sets offsets asked for it. `members`: of groups that are
     not Empty, those that could be told. `at`: offsets by time, None when they were not read. `epoch_ends`: by partition
-    and leader epoch, where that epoch ends in the leader's log; those that it could tell."""
+    and leader epoch, where that epoch ends in the leader's log; those that it could tell. `silent`: partitions whose
+    leader did not answer that."""
 
     members: Mapping[str, Sequence[GroupMember]] = field(default_factory=dict)
     at: Mapping[TopicPartition, int | None] | None = None
     epoch_ends: Mapping[tuple[TopicPartition, int], int] = field(default_factory=dict)
+    silent: frozenset[TopicPartition] = frozenset()
     workload: Workload | str | None = None
     """What is to be stopped meanwhile; a text says why it could not be read."""
     paces: Mapping[str, float] = field(default_factory=dict)

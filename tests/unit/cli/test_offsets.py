@@ -12,6 +12,7 @@ import yaml
 
 from kafka_medic.cli.main import main
 from kafka_medic.cli.offsets import command, documents
+from kafka_medic.clients.ports import FailureKind, ReadFailed
 from kafka_medic.cluster.groups import Committed, GroupMember
 from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.observe.snapshot import ClusterReaders
@@ -113,6 +114,17 @@ def test_a_group_that_lives_is_not_touched_and_its_members_are_named(kafka, caps
     assert "shop-1 at 10.0.0.7" in capsys.readouterr().out
     assert kafka.writes == []
     assert not (tmp_path / "b").exists()
+
+
+def test_where_a_leader_does_not_answer_nothing_is_set(kafka, capsys, tmp_path, monkeypatch):
+    def silent(broker, _):
+        raise ReadFailed(FailureKind.UNREACHABLE, f"broker {broker}")
+
+    monkeypatch.setattr(kafka, "epoch_ends", silent)
+    words = ["plan", *WHERE, "--group", "billing", "--execute", "--backup", str(tmp_path / "b")]
+    assert main(["offsets", *words]) == 3
+    assert "the leader does not answer: orders-0" in capsys.readouterr().out
+    assert kafka.writes == []
 
 
 def test_a_refused_write_says_how_far_it_came(kafka, capsys, tmp_path, monkeypatch):

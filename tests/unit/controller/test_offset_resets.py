@@ -9,6 +9,7 @@ import pytest
 from kafka_medic.clients.ports import FailureKind, ReadFailed
 from kafka_medic.cluster.groups import Committed, GroupMember
 from kafka_medic.cluster.snapshot import TopicPartition
+from kafka_medic.playbook import offset_plan, offset_questions
 from tests.simulation.kafka import SimKafka
 from tests.simulation.world import Killed, World
 
@@ -150,6 +151,48 @@ def test_a_loss_that_nobody_watched_is_found_by_the_commits_own_epoch(bare):
     (change,) = bare.until_phase("AwaitingApproval").status.plan.offsets
     assert (change.group, change.before, change.after, change.read_again) == ("billing", 21, 10, 0)
     assert "leader epoch 5 of the commit ended here" in change.reason
+
+
+def test_a_loss_that_cannot_be_asked_about_is_not_taken_for_none(bare):
+    kafka, part = bare.kafka, bare.kafka.partitions[ORDERS]
+    commit(kafka, "billing", {ORDERS: Committed(21, 5)})
+    part.end = 10
+    part.elect(0)
+    part.end = 40
+
+    class Silent:
+        def __getattr__(self, name):
+            return getattr(kafka, name)
+
+        def epoch_ends(self, broker, epochs):
+            raise ReadFailed(FailureKind.UNREACHABLE, f"broker {broker}")
+
+    bare.wrap_kafka = lambda _: Silent()
+    bare.operator()
+    bare.ask("reset-consumer-offsets", groups="billing")
+    for _ in range(3):
+        bare.step()
+    run = bare.run()
+    assert run.status.phase == "Planning"
+    assert "not known, since the leader does not answer: orders-0" in run.status.waiting_for[0].message
+
+
+def test_commits_of_one_epoch_are_asked_about_once(bare, monkeypatch):
+    monkeypatch.setattr(offset_plan, "MAX_EPOCHS", 1)
+    monkeypatch.setattr(offset_questions, "MAX_EPOCHS", 1)
+    part = bare.kafka.partitions[ORDERS]
+    commit(bare.kafka, "billing", {ORDERS: Committed(21, 5)})
+    commit(bare.kafka, "audit", {ORDERS: Committed(20, 5)})
+    part.end = 10
+    part.elect(0)
+    part.end = 40
+    bare.ask("reset-consumer-offsets", groups=".*")
+    plan = bare.until_phase("AwaitingApproval").status.plan
+    assert [(c.group, c.after) for c in plan.offsets] == [("audit", 10), ("billing", 10)]
+    assert "could be asked about at once" not in plan.summary
+    commit(bare.kafka, "audit", {ORDERS: Committed(20, 4)})
+    bare.ask("reset-consumer-offsets", groups="audit|billing")
+    bare.until(lambda: any("only 1 of 2 leader epochs" in r.status.plan.summary for r in bare.runs() if r.status.plan))
 
 
 def test_a_partition_that_nobody_leads_is_no_offset_problem(bare):

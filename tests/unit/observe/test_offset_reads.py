@@ -21,7 +21,9 @@ def test_where_several_epochs_of_one_partition_end():
     found = answers(kafka, Questions(epochs=epochs)).epoch_ends
     assert found == {(ORDERS, 0): 21, (ORDERS, 1): 30, (TopicPartition("orders", 1), 0): 21}
     kafka.stop(0)
-    assert answers(kafka, Questions(epochs=epochs)).epoch_ends == {(ORDERS, 0): 21, (ORDERS, 1): 30}
+    told = answers(kafka, Questions(epochs=epochs))
+    assert told.epoch_ends == {(ORDERS, 0): 21, (ORDERS, 1): 30}
+    assert told.silent == {TopicPartition("orders", 1)}
 
 
 def test_what_is_not_answered_is_left_open():
@@ -29,4 +31,5 @@ def test_what_is_not_answered_is_left_open():
     kafka.topic("orders", [1, 0])
     kafka.unreadable = {"groups", "log-ends"}
     told = answers(kafka, Questions(("billing",), 5, (ORDERS,), frozenset({(1, ORDERS, 0)})))
-    assert (told.members, told.at, told.epoch_ends) == ({}, None, {})
+    assert (told.members, told.at, told.epoch_ends, told.silent) == ({}, None, {}, {ORDERS})
+    assert answers(None, Questions(epochs=frozenset({(1, ORDERS, 0)}))).silent == {ORDERS}

@@ -31,6 +31,7 @@ from kafka_medic.playbook.offset_plan import (
     Chosen,
     changes,
     chosen,
+    not_told,
     request,
     selects,
     selects_topic,
@@ -154,7 +155,8 @@ def _plan(args: argparse.Namespace, cluster: KafkaCluster, kafka: Kafka, look: L
     told = answers(kafka, asked)
     if asked.ms is not None and told.at is None:
         raise NotToldError("which offsets belong to that time could not be read")
-    return _carry(args, kafka, snapshot, changes(found.spots, aim, told), _gaps(found))
+    missed = [Reason(TARGET_WITHIN_LOG, Verdict.UNKNOWN, why) for why in not_told(found.spots, aim, told)]
+    return _carry(args, kafka, snapshot, changes(found.spots, aim, told), (*_gaps(found), *missed))
 
 
 def _gaps(found: Chosen) -> tuple[Reason, ...]:
