@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -73,18 +74,19 @@ def warnings(planned: Sequence[OffsetChange], snapshot: Snapshot) -> Iterator[st
     """Of groups whose reader keeps more than offsets."""
     assert snapshot.partitions is not None
     topics = [t for t in strings(pc.unique(snapshot.partitions["topic"])) if t.endswith(INNER)]
-    for group in by_group(planned):
-        warning = application(group, topics)
+    for group, mine in by_group(planned).items():
+        warning = _application(group, topics, [c.before_metadata for c in mine])
         if warning:
             yield warning
 
 
-def application(group: str, topics: Sequence[str]) -> str | None:
-    """A warning, if who reads as this group keeps more than its offsets: known by the names that Kafka itself gives."""
-    inner = [t for t in topics if t.startswith(f"{group}-") and t.endswith(INNER)]
-    if inner:
+def _application(group: str, topics: Sequence[str], committed_with: Sequence[str]) -> str | None:
+    """Known by the names that Kafka itself gives, and by what its stream applications commit."""
+    inner = [t for t in topics if t.startswith(f"{group}-")]
+    if inner or any(_of_streams(text) for text in committed_with):
+        by = some(inner, 3) if inner else "by the metadata of its commits"
         return (
-            f"{group} looks like a Kafka Streams application ({some(inner, 3)}): its state stores and inner topics "
+            f"{group} looks like a Kafka Streams application ({by}): its state stores and inner topics "
             "stay as they are; kafka-streams-application-reset is what resets those"
         )
     if group.startswith("connect-"):
@@ -93,3 +95,12 @@ def application(group: str, topics: Sequence[str]) -> str | None:
             "what it remembers; offsets of connectors can also be altered there (KIP-875)"
         )
     return None
+
+
+def _of_streams(metadata: str) -> bool:
+    """Base64 of a version, 1 or 2, and a time of 8 bytes (Kafka Streams' TopicPartitionMetadata)."""
+    try:
+        told = base64.b64decode(metadata, validate=True)
+    except ValueError:
+        return False
+    return len(told) >= 9 and told[0] in (1, 2)

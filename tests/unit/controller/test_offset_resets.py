@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import pickle
 
 import pytest
@@ -381,9 +382,12 @@ def test_streams_and_connect_are_warned_about(world):
     kafka.topic("billing-totals-changelog", [0, 1, 2])
     kafka.dynamic["TOPIC", "billing-totals-changelog", "min.insync.replicas"] = "2"
     commit(kafka, "connect-sink", {ORDERS: Committed(50)})
+    commit(kafka, "totals", {ORDERS: Committed(50, None, base64.b64encode(b"\2" + bytes(8)).decode())})
     summary = world.until_phase("AwaitingApproval").status.plan.summary
     assert "billing looks like a Kafka Streams application (billing-totals-changelog)" in summary
     assert "connect-sink looks like a sink connector" in summary
+    assert "totals looks like a Kafka Streams application (by the metadata of its commits)" in summary
+    assert summary.count("looks like") == 3
 
 
 def test_a_name_that_no_plan_can_hold_is_told_and_left_out(world):
