@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
 
 from kafka_medic.clients.kafka import RealKafka
 from kafka_medic.clients.ports import Connection
@@ -119,7 +118,7 @@ def test_a_group_whose_offsets_are_deleted(story: tuple[Scene, Case]) -> None:
     _, case = story
     topic, group = case.topic([0, 1, 2]), f"{case.name}-billing"
     run = planned(case, group, topic)
-    AdminClient({"bootstrap.servers": case.boot}).delete_consumer_groups([group])[group].result(30)
+    records.forget_group(case.boot, group)
     assert operator.approve(run, "alice").returncode == 0
     wait_for("the plan to be void", lambda: another_plan(case, run), 60)
     assert committed(case, group) == {}, "nothing was written"

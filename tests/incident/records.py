@@ -144,16 +144,23 @@ def read_from(bootstrap: str, topic: str, start: int, wanted: int, seconds: floa
 
 def commit_offset(bootstrap: str, group: str, topic: str, offset: int) -> None:
     """Set the offset of partition 0 of a group without members; its coordinator may still be loading."""
-    admin = AdminClient({"bootstrap.servers": bootstrap})
     end = time.monotonic() + 30
-    while True:
-        wanted = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0, offset)])
-        answer = admin.alter_consumer_group_offsets([wanted])[group].result(timeout=30)
-        failed = [tp.error for tp in answer.topic_partitions if tp.error is not None]
-        if not failed:
-            return
-        assert time.monotonic() < end, failed
-        time.sleep(0.1)
+    with AdminClient({"bootstrap.servers": bootstrap}) as admin:  # see forget_group
+        while True:
+            wanted = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0, offset)])
+            answer = admin.alter_consumer_group_offsets([wanted])[group].result(timeout=30)
+            failed = [tp.error for tp in answer.topic_partitions if tp.error is not None]
+            if not failed:
+                return
+            assert time.monotonic() < end, failed
+            time.sleep(0.1)
+
+
+def forget_group(bootstrap: str, group: str) -> None:
+    """Delete a group without members and all that it has committed. The client is gone afterwards: one that has asked a
+    coordinator can abort the process once that broker goes away (librdkafka#3663)."""
+    with AdminClient({"bootstrap.servers": bootstrap}) as admin:
+        admin.delete_consumer_groups([group])[group].result(timeout=30)
 
 
 def forget_records(bootstrap: str, topic: str, before: int) -> None:
