@@ -88,7 +88,7 @@ def test_targets_and_files_are_those_of_kafkas_own_tool(
 
 
 def test_of_a_log_with_transactions_no_more_is_read_than_planned(story: tuple[Scene, Case], offsets: Offsets) -> None:
-    """Counted are offsets; the ends of transactions, and what was aborted, are among them."""
+    """Counted are offsets, and the ends of transactions are among them."""
     _, case = story
     topic, group = case.topic([0, 1, 2]), f"{case.name}-billing"
     records.commit_offset(case.boot, group, topic, 0)
