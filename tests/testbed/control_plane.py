@@ -88,7 +88,8 @@ def apiserver(state: State, kubernetes: Path) -> Command:
         "--allow-privileged=true",
         f"--audit-policy-file={state.root}/audit-policy.json",
         f"--audit-log-path={state.audit_log}",
-        "--audit-log-maxsize=200",
+        # In megabytes. Tests read it as one file, which would begin anew there: an hour of them writes less than 100.
+        "--audit-log-maxsize=2000",
         "--profiling=false",
     ]
 
