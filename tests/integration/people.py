@@ -46,16 +46,18 @@ def people(name: str, role: str, *bindings: tuple[str, str, str]) -> Iterator[st
         ):
             kubectl("-n", name, "create", "rolebinding", binding, of, f"--user={who}")
         # roles and policies come into force a moment after they are written
-        wait_for("the people's roles", lambda: _may_not_lie("bob", name), seconds=30)
+        wait_for("the people's roles", lambda: _in_force(name), seconds=30)
         yield name
     finally:
         kubectl("delete", "namespace", name, "--wait=false")
 
 
-def _may_not_lie(user: str, namespace: str) -> bool:
-    """Whether the user may ask for a remediation, and is refused by the policy in another's name."""
+def _in_force(namespace: str) -> bool:
+    """Whether alice's word is taken, and bob may ask for a remediation, but not in another's name."""
+    word = placed("RemediationApproval", namespace, approver="alice")
     lie = placed("Remediation", namespace, requestedBy="somebody-else")
-    return "must be your own user name" in create(lie, "--dry-run=server", user=user).stderr
+    taken = create(word, "--dry-run=server", user="alice").returncode == 0
+    return taken and "must be your own user name" in create(lie, "--dry-run=server", user="bob").stderr
 
 
 def create(value: Mapping[str, Any], *extra: str, user: str | None = None) -> Done:
