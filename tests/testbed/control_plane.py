@@ -88,7 +88,7 @@ def apiserver(state: State, kubernetes: Path) -> Command:
         "--allow-privileged=true",
         f"--audit-policy-file={state.root}/audit-policy.json",
         f"--audit-log-path={state.audit_log}",
-        # In megabytes. Tests read it as one file, which would begin anew there: an hour of them writes less than 100.
+        # In megabytes. Tests read it as one file, which would begin anew there: an hour of end-to-end tests writes 200.
         "--audit-log-maxsize=2000",
         "--profiling=false",
     ]
