@@ -24,6 +24,7 @@ from kafka_medic.controller.events import Recorder, finding_notes, run_notes, so
 from kafka_medic.controller.lease import ClusterLease, Starts
 from kafka_medic.controller.memory import Recollection
 from kafka_medic.controller.metrics import Metrics
+from kafka_medic.controller.pace import INVALID_SECONDS, NOT_OURS_SECONDS, pause
 from kafka_medic.controller.plan_files import PlanFiles
 from kafka_medic.controller.proposals import due, in_order
 from kafka_medic.controller.status import cluster_status, remediation_allowed, unseen
@@ -52,9 +53,6 @@ from kafka_medic.resources.phases import ACTING_PHASES, TERMINAL_PHASES, Phase
 from kafka_medic.resources.remediation import Remediation
 
 _LOG = logging.getLogger(__name__)
-
-INVALID_SECONDS = 60.0
-"""Until a KafkaCluster that this version cannot read is looked at again; a change of it wakes the worker sooner."""
 
 
 def utc_now() -> datetime:
@@ -121,7 +119,7 @@ class Turn:
         if self._hold(cluster) is not True:
             self._canary.stop()
             _LOG.info("%s/%s: another operator holds the lease, or it cannot be told", self.namespace, self.name)
-            return min(interval, 5.0)
+            return min(interval, NOT_OURS_SECONDS)
         runs, unreadable = store.remediations(self.namespace, self.name)
         cluster, kept = keep(store, cluster, runs, unreadable)
         if gone(cluster):
@@ -162,7 +160,7 @@ class Turn:
         self._write_status(cluster, snapshot, findings, runs, blocked)
         longest = cluster.status.longest_leaderless_ms
         self.clients.series.turned(self.key, self.clients.now(), snapshot, findings, runs, longest)
-        return max(requeue, 0.2)
+        return pause(requeue, self.clients.monotonic() - self._begun)
 
     def close(self) -> None:
         """Leave the cluster: the lease is free for the next operator, the connections are closed."""

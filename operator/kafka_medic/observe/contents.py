@@ -34,7 +34,8 @@ Settings = tuple[Mapping[str, Mapping[str, ConfigValue]], Mapping[int, Mapping[s
 @dataclass(slots=True)
 class Contents:
     """Begun once the brokers have told their views; each table waits for what it is made of. `states`, with
-    STATES_SCHEMA, is what stands for the cluster; None when no broker told its own view."""
+    STATES_SCHEMA, is what stands for the cluster; None when no broker told its own view. `moving` is asked before:
+    like the quorum it is the controller that tells it, and while that one hangs both are waited for at once."""
 
     seen: Readings
     kafka: KafkaReads
@@ -42,8 +43,8 @@ class Contents:
     states: pa.Table | None
     answers: Answers
     described: ClusterDescription
+    moving: Reading[Mapping[TopicPartition, Reassignment]]
     _keys: list[TopicPartition] = field(default_factory=list)
-    _moving: Reading[Mapping[TopicPartition, Reassignment]] | None = None
     _disks: Reading[Mapping[int, LogDirs]] | None = None
     _settings: Reading[Settings] | None = None
     _groups: Reading[Sequence[GroupOffsets]] | None = None
@@ -60,7 +61,6 @@ class Contents:
 
     def begin(self) -> None:
         seen, kafka, silent = self.seen, self.kafka, self.silent
-        self._moving = seen.begin("reassignments", lambda: checks.reassignments(kafka.reassignments()))
         if self.states is None:
             seen.skip(("log-dirs", "configs", "log-ends"), "no broker told its own view")
             self._begin_groups(silent)
@@ -97,7 +97,7 @@ class Contents:
 
     def partitions(self) -> pa.Table | None:
         """With PARTITIONS_SCHEMA."""
-        moving, disks = value_of(self._moving), value_of(self._disks)
+        moving, disks = self.moving.value(), value_of(self._disks)
         settings, told = value_of(self._settings), value_of(self._bounds)
         if self.states is None:
             return None

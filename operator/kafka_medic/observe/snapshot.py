@@ -173,6 +173,7 @@ def _answered(
     version = seen.begin("version", kafka.version)
     ids = sorted({n.id for n in described.nodes} | set(registered.brokers if registered else ()))
     reading = seen.begin("views", lambda: read_views(kafka, ids, asked.rotation, registered))
+    moving = seen.begin("reassignments", lambda: checks.reassignments(kafka.reassignments()))
     answers: Answers | None = reading.value()
     for broker, answer in sorted((answers or {}).items()):
         if isinstance(answer, checks.BadAnswer):
@@ -182,7 +183,7 @@ def _answered(
         controller = Controller(quorum.leader)
     members = None if registered is None else set(registered.brokers)
     states = authority(answers, controller, members, asked.rotation)
-    contents = Contents(seen, kafka, readers.groups, states, answers or {}, described)
+    contents = Contents(seen, kafka, readers.groups, states, answers or {}, described, moving)
     contents.begin()
     unnamed = _unnamed(seen, kafka, {} if asked.book is None else asked.book, described, states, value_of(pods))
     if answers is not None:

@@ -43,8 +43,8 @@ from kafka_medic.resources.remediation_status import (
 )
 from kafka_medic.resources.vocabulary import Action, Guard, OnFailure, VerifyProbe
 
-WATCHING = 0.5
-"""Seconds between looks at a broker that is between its restart and its recovery."""
+WATCHING = 0.1
+"""Seconds, at least, between looks at a broker that is between its restart and its recovery."""
 UNDO = {Action.REASSIGN_PARTITIONS: reassign_step.undo, Action.RESTART_BROKERS: drain_first.undo}
 """By action: how its steps end that are given up. Besides, stopped consumers are started. No other one leaves anything
 that is only for a time."""
@@ -198,7 +198,8 @@ def _verify(status: RemediationStatus, world: World, step: Step, report: StepRep
         message = f"{report.message}; seen {min(count, needed)} of {needed} times in a row"
         moved = _with_step(status, step.name, {"phase": StepPhase.VERIFYING, "message": message[:1024]})
         moved = moved.model_copy(update={"consecutive_verified": count})
-        return _working(moved, Phase.VERIFYING, message, SOON)
+        # Counted already where the step itself did; else what is to last is looked at a moment later.
+        return _working(moved, Phase.VERIFYING, message, SOON if count < needed else 0.0)
     finished = {"phase": StepPhase.SUCCEEDED, "message": report.message[:1024], "finished_at": world.now}
     moved = _with_step(status, step.name, finished).model_copy(
         update={"consecutive_verified": None, "well_since": None}

@@ -20,6 +20,7 @@ examples:
   kubectl kafka-medic run raise-replication-factor --cluster orders --set throttleBytesPerSecond=20000000
   kubectl kafka-medic pause orders --reason "until Monday"
   kubectl kafka-medic history RUN -o json > audit.json
+  kubectl kafka-medic history --broker 2 --cluster orders       # every restart of it, and how long it was away
 
 `kafka-medic remediation ...` is the same. Everything is done as you: your kubeconfig, your rights. {CODES}
 """
@@ -77,7 +78,12 @@ def add_commands(subparsers: Any) -> None:
     resumed.add_argument("cluster", metavar="KAFKACLUSTER", help="the KafkaCluster's name")
     _yes(resumed)
     _of_run(subparsers, "explain", "why a run waits, and what would change it")
-    _of_run(subparsers, "history", "who said and did what, in order; -o json exports it")
+    past = _command(subparsers, "history", "who said and did what, in order; -o json exports it")
+    which = past.add_mutually_exclusive_group(required=True)
+    which.add_argument("name", metavar="RUN", nargs="?", help="the Remediation's name")
+    which.add_argument("--broker", type=_broker, metavar="ID", help="instead: each restart of it, or of 'all'")
+    past.add_argument("--cluster", metavar="KAFKACLUSTER", help="with --broker: of this KafkaCluster alone")
+    past.add_argument("-A", "--all-namespaces", action="store_true", help="with --broker: of every namespace")
     report = _of_run(subparsers, "report", "the whole story as Markdown, for a ticket", formats=False)
     report.set_defaults(output="table")
 
@@ -114,6 +120,12 @@ def _yes(parser: argparse.ArgumentParser) -> None:
 def _reason(text: str) -> str:
     if len(text) > 1024:
         raise argparse.ArgumentTypeError("is too long; 1024 characters are the most")
+    return text
+
+
+def _broker(text: str) -> str:
+    if text != "all" and not (text.isascii() and text.isdigit() and len(text) <= 10):
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a broker's number nor 'all'")
     return text
 
 

@@ -15,6 +15,7 @@ from kafka_medic.cli.exits import NotToldError, RefusedError, UnusableInputError
 from kafka_medic.cli.remediation import telling
 from kafka_medic.cli.remediation.access import Access, Listed
 from kafka_medic.cli.remediation.approvers import approvers
+from kafka_medic.cli.remediation.attempts import attempts
 from kafka_medic.cli.remediation.changes import as_diff, changes
 from kafka_medic.cli.remediation.trail import trail
 from kafka_medic.cli.remediation.why import Hold, holds, summary
@@ -175,6 +176,8 @@ def _hold_text(hold: Hold) -> str:
 
 
 def history(access: Access, args: argparse.Namespace) -> int:
+    if args.broker is not None:
+        return _restarts(access, args)
     run = access.remediation(args.name)
     events = trail(run, access.words(run))
     if args.output != "table":
@@ -192,6 +195,31 @@ def history(access: Access, args: argparse.Namespace) -> int:
     rows = [(str(e.get("at", "-"))[:19], e["who"], _said(e), shown(e["detail"], 200)) for e in events]
     output.put(output.table(("AT (UTC)", "WHO", "WHAT", "DETAIL"), rows))
     return exits.OK
+
+
+def _restarts(access: Access, args: argparse.Namespace) -> int:
+    listed = access.remediations(args.cluster)
+    found = attempts([e.run for e in listed if e.run], None if args.broker == "all" else int(args.broker))
+    unreadable = [entry.problem for entry in listed if entry.run is None]
+    if args.output != "table":
+        output.write({"restarts": found, "unreadable": unreadable}, args.output)
+        return exits.OK
+    for problem in unreadable:
+        output.note(problem)
+    if not found:
+        output.note("no run that is still kept has restarted it")
+        return exits.OK
+    header = ("AT (UTC)", "CLUSTER", "BROKER", "RUN", "PLAYBOOK", "OUTCOME")
+    rows = [(a["at"][:19], a["cluster"], str(a["broker"]), a["remediation"], a["playbook"], _back(a)) for a in found]
+    output.put(output.table(header, rows))
+    return exits.OK
+
+
+def _back(attempt: dict[str, Any]) -> str:
+    seconds = attempt["backAfterSeconds"]
+    if seconds is None:
+        return shown(attempt["outcome"], 120)
+    return f"back after {telling.span(timedelta(seconds=seconds))}"
 
 
 def _said(event: dict[str, Any]) -> str:
