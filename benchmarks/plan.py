@@ -102,6 +102,15 @@ def write(case: dict, work: Path) -> None:
     writer.close()
 
 
+def raising(work: Path, *options: str) -> list[str]:
+    """The command for what `write` has written."""
+    return [
+        sys.executable, "-m", "kafka_medic.cli.main", "plan", "raise-replication-factor",
+        "--partitions", str(work / "partitions.parquet"), "--brokers", str(work / "brokers.json"),
+        "--replication-factor", str(FACTOR), "--output", str(work / "plan"), "-o", "json", *options,
+    ]  # fmt: skip
+
+
 def watched(command: list[str]) -> tuple[float, float, dict[str, float], str]:
     """(seconds, processor seconds, peak MB of the largest process of each kind, output) of a command, all it starts."""
     began = time.perf_counter()
@@ -137,12 +146,7 @@ def measure(name: str, runs: int) -> None:
         write(case, work)
         walls, cpus, peaks, summaries = [], [], [], []
         for _ in range(runs):
-            command = [
-                sys.executable, "-m", "kafka_medic.cli.main", "plan", "raise-replication-factor",
-                "--partitions", str(work / "partitions.parquet"), "--brokers", str(work / "brokers.json"),
-                "--replication-factor", str(FACTOR), "--output", str(work / "plan"), "-o", "json", *options,
-            ]  # fmt: skip
-            wall, cpu, peak, told = watched(command)
+            wall, cpu, peak, told = watched(raising(work, *options))
             walls.append(wall)
             cpus.append(cpu)
             peaks.append(peak)
@@ -162,28 +166,35 @@ def measure(name: str, runs: int) -> None:
         print(f"rack violations {summary['rackViolations']}; waves {summary['waves']:,}", flush=True)
 
 
+def planned(case: dict, work: Path) -> tuple[float, dict]:
+    """(processor seconds, summary) of one plan by the command, of a cluster that is written first."""
+    write(case, work)
+    _, seconds, _, told = watched(raising(work))
+    return seconds, json.loads(told)
+
+
 def beside(count: int) -> None:
-    """The first case with so many partitions, beside what peers make of it."""
+    """The first case with so many partitions, beside what peers make of it; and as large as it is, for what one
+    partition costs: of 20,000, most of ours is the start of the command."""
     case = FEW | {"partitions": count}
     print(
         f"{PEERS}: {count:,} partitions, {case['brokers']:,} brokers, {case['racks']} racks, {case['held']} to {FACTOR}"
     )
     with tempfile.TemporaryDirectory() as directory:
         work = Path(directory)
-        write(case, work)
-        _, seconds, _, _ = watched(
-            [
-                sys.executable, "-m", "kafka_medic.cli.main", "plan", "raise-replication-factor",
-                "--partitions", str(work / "partitions.parquet"), "--brokers", str(work / "brokers.json"),
-                "--replication-factor", str(FACTOR), "--output", str(work / "plan"),
-            ]
-        )  # fmt: skip
+        seconds, _ = planned(case, work)
         rows = pq.read_table(work / "partitions.parquet", columns=["topic", "partition", "replicas"]).to_pylist()
-        planned = pq.read_table(work / "plan" / "plan.parquet").to_pylist()
-        ours = {(row["topic"], row["partition"]): row["preferredOrder"] for row in planned}
-        compare(
-            {"brokers": json.loads((work / "brokers.json").read_text()), "partitions": rows}, Outcome(seconds, ours)
-        )
+        plan = pq.read_table(work / "plan" / "plan.parquet").to_pylist()
+        ours = {(row["topic"], row["partition"]): row["preferredOrder"] for row in plan}
+        brokers = json.loads((work / "brokers.json").read_text())
+        took = compare({"brokers": brokers, "partitions": rows}, Outcome(seconds, ours))
+        whole, summary = planned(FEW, work)
+    checked = summary["seconds"]
+    print(f"  kafka-medic, {FEW['partitions']:,} partitions: whole command {whole:.2f} s of a processor,", end=" ")
+    print(f"of it planned and checked in {checked:.2f} s; a partition takes others so many times what it takes us")
+    for name in list(took)[1:]:
+        each = took[name] / count * FEW["partitions"]
+        print(f"    {name}: {each / whole:,.1f}, of our planning and checking alone {each / checked:,.1f}", flush=True)
 
 
 def main() -> None:

@@ -144,8 +144,8 @@ def show(rows: list[tuple[str, ...]]) -> None:
         print("  " + "  ".join(cells), flush=True)
 
 
-def compare(asked: dict[str, list[dict[str, object]]], ours: Outcome) -> None:
-    """Run every peer on the same brokers and partitions and print the table."""
+def compare(asked: dict[str, list[dict[str, object]]], ours: Outcome) -> dict[str, float]:
+    """Run every peer on the same brokers and partitions and print the table. Seconds of a processor of each."""
     with tempfile.TemporaryDirectory() as directory:
         work = Path(directory)
         file = work / "asked.json"
@@ -158,3 +158,4 @@ def compare(asked: dict[str, list[dict[str, object]]], ours: Outcome) -> None:
         else:
             print(f"  {GENERATE}: left out, needs a JDK and Maven")
         show(rows_of(outcomes, file))
+    return {name: outcome.seconds for name, outcome in outcomes.items()}
