@@ -48,6 +48,21 @@ MOMENTS_OF_A_DRAIN = (
 )
 """Around each write of a drain that changes the order of the replicas once and elects in two batches."""
 
+
+def _around(kind: str) -> tuple[str, ...]:
+    return (*_NOTED[0], f"before-{kind}", f"after-{kind}", *_NOTED[1])
+
+
+MOMENTS_OF_A_RAISE = (
+    *_around("throttle"),
+    *_around("reassign"),
+    *("before-restore", "after-restore", "before-min-isr", "after-min-isr"),
+    *("before-reassign", "after-reassign"),
+    *_around("elect"),
+    *("before-end", "after-end"),
+)
+"""Around each write of a raise: waves, settings, the order of replicas, elections."""
+
 GROUPS = 2
 MOMENTS_OF_A_RESET = (
     "before-intent",
