@@ -85,14 +85,15 @@ class MortalKafka(RealKafka):
     def _effect(self, kind: str, what: Any, send: Any) -> Any:
         if self.moment == f"before-{kind}":
             die()
-        answer = send()
-        with self.effects.open("a") as log:
-            log.write(json.dumps({"kind": kind, "what": what}) + "\n")
-            log.flush()
-            os.fsync(log.fileno())
-        if self.moment == f"after-{kind}":
-            die()
-        return answer
+        try:
+            return send()
+        finally:  # also when there was no answer in time: it has been sent
+            with self.effects.open("a") as log:
+                log.write(json.dumps({"kind": kind, "what": what}) + "\n")
+                log.flush()
+                os.fsync(log.fileno())
+            if self.moment == f"after-{kind}":
+                die()
 
     def alter_reassignments(self, targets: Any) -> Any:
         what = sorted(str(tp) for tp in targets)
