@@ -355,7 +355,7 @@ class Turn:
             wait = min(2.0**count, 300.0)
             self._not_before[intent.id] = now + timedelta(seconds=wait)
             if count == 1:
-                note = f"{intent.describe()}: {problem}; tried again after a pause that grows to 5 minutes"
+                note = f"{intent.describe()}: {problem}; what is not done by then is tried again after a pause"
                 self.clients.record(run, ("Warning", "EffectFailed", note))
             _LOG.warning("%s: %s failed %d times: %s", run.name, intent.id, count, problem)
             return Decision(decision.status, requeue=wait)
