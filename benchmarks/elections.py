@@ -31,7 +31,7 @@ from kafka_medic.clients.kafka import RealKafka
 from kafka_medic.clients.ports import BrokerView, Connection
 from kafka_medic.cluster.snapshot import TopicPartition
 from tests.incident import operator, records
-from tests.testbed import KafkaDeployment, Shape, deploy_kafka, follow, get, wait_for
+from tests.testbed import KafkaDeployment, Shape, deploy_kafka, get, wait_for
 
 TOPIC = "orders"
 AWAY = 1
@@ -159,20 +159,8 @@ class Run:
         return get("remediations", self.name, namespace=self.namespace)
 
     def carried_out(self) -> None:
-        """Followed by one process that listens: a new one for each question would take the processor that the brokers
-        and their clients need."""
-        where = ("-n", self.namespace, "--watch", "-o", 'jsonpath={.status.phase}{"\\n"}')
-        listening = follow("get", "remediations", self.name, *where)
-        limit = threading.Timer(900, listening.terminate)
-        limit.start()
-        try:
-            assert operator.approve(self.now(), "alice").returncode == 0
-            assert listening.stdout is not None
-            assert any(line.strip() == "Succeeded" for line in listening.stdout), "it did not succeed within 900 s"
-        finally:
-            limit.cancel()
-            listening.terminate()
-            listening.wait(10)
+        assert operator.approve(self.now(), "alice").returncode == 0
+        wait_for("its end", lambda: operator.phase(self.now()) == "Succeeded", 900)
 
     def batches(self) -> str:
         """Partitions of each, and the seconds until it was seen to serve."""

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 Object = dict[str, Any]
 _MEDIC = "/apis/kafkamedic.dev/v1alpha1"
 _PLACES = {
+    "configmap": ("/api/v1", "configmaps"),
     "deployment": ("/apis/apps/v1", "deployments"),
     "event": ("/api/v1", "events"),
     "node": ("/api/v1", "nodes"),
