@@ -36,9 +36,9 @@ from tests.testbed import KafkaDeployment, Shape, deploy_kafka, get, wait_for
 TOPIC = "orders"
 AWAY = 1
 PRODUCERS = 8
-RECORDS_PER_SECOND = 1000
+RECORDS_PER_SECOND = 500
 """At most, so that two cores have something left beside three brokers."""
-EVEN_SECONDS = 0.5
+EVEN_SECONDS = 1.0
 SLOTS: dict[Shape, int] = {"kraft": 5, "zookeeper": 6}
 SETTINGS = {
     "default.replication.factor": 3,
@@ -231,7 +231,8 @@ def bench(shape: Shape, partitions: int) -> None:
         operator.people(namespace)
         records.create_topic(deployment.bootstrap, TOPIC, [order[n % 3] for n in range(partitions)])
         quick = {"limits": {"cooldown": "0s"}}
-        operator.apply([operator.kafka_cluster(deployment, "bench", remediation=quick)])
+        probes = {"interval": "15s", "timeout": "5s"}
+        operator.apply([operator.kafka_cluster(deployment, "bench", remediation=quick, probes=probes)])
         print(f"{shape}: {partitions} partitions, three brokers; broker {AWAY} was away and is back", flush=True)
         leave_and_return(deployment, kafka)
         with load().running():
