@@ -36,9 +36,9 @@ from tests.testbed import KafkaDeployment, Shape, deploy_kafka, get, wait_for
 TOPIC = "orders"
 AWAY = 1
 PRODUCERS = 8
-RECORDS_PER_SECOND = 500
+RECORDS_PER_SECOND = 200
 """At most, so that two cores have something left beside three brokers."""
-EVEN_SECONDS = 1.0
+EVEN_SECONDS = 1.5
 SLOTS: dict[Shape, int] = {"kraft": 5, "zookeeper": 6}
 SETTINGS = {
     "default.replication.factor": 3,
