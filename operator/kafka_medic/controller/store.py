@@ -11,6 +11,7 @@ import copy
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any, TypeVar, cast
 
@@ -41,6 +42,7 @@ MAX_APPROVALS = 50
 MAX_PARSED = 1000
 """Objects that are kept taken apart; each holds a plan of 500 partitions at most."""
 _ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+_ADMISSION_PLURALS = ("validatingadmissionpolicies", "validatingadmissionpolicybindings")
 
 
 class Store:
@@ -245,17 +247,21 @@ class Store:
     def policies_installed(self) -> bool | None:
         """Whether each admission policy and its binding are there; None when that cannot be read."""
         try:
-            for name in ADMISSION_POLICIES:
-                policy = self.api.get(f"{_ADMISSION}/validatingadmissionpolicies/{name}")
-                binding = self.api.get(f"{_ADMISSION}/validatingadmissionpolicybindings/{name}")
-                if policy["spec"].get("failurePolicy", "Fail") != "Fail":
-                    return False
-                if name == APPROVAL_POLICY and not _holds_groups(policy):
-                    return False
-                if "Deny" not in binding["spec"].get("validationActions", []):
-                    return False
+            # Side by side: all four are read in every turn of a run, and again before each effect.
+            with ThreadPoolExecutor(len(_ADMISSION_PLURALS) * len(ADMISSION_POLICIES), "policies") as pool:
+                paths = [
+                    f"{_ADMISSION}/{plural}/{name}" for name in ADMISSION_POLICIES for plural in _ADMISSION_PLURALS
+                ]
+                found = list(pool.map(self.api.get, paths))
         except ApiFailure as problem:
             return False if problem.not_found else None
+        for name, policy, binding in zip(ADMISSION_POLICIES, found[::2], found[1::2], strict=True):
+            if policy["spec"].get("failurePolicy", "Fail") != "Fail":
+                return False
+            if name == APPROVAL_POLICY and not _holds_groups(policy):
+                return False
+            if "Deny" not in binding["spec"].get("validationActions", []):
+                return False
         return True
 
     def write_status(self, current: Resource, status: Model) -> str:

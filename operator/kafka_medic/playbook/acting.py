@@ -43,7 +43,7 @@ from kafka_medic.resources.remediation_status import (
 )
 from kafka_medic.resources.vocabulary import Action, Guard, OnFailure, VerifyProbe
 
-WATCHING = 0.1
+WATCHING = 0.05
 """Seconds, at least, between looks at a broker that is between its restart and its recovery."""
 UNDO = {Action.REASSIGN_PARTITIONS: reassign_step.undo, Action.RESTART_BROKERS: drain_first.undo}
 """By action: how its steps end that are given up. Besides, stopped consumers are started. No other one leaves anything
