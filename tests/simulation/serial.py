@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from kafka_medic.controller import canary as canary_room
+from kafka_medic.controller import facts as facts_room
 from kafka_medic.controller import store as store_room
 from kafka_medic.observe import pods as pods_room
 from kafka_medic.observe import snapshot as snapshot_room
@@ -61,7 +62,7 @@ class Rounds(Canary):
 def one_after_another(rounds: Callable[..., Canary] = Canary) -> Iterator[None]:
     """`rounds`: what makes the canary of a turn, if it is to make any."""
     # Of a turn that is held up for long, another operator's begins and ends within.
-    before = [(room, room.ThreadPoolExecutor) for room in (pods_room, snapshot_room, store_room)]
+    before = [(room, room.ThreadPoolExecutor) for room in (pods_room, snapshot_room, store_room, facts_room)]
     rounds_before = canary_room.Canary  # type: ignore[attr-defined]
     for room, _ in before:
         room.ThreadPoolExecutor = Serial  # type: ignore[attr-defined]

@@ -21,10 +21,11 @@ from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
 from kafka_medic.controller.canary import CanaryKeeper, ConnectCanary
 from kafka_medic.controller.deletion import gone, keep, to_keep
 from kafka_medic.controller.events import Recorder, finding_notes, run_notes, so_far
+from kafka_medic.controller.facts import other_runs, read_facts
 from kafka_medic.controller.lease import ClusterLease, Starts
 from kafka_medic.controller.memory import Recollection
 from kafka_medic.controller.metrics import Metrics
-from kafka_medic.controller.pace import INVALID_SECONDS, NOT_OURS_SECONDS, SHORTEST_PAUSE
+from kafka_medic.controller.pace import INVALID_SECONDS, NOT_OURS_SECONDS, RETOLD, SHORTEST_PAUSE
 from kafka_medic.controller.plan_files import PlanFiles
 from kafka_medic.controller.proposals import due, in_order
 from kafka_medic.controller.status import cluster_status, remediation_allowed, unseen
@@ -44,7 +45,6 @@ from kafka_medic.observe.pods import BrokerPods
 from kafka_medic.observe.snapshot import ClusterReaders, MetricsReads, observe_cluster, unread_cluster
 from kafka_medic.playbook.engine import decide
 from kafka_medic.playbook.offset_questions import questions
-from kafka_medic.playbook.offset_step import set_by
 from kafka_medic.playbook.run import SOON, Decision, World
 from kafka_medic.resources.durations import parse_duration
 from kafka_medic.resources.errors import ResourceError
@@ -254,31 +254,25 @@ class Turn:
         store, now = self.clients.store, self.clients.now()
         playbook = store.playbook(run.spec.playbook.name)
         # Before all else: an answer of Kafka's may take long, and what permits an effect must not be older than it.
-        asked = questions(run, cluster, playbook, snapshot, lambda: self._others(run), now)
+        asked = questions(run, cluster, playbook, snapshot, lambda: other_runs(store, cluster, run), now)
         kafka = None if self._connected is None else self._connected[1]
         told = answers(kafka, asked, ScaledWorkloads(store.api, self.namespace).read, self._recollection.paces)
+        facts = read_facts(store, run, cluster, snapshot.cluster.id)
         return World(
             snapshot=snapshot,
             cluster=cluster,
             playbook=playbook,
-            approvals=store.approvals(run),
-            policies_installed=store.policies_installed(),
-            others=self._others(run),
+            approvals=facts.approvals,
+            policies_installed=facts.policies_installed,
+            others=facts.others,
             lease_held=self._held.hold() if self._held else None,
-            namesakes=store.namesakes(cluster, snapshot.cluster.id),
+            namesakes=facts.namesakes,
             findings=findings,
             now=self.clients.now(),
             answers=told,
             fleet=self._fleet(run),
             files=str(self.clients.files.directory) if self.clients.files.directory else None,
         )
-
-    def _others(self, run: Remediation) -> list[OtherRun] | None:
-        """None when one cannot be read by this version, or this run is gone: what is being done is not known then."""
-        runs, unreadable = self.clients.store.remediations(self.namespace, self.name)
-        if unreadable or all(r.uid != run.uid for r in runs):
-            return None
-        return [OtherRun.of(r, set_by(r)) for r in runs if r.uid != run.uid]
 
     def _fleet(self, run: Remediation) -> FleetUse | None:
         """Read for a run that is to start alone: one that has begun is finished."""
@@ -394,5 +388,7 @@ class Turn:
         tripped = reading.describe() if reading.state is BreakerState.OPEN else None
         allowed = remediation_allowed(cluster, self.clients.store.policies_installed(), blocked, tripped)
         status = cluster_status(cluster, snapshot, findings, treated, allowed, self._recollection.memory)
-        if status != cluster.status:
+        told = cluster.status.last_observed_at
+        recent = told is not None and snapshot.taken_at - told < RETOLD
+        if not (recent and status.model_copy(update={"last_observed_at": told}) == cluster.status):
             self.clients.store.write_status(cluster, status)
