@@ -167,6 +167,12 @@ def cluster_status(
     )
 
 
+def without_times(status: KafkaClusterStatus) -> KafkaClusterStatus:
+    """But for when things were read, which evidence tells as well."""
+    findings = tuple(f.model_copy(update={"evidence": ()}) for f in status.findings)
+    return status.model_copy(update={"last_observed_at": None, "findings": findings})
+
+
 def remediation_allowed(
     cluster: KafkaCluster, policies: bool | None, blocked: Sequence[str], tripped: str | None = None
 ) -> tuple[bool, str, str]:

@@ -28,7 +28,7 @@ from kafka_medic.controller.metrics import Metrics
 from kafka_medic.controller.pace import INVALID_SECONDS, NOT_OURS_SECONDS, RETOLD, SHORTEST_PAUSE
 from kafka_medic.controller.plan_files import PlanFiles
 from kafka_medic.controller.proposals import due, in_order
-from kafka_medic.controller.status import cluster_status, remediation_allowed, unseen
+from kafka_medic.controller.status import cluster_status, remediation_allowed, unseen, without_times
 from kafka_medic.controller.store import Store
 from kafka_medic.controller.writes import kubernetes_writes
 from kafka_medic.diagnose.diagnosis import diagnose
@@ -389,6 +389,5 @@ class Turn:
         allowed = remediation_allowed(cluster, self.clients.store.policies_installed(), blocked, tripped)
         status = cluster_status(cluster, snapshot, findings, treated, allowed, self._recollection.memory)
         told = cluster.status.last_observed_at
-        recent = told is not None and snapshot.taken_at - told < RETOLD
-        if not (recent and status.model_copy(update={"last_observed_at": told}) == cluster.status):
+        if told is None or snapshot.taken_at - told >= RETOLD or without_times(status) != without_times(cluster.status):
             self.clients.store.write_status(cluster, status)

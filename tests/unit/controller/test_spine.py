@@ -57,6 +57,23 @@ def test_a_healthy_cluster_is_left_alone(world: World) -> None:
     assert world.condition("Replicated")["status"] == "True"
 
 
+def test_a_status_of_which_only_the_time_has_changed_is_written_anew_every_few_seconds_alone(world: World) -> None:
+    """A broker that is on its way back is looked at several times a second."""
+
+    def version() -> str:
+        return str(world.cluster()["metadata"]["resourceVersion"])
+
+    world.until_phase("AwaitingApproval")
+    world.step(1)
+    before = version()
+    for _ in range(3):
+        world.step(1)
+        assert version() == before
+    world.step(15)
+    world.step(1)
+    assert version() != before
+
+
 @pytest.mark.parametrize("mode", ["Observe"])
 def test_observe_mode_names_it_and_does_nothing(mode: str) -> None:
     world = World(factor_one_cluster())
