@@ -10,6 +10,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kafka_medic.cli import output
+from kafka_medic.cli.plan_check import DefectError, checked_and_written, refuse_broken
 from kafka_medic.cli.plan_figures import figures
 from kafka_medic.plan.arrow import compute, names
 from kafka_medic.plan.artifact import (
@@ -25,7 +27,6 @@ from kafka_medic.plan.artifact import (
     REASSIGNMENT,
     plan_batches,
     plan_directory,
-    write_plan,
     write_reassignment,
     write_summary,
 )
@@ -91,10 +92,6 @@ have to be theirs too; reassignment.json is left out above 2,000,000 partitions.
 Exit code: 0 plan written, 1 the plan failed its own check, 2 input that cannot be planned. Nothing is
 written unless it is 0.
 """
-
-
-class _DefectError(Exception):
-    """A plan that failed its check, once that has been said: nothing of it may stay."""
 
 
 class _OptionError(Exception):
@@ -207,7 +204,7 @@ def run(args: argparse.Namespace) -> int:
     except ProblemError as error:
         path = _brokers_file(args) if error.table == "brokers" else args.partitions
         output.note(f"{path}: {error}")
-    except _DefectError:
+    except DefectError:
         return DEFECT
     except OSError as error:
         output.note(f"{args.output}: cannot be written: {error.strerror or error}")
@@ -278,10 +275,9 @@ def _move(args: argparse.Namespace, began: float) -> tuple[Summary, Estimate]:
         output.note(f"{left:,} partitions have a replica on a broker that is not alive and are left as they are")
     plan = plan_relocation(asked)
     output.note(f"planned {plan.summary.moves:,} moves of replicas in {plan.summary.waves:,} waves; checking")
-    _refuse_broken(verify_moves(asked, plan))
-    plan = replace(plan, summary=replace(plan.summary, seconds=round(time.monotonic() - began, 3)))
     leaders = asked.leaders_of_changed(plan)
-    write_plan(args.output, plan, picture(asked, plan, leaders, args.throttle, MOVING[args.question]), png=args.png)
+    drawn = partial(picture, asked, plan, leaders, args.throttle, MOVING[args.question])
+    plan = checked_and_written(args.output, plan, partial(verify_moves, asked, plan), drawn, began, png=args.png)
     output.note(f"wrote plan.parquet, reassignment.json, summary.json and report.html to {args.output}. {FOR_PEOPLE}")
     return plan.summary, estimate(plan, leaders, args.throttle)
 
@@ -309,10 +305,9 @@ def _here(
     problem = _problem(args, wanted, brokers, by_bytes=args.balance == "bytes")
     plan = plan_local(problem)
     output.note(f"planned {plan.summary.moves:,} new replicas in {plan.summary.waves:,} waves; checking")
-    _refuse_broken(verify(problem, plan))
-    plan = replace(plan, summary=replace(plan.summary, seconds=round(time.monotonic() - began, 3)))
     leaders = problem.leaders_of_changed()
-    write_plan(args.output, plan, picture(problem, plan, leaders, args.throttle), png=args.png)
+    drawn = partial(picture, problem, plan, leaders, args.throttle)
+    plan = checked_and_written(args.output, plan, partial(verify, problem, plan), drawn, began, png=args.png)
     output.note(f"wrote plan.parquet, reassignment.json, summary.json and report.html to {args.output}")
     return plan.summary, estimate(plan, leaders, args.throttle)
 
@@ -332,7 +327,7 @@ def _on_spark(
         question = Question(ordered, wanted, by_bytes=args.balance == "bytes")
         with session(*_spark_place(args), settings) as spark:
             done = plan_spark(spark, source.as_uri(), question, (work / PLAN).as_uri())
-        _refuse_broken(done.problems)
+        refuse_broken(done.problems)
         summary = replace(done.summary, seconds=round(time.monotonic() - began, 3))
         written = f"plan.parquet, summary.json and report.html to {args.output}"
         if summary.partitions <= LARGEST_REASSIGNMENT:
@@ -348,12 +343,6 @@ def _on_spark(
     busiest_in = int(shown.waves.received.max(initial=0))
     seconds = None if args.throttle is None else max(busiest_in, done.sent) / args.throttle
     return summary, Estimate(done.copied, busiest_in, done.sent, seconds, done.unknown)
-
-
-def _refuse_broken(broken: Sequence[str]) -> None:
-    if broken:
-        output.note(f"the plan failed its own check, nothing was written (a defect): {'; '.join(broken[:20])}")
-        raise _DefectError
 
 
 def _is_large(partitions: Path) -> bool:

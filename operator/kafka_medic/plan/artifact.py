@@ -7,6 +7,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from kafka_medic.plan.png import render_png
 from kafka_medic.plan.report import Picture, render_report
 
 __all__ = [
-    "PLAN", "REASSIGNMENT", "plan_batches", "plan_directory", "write_plan", "write_reassignment", "write_summary",
+    "PLAN", "REASSIGNMENT", "plan_batches", "plan_directory", "write_reassignment", "write_rows", "write_summary",
 ]  # fmt: skip
 
 PLAN, REASSIGNMENT, SUMMARY, REPORT = "plan.parquet", "reassignment.json", "summary.json", "report.html"
@@ -30,20 +31,18 @@ BLOCK = 16_384
 """Partitions per piece of reassignment.json, so that a large plan is not held as text at once."""
 
 
-def write_plan(directory: Path, plan: Plan, shown: Picture, *, png: bool = False) -> None:
-    """plan.parquet, reassignment.json, summary.json, report.html and, if asked for, report.png, all of them or none.
-
-    A directory that exists keeps its other files. Raises OSError.
-    """
-    with plan_directory(directory) as work:
-        pq.write_table(plan.table, work / PLAN, compression="zstd")
+def write_rows(work: Path, plan: Plan) -> None:
+    """plan.parquet and reassignment.json, side by side."""
+    with ThreadPoolExecutor(1, "parquet") as beside:  # Arrow leaves the interpreter to the others meanwhile
+        written = beside.submit(pq.write_table, plan.table, work / PLAN, compression="zstd")
         write_reassignment(work / REASSIGNMENT, [plan.table])
-        write_summary(work, shown, png=png)
+    written.result()
 
 
 @contextmanager
 def plan_directory(directory: Path) -> Iterator[Path]:
-    """A new directory beside the one wanted, which takes its place when all went well and is removed if not."""
+    """A new directory beside the one wanted, which takes its place when all went well and is removed if not: all of its
+    files or none. A directory that exists keeps its other files. Raises OSError."""
     directory.parent.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=directory.parent))
     try:
@@ -88,27 +87,30 @@ def _replace_files(work: Path, directory: Path) -> None:
 
 def write_reassignment(path: Path, tables: Iterable[pa.Table]) -> None:
     """Kafka's format. Only names are quoted by a JSON writer; the rest is digits, joined by Arrow."""
-    with path.open("w", encoding="utf-8") as out:
-        out.write('{"version":1,"partitions":[')
-        comma = "\n"
+    with path.open("wb") as out:
+        out.write(b'{"version":1,"partitions":[')
+        comma = b"\n"
         for table in tables:
             for begin in range(0, table.num_rows, BLOCK):
-                out.write(comma + ",\n".join(_lines(table.slice(begin, BLOCK))))
-                comma = ",\n"
-        out.write("\n]}\n")
+                out.write(comma)
+                out.write(_lines(table.slice(begin, BLOCK)))
+                comma = b",\n"
+        out.write(b"\n]}\n")
 
 
-def _lines(part: pa.Table) -> list[str]:
+def _lines(part: pa.Table) -> pa.Buffer:
     topics = _whole(part, "topic").dictionary_encode()
     quoted = pa.array([json.dumps(name) for name in names(topics.dictionary)], pa.string())
     replicas = _whole(part, "replicas")
     digits = pa.ListArray.from_arrays(_offsets(replicas), replicas.flatten().cast(pa.string()))
-    lines: list[str] = compute.binary_join_element_wise(
+    lines = compute.binary_join_element_wise(
         '{"topic":', quoted.take(topics.indices), ',"partition":',
         _whole(part, "partition").cast(pa.string()), ',"replicas":[',
         compute.binary_join(digits, ","), "]}", "",
-    ).to_pylist()  # fmt: skip
-    return lines
+    )  # fmt: skip
+    whole = pa.ListArray.from_arrays(pa.array([0, len(lines)], pa.int32()), lines)
+    text: pa.Buffer = compute.binary_join(whole, ",\n")[0].as_buffer()
+    return text
 
 
 def _whole(table: pa.Table, name: str) -> Column:

@@ -8,7 +8,7 @@ import pytest
 
 from kafka_medic.cli import main
 from kafka_medic.plan import artifact
-from kafka_medic.plan.artifact import write_plan
+from kafka_medic.plan.artifact import plan_directory, write_rows, write_summary
 from kafka_medic.plan.estimate import estimate
 from kafka_medic.plan.inputs import InputError, read_brokers, read_partitions
 from kafka_medic.plan.local import plan_local
@@ -20,6 +20,12 @@ ROWS = [
     {"topic": "t", "partition": 0, "replicas": [1], "leader": 1, "isr": [1], "sizeBytes": 5, "other": True},
     {"topic": "t", "partition": 1, "replicas": [2], "leader": None, "isr": None, "sizeBytes": None, "other": 0},
 ]
+
+
+def write_plan(directory, plan, shown, *, png=False):
+    with plan_directory(directory) as work:
+        write_rows(work, plan)
+        write_summary(work, shown, png=png)
 
 
 def written(tmp_path, text, name="p.json"):

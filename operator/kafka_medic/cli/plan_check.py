@@ -1,0 +1,50 @@
+"""A plan that was made in this process: it is there once what has no part in making it has checked it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+from kafka_medic.cli import output
+from kafka_medic.plan.artifact import plan_directory, write_rows, write_summary
+from kafka_medic.plan.model import Plan
+from kafka_medic.plan.report import Picture
+
+
+class DefectError(Exception):
+    """The plan did not pass its own check."""
+
+
+def refuse_broken(broken: Sequence[str]) -> None:
+    """Raises DefectError once it is said what is wrong."""
+    if broken:
+        output.note(f"the plan failed its own check, nothing was written (a defect): {'; '.join(broken[:20])}")
+        raise DefectError
+
+
+def checked_and_written(
+    directory: Path,
+    plan: Plan,
+    check: Callable[[], Sequence[str]],
+    draw: Callable[[], Picture],
+    began: float,
+    *,
+    png: bool,
+) -> Plan:
+    """The plan with the seconds since `began` (monotonic) until it was checked. It is written and its page drawn while
+    it is checked, and put where it is wanted only if it passes. Raises DefectError, and OSError and PngError when it
+    cannot be written."""
+    with plan_directory(directory) as work, ThreadPoolExecutor(1, "plan") as beside:
+
+        def written_and_drawn() -> Picture:
+            write_rows(work, plan)
+            return draw()
+
+        drawn = beside.submit(written_and_drawn)
+        refuse_broken(check())
+        summary = replace(plan.summary, seconds=round(time.monotonic() - began, 3))
+        write_summary(work, replace(drawn.result(), summary=summary), png=png)
+    return replace(plan, summary=summary)
