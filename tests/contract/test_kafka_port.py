@@ -223,14 +223,19 @@ def test_what_an_open_transaction_is_to_commit_is_told(subject: Subject) -> None
         (only,) = subject.kafka.groups(lambda name: name == group)
         return only
 
+    def log_end() -> int:
+        told = subject.kafka.log_bounds({tp: 1})[1]
+        assert not isinstance(told, ReadFailed), told
+        return told[tp][1]
+
     assert list(subject.kafka.unsettled(group)) == []
     with subject.transact(group, topic, 7):
         assert list(subject.kafka.unsettled(group)) == [tp]
         assert found() == GroupOffsets(group, "Empty", {tp: Committed(3)})
-        assert subject.kafka.log_bounds([tp])[tp][1] == 1
+        assert log_end() == 1
     subject.until(lambda: not subject.kafka.unsettled(group))
     assert found().committed[tp].offset == 7
-    subject.until(lambda: subject.kafka.log_bounds([tp])[tp][1] == 2)
+    subject.until(lambda: log_end() == 2)
 
 
 def test_the_members_of_a_group_of_the_new_protocol_are_named(kafka_of: Callable[[Shape], KafkaDeployment]) -> None:
@@ -280,8 +285,9 @@ def test_a_replica_tells_its_own_log_end_and_a_leader_where_an_epoch_ends(subjec
     for replica in (0, 1):
         subject.until(lambda b=replica: subject.kafka.own_log_ends(b, [tp]) == {tp: written})  # type: ignore[misc]
     assert subject.kafka.own_log_ends(2, [tp]) == {}
-    subject.until(lambda: subject.kafka.log_bounds([tp]) == {tp: (0, written)})
-    told = subject.kafka.log_bounds_at({tp: 1, TopicPartition(topic, 1): 77})
+    subject.until(lambda: subject.kafka.log_bounds({tp: 1}) == {1: {tp: (0, written)}})
+    assert subject.kafka.log_bounds({tp: 0}) == {0: {}}, "a follower serves nobody"
+    told = subject.kafka.log_bounds({tp: 1, TopicPartition(topic, 1): 77})
     assert told[1] == {tp: (0, written)}
     assert isinstance(told[77], ReadFailed), "whoever does not answer fails alone"
     state = subject.state(topic)

@@ -255,13 +255,7 @@ class SimKafka:
         held = {b: {tp: p.size for tp, p in self.partitions.items() if b in p.replicas} for b in brokers}
         return {b: LogDirs(sizes, self.free) for b, sizes in held.items()}
 
-    def log_bounds(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, tuple[int, int]]:
-        self._readable("log-ends")
-        if led := {self.partitions[tp].leader for tp in partitions} & self.mute:
-            raise ReadFailed(FailureKind.UNREACHABLE, f"broker {min(led)}")
-        return {tp: (0, self.partitions[tp].end) for tp in partitions}
-
-    def log_bounds_at(
+    def log_bounds(
         self, leaders: Mapping[TopicPartition, int]
     ) -> Mapping[int, Mapping[TopicPartition, tuple[int, int]] | ReadFailed]:
         self._readable("log-ends")

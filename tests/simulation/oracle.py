@@ -129,8 +129,8 @@ class Oracle(Effects):
             case "commit_offsets":
                 self.effects.append("offsets")
                 self.offsets |= {(args[0], tp): c.offset for tp, c in args[1].items() if tp not in answer}
-            case "log_bounds" | "log_bounds_at":
-                told = [a for a in answer.values() if isinstance(a, dict)] if name == "log_bounds_at" else [answer]
+            case "log_bounds":
+                told = [a for a in answer.values() if isinstance(a, dict)]
                 served = {
                     tp for t in told for tp in t if kafka.partitions[tp].leader == kafka.partitions[tp].replicas[0]
                 }

@@ -109,7 +109,7 @@ class SimZooKeeper:
 
 KAFKA_CALLS = EFFECTS | {
     "describe_cluster", "views", "memberships", "unnamed_views", "reassignments", "topic_configs", "broker_configs",
-    "log_dirs", "log_bounds", "log_bounds_at", "own_log_ends", "epoch_ends", "read_log", "read_topic", "groups",
+    "log_dirs", "log_bounds", "own_log_ends", "epoch_ends", "read_log", "read_topic", "groups",
     "group_members", "unsettled", "offsets_at", "quorum",
     "version", "registrations", "ensemble",
 }  # fmt: skip

@@ -108,13 +108,10 @@ class RealKafka:
     def log_dirs(self, brokers: Sequence[int]) -> Mapping[int, LogDirs]:
         return self._wire.log_dirs(brokers)
 
-    def log_bounds(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, tuple[int, int]]:
-        return self._rd.log_bounds(partitions)
-
-    def log_bounds_at(
+    def log_bounds(
         self, leaders: Mapping[TopicPartition, int]
     ) -> Mapping[int, Mapping[TopicPartition, tuple[int, int]] | ReadFailed]:
-        return self._wire.log_bounds_at(leaders)
+        return self._wire.log_bounds(leaders)
 
     def own_log_ends(self, broker: int, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         return self._wire.own_log_ends(broker, partitions)

@@ -19,7 +19,14 @@ from kafka_medic.cluster.snapshot import TopicPartition
 DEBUGGING_REPLICA = -2
 CONSUMER = -1
 LATEST, EARLIEST = -1, -2
-_ABSENT = (errors.UnknownTopicOrPartitionError, errors.ReplicaNotAvailableError, errors.NotLeaderForPartitionError)
+_ABSENT = (
+    errors.UnknownTopicOrPartitionError,
+    errors.ReplicaNotAvailableError,
+    errors.NotLeaderForPartitionError,
+    # Of one that leads only now: until its followers have fetched from it, it cannot tell consumers an end (KIP-207).
+    errors.OffsetNotAvailableError,
+    errors.LeaderNotAvailableError,
+)
 
 
 def log_ends_request(
@@ -35,7 +42,7 @@ def log_ends_request(
 
 
 def log_ends(answer: Any) -> dict[TopicPartition, int]:
-    """Raises ReadFailed for an error other than that the broker does not hold the partition."""
+    """Raises ReadFailed for an error other than that the broker does not hold, or not serve, the partition."""
     return _told((t.name, p.partition_index, p.error_code, p.offset) for t in answer.topics for p in t.partitions)
 
 

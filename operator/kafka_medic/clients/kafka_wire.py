@@ -145,7 +145,7 @@ class WireAdmin:
         request = log_ends_request(partitions)
         return log_ends(self._link.ask(broker, request, f"log ends of broker {broker}"))
 
-    def log_bounds_at(
+    def log_bounds(
         self, leaders: Mapping[TopicPartition, int]
     ) -> Mapping[int, Mapping[TopicPartition, tuple[int, int]] | ReadFailed]:
         led: dict[int, list[TopicPartition]] = {}

@@ -113,11 +113,6 @@ class LibrdkafkaAdmin:
             heard.cluster_id, tuple(nodes), heard.controller_id if heard.controller_id >= 0 else None
         )
 
-    def log_bounds(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, tuple[int, int]]:
-        starts = self._offsets(partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
-        ends = self._offsets(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
-        return {tp: (starts[tp], ends[tp]) for tp in partitions}
-
     def offsets_at(self, partitions: Sequence[TopicPartition], ms: int) -> Mapping[TopicPartition, int | None]:
         found = self._offsets(partitions, OffsetSpec.for_timestamp(ms))
         return {tp: offset if offset >= 0 else None for tp, offset in found.items()}

@@ -258,14 +258,11 @@ class KafkaReads(Protocol):
 
     def log_dirs(self, brokers: Sequence[int]) -> Mapping[int, LogDirs]: ...
 
-    def log_bounds(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, tuple[int, int]]:
-        """Log start and log end offset of partitions that have a leader."""
-
-    def log_bounds_at(
+    def log_bounds(
         self, leaders: Mapping[TopicPartition, int]
     ) -> Mapping[int, Mapping[TopicPartition, tuple[int, int]] | ReadFailed]:
-        """The same, asked of these leaders themselves, and by leader: `log_bounds` finds the leaders by whatever broker
-        it comes to, which may be a stale one. A partition whose leader does not know that it leads is left out."""
+        """Log start and log end offset, by leader, asked of these leaders themselves: a library finds them by whatever
+        broker it comes to, which may be a stale one. A partition that its leader does not serve (yet) is left out."""
 
     def own_log_ends(self, broker: int, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Log end offset of that very broker's own replicas, past the high watermark, whoever leads. A partition that

@@ -25,7 +25,7 @@ from kafka_medic.controller.facts import other_runs, read_facts
 from kafka_medic.controller.lease import ClusterLease, Starts
 from kafka_medic.controller.memory import Recollection
 from kafka_medic.controller.metrics import Metrics
-from kafka_medic.controller.pace import INVALID_SECONDS, NOT_OURS_SECONDS, RETOLD, SHORTEST_PAUSE
+from kafka_medic.controller.pace import INVALID_SECONDS, NOT_OURS_SECONDS, RETOLD, shortest_pause
 from kafka_medic.controller.plan_files import PlanFiles
 from kafka_medic.controller.proposals import due, in_order
 from kafka_medic.controller.status import cluster_status, remediation_allowed, unseen, without_times
@@ -160,7 +160,7 @@ class Turn:
         self._write_status(cluster, snapshot, findings, runs, blocked)
         longest = cluster.status.longest_leaderless_ms
         self.clients.series.turned(self.key, self.clients.now(), snapshot, findings, runs, longest)
-        return max(requeue, SHORTEST_PAUSE)
+        return max(requeue, shortest_pause(snapshot))
 
     def close(self) -> None:
         """Leave the cluster: the lease is free for the next operator, the connections are closed."""

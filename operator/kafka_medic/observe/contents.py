@@ -128,25 +128,17 @@ def read_bounds(
     leader answers."""
     asked = {tp: leader for tp, leader in led.items() if leader not in silent}
     mute = {b: problem for b, problem in silent.items() if b in set(led.values())}
-    found: Bounds | None = None
-    if not silent:
-        try:
-            found = kafka.log_bounds(list(asked))
-        except ReadFailed:
-            found = None
-    if found is None:
-        answers = kafka.log_bounds_at(asked) if asked else {}
-        mute |= {b: answer for b, answer in answers.items() if isinstance(answer, ReadFailed)}
-        told = [answer for answer in answers.values() if not isinstance(answer, ReadFailed)]
-        if mute and not told:
-            raise next(iter(mute.values()))
-        found = {tp: bounds for answer in told for tp, bounds in answer.items()}
-    found = checks.log_bounds(found)
+    answers = kafka.log_bounds(asked) if asked else {}
+    mute |= {b: answer for b, answer in answers.items() if isinstance(answer, ReadFailed)}
+    told = [answer for answer in answers.values() if not isinstance(answer, ReadFailed)]
+    if mute and not told:
+        raise next(iter(mute.values()))
+    found = checks.log_bounds({tp: bounds for answer in told for tp, bounds in answer.items()})
     missing = sorted(set(led) - set(found))
     unknowing = [tp for tp in missing if led[tp] not in mute]
     gaps = []
     if mute:
         gaps.append(f"{len(missing) - len(unknowing)} partitions whose leader did not answer: {named_failures(mute)}")
     if unknowing:
-        gaps.append(f"{len(unknowing)} partitions whose leader does not know that it leads: {unknowing[0]}")
+        gaps.append(f"{len(unknowing)} partitions not served by their leader: {unknowing[0]}")
     return found, "; ".join(gaps) or None

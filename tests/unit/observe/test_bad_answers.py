@@ -100,8 +100,8 @@ def test_an_epoch_of_minus_one_is_not_known(kafka):
 @pytest.mark.parametrize(
     ("method", "answer", "source", "told"),
     [
-        ("log_bounds", {ORDERS: (5, 3)}, "log-ends", "begins at offset 5 and ends at 3"),
-        ("log_bounds", {ORDERS: (-4, 3)}, "log-ends", "begins at offset -4"),
+        ("log_bounds", {1: {ORDERS: (5, 3)}}, "log-ends", "begins at offset 5 and ends at 3"),
+        ("log_bounds", {1: {ORDERS: (-4, 3)}}, "log-ends", "begins at offset -4"),
         ("log_dirs", {1: LogDirs({ORDERS: -1})}, "log-dirs", "-1 bytes"),
         ("log_dirs", {1: LogDirs({}, 1 << 63)}, "log-dirs", "bytes are free"),
         ("reassignments", {ORDERS: Reassignment((1, 1), (), ())}, "reassignments", "[1, 1]"),

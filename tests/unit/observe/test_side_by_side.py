@@ -26,7 +26,7 @@ LEADERS: dict[str, Callable[[Any], set[int]]] = {
     "log_dirs": set,
     "broker_configs": set,
     "unnamed_views": set,
-    "log_bounds_at": lambda leaders: set(leaders.values()),
+    "log_bounds": lambda leaders: set(leaders.values()),
     "own_log_ends": lambda broker: {broker},
     "epoch_ends": lambda broker: {broker},
 }
@@ -162,20 +162,15 @@ def test_a_hung_leader_is_not_asked_where_logs_part():
 def test_leaders_that_hang_only_now_leave_their_own_log_ends_unknown():
     kafka: Any = Kafka()
     refused = ReadFailed(FailureKind.UNREACHABLE, "no answer")
-
-    def fails(_: Any) -> Any:
-        raise refused
-
-    kafka.instead["log_bounds"] = fails
     led = {TopicPartition("orders", n): n for n in range(3)}
-    kafka.instead["log_bounds_at"] = lambda leaders: {
+    kafka.instead["log_bounds"] = lambda leaders: {
         b: refused if b == 1 else {tp: (0, 5) for tp, leader in leaders.items() if leader == b}
         for b in set(leaders.values())
     }
     found, told = read_bounds(kafka, led, {})
     assert {tp.partition for tp in found} == {0, 2}
     assert told == "1 partitions whose leader did not answer: broker 1: Unreachable: no answer"
-    kafka.instead["log_bounds_at"] = lambda leaders: dict.fromkeys(leaders.values(), refused)
+    kafka.instead["log_bounds"] = lambda leaders: dict.fromkeys(leaders.values(), refused)
     with pytest.raises(ReadFailed, match="no answer"):
         read_bounds(kafka, led, {})
     with pytest.raises(ReadFailed, match="no answer"):
