@@ -32,13 +32,21 @@ def _controller(scene: Scene) -> Iterator[Finding]:
     if controller is None or scene.unknown(source) or (controller.id is not None and controller.id >= 0):
         return
     where = "nobody is registered as controller" if zookeeper else "the quorum has no leader"
+    cure = (
+        "any broker that reaches ZooKeeper takes the place: see that one does"
+        if zookeeper
+        else "a majority of the voters elects one: see that they run and reach each other"
+    )
     yield Finding(
         id="ControllerMissing",
         type="ControllerMissing",
         severity=Severity.CRITICAL,
         message="the cluster has no active controller: no leader can be elected",
         affected=("controller",),
-        evidence=(f"{where}, {scene.read_from(source, 'kafka')}",),
+        evidence=(
+            f"{where}, {scene.read_from(source, 'kafka')}",
+            f"{cure}; nothing is restarted meanwhile, since nobody would elect other leaders for who stops",
+        ),
         for_seconds=CONTROLLER_FOR,
     )
 

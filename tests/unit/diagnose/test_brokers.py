@@ -194,7 +194,10 @@ def test_a_broker_that_recovers_its_log_says_how_much_is_left():
 @pytest.mark.parametrize("mode", list(Mode))
 def test_no_controller(mode):
     quorum = Quorum(None, tuple(Voter(n, 0, 0) for n in worlds.IDS)) if mode is Mode.KRAFT else None
-    assert "ControllerMissing" in found(worlds.healthy(mode, controller=Controller(None), quorum=quorum))
+    missing = found(worlds.healthy(mode, controller=Controller(None), quorum=quorum))["ControllerMissing"]
+    cure = "reaches ZooKeeper takes the place" if mode is Mode.ZOOKEEPER else "a majority of the voters elects one"
+    assert cure in missing.evidence[1]
+    assert missing.playbook is None, "who else is stopped would leave partitions that nobody finds a leader for"
     assert "ControllerMissing" in found(worlds.healthy(mode, controller=Controller(-1), quorum=quorum))
     source = "quorum" if mode is Mode.KRAFT else "zookeeper"
     unread = worlds.healthy(mode, controller=Controller(None), sources=worlds.sources(mode, **{source: "refused"}))
