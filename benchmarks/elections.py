@@ -40,10 +40,10 @@ AWAY = 1
 PRODUCERS = 8
 SLOTS_PER_SECOND = 20
 """In which each producer sends, so that records are spread over the second."""
-OTHERS_PER_SECOND = 40
-WATCHED = 60
+OTHERS_PER_SECOND = 16
+WATCHED = 40
 """Partitions that a record goes to each second, of those that get another leader."""
-EVEN_SECONDS = 1.5
+EVEN_SECONDS = 1.0
 EVEN_FOR = 15.0
 SLOTS: dict[Shape, int] = {"kraft": 5, "zookeeper": 6}
 SETTINGS = {
@@ -108,11 +108,12 @@ class Load:
         producer.flush(60)
 
     def _even(self) -> bool:
-        """Whether every record was taken in time for a while. A broker that has just come back is slow at first, and
-        what that costs is nobody's election."""
+        """Whether all but one of a hundred records were taken in time for a while. A broker that has just come back is
+        slow at first, and what that costs is nobody's election."""
         self.waited.clear()
+        self.latencies.clear()
         time.sleep(EVEN_FOR)
-        return len(self.waited) == len(self.watched) and max(self.waited.values()) < EVEN_SECONDS
+        return len(self.waited) == len(self.watched) and statistics.quantiles(self.latencies, n=100)[98] < EVEN_SECONDS
 
     @contextmanager
     def running(self) -> Iterator[Load]:
