@@ -93,6 +93,9 @@ class Answers:
     def broker_configs(self, brokers: Any) -> Any:
         return {b: {"default.replication.factor": ConfigValue("3", False)} for b in brokers}
 
+    def cluster_configs(self) -> Any:
+        return {}
+
     def log_dirs(self, brokers: Any) -> Any:
         found: dict[int, dict[TopicPartition, int]] = {b: {} for b in brokers}
         for tp, leader in zip(self.keys, self.states["leader"].to_pylist(), strict=True):

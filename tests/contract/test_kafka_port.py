@@ -27,7 +27,7 @@ from kafka_medic.clients.ports import (
     WriteFailed,
 )
 from kafka_medic.cluster.groups import Committed, GroupMember, GroupOffsets
-from kafka_medic.cluster.snapshot import TopicPartition
+from kafka_medic.cluster.snapshot import ConfigValue, TopicPartition
 from kafka_medic.plan.canary_topic import MARKER, recognised
 from tests.incident.records import commit_offset, create_topic, delete_topic, joined, transaction, write
 from tests.simulation.kafka import SimKafka
@@ -384,6 +384,37 @@ def test_dynamic_settings_are_told_from_defaults_and_go_away_again(subject: Subj
     subject.until(lambda: value("BROKER", RATE) in (None, (None, False)))
     assert value("TOPIC", LIST) in (None, (None, False))
     assert value("TOPIC", "min.insync.replicas") == ("1", False)
+
+
+def test_what_is_set_for_all_brokers_is_told_by_each_and_counts_where_a_topic_has_no_value_of_its_own(
+    subject: Subject,
+) -> None:
+    name = "min.insync.replicas"
+    plain, own = subject.topic([1, 0, 2]), subject.topic([1, 0, 2])
+    # A KRaft cluster that knows eligible leader replicas has one from the start, and does not let it go (KIP-966).
+    before = subject.kafka.cluster_configs().get(name)
+    assert before is None or before.dynamic
+    subject.kafka.alter_configs([ConfigChange("TOPIC", own, name, "1"), ConfigChange("BROKER", "", name, "2")])
+
+    def of(topic: str) -> tuple[str | None, bool]:
+        found = subject.kafka.topic_configs([topic])[topic][name]
+        return found.value, found.dynamic
+
+    try:
+        subject.until(lambda: subject.kafka.cluster_configs().get(name) == ConfigValue("2", True))
+        subject.until(lambda: {c[name].value for c in subject.kafka.broker_configs([0, 1, 2]).values()} == {"2"})
+        assert not any(c[name].dynamic for c in subject.kafka.broker_configs([0, 1, 2]).values()), "no broker's own"
+        subject.until(lambda: of(plain) == ("2", False))
+        subject.until(lambda: of(own) == ("1", True))
+    finally:
+        subject.kafka.alter_configs([ConfigChange("BROKER", "", name, before.value if before else None)])
+    subject.until(lambda: subject.kafka.cluster_configs().get(name) == before)
+
+
+def test_what_brokers_read_from_their_file_alone_is_not_set_while_they_run(subject: Subject) -> None:
+    with pytest.raises(WriteFailed):
+        subject.kafka.alter_configs([ConfigChange("BROKER", "", "default.replication.factor", "3")])
+    assert "default.replication.factor" not in subject.kafka.cluster_configs()
 
 
 def test_sizes_are_told_for_each_replica_and_room_for_each_broker(subject: Subject) -> None:

@@ -10,7 +10,7 @@ from tests.incident import operator, records
 from tests.incident.operator import Object
 from tests.testbed import FACTOR_ONE, KafkaDeployment, deploy_kafka, get, kubectl, wait_for
 
-NAMESPACE = "demo"
+NAMESPACE, PLAYBOOK = "demo", "raise-replication-factor"
 TOPIC, GROUP, BUSY = "orders", "billing", "payments"
 _BEGAN = time.monotonic()
 
@@ -106,7 +106,7 @@ def heal(mode: str) -> None:
     tell("the KafkaCluster's mode is set from Observe to Approve; the operator proposes")
     patch = '{"spec":{"remediation":{"mode":"Approve"}}}'
     kubectl("patch", "kafkacluster", "demo", "-n", NAMESPACE, "--type=merge", "-p", patch)
-    run = operator.wait_for_run(NAMESPACE, "AwaitingApproval")
+    run = operator.wait_for_run(NAMESPACE, "AwaitingApproval", playbook=PLAYBOOK)
     plan = run["status"]["plan"]
     print("\n" + kubectl("get", "kmr", "-n", NAMESPACE).stdout)
     for line in plan["summary"].splitlines():
@@ -130,7 +130,7 @@ def heal(mode: str) -> None:
             said.append(line)
             tell(f"   {line.splitlines()[0][:160]}")
 
-    run = operator.wait_for_run(NAMESPACE, "Succeeded", 240, seen)
+    run = operator.wait_for_run(NAMESPACE, "Succeeded", 240, seen, playbook=PLAYBOOK)
     for entry in run["status"]["journal"]:
         tell(f"   journal: {entry['id']:<40} {entry['state']:<6} {entry.get('detail', '')}")
     show("approved by", run["status"]["approvedBy"], "alice")

@@ -53,8 +53,8 @@ def installed() -> Iterator[None]:
     for playbook in ("raise-replication-factor", "rolling-restart"):
         kubectl("patch", "playbook", playbook, "--type=merge", "-p", sooner)
     # Brokers that were away lead nothing for a while, and are kept away by a cordon: that is the business of one test.
-    # So are offsets beyond the log end, which other tests only want to be found.
-    for playbook in ("elect-preferred-leaders", "drain-broker", "reset-consumer-offsets"):
+    # So are offsets beyond the log end, and defaults of factor 1, which other tests only want to be found.
+    for playbook in ("elect-preferred-leaders", "drain-broker", "reset-consumer-offsets", "raise-defaults"):
         kubectl("patch", "playbook", playbook, "--type=merge", "-p", '{"spec":{"trigger":{"for":"1h"}}}')
     yield
     operator.uninstall()

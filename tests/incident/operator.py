@@ -214,9 +214,10 @@ def wait_for_run(
     seen: Callable[[Object], None] | None = None,
     cluster: str | None = None,
     name: str | None = None,
+    playbook: str | None = None,
 ) -> Object:
-    """The newest Remediation of the namespace (of one KafkaCluster, or of that name) once it is in that phase. `seen`
-    is shown each state on the way."""
+    """The newest Remediation of the namespace (of one KafkaCluster, of that name, of that playbook) once it is in that
+    phase. `seen` is shown each state on the way."""
     found: list[Object] = []
 
     def reached() -> bool:
@@ -224,6 +225,7 @@ def wait_for_run(
             r
             for r in runs(namespace)
             if cluster in (None, r["spec"]["clusterRef"]["name"]) and name in (None, r["metadata"]["name"])
+            if playbook in (None, r["spec"]["playbook"]["name"])
         ]
         if found and seen is not None:
             seen(found[-1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -19,6 +20,7 @@ FRESH = 30.0
 ACTING = ("Running", "Verifying", "Paused", "Blocked")
 PROSE = ("proposedAt", "expiresAt", "summary")
 CANARY = "kafka-medic-canary"
+FACTORS = ("default.replication.factor", "offsets.topic.replication.factor")
 RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
 
 
@@ -44,7 +46,8 @@ def committed_of(change: dict[str, Any], when: str) -> Committed:
 class Effects:
     """`by_us`: brokers that our eviction took down and that are not up yet; `away`: nor back in every ISR. `restarted`:
     by run. `rescues`: when each run began to save records. `unserved`: elected by a run, and not seen to serve since.
-    `well`: when a broker was back in every ISR."""
+    `well`: when a broker was back in every ISR. `wasted`: by run and broker, the restarts that were for nothing and
+    have been made up for; `evicted`: likewise, the Pods."""
 
     kafka: SimKafka
     api: SimApi
@@ -62,6 +65,8 @@ class Effects:
         self.offsets_set: set[tuple[str, str, TopicPartition]] = set()
         self.unserved: dict[str, set[TopicPartition]] = {}
         self.well: dict[int, float] = {}
+        self.wasted: dict[tuple[str, int], set[str]] = {}
+        self.evicted: dict[tuple[str, int], set[str]] = {}
 
     def blame(self, what: str) -> None:
         raise Violated(what)
@@ -162,11 +167,51 @@ class Effects:
             self.blame(f"written while {acting} acts as well")
         return plan
 
+    def misread(self, plan: dict[str, Any], seen: dict[str, Any] | None = None) -> list[int]:
+        """Brokers that have not read what the plan says they are to read; by what was `seen`, or as it is."""
+        if seen is not None and plan.get("staticSettings") and "configs" not in seen:
+            self.blame("restarts without knowing what brokers have read")
+        read = self.kafka.started_with if seen is None else seen.get("read", {})
+        return [
+            b
+            for setting in plan.get("staticSettings", ())
+            for b in setting["brokers"]
+            if int(read[b][setting["name"]]) < int(setting["after"])
+        ]
+
+    def _again(self, seen: dict[str, Any], run: dict[str, Any], broker: int, now: float) -> bool:
+        """It came back as it was, and somebody who may has approved the plan since that was seen."""
+        mine = [e for e in run["status"]["journal"] if re.search(rf"/restart-{broker}(-again-\d+)?$", e["id"])]
+        void = [e for e in mine if e["state"] == "Void"]
+        if not void or (run["metadata"]["uid"], broker) not in self.restarted:
+            return False
+        if len(self.wasted.setdefault((run["metadata"]["uid"], broker), set()) | {void[-1]["id"]}) != len(void):
+            self.blame(f"broker {broker} is restarted twice on one word")
+        self.wasted[run["metadata"]["uid"], broker].add(void[-1]["id"])
+        if broker not in self.misread(run["status"]["plan"], seen):
+            self.blame(f"broker {broker} is restarted again, and has read what it was to read")
+        seen_so = datetime.fromisoformat(void[-1]["doneAt"]).replace(microsecond=0)
+        (words,) = self._known(seen, "words", now)
+        said = [
+            w for w in words
+            if w["planDigest"] == run["status"]["plan"]["digest"] and w["decision"] == "Approve"
+        ]  # fmt: skip
+        later = [
+            o for path, o in self.api.objects.items()
+            if "/remediationapprovals/" in path and o["spec"] in said
+            and datetime.fromisoformat(o["metadata"]["creationTimestamp"]) >= seen_so
+        ]  # fmt: skip
+        if not later:
+            self.blame(f"broker {broker} is restarted again, and nobody has said so since it came back as it was")
+        return True
+
     @staticmethod
     def _begun_long_ago(run: dict[str, Any], broker: int, now: float) -> bool:
         """And never sent, or sent away what it led: nobody else is begun before it is back."""
         if any(
-            e["id"].endswith((f"/order-away-{broker}", f"/elect-away-{broker}-0")) for e in run["status"]["journal"]
+            e["id"].endswith((f"/order-away-{broker}", f"/elect-away-{broker}-0"))
+            or f"/restart-{broker}-again-" in e["id"]
+            for e in run["status"]["journal"]
         ):
             return True
         begun = [e for e in run["status"].get("journal", []) if e["state"] == "Intended"]
@@ -179,11 +224,15 @@ class Effects:
         broker = int(pod.rpartition("-")[2])
         run = self._run_of(seen, "RestartPod", uid)
         plan = self._permitted(run, seen, now)
-        if (broker, pod, uid) not in [(r["broker"], r["pod"], r["podUid"]) for r in plan["restarts"]]:
-            self.blame(f"Pod {pod} with uid {uid} is not one that was approved")
         left = [r["broker"] for r in plan["restarts"] if (run["metadata"]["uid"], r["broker"]) not in self.restarted]
+        if self._again(seen, run, broker, now):
+            left.append(broker)
+        elif (broker, pod, uid) not in [(r["broker"], r["pod"], r["podUid"]) for r in plan["restarts"]]:
+            self.blame(f"Pod {pod} with uid {uid} is not one that was approved")
         if broker not in left:
             self.blame(f"broker {broker} was restarted by this run already")
+        for other in set(self.misread(plan, seen)) - set(left) - {broker}:
+            self.blame(f"broker {broker} though {other} has come back with its old configuration")
         others = self.by_us - {broker}
         if len(others) >= parallel(run):
             self.blame(f"broker {broker} while {sorted(others)} is down by us")
@@ -274,8 +323,10 @@ class Effects:
         run = self._run_of(seen, "RestartPod", uid)
         self.effects.append(f"evict {broker}")
         key = run["metadata"]["uid"], broker
-        if key in self.restarted:
+        pods = self.evicted.setdefault(key, set())
+        if uid in pods or len(pods) > len(self.wasted.get(key, ())):
             self.blame(f"broker {broker} was evicted twice by one run")
+        pods.add(uid)
         self.restarted.add(key)
         if broker not in self.kafka.nodes:
             self.by_us.add(broker)
@@ -431,13 +482,22 @@ class Effects:
         (configs,) = self._known(seen, "configs", now)
         if all(configs.get(key) == value for key, value in wanted.items()):
             self.blame("sets what it has seen to be so already")
-        floors = {(c["resourceType"], c["resourceName"], c["name"]): c["after"] for c in plan.get("configChanges", ())}
+        planned = plan.get("configChanges", ())
+        floors = {(c["resourceType"], c["resourceName"], c["name"]): c["after"] for c in planned}
         for key, value in wanted.items():
             if key[2] == "min.insync.replicas":
                 if floors.get(key) != value:
                     self.blame(f"{key} to {value} is not in the plan")
                 partitions, up, *_ = self._known(seen, "views", now)
-                if any(len(isr) <= int(value) for tp, (_, isr, _, _) in partitions.items() if tp.topic == key[1]):
+                own = {name for kind, name, setting in configs if (kind, setting) == ("TOPIC", key[2])}
+                if key[0] == "TOPIC":
+                    floored = [isr for tp, (_, isr, _, _) in partitions.items() if tp.topic == key[1]]
+                else:
+                    floored = [isr for tp, (_, isr, _, _) in partitions.items() if tp.topic not in own]
+                    born = [told[n] for told in seen["read"].values() for n in FACTORS]
+                    if any(int(factor) <= int(value) for factor in born):
+                        self.blame(f"{key} to {value} while topics are created with {sorted(born)} replicas")
+                if any(len(isr) <= int(value) for isr in floored):
                     self.blame(f"{key} to {value} with no replica to spare")
                 if set(self.kafka.racks) - up:
                     self.blame(f"{key} to {value} while a broker is down")

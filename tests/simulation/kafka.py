@@ -32,6 +32,14 @@ from kafka_medic.clients.ports import (
 from kafka_medic.cluster.groups import Committed, GroupMember, GroupOffsets
 from kafka_medic.cluster.snapshot import ConfigValue, Quorum, TopicPartition, Voter
 
+READ_ONLY = (
+    "default.replication.factor",
+    "offsets.topic.replication.factor",
+    "transaction.state.log.replication.factor",
+    "transaction.state.log.min.isr",
+)
+"""What brokers read when they start, and at no other time."""
+
 
 @dataclass
 class SimPartition:
@@ -108,11 +116,17 @@ class SimKafka:
     """What only that broker's log holds, until it is stopped: it leads no more, and has not heard of it."""
     parted: dict[tuple[int, TopicPartition], int] = field(default_factory=dict)
     """Where its log parted from the others'."""
+    files: dict[int, dict[str, str]] = field(default_factory=dict)
+    """What is in each broker's configuration file; somebody else's to change."""
+    started_with: dict[int, dict[str, str]] = field(default_factory=dict)
+    """What was in it when the broker was started last."""
     _told: tuple[Any, BrokerView] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         self.up = self.up or set(self.racks)
         self.apart = tuple(sorted(self.controllers))
+        self.files = {b: dict(self.files.get(b, {"default.replication.factor": "3"})) for b in self.racks}
+        self.started_with = {b: dict(file) for b, file in self.files.items()}
 
     def topic(self, name: str, *replicas: Sequence[int], size: int = 1000, end: int = 21) -> None:
         self.made += 1
@@ -148,6 +162,7 @@ class SimKafka:
             self.controllers.add(broker)
             return
         self.up.add(broker)
+        self.started_with[broker] = dict(self.files[broker])
         for part in self.partitions.values():
             if part.leader == -1 and broker in part.isr:
                 part.elect(broker)
@@ -240,12 +255,26 @@ class SimKafka:
 
     def topic_configs(self, topics: Sequence[str]) -> Mapping[str, Mapping[str, ConfigValue]]:
         self._readable("configs")
-        return {t: {"min.insync.replicas": ConfigValue("1", False)} | self._set("TOPIC", t) for t in topics}
+        least = {"min.insync.replicas": ConfigValue(self.least(), False)}
+        return {t: least | self._set("TOPIC", t) for t in topics}
+
+    def least(self) -> str:
+        """The min.insync.replicas of a topic that has none of its own."""
+        static = self.started_with[min(self.racks)].get("min.insync.replicas", "1")
+        return self.dynamic.get(("BROKER", "", "min.insync.replicas"), static)
 
     def broker_configs(self, brokers: Sequence[int]) -> Mapping[int, Mapping[str, ConfigValue]]:
         self._readable("configs")
-        static = {"default.replication.factor": ConfigValue("3", False)}
-        return {b: static | self._set("BROKER", str(b)) for b in brokers}
+        return {b: self._static(b) | self._set("BROKER", str(b)) for b in brokers}
+
+    def cluster_configs(self) -> Mapping[str, ConfigValue]:
+        self._readable("configs")
+        return self._set("BROKER", "")
+
+    def _static(self, broker: int) -> dict[str, ConfigValue]:
+        """What it read when it was started, and what is set at run time for all brokers."""
+        told = {name: ConfigValue(value, False) for name, value in self.started_with[broker].items()}
+        return told | {name: ConfigValue(v.value, False) for name, v in self._set("BROKER", "").items()}
 
     def _set(self, kind: str, resource: str) -> dict[str, ConfigValue]:
         return {k[2]: ConfigValue(v, True) for k, v in self.dynamic.items() if k[:2] == (kind, resource)}
@@ -392,7 +421,9 @@ class SimKafka:
             asked.add(request)
             if c.resource_type == "TOPIC" and c.resource not in {tp.topic for tp in self.partitions}:
                 raise WriteFailed(FailureKind.REFUSED, f"topic {c.resource}: UnknownTopicOrPartitionError")
-            if c.resource_type == "BROKER" and int(c.resource) not in self.up:
+            if c.resource_type == "BROKER" and c.name in READ_ONLY:
+                raise WriteFailed(FailureKind.REFUSED, f"{c.name}: cannot be updated dynamically")
+            if c.resource_type == "BROKER" and c.resource and int(c.resource) not in self.up:
                 raise WriteFailed(FailureKind.UNREACHABLE, f"broker {c.resource}")
             if c.value is None:
                 self.dynamic.pop((c.resource_type, c.resource, c.name), None)

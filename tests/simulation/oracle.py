@@ -75,7 +75,7 @@ class Oracle(Effects):
         return {(group, tp): o for group, offsets in self.kafka.committed.items() for tp, o in offsets.items()}
 
     def min_isr(self, topic: str) -> int:
-        return int(self.kafka.dynamic.get(("TOPIC", topic, "min.insync.replicas"), "1"))
+        return int(self.kafka.dynamic.get(("TOPIC", topic, "min.insync.replicas"), self.kafka.least()))
 
     def produce(self) -> None:
         for tp, part in self.kafka.partitions.items():
@@ -169,6 +169,7 @@ class Oracle(Effects):
                 seen["ensemble"] = (now, sum(v.lag is not None for v in answer.voters), len(answer.voters))
             case "broker_configs":
                 seen["configs"] = (now, dict(kafka.dynamic))
+                seen["read"] = {b: dict(told) for b, told in kafka.started_with.items()}
             case "create" if args[0].endswith("/subjectaccessreviews"):
                 seen["rights"] = (now, frozenset(self.api.approvers))
             case "create" if args[0].endswith("/eviction"):
@@ -306,7 +307,11 @@ class Oracle(Effects):
                 key = c["group"], TopicPartition(c["topic"], c["partition"])
                 if after == "Succeeded" and self.offsets[key] != c["after"] and key not in self.moved:
                     self.blame(f"Succeeded and {key} is at {self.offsets[key]}")
-            if after == "Succeeded" and any(e["state"] != "Done" for e in status.get("journal") or ()):
+            if after == "Succeeded" and (wrong := self.misread(status.get("plan") or {})):
+                self.blame(f"Succeeded and broker {wrong} has not read what it was to read")
+            made_up_for = {id_ for (of, _), ids in self.wasted.items() if of == uid for id_ in ids}
+            journal = status.get("journal") or ()
+            if after == "Succeeded" and any(e["state"] != "Done" and e["id"] not in made_up_for for e in journal):
                 self.blame("Succeeded with an effect that was never seen done")
 
     def _begins(self, run: dict[str, Any], now: float) -> None:

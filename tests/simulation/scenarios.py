@@ -8,7 +8,7 @@ from typing import Any
 
 from kafka_medic.cluster.groups import Committed
 from kafka_medic.cluster.snapshot import TopicPartition
-from tests.simulation.effects import START
+from tests.simulation.effects import FACTORS, START
 from tests.simulation.kafka import SimKafka
 from tests.simulation.oracle import CLUSTER
 from tests.simulation.stage import Stage
@@ -203,6 +203,20 @@ def _offsets(**how: Any) -> Stage:
     return stage
 
 
+def _defaults(**how: Any) -> Stage:
+    """Brokers that were never told of each other read a configuration that is right by now, but for one of them."""
+    right = dict.fromkeys((*FACTORS, "transaction.state.log.replication.factor"), "3")
+    right |= {"transaction.state.log.min.isr": "2", "min.insync.replicas": "1"}
+    kafka = SimKafka(files={b: dict.fromkeys(right, "1") for b in (0, 1, 2)})
+    kafka.files = {b: dict(right) for b in (0, 1, 2)}
+    kafka.files[2]["offsets.topic.replication.factor"] = "1"
+    kafka.topic("orders", [0, 1, 2], [1, 2, 0])
+    kafka.topic("spared", [2, 0], [0, 1])
+    kafka.topic("__consumer_offsets", [1, 0, 2])
+    kafka.dynamic["TOPIC", "spared", "min.insync.replicas"] = "1"
+    return _stage(kafka, **how)
+
+
 SCENARIOS: dict[str, Callable[[], Stage]] = {
     "roll": _roll,
     "roll-zookeeper": lambda: _roll(zookeeper=True),
@@ -225,6 +239,8 @@ SCENARIOS: dict[str, Callable[[], Stage]] = {
     "drain": _drain,
     "offsets": _offsets,
     "offsets-zookeeper": lambda: _offsets(zookeeper=True),
+    "defaults": _defaults,
+    "defaults-zookeeper": lambda: _defaults(zookeeper=True),
     "raise": _raise,
     "raise-beside": lambda: _raise(beside=True),
     "raise-wide": lambda: _raise(wide={0: "a", 1: "b", 2: "c", 3: "a"}),
@@ -252,6 +268,8 @@ WEIGHTS = {
     "drain": 4,
     "offsets": 3,
     "offsets-zookeeper": 1,
+    "defaults": 3,
+    "defaults-zookeeper": 2,
     "raise": 2,
     "raise-beside": 3,
     "raise-wide": 2,

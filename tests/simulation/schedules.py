@@ -65,6 +65,7 @@ FEARS = {
     "drained": (*RESTARTS, "deaf", "reordered", "elected"),
     "stale": (*RESTARTS, "written", "written", "written"),
     "zombie": (*RESTARTS, "written", "written", "written"),
+    "defaults": (*RESTARTS, "pod_replaced", "revoked"),
     "elect": ELECTIONS,
     "drain": (*ELECTIONS, "cordoned", "pod_replaced"),
     "offsets": ("joined", "joined", "committed", "committed", "dies", "deaf", "blind", "revoked", "rejected"),

@@ -109,7 +109,7 @@ class SimZooKeeper:
 
 KAFKA_CALLS = EFFECTS | {
     "describe_cluster", "views", "memberships", "unnamed_views", "reassignments", "topic_configs", "broker_configs",
-    "log_dirs", "log_bounds", "own_log_ends", "epoch_ends", "read_log", "read_topic", "groups",
+    "cluster_configs", "log_dirs", "log_bounds", "own_log_ends", "epoch_ends", "read_log", "read_topic", "groups",
     "group_members", "unsettled", "offsets_at", "quorum",
     "version", "registrations", "ensemble",
 }  # fmt: skip
@@ -434,8 +434,16 @@ class Stage(Faults):
             if not plan:
                 continue
             said = self.oracle.said(run, plan["digest"])
+            if phase == "Paused":
+                self._configured(plan)
             if (phase == "AwaitingApproval" and not said) or phase == "Paused":
                 self.approve(run)
+
+    def _configured(self, plan: dict[str, Any]) -> None:
+        """Whoever owns the brokers' configuration does what the plan has asked for."""
+        for setting in plan.get("staticSettings", ()):
+            for broker in setting["brokers"]:
+                self.kafka.files[broker][setting["name"]] = setting["after"]
 
     def approve(self, run: dict[str, Any], user: str = "alice", decision: str = "Approve") -> None:
         self.oracle.approved(run)

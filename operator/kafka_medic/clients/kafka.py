@@ -23,6 +23,7 @@ from kafka_medic.clients.ports import (
     OwnRecord,
     ReadFailed,
     Reassignment,
+    WriteFailed,
     unasked,
 )
 from kafka_medic.clients.tls import explained
@@ -105,6 +106,9 @@ class RealKafka:
     def broker_configs(self, brokers: Sequence[int]) -> Mapping[int, Mapping[str, ConfigValue]]:
         return self._wire.broker_configs(brokers)
 
+    def cluster_configs(self) -> Mapping[str, ConfigValue]:
+        return self._wire.cluster_configs()
+
     def log_dirs(self, brokers: Sequence[int]) -> Mapping[int, LogDirs]:
         return self._wire.log_dirs(brokers)
 
@@ -155,7 +159,14 @@ class RealKafka:
         return self._wire.alter_reassignments(targets)
 
     def alter_configs(self, changes: Sequence[ConfigChange], may_send: MaySend = unasked) -> None:
-        self._rd.alter_configs(changes, may_send)
+        # librdkafka sends what concerns a broker to that broker, and refuses a resource without a name.
+        named = [c for c in changes if c.resource]
+        if named:
+            self._rd.alter_configs(named, may_send)
+        if shared := [c for c in changes if not c.resource]:
+            if not may_send():
+                raise WriteFailed(FailureKind.REFUSED, "stopped before the request for all brokers")
+            self._wire.alter_cluster_configs(shared)
 
     def create_topic(self, topic: NewTopic) -> None:
         self._rd.create_topic(topic)

@@ -171,7 +171,9 @@ class WireLink:
         named = any(node.node_id == broker for node in client._manager.cluster.brokers())
         return broker if named else self.unnamed.get(broker, broker)
 
-    def ask_anyone(self, request: Callable[[], Any], what: str, *, at_once: int = 1) -> tuple[int, Any]:
+    def ask_anyone(
+        self, request: Callable[[], Any], what: str, *, at_once: int = 1, as_type: type[ClientFailure] = ReadFailed
+    ) -> tuple[int, Any]:
         """One request to a broker that answered when last it was asked who is there: which one, and its answer. The
         controller if it did: with ZooKeeper another one may have lost what it would have to look up there. What a
         broker passes on to the controller may go to several, of whom the first answer counts: one that is cut off from
@@ -207,7 +209,7 @@ class WireLink:
             return answer
 
         anew = known is not self
-        answer: tuple[int, Any] = self.call(lambda c: c._manager.run(send, c), ReadFailed, what, anew=anew)
+        answer: tuple[int, Any] = self.call(lambda c: c._manager.run(send, c), as_type, what, anew=anew)
         return answer
 
     def _spared(self, broker: int) -> bool:

@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 import pyarrow as pa
 from kafka import errors
 from kafka.protocol.admin import (
-    DescribeConfigsRequest,
     DescribeLogDirsRequest,
     DescribeQuorumRequest,
     ListPartitionReassignmentsRequest,
@@ -22,6 +21,16 @@ from kafka.protocol.metadata import MetadataRequest
 from kafka.structs import TopicPartition as WireTopicPartition
 
 from kafka_medic.clients import kafka_whereabouts
+from kafka_medic.clients.kafka_configs import (
+    BROKER,
+    EVERY_BROKER,
+    TOPIC,
+    alter_request,
+    altered,
+    configs,
+    configs_request,
+    refuse,
+)
 from kafka_medic.clients.kafka_groups import WireGroups
 from kafka_medic.clients.kafka_link import WireLink, answer_of, failure_of
 from kafka_medic.clients.kafka_log_ends import (
@@ -40,6 +49,7 @@ from kafka_medic.clients.ports import (
     Address,
     BrokerView,
     ClusterDescription,
+    ConfigChange,
     Connection,
     FailureKind,
     LogDirs,
@@ -61,10 +71,6 @@ T = TypeVar("T")
 
 PREFERRED = 0
 """KIP-460's election type: each partition's first replica, if it is in sync."""
-TOPIC, BROKER = 2, 4
-"""KIP-133's resource types."""
-_DYNAMIC = {1, 2}
-"""KIP-226's config sources: set for this topic or this broker while it runs."""
 
 
 class WireAdmin:
@@ -190,7 +196,7 @@ class WireAdmin:
         if answer.error_code == errors.NotControllerError.errno:
             _, told = self._link.ask_anyone(lambda: _metadata_request([]), what)
             answer = self._passed_on.ask(told.controller_id, self._reassignments_request(), what)
-        _refuse(answer.error_code, what)
+        refuse(ReadFailed, answer.error_code, what)
         return {
             TopicPartition(topic.name, part.partition_index): Reassignment(
                 tuple(part.replicas), tuple(part.adding_replicas), tuple(part.removing_replicas)
@@ -205,8 +211,8 @@ class WireAdmin:
     def topic_configs(self, topics: Sequence[str]) -> Mapping[str, Mapping[str, ConfigValue]]:
         found: dict[str, Mapping[str, ConfigValue]] = {}
         for part in _parts(topics, TOPICS_AT_ONCE):
-            _, answer = self._link.ask_anyone(lambda part=part: _configs_request(TOPIC, part), "settings of topics")  # type: ignore[misc]
-            found |= _configs(answer)
+            _, answer = self._link.ask_anyone(lambda part=part: configs_request(TOPIC, part), "settings of topics")  # type: ignore[misc]
+            found |= configs(answer)
         if missing := set(topics) - set(found):
             raise ReadFailed(FailureKind.OTHER, f"settings of topic {min(missing)}: not in the answer")
         return found
@@ -214,10 +220,21 @@ class WireAdmin:
     def broker_configs(self, brokers: Sequence[int]) -> Mapping[int, Mapping[str, ConfigValue]]:
         return self._every(
             brokers,
-            lambda broker: _configs_request(BROKER, [str(broker)]),
-            lambda broker, answer: _configs(answer)[str(broker)],
+            lambda broker: configs_request(BROKER, [str(broker)]),
+            lambda broker, answer: configs(answer)[str(broker)],
             "settings",
         )
+
+    def cluster_configs(self) -> Mapping[str, ConfigValue]:
+        what = "settings of all brokers"
+        _, answer = self._link.ask_anyone(lambda: configs_request(BROKER, [EVERY_BROKER]), what)
+        return configs(answer)[EVERY_BROKER]
+
+    def alter_cluster_configs(self, changes: Sequence[ConfigChange]) -> None:
+        """Any broker takes it; one of a KRaft cluster passes it on to the controller."""
+        what = "settings of all brokers"
+        _, answer = self._passed_on.ask_anyone(lambda: alter_request(changes), what, as_type=WriteFailed)
+        altered(answer)
 
     def log_dirs(self, brokers: Sequence[int]) -> Mapping[int, LogDirs]:
         return self._every(brokers, lambda _: DescribeLogDirsRequest(topics=None), _log_dirs, "log directories")
@@ -243,9 +260,9 @@ class WireAdmin:
             )
 
         _, answer = self._passed_on.ask_anyone(request, "quorum", at_once=PASSED_ON)
-        _refuse(answer.error_code, "quorum")
+        refuse(ReadFailed, answer.error_code, "quorum")
         told = answer.topics[0].partitions[0]
-        _refuse(told.error_code, "quorum")
+        refuse(ReadFailed, told.error_code, "quorum")
         end = max((v.log_end_offset for v in told.current_voters), default=-1)
         now_ms = time.time() * 1000
         return Quorum(
@@ -346,28 +363,11 @@ def _metadata_request(topics: list[str] | None) -> Any:
     return MetadataRequest(topics=topics, allow_auto_topic_creation=False)
 
 
-def _configs_request(kind: int, names: Sequence[str]) -> Any:
-    resource = DescribeConfigsRequest.DescribeConfigsResource
-    asked = [resource(resource_type=kind, resource_name=name, configuration_keys=None) for name in names]
-    return DescribeConfigsRequest(resources=asked, include_synonyms=False)
-
-
-def _configs(answer: Any) -> dict[str, dict[str, ConfigValue]]:
-    """By name of the topic or broker. A sensitive setting has no value."""
-    found = {}
-    for result in answer.results:
-        _refuse(result.error_code, f"settings of {result.resource_name}", result.error_message)
-        found[result.resource_name] = {
-            entry.name: ConfigValue(entry.value, entry.config_source in _DYNAMIC) for entry in result.configs
-        }
-    return found
-
-
 def _log_dirs(broker: int, answer: Any) -> LogDirs:
     sizes: dict[TopicPartition, int] = {}
-    _refuse(answer.error_code or 0, f"log directories of broker {broker}")  # from version 3 on
+    refuse(ReadFailed, answer.error_code or 0, f"log directories of broker {broker}")  # from version 3 on
     for directory in answer.results:
-        _refuse(directory.error_code, f"log directory of broker {broker}")
+        refuse(ReadFailed, directory.error_code, f"log directory of broker {broker}")
         for topic in directory.topics:
             for part in topic.partitions:
                 if not getattr(part, "is_future_key", False):
@@ -375,11 +375,6 @@ def _log_dirs(broker: int, answer: Any) -> LogDirs:
     # Kafka chooses among directories by number of partitions, not by room, and two may share a volume.
     usable = min((directory.usable_bytes for directory in answer.results), default=-1)  # -1 before version 4
     return LogDirs(sizes, usable if usable >= 0 else None)
-
-
-def _refuse(code: int, what: str, told: str | None = None) -> None:
-    if code:
-        raise failure_of(ReadFailed, errors.for_code(code)(told or ""), what)
 
 
 def _parts(listed: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:

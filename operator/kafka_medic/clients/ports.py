@@ -186,7 +186,7 @@ class LogDirs(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ConfigChange:
-    """Set `name` on a TOPIC or BROKER to `value`; None deletes the dynamic value, so that the default shows again."""
+    """Set `name` on a TOPIC, a BROKER or, without a resource's name, all BROKERs; None deletes the dynamic value."""
 
     resource_type: str
     resource: str
@@ -256,6 +256,8 @@ class KafkaReads(Protocol):
 
     def broker_configs(self, brokers: Sequence[int]) -> Mapping[int, Mapping[str, ConfigValue]]: ...
 
+    def cluster_configs(self) -> Mapping[str, ConfigValue]: ...  # set at run time for all brokers (KIP-226)
+
     def log_dirs(self, brokers: Sequence[int]) -> Mapping[int, LogDirs]: ...
 
     def log_bounds(
@@ -265,12 +267,10 @@ class KafkaReads(Protocol):
         broker it comes to, which may be a stale one. A partition that its leader does not serve (yet) is left out."""
 
     def own_log_ends(self, broker: int, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """Log end offset of that very broker's own replicas, past the high watermark, whoever leads. A partition that
-        it does not hold is left out."""
+        """Of that very broker's own replicas, past the high watermark, whoever leads; others are left out."""
 
     def epoch_ends(self, broker: int, epochs: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
-        """Where that leader epoch ends in the log of `broker`, which has to lead the partition (KIP-101). One that it
-        cannot tell is left out."""
+        """Where that epoch ends in the log of `broker`, which has to lead (KIP-101); those that it can tell."""
 
     def read_log(self, broker: int, tp: TopicPartition, start: int, end: int) -> tuple[Sequence[LogRecord], int]:
         """Some records of that very broker's own log from `start` up to `end`, past the high watermark too, and the

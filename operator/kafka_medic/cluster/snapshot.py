@@ -85,8 +85,9 @@ CONFIGS_SCHEMA: pa.Schema = pa.schema(
     ]
 )
 """The settings that decisions rest on: replication defaults, min.insync.replicas and replication throttles.
-`resourceType` is TOPIC or BROKER; `dynamic` tells a value set on this very resource at run time from a static one
-or a default, since only the former is ours to restore."""
+`resourceType` is TOPIC or BROKER; a BROKER without a name is what is set at run time for all of them (KIP-226).
+`dynamic` tells a value set on this very resource at run time from a static one or a default, since only the former is
+ours to restore."""
 
 
 CANARY_SCHEMA: pa.Schema = pa.schema(

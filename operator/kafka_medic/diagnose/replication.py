@@ -1,29 +1,19 @@
-"""Too few replicas, or all of them in one place: topics, internal topics, and the brokers' defaults."""
+"""Too few replicas, or all of them in one place: topics, internal topics, and (`defaults`) what new ones get."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from kafka_medic.cluster.snapshot import INTERNAL_TOPICS
+from kafka_medic.diagnose import defaults
 from kafka_medic.diagnose.columns import Ints, Partitions, some
 from kafka_medic.diagnose.finding import Finding
 from kafka_medic.diagnose.scene import Scene
 from kafka_medic.resources.vocabulary import Severity
 
 PLAYBOOK = "raise-replication-factor"
-DEFAULTS = (
-    "default.replication.factor",
-    "offsets.topic.replication.factor",
-    "transaction.state.log.replication.factor",
-)
-"""Broker settings that new topics, `__consumer_offsets` and `__transaction_state` are created with. All three
-are read-only at run time (https://kafka.apache.org/documentation/#brokerconfigs, "Update Mode")."""
-_DEFAULTS = pa.array(DEFAULTS, pa.string())
 
 
 def detect(scene: Scene) -> Iterator[Finding]:
@@ -41,7 +31,7 @@ def detect(scene: Scene) -> Iterator[Finding]:
             yield _low_finding(scene, "internal-topics", "internal topics", internal, low)
         if scene.expectations.rack_aware:
             yield from _rack_spread(scene, p)
-    yield from _broker_defaults(scene)
+    yield from defaults.detect(scene)
 
 
 def _low_topics(scene: Scene, p: Partitions, placed: Ints) -> dict[str, tuple[int, int, int, int]]:
@@ -89,35 +79,6 @@ def _low_finding(
     )
 
 
-def _broker_defaults(scene: Scene) -> Iterator[Finding]:
-    configs = scene.snapshot.configs
-    if configs is None:
-        return
-    wanted = scene.expectations.replication_factor
-    low: dict[tuple[str, int], list[str]] = defaultdict(list)
-    for row in configs.filter(pc.is_in(configs["name"], value_set=_DEFAULTS)).to_pylist():
-        value = _whole(row["value"]) if row["resourceType"] == "BROKER" else None
-        if value is not None and value < wanted:
-            low[row["name"], value].append(row["resource"])
-    if not low:
-        return
-    settings = tuple(name for name in DEFAULTS if any(name == low_name for low_name, _ in low))
-    evidence = [
-        f"{name}={value} on broker {', '.join(sorted(brokers, key=_numerically))}: set {wanted} in their "
-        "configuration file and restart them one at a time (Kafka does not change it at run time)"
-        for (name, value), brokers in sorted(low.items())
-    ]
-    yield Finding(
-        id="ReplicationFactorLow/broker-defaults",
-        type="ReplicationFactorLow",
-        severity=Severity.WARNING,
-        message=f"the brokers' defaults create topics with fewer than {wanted} replicas",
-        affected=settings,
-        evidence=(*evidence, scene.read_from("configs", "kafka")),
-        playbook=None,  # no shipped playbook changes a broker's configuration file
-    )
-
-
 def _rack_spread(scene: Scene, p: Partitions) -> Iterator[Finding]:
     """Partitions whose replicas share a rack although there are racks enough. Only where the rack of every
     replica's broker is known: a broker without a rack is not a rack of its own."""
@@ -147,14 +108,3 @@ def _rack_spread(scene: Scene, p: Partitions) -> Iterator[Finding]:
         evidence=(some(examples), f"racks: {some(racks)}", scene.read_from("kafka", "views")),
         for_seconds=60.0,
     )
-
-
-def _whole(text: str | None) -> int | None:
-    try:
-        return None if text is None else int(text)
-    except ValueError:
-        return None
-
-
-def _numerically(resource: str) -> tuple[int, str]:
-    return (int(resource) if resource.isdigit() else -1, resource)

@@ -28,7 +28,10 @@ from kafka_medic.observe.sources import Reading, Readings, value_of
 from kafka_medic.observe.view_reads import Answers
 
 Bounds = Mapping[TopicPartition, tuple[int, int]]
-Settings = tuple[Mapping[str, Mapping[str, ConfigValue]], Mapping[int, Mapping[str, ConfigValue]]]
+Settings = tuple[
+    Mapping[str, Mapping[str, ConfigValue]], Mapping[int, Mapping[str, ConfigValue]], Mapping[str, ConfigValue]
+]
+"""Of topics, of brokers, and what is set at run time for all brokers."""
 
 
 @dataclass(slots=True)
@@ -93,7 +96,8 @@ class Contents:
 
     def _read_settings(self, topics: Sequence[str], brokers: Sequence[int]) -> Settings:
         of_brokers = self.seen.pool.submit(self.kafka.broker_configs, brokers)
-        return self.kafka.topic_configs(topics), of_brokers.result()
+        of_all = self.seen.pool.submit(self.kafka.cluster_configs)
+        return self.kafka.topic_configs(topics), of_brokers.result(), of_all.result()
 
     def partitions(self) -> pa.Table | None:
         """With PARTITIONS_SCHEMA."""

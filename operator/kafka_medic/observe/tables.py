@@ -26,6 +26,7 @@ BROKER_CONFIGS = (
     "default.replication.factor",
     "offsets.topic.replication.factor",
     "transaction.state.log.replication.factor",
+    "transaction.state.log.min.isr",
     "min.insync.replicas",
     "unclean.leader.election.enable",
     "inter.broker.protocol.version",
@@ -33,6 +34,7 @@ BROKER_CONFIGS = (
     "leader.replication.throttled.rate",
     "follower.replication.throttled.rate",
 )
+CLUSTER_CONFIGS = ("min.insync.replicas",)
 """The settings that decisions rest on; everything else a broker is configured with is left out of the snapshot."""
 
 
@@ -124,11 +126,13 @@ def groups(found: Sequence[GroupOffsets]) -> pa.Table:
 def configs(
     topics: Mapping[str, Mapping[str, ConfigValue]] | None,
     brokers: Mapping[int, Mapping[str, ConfigValue]] | None,
+    everywhere: Mapping[str, ConfigValue] | None,
 ) -> pa.Table | None:
-    if topics is None or brokers is None:
+    if topics is None or brokers is None or everywhere is None:
         return None
     wanted = [("TOPIC", t, n, values.get(n)) for t, values in sorted(topics.items()) for n in TOPIC_CONFIGS]
     wanted += [("BROKER", str(b), n, values.get(n)) for b, values in sorted(brokers.items()) for n in BROKER_CONFIGS]
+    wanted += [("BROKER", "", n, everywhere.get(n)) for n in CLUSTER_CONFIGS]
     rows = [
         (kind, resource, name, v.value, v.dynamic)
         for kind, resource, name, v in wanted

@@ -9,6 +9,7 @@ from typing import assert_never
 from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.playbook import (
     consumers_step,
+    defaults_step,
     drain_first,
     election_step,
     min_isr_step,
@@ -92,7 +93,7 @@ def advance(run: Remediation, world: World) -> Decision:
     step = next(s for s in world.playbook.spec.steps if s.name == current.name)
     same = same_cluster(plan, world.snapshot)
     if same.verdict is Verdict.ALLOW:
-        report = _assess(step, run, plan, journal, world)
+        report = _assess(step, run.model_copy(update={"status": status}), plan, journal, world)
     else:  # Nothing that another cluster shows says how this run stands.
         report = StepReport(StepState.UNKNOWN, same.message, progress=current.progress)
     status = _record(status, current, report, world.now)
@@ -127,8 +128,10 @@ def _assess(step: Step, run: Remediation, plan: Plan, journal: Mapping[str, Jour
     match step.action:
         case Action.REASSIGN_PARTITIONS:
             return reassign_step.assess(step.name, plan, journal, world.snapshot, world.now)
-        case Action.SET_MIN_INSYNC_REPLICAS:
-            return min_isr_step.assess(step.name, plan, journal, world.snapshot)
+        case Action.SET_MIN_INSYNC_REPLICAS | Action.SET_CLUSTER_DEFAULTS:
+            of_topics = step.action is Action.SET_MIN_INSYNC_REPLICAS
+            sets = min_isr_step.assess if of_topics else defaults_step.assess
+            return sets(step.name, plan, journal, world.snapshot)
         case Action.RESCUE_RECORDS:
             return rescue_step.assess(step.name, plan, journal, world.snapshot)
         case Action.REORDER_REPLICAS:
@@ -151,7 +154,8 @@ def _assess(step: Step, run: Remediation, plan: Plan, journal: Mapping[str, Jour
                 return resign_step.assess(step.name, plan, journal, world.snapshot)
             settings = restart_parameters(world.playbook, step, run.spec.parameters)
             seen, since = run.status.consecutive_verified or 0, run.status.well_since
-            watch = Watch(seen, step.verify.consecutive, world.now, since)
+            required = world.cluster.spec.remediation.approvals.required
+            watch = Watch(seen, step.verify.consecutive, world.now, since, run.status.approvals, required)
             return restart_step.assess(step.name, plan, journal, world.snapshot, settings, watch)
         case _:
             assert_never(step.action)
@@ -324,7 +328,9 @@ def _record(status: RemediationStatus, current: StepStatus, report: StepReport, 
         step["started_at"] = now
     if report.state is not StepState.REACHED:
         step["phase"] = StepPhase.RUNNING
-    moved = _with_step(_observed(status, report.observed, now), current.name, step)
+    seen = _observed(status, report.observed, now)
+    seen = seen.model_copy(update={"journal": _settled(seen.journal, set(report.void), IntentState.VOID, now)})
+    moved = _with_step(seen, current.name, step)
     moved = moved.model_copy(update={"current_step": current.name})
     return moved.model_copy(update={"restore_owed": _restore_owed(moved)})
 
@@ -334,10 +340,15 @@ def _observed(status: RemediationStatus, ids: tuple[str, ...], now: datetime) ->
 
 
 def _done(journal: tuple[JournalEntry, ...], ids: set[str], now: datetime) -> tuple[JournalEntry, ...]:
+    return _settled(journal, ids, IntentState.DONE, now)
+
+
+def _settled(
+    journal: tuple[JournalEntry, ...], ids: set[str], state: IntentState, now: datetime
+) -> tuple[JournalEntry, ...]:
+    """With these entries as they were seen. A restart that had missed its purpose may be seen to have it after all."""
     return tuple(
-        e.model_copy(update={"state": IntentState.DONE, "done_at": now})
-        if e.id in ids and e.state is IntentState.INTENDED
-        else e
+        e.model_copy(update={"state": state, "done_at": now}) if e.id in ids and e.state is not IntentState.DONE else e
         for e in journal
     )
 

@@ -74,6 +74,7 @@ def plan_digest(remediation: Remediation, plan: Plan) -> str:
         # Named only where there are any, so that a plan that was approved before there were such stays what it was.
         ({"drains": drains} if drains else {})
         | ({"workload": plan.workload.to_kubernetes()} if plan.workload else {})
+        | ({"staticSettings": [s.to_kubernetes() for s in plan.static_settings]} if plan.static_settings else {})
         | ({"resignations": [[r.broker, r.epoch] for r in plan.resignations]} if plan.resignations else {})
         | {
             "cluster": {"name": spec.cluster_ref.name, "uid": spec.cluster_ref.uid},

@@ -38,6 +38,8 @@ def _passed(
         yield "the playbook's risk is not known"
     elif _RISKS.index(risk) > _RISKS.index(bounds.max_risk):
         yield f"its risk is {risk.value}, auto.maxRisk is {bounds.max_risk.value}"
+    if plan.static_settings:
+        yield "only a person can say that the brokers' configuration has been changed"
     if plan.artifact is not None:
         yield "its changes are not in the object"
     for name, count, limit in (

@@ -12,7 +12,7 @@ from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
 from kafka_medic.resources.vocabulary import WorkloadKind
 
 SettingKey = tuple[str, str, str]
-"""(TOPIC or BROKER, its name, the setting's name)."""
+"""(TOPIC or BROKER, its name, the setting's name). A BROKER without a name is all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +196,6 @@ def settings_observed(snapshot: Snapshot, settings: Mapping[SettingKey, str | No
         return None
     answered = {b.id for b in snapshot.brokers or () if b.live}
     for key in settings:
-        if key[0] == "BROKER" and int(key[1]) not in answered:
+        if key[0] == "BROKER" and key[1] and int(key[1]) not in answered:
             return None
     return all(dynamic_value(snapshot, key) == value for key, value in settings.items())

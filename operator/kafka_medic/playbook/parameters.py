@@ -37,6 +37,7 @@ KNOWN: Mapping[Action, frozenset[str]] = {
     Action.REMOVE_THROTTLES: frozenset(),
     Action.STOP_CONSUMERS: frozenset({"workload"}),
     Action.START_CONSUMERS: frozenset(),
+    Action.SET_CLUSTER_DEFAULTS: frozenset(),
 }
 
 _EVERY_ACTION = (
@@ -70,12 +71,16 @@ DEMANDED: Mapping[Action, tuple[Guard, ...]] = {
     Action.REMOVE_THROTTLES: _REASSIGNING,
     Action.STOP_CONSUMERS: _EVERY_ACTION,
     Action.START_CONSUMERS: _EVERY_ACTION,
+    Action.SET_CLUSTER_DEFAULTS: _REASSIGNING,
 }
 """The guards that an action demands, whatever a playbook names."""
 
 
 STOPPING = (Action.STOP_CONSUMERS, Action.RESET_OFFSETS, Action.START_CONSUMERS)
 """All steps of a playbook that stops consumers: nothing comes between that is no reason to keep them stopped."""
+RAISING_DEFAULTS = (Action.RESTART_BROKERS, Action.SET_CLUSTER_DEFAULTS)
+"""All steps of a playbook that corrects the brokers' defaults. A higher min.insync.replicas comes last: with it, topics
+that brokers still create with too few replicas would take no record with acks=all."""
 CONTROLLER = "controller"
 """The value of `brokers` that stands for whoever is the active controller."""
 
@@ -158,6 +163,8 @@ def check(playbook: Playbook) -> None:
     if {Action.STOP_CONSUMERS, Action.START_CONSUMERS} & set(actions) and actions != STOPPING:
         way = f"write {', '.join(a.value for a in STOPPING)}, and no other step"
         problems.append(Problem("spec.steps", "stop or start consumers otherwise than around a reset", way))
+    if raises_defaults(playbook):
+        problems += _unfit_for_defaults(playbook)
     for i, parameter in enumerate(playbook.spec.parameters):
         if parameter.name not in used:
             problems.append(
@@ -169,6 +176,17 @@ def check(playbook: Playbook) -> None:
             )
     if problems:
         raise ResourceError("Playbook", playbook.name, tuple(problems))
+
+
+def _unfit_for_defaults(playbook: Playbook) -> list[Problem]:
+    """Which brokers is decided by their defaults; and more than one at a time could all come back with the old ones."""
+    found = []
+    if tuple(step.action for step in playbook.spec.steps) != RAISING_DEFAULTS:
+        way = f"write {', '.join(a.value for a in RAISING_DEFAULTS)}, and no other step"
+        found.append(Problem("spec.steps", "set the brokers' defaults otherwise than after their restart", way))
+    given = {p.name for p in playbook.spec.parameters}.union(*(step.with_ for step in playbook.spec.steps))
+    wrong = given & {"brokers", "maxParallel", "drainFirst"}
+    return found + [Problem("spec", f"{n} does not go with brokers' defaults", "remove it") for n in sorted(wrong)]
 
 
 def check_values(playbook: Playbook, values: Mapping[str, int | str]) -> None:
@@ -262,6 +280,10 @@ def sets_offsets(playbook: Playbook) -> Step | None:
 def adds_replicas(playbook: Playbook) -> bool:
     """Whether a step of it reassigns partitions. What it then does with leaders is about those partitions."""
     return any(s.action is Action.REASSIGN_PARTITIONS for s in playbook.spec.steps)
+
+
+def raises_defaults(playbook: Playbook) -> bool:
+    return any(s.action is Action.SET_CLUSTER_DEFAULTS for s in playbook.spec.steps)
 
 
 def removes_throttles(playbook: Playbook) -> bool:

@@ -8,6 +8,7 @@ from datetime import datetime
 from kafka_medic.cluster.snapshot import Snapshot
 from kafka_medic.guard.other_runs import OtherRun
 from kafka_medic.guard.verdict import Reason, Verdict
+from kafka_medic.playbook.defaults_plan import defaults_plan
 from kafka_medic.playbook.drain_plan import drain_plan
 from kafka_medic.playbook.election_plan import election_plan
 from kafka_medic.playbook.offset_plan import reset_plan
@@ -17,6 +18,7 @@ from kafka_medic.playbook.parameters import (
     brings_leaders,
     check,
     check_values,
+    raises_defaults,
     removes_throttles,
     sets_offsets,
 )
@@ -60,6 +62,8 @@ def propose(
     if not snapshot.cluster.id:
         message = "the cluster did not tell its id, without which a plan cannot say which cluster it is for"
         return Refusal(message, (Reason(Guard.PRECONDITIONS_HOLD.value, Verdict.UNKNOWN, message),))
+    if raises_defaults(playbook):
+        return defaults_plan(run, cluster, playbook, snapshot, now, pending)
     if removes_throttles(playbook):
         return throttle_plan(run, cluster, playbook, snapshot, now)
     if brings_leaders(playbook) is not None:

@@ -25,7 +25,8 @@ class StepReport:
     """A step's state. `observed` are journal ids whose effect is visible; `saved` is what an intent will overwrite, as
     `setting_text` -> value; `restores` marks an intent that only puts back what we changed. `streak` counts the
     observations in a row that a part of the step is well; `stuck` says what has taken longer than it may, so that a
-    person is told. `otherwise`: how the step stands if no guard lets this intent pass, which it need not wait for."""
+    person is told. `otherwise`: how the step stands if no guard lets this intent pass, which it need not wait for.
+    `void`: journal ids whose effect was seen to have missed its purpose."""
 
     state: StepState
     message: str
@@ -38,3 +39,4 @@ class StepReport:
     streak: int | None = None
     stuck: str | None = None
     otherwise: StepReport | None = None
+    void: tuple[str, ...] = ()

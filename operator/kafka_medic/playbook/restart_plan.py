@@ -40,10 +40,11 @@ def restart_plan(
     snapshot: Snapshot,
     now: datetime,
     pending: Collection[str] = (),
+    only: frozenset[int] | None = None,
 ) -> Plan | Refusal:
     """The whole plan, its digest included, or why not. What no wait can cure (a topic with no replica to spare, a
     quorum of one) is said now; what only has to be waited for is asked again before each restart. `pending`: ids of
-    findings that have not lasted yet."""
+    findings that have not lasted yet. `only`: which brokers, where no parameter says so."""
     if snapshot.partitions is None or snapshot.brokers is None:
         return unread(snapshot)
     if cluster.spec.brokers is None:
@@ -54,7 +55,7 @@ def restart_plan(
     settings = restart_parameters(playbook, step, run.spec.parameters)
     if resign_step.resigns(run, settings, snapshot):
         return resign_step.resignation_plan(run, cluster, playbook, snapshot, CLUSTER_ID, now)
-    wanted = _wanted(run, settings, snapshot)
+    wanted = _wanted(run, settings, snapshot) if only is None else only
     if isinstance(wanted, Refusal):
         return wanted
     stale = stale_brokers(snapshot)

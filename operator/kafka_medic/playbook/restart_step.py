@@ -11,6 +11,10 @@ For each broker the journal and a snapshot can say:
    there is a canary, a record of it has gone through since, nothing else is touched.
 4. the entry is Done: it was seen so. Never again in this run.
 
+Where the plan says what a broker is to read when it starts, one that is back and has not read it makes its entry Void,
+and the run waits for a person. Once the plan is approved anew that broker alone is restarted again, as
+`restart-B-again-N`, in whatever Pod it is by then; nobody else is touched before it has read it.
+
 Where the plan says what a broker is not to lead meanwhile, that is moved off it before its entry is written and back
 once that is Done (`drain_first`).
 """
@@ -29,14 +33,15 @@ from kafka_medic.guard.restart import judge_restart
 from kafka_medic.guard.rows import known_ids, led_by, target_of, troubled_rows
 from kafka_medic.guard.verdict import Verdict
 from kafka_medic.guard.views import views_agree
-from kafka_medic.playbook import drain_first, reorder_step, rescue_step
+from kafka_medic.playbook import drain_first, reorder_step, rescue_step, static_settings
 from kafka_medic.playbook.intents import RestartPod
 from kafka_medic.playbook.parameters import AWAY, BACK, CONTROLLER, RestartParameters
 from kafka_medic.playbook.report import StepReport, StepState
+from kafka_medic.playbook.restart_attempts import attempts, due, is_in, latest
 from kafka_medic.playbook.restart_order import next_broker
 from kafka_medic.resources.durations import format_duration
 from kafka_medic.resources.remediation_plan import BrokerRestart, Plan
-from kafka_medic.resources.remediation_status import IntentState, JournalEntry, Progress
+from kafka_medic.resources.remediation_status import ApprovalRecord, IntentState, JournalEntry, Progress
 
 NEVER_SENT = 60.0
 """Seconds after which a restart that was begun, and whose Pod is as it was, is not on its way to the API server any
@@ -52,11 +57,8 @@ class Watch:
     needed: int
     now: datetime
     since: datetime | None = None
-
-
-def intent_id(step: str, broker: int) -> str:
-    """The journal id of a broker's restart."""
-    return f"{step}/restart-{broker}"
+    approvals: Sequence[ApprovalRecord] = ()
+    required: int = 1  # people that a plan needs
 
 
 def assess(
@@ -68,9 +70,9 @@ def assess(
     watch: Watch,
 ) -> StepReport:
     """Where the step stands. At most `max_parallel` brokers are ever between their restart and their recovery."""
-    entries = {r.broker: journal.get(intent_id(step, r.broker)) for r in plan.restarts}
-    done = [r for r in plan.restarts if _is(entries[r.broker], IntentState.DONE)]
-    begun = [r for r in plan.restarts if _is(entries[r.broker], IntentState.INTENDED)]
+    entries = {r.broker: latest(step, r.broker, journal) for r in plan.restarts}
+    done = [r for r in plan.restarts if is_in(entries[r.broker], IntentState.DONE)]
+    begun = [r for r in plan.restarts if is_in(entries[r.broker], IntentState.INTENDED, IntentState.VOID)]
     left = [r for r in plan.restarts if entries[r.broker] is None]
     progress = Progress(done=len(done), total=len(plan.restarts), unit="brokers")
     if not plan.restarts:
@@ -83,7 +85,7 @@ def assess(
     report = _watched(turn, begun, left)
     if report.state is StepState.WAIT and not report.observed and len(begun) < settings.max_parallel:
         return _another(turn, left, report) or report
-    if not {intent_id(step, r.broker) for r in begun}.issubset(report.observed):
+    if not {e.id for r in begun if (e := entries[r.broker]) is not None}.issubset(report.observed):
         return report
     # What is back in this look is done with in it, and the next one is judged by the very same look.
     later = {
@@ -112,12 +114,13 @@ def context(
 ) -> RestartContext:
     """What the guards are told of the run: who else is still to come or on its way, and whose stale view it is there to
     cure. `replaces_controller`: the run's purpose is another controller."""
-    left = {r.broker: r for r in plan.restarts if not _is(journal.get(intent_id(step, r.broker)), IntentState.DONE)}
-    begun = {b for b in left if _is(journal.get(intent_id(step, b)), IntentState.INTENDED)}
-    # One that was begun and never sent, or that leads nothing any more, goes before all others, also if it has become
-    # the controller since: nobody else is begun before it is back.
-    entry = journal.get(intent_id(step, broker))
+    left = {r.broker: r for r in plan.restarts if not is_in(latest(step, r.broker, journal), IntentState.DONE)}
+    begun = {b for b in left if is_in(latest(step, b, journal), IntentState.INTENDED)}
+    # One that was begun and never sent, that leads nothing any more, or that is restarted once more, goes before all
+    # others, also if it has become the controller since: nobody else is begun before it is back.
+    entry = latest(step, broker, journal)
     first = begun == {broker} and entry is not None and (now - entry.intended_at).total_seconds() > NEVER_SENT
+    first = first or any(e.state is IntentState.VOID for e in attempts(step, broker, journal))
     first = first or drain_first.begun(step, journal, broker)
     return RestartContext(
         remaining=frozenset() if first else frozenset(b for b in left if b != broker),
@@ -172,6 +175,12 @@ class _Turn:
     settings: RestartParameters
     watch: Watch
     progress: Progress
+
+    def entry(self, restart: BrokerRestart) -> JournalEntry:
+        """Of a broker that was begun."""
+        found = latest(self.step, restart.broker, self.journal)
+        assert found is not None
+        return found
 
     def asked(self, broker: int) -> RestartContext:
         controller = self.settings.brokers == CONTROLLER
@@ -242,8 +251,8 @@ def _watched(turn: _Turn, begun: Sequence[BrokerRestart], left: Sequence[BrokerR
     stuck: list[str] = []
     again: list[BrokerRestart] = []
     for restart in begun:
-        pod = turn.snapshot.pod_of(restart.broker)
-        stopping = pod is not None and pod.uid == restart.pod_uid
+        pod, entry = turn.snapshot.pod_of(restart.broker), turn.entry(restart)
+        stopping = pod is not None and pod.uid == (entry.target_uid or restart.pod_uid)
         if stopping and pod is not None and pod.deleting is not True:
             again.append(restart)
             continue
@@ -256,7 +265,9 @@ def _watched(turn: _Turn, begun: Sequence[BrokerRestart], left: Sequence[BrokerR
             else f"broker {restart.broker} was restarted: {lacking}"
         )
         late = _late(turn, restart)
-        if late:
+        if entry.state is IntentState.VOID:
+            stuck.append(f"broker {restart.broker} came back as it was, and is away again: {lacking}")
+        elif late:
             stuck.append(late if lacking is None else f"{late}: {lacking}")
     message, late = "; ".join(waits), "; ".join(stuck) or None
     meanwhile = StepReport(StepState.WAIT, message, progress=turn.progress, streak=0, stuck=late)
@@ -265,7 +276,30 @@ def _watched(turn: _Turn, begun: Sequence[BrokerRestart], left: Sequence[BrokerR
         if spared is not None:
             return meanwhile if waits else spared
         return replace(_due(turn, again[0]), otherwise=meanwhile if waits else None)
-    return meanwhile if waits else _back(turn, begun)
+    return meanwhile if waits else _misread(turn, begun) or _back(turn, begun)
+
+
+def _misread(turn: _Turn, begun: Sequence[BrokerRestart]) -> StepReport | None:
+    """Of those that are back: the first that has not read what it is to read; None when all have. Two looks have to say
+    so, since the first may have seen the new Pod, and the settings of the process before."""
+    for restart in begun:
+        read, entry = static_settings.not_read(turn.plan, turn.snapshot, restart.broker), turn.entry(restart)
+        if read is None:
+            continue
+        told = f"broker {restart.broker} is back with {read or 'settings that are not known'}"
+        seen = StepReport(StepState.WAIT, told, progress=turn.progress, streak=1, stuck=_late(turn, restart))
+        if not read:
+            return replace(seen, streak=0)
+        made = attempts(turn.step, restart.broker, turn.journal)
+        again = entry.state is IntentState.VOID and len(turn.journal) < static_settings.JOURNAL
+        if again and static_settings.said_again(made, turn.watch.approvals, turn.watch.required):
+            return _sparing(turn, restart) or _due(turn, restart)
+        to_do = static_settings.to_do(turn.plan, restart.broker, read)
+        held = replace(seen, message=to_do, streak=None, stuck=to_do)
+        if entry.state is IntentState.VOID:
+            return held
+        return seen if not turn.watch.seen else replace(held, void=(entry.id,))
+    return None
 
 
 def _back(turn: _Turn, begun: Sequence[BrokerRestart]) -> StepReport:
@@ -281,7 +315,7 @@ def _back(turn: _Turn, begun: Sequence[BrokerRestart]) -> StepReport:
         stuck = late and f"{late}: {untold}"
         streak = min(seen, watch.needed)
         return StepReport(StepState.WAIT, message, progress=turn.progress, streak=streak, stuck=stuck)
-    ids_done = tuple(intent_id(turn.step, r.broker) for r in begun)
+    ids_done = tuple(turn.entry(r).id for r in begun)
     return StepReport(StepState.WAIT, message, progress=turn.progress, observed=ids_done, streak=0)
 
 
@@ -310,8 +344,7 @@ def _canary(snapshot: Snapshot, brokers: set[int], since: datetime | None) -> st
 
 
 def _late(turn: _Turn, restart: BrokerRestart) -> str | None:
-    entry = turn.journal[intent_id(turn.step, restart.broker)]
-    passed = (turn.watch.now - entry.intended_at).total_seconds()
+    passed = (turn.watch.now - turn.entry(restart).intended_at).total_seconds()
     if passed <= turn.settings.broker_within:
         return None
     limit = format_duration(turn.settings.broker_within)
@@ -319,14 +352,14 @@ def _late(turn: _Turn, restart: BrokerRestart) -> str | None:
 
 
 def _due(turn: _Turn, restart: BrokerRestart) -> StepReport:
-    id_ = intent_id(turn.step, restart.broker)
+    id_, uid = due(turn.step, restart, turn.journal, turn.snapshot)
     words = f": {restart.reason}" if restart.reason else ""
     if turn.plan.drains and (led := sum(1 for _ in led_by(turn.snapshot, {restart.broker}))):
         words = f"{words}; {led} partitions that it leads and the plan does not name are moved by its own stop"
     return StepReport(
         StepState.ACT,
         f"restarting broker {restart.broker} (Pod {restart.pod}){words}",
-        intent=RestartPod(id_, restart.broker, restart.pod, restart.pod_uid),
+        intent=RestartPod(id_, restart.broker, restart.pod, uid),
         target=restart.pod,
         progress=turn.progress,
     )
@@ -358,10 +391,6 @@ def _process(broker: Broker) -> str | None:
     if pod.ready is not True:
         return f"Pod {pod.name} is not Ready yet"
     return None
-
-
-def _is(entry: JournalEntry | None, state: IntentState) -> bool:
-    return entry is not None and entry.state is state
 
 
 def _unread(snapshot: Snapshot, name: str) -> bool:

@@ -20,7 +20,15 @@ from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.playbook import consumers_step, drain_first, offset_step, resign_step
 from kafka_medic.playbook.approval import judge_approvals
 from kafka_medic.playbook.election_step import planned_elections
-from kafka_medic.playbook.intents import ElectPreferred, Intent, Reorder, RescueRecords, RestartPod, SetOffsets
+from kafka_medic.playbook.intents import (
+    ChangeSettings,
+    ElectPreferred,
+    Intent,
+    Reorder,
+    RescueRecords,
+    RestartPod,
+    SetOffsets,
+)
 from kafka_medic.playbook.parameters import BACK, CONTROLLER, brings_leaders, restart_parameters
 from kafka_medic.playbook.reorder_step import planned_orders
 from kafka_medic.playbook.restart_order import next_broker
@@ -90,7 +98,7 @@ def forward_reasons(run: Remediation, world: World, intent: Intent | None = None
         return (*reasons, *judge_elect(world.snapshot, world.now, set(asked)).reasons)
     if plan.offsets:
         return (*reasons, *_offset_reasons(run, plan, world, intent))
-    if plan.restarts:
+    if plan.restarts and not isinstance(intent, ChangeSettings):
         return tuple(dict.fromkeys((*reasons, *_restart_reasons(run, plan, world, intent))))
     moves = [(c.topic, c.partition, c.replicas_before, c.replicas) for c in plan.changes]
     factor = plan.replication_factor or 1

@@ -32,6 +32,8 @@ MAX_INLINE_CHANGES = 500
 """Past this many changes a plan carries an artifact instead."""
 MAX_RESTARTS = 180
 """Of one run: its journal holds 200 entries, one for each restart."""
+MAX_STATIC = 200
+"""Lines that say which setting of which brokers is to be changed in their configuration."""
 MAX_ELECTED = 20_000
 """Partitions whose leader one plan would change."""
 MAX_ELECTED_AT_ONCE = 5_000
@@ -94,6 +96,16 @@ class BrokerRestart(Model):
         default=False, description="Whether its view of the cluster is the one that the restart is to cure."
     )
     reason: LineText = Field(default="", description="Why it stands at this place in the order, and what to expect.")
+
+
+class StaticSetting(Model):
+    """A setting that brokers read from their configuration when they start, and at no other time. Whoever owns that
+    configuration changes it; the restart makes the brokers read it."""
+
+    name: ConfigName = Field(description="The setting's name.")
+    before: ConfigValue = Field(description="What these brokers have read.")
+    after: ConfigValue = Field(description="The least that they are to read when they are restarted.")
+    brokers: Annotated[tuple[BrokerId, ...], Field(max_length=MAX_RESTARTS)] = Field(description="The brokers.")
 
 
 class Rescue(Model):
@@ -213,6 +225,10 @@ class Plan(Model):
     )
     restarts: Annotated[tuple[BrokerRestart, ...], Field(max_length=MAX_RESTARTS)] = Field(
         default=(), description="Brokers that would be restarted, in this order, the active controller last."
+    )
+    static_settings: Annotated[tuple[StaticSetting, ...], Field(max_length=MAX_STATIC)] = Field(
+        default=(),
+        description="What has to be changed in brokers' configuration before their restart, by whoever owns it.",
     )
     rescues: Annotated[tuple[Rescue, ...], Field(max_length=MAX_INLINE_CHANGES)] = Field(
         default=(), description="Records that are saved before the brokers that hold them are restarted."

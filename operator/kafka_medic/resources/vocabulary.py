@@ -107,6 +107,7 @@ class Action(StrEnum):
     REMOVE_THROTTLES = "RemoveThrottles"
     STOP_CONSUMERS = "StopConsumers"
     START_CONSUMERS = "StartConsumers"
+    SET_CLUSTER_DEFAULTS = "SetClusterDefaults"
 
 
 class WorkloadKind(StrEnum):
@@ -176,6 +177,7 @@ class VerifyProbe(StrEnum):
     THROTTLES_REMOVED = "ThrottlesRemoved"
     CONSUMERS_STOPPED = "ConsumersStopped"
     CONSUMERS_STARTED = "ConsumersStarted"
+    CLUSTER_DEFAULTS_SET = "ClusterDefaultsSet"
     FINDING_GONE = "FindingGone"
 
 

@@ -8,6 +8,7 @@ from kafka_medic.resources import kafkacluster
 from kafka_medic.resources.vocabulary import Severity
 from tests.unit.cluster import worlds
 
+MIN_ISR = "min.insync.replicas"
 ONE = [
     worlds.partition("orders", 0, (1,), minIsr=1),
     worlds.partition("orders", 1, (2,), minIsr=1),
@@ -86,9 +87,26 @@ def test_broker_defaults_say_what_to_set_where():
     rows += [("BROKER", "1", "offsets.topic.replication.factor", "nonsense", False)]
     finding = found(worlds.healthy(configs=worlds.configs(*rows)))["ReplicationFactorLow/broker-defaults"]
     assert finding.affected == ("default.replication.factor",)
-    assert finding.playbook is None
+    assert finding.playbook == "raise-defaults"
     assert "default.replication.factor=1 on broker 1, 2" in finding.evidence[0]
     assert "set 3 in their configuration file" in finding.evidence[0]
+
+
+def test_a_low_minimum_of_the_brokers_is_said_with_them_and_that_it_needs_no_restart():
+    rows = [
+        ("BROKER", str(n), name, "1", False) for n in (1, 2, 3) for name in (MIN_ISR, "transaction.state.log.min.isr")
+    ]
+    rows += [("BROKER", "", MIN_ISR, "1", True)]
+    finding = found(worlds.healthy(configs=worlds.configs(*rows)))["ReplicationFactorLow/broker-defaults"]
+    assert finding.affected == ("transaction.state.log.min.isr", MIN_ISR)
+    assert finding.message == "the brokers' defaults create topics with a lower min.insync.replicas than expected"
+    assert "min.insync.replicas=1 on broker 1, 2, 3: 2 is expected, which can be set" in finding.evidence[1]
+    assert "at run time" in finding.evidence[1]
+
+
+def test_what_is_set_for_all_brokers_is_no_brokers_own_word():
+    rows = [("BROKER", str(n), MIN_ISR, "2", False) for n in (1, 2, 3)] + [("BROKER", "", MIN_ISR, "1", True)]
+    assert found(worlds.healthy(configs=worlds.configs(*rows))) == {}
 
 
 def test_all_replicas_on_one_rack_while_there_are_more():

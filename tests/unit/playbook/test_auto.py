@@ -68,6 +68,8 @@ def beyond(run, bounds=None, risk=Risk.LOW, now=NOW, started=False):
                              "replicas": [2, 1]}]), {"maxPartitions": 0}, "1 partitions"),
         (run(changes=[change(size=10)]), run(changes=[change(size=None)]), {}, "is not known"),
         (run(), run(artifact={"uri": "file:///x", "sha256": "a" * 64}), {}, "not in the object"),
+        (run(), run(staticSettings=[{"name": "n", "before": "1", "after": "3", "brokers": [1]}]),
+         {}, "only a person can say that the brokers' configuration has been changed"),
         (run(), run({"requestedBy": "anna"}), {}, "anna asked for it"),
         (run(), run({"cause": {"findingId": "f", "findingType": "BrokerZombie"}}),
          {"findings": ["ReplicationFactorLow"]}, "BrokerZombie is not among auto.findings"),

@@ -39,10 +39,9 @@ def approve(access: Access, args: argparse.Namespace) -> int:
     _say(args, telling.head(run, me.time, required), "\n", telling.plan_text(plan), "\n", telling.guards_text(run))
     _say(args, f"\nYou are {printable(me.name)}. You approve exactly the plan {plan.digest}.\n")
     if run.status.phase in ACTING_PHASES:
-        _say(
-            args,
-            "It has begun: your word counts for a step that is past its time, which it gives as much time again.\n",
-        )
+        told = "It has begun: your word counts for a step that is past its time, which it gives as much time again"
+        again = "; and for a broker that came back with its old configuration, which it restarts once more"
+        _say(args, f"{told}{again if plan.static_settings else ''}.\n")
     _confirm(args, "Approve it?")
     return _decide(access, args, run, plan, Decision.APPROVE, me)
 

@@ -10,7 +10,7 @@ from kafka_medic.resources.phases import TERMINAL_PHASES
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_status import IntentState, JournalEntry
 
-_RESTART = re.compile(r"/restart-(\d+)$")
+_RESTART = re.compile(r"/restart-(\d+)(?:-again-\d+)?$")
 
 
 def attempts(runs: Sequence[Remediation], broker: int | None = None) -> list[dict[str, Any]]:
@@ -22,7 +22,7 @@ def attempts(runs: Sequence[Remediation], broker: int | None = None) -> list[dic
             told = _RESTART.search(entry.id)
             if told is None or broker not in (None, int(told[1])):
                 continue
-            back = entry.state is IntentState.DONE and entry.done_at is not None
+            back = entry.state is not IntentState.INTENDED and entry.done_at is not None
             found.append(
                 {
                     "broker": int(told[1]),
@@ -33,7 +33,7 @@ def attempts(runs: Sequence[Remediation], broker: int | None = None) -> list[dic
                     "playbook": run.spec.playbook.name,
                     "podUid": entry.target_uid,
                     "backAfterSeconds": _seconds(entry) if back else None,
-                    "outcome": "back" if back else _unfinished(run),
+                    "outcome": _outcome(run, entry),
                 }
             )
     return sorted(found, key=lambda a: str(a["at"]))
@@ -44,7 +44,11 @@ def _seconds(entry: JournalEntry) -> float:
     return round((entry.done_at - entry.intended_at).total_seconds(), 1)
 
 
-def _unfinished(run: Remediation) -> str:
+def _outcome(run: Remediation, entry: JournalEntry) -> str:
+    if entry.state is IntentState.VOID:
+        return "back, with the configuration that it had before"
+    if entry.state is IntentState.DONE and entry.done_at is not None:
+        return "back"
     if run.status.phase in TERMINAL_PHASES:
         return f"not seen back when the run ended as {run.status.phase}"
     return f"under way ({run.status.phase}): {run.status.message}".rstrip(": ")

@@ -33,6 +33,9 @@ def changes(plan: Plan) -> Iterator[Change]:
     for resignation in plan.resignations:
         note = f"its registration is deleted in ZooKeeper (controller epoch {resignation.epoch}); nothing is restarted"
         yield Change("controller", f"broker {resignation.broker}", "another broker", note)
+    for setting in plan.static_settings:
+        what = f"{setting.name} in the configuration of broker {_some(setting.brokers)}"
+        yield Change(what, setting.before, setting.after, "changed by you before you approve, read at the restart")
     for restart in plan.restarts:
         why = f": {restart.reason}" if restart.reason else ""
         yield Change(f"broker {restart.broker}", None, None, f"restart Pod {restart.pod} (uid {restart.pod_uid}){why}")
@@ -55,7 +58,9 @@ def changes(plan: Plan) -> Iterator[Change]:
         why = f"; {offset.reason}" if offset.reason else ""
         yield Change(what, str(offset.before), str(offset.after), note + why)
     for config in plan.config_changes:
-        whose = f"{config.resource_type.value.lower()} {config.resource_name or 'default'}"
+        whose = (
+            f"{config.resource_type.value.lower()} {config.resource_name}" if config.resource_name else "all brokers"
+        )
         yield Change(f"{config.name} of {whose}", config.before, config.after or "not set")
 
 
@@ -76,9 +81,9 @@ def as_line(change: Change) -> str:
     return printable(f"{change.what}{arrow}" + (f" ({change.note})" if change.note else ""))
 
 
-def _some(partitions: tuple[int, ...]) -> str:
-    more = f" and {len(partitions) - 20} more" if len(partitions) > 20 else ""
-    return ", ".join(map(str, partitions[:20])) + more
+def _some(numbers: tuple[int, ...]) -> str:
+    more = f" and {len(numbers) - 20} more" if len(numbers) > 20 else ""
+    return ", ".join(map(str, numbers[:20])) + more
 
 
 def _ids(brokers: tuple[int, ...]) -> str:

@@ -219,7 +219,8 @@ def _back(attempt: dict[str, Any]) -> str:
     seconds = attempt["backAfterSeconds"]
     if seconds is None:
         return shown(attempt["outcome"], 120)
-    return f"back after {telling.span(timedelta(seconds=seconds))}"
+    how = attempt["outcome"].removeprefix("back")
+    return f"back after {telling.span(timedelta(seconds=seconds))}{how}"
 
 
 def _said(event: dict[str, Any]) -> str:

@@ -55,6 +55,15 @@ def test_every_restart_of_a_broker_is_told_with_how_it_ended(terminal):
     assert two.endswith("not seen back when the run ended as Rejected")
 
 
+def test_one_that_came_back_as_it_was_and_the_next_one_are_told_apart(sim, terminal):
+    void = restart(5, "05:00:00", "05:00:30") | {"state": "Void"}
+    again = restart(5, "06:00:00", "06:00:40") | {"id": "restart-brokers/restart-5-again-1"}
+    sim.api.touch(f"{BASE}/remediations/two")["status"]["journal"] = [void, again]
+    _, first, second = terminal("history", "--broker", "5")[1].splitlines()
+    assert first.endswith("back after 30s, with the configuration that it had before")
+    assert second.endswith("back after 40s")
+
+
 def test_all_brokers_and_as_json(terminal):
     told = json.loads(terminal("history", "--broker", "all", "-A", "-o", "json")[1])
     assert [(a["broker"], a["remediation"], a["backAfterSeconds"]) for a in told["restarts"]] == [

@@ -160,10 +160,22 @@ def test_a_group_reads_on_from_where_the_diff_says(sim, terminal):
     assert "\x1b" not in out
 
 
+def test_what_has_to_be_changed_elsewhere_and_what_is_set_for_all_brokers_is_in_the_diff(sim, terminal):
+    plan = sim.api.touch(f"{BASE}/remediations/{sim.run().name}")["status"]["plan"]
+    plan["staticSettings"] = [{"name": "default.replication.factor", "before": "1", "after": "3", "brokers": [0, 2]}]
+    plan["configChanges"] = [
+        {"resourceType": "BROKER", "resourceName": "", "name": "min.insync.replicas", "after": "2"}
+    ]
+    out = terminal("diff", sim.run().name)[1]
+    assert "  default.replication.factor in the configuration of broker 0, 2  (changed by you before you approve" in out
+    assert "\n- 1\n+ 3\n" in out
+    assert "  min.insync.replicas of all brokers\n+ 2\n" in out
+
+
 def test_every_part_of_a_plan_is_told(sim, terminal):
     """A field that is new in a plan and not here would be approved without having been shown."""
     told = {"changes", "config_changes", "restarts", "rescues", "reorders", "elections", "offsets", "drains"}
-    told |= {"resignations"}
+    told |= {"resignations", "static_settings"}
     assert {n for n, f in Plan.model_fields.items() if f.default == () and n not in ("steps", "preconditions")} == told
 
 

@@ -1,0 +1,114 @@
+"""The brokers' defaults, which topics are created with or fall back on, against what is expected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafka_medic.cluster.snapshot import Snapshot
+from kafka_medic.diagnose.expectations import Expectations
+from kafka_medic.diagnose.finding import Finding
+from kafka_medic.diagnose.scene import Scene
+from kafka_medic.resources.vocabulary import Severity
+
+PLAYBOOK = "raise-defaults"
+MIN_ISR = "min.insync.replicas"
+FACTORS = (
+    "default.replication.factor",
+    "offsets.topic.replication.factor",
+    "transaction.state.log.replication.factor",
+)
+"""What new topics, `__consumer_offsets` and `__transaction_state` are created with."""
+STATIC = (*FACTORS, "transaction.state.log.min.isr")
+"""Read-only at run time: a broker reads them from its configuration when it starts. MIN_ISR has the update mode
+cluster-wide (https://kafka.apache.org/documentation/#brokerconfigs, "Update Mode")."""
+DEFAULTS = (*STATIC, MIN_ISR)
+
+
+@dataclass(frozen=True, slots=True)
+class Default:
+    """A broker's setting, with what it is and the least that is expected of it."""
+
+    name: str
+    broker: int
+    value: int
+    wanted: int
+
+
+def expected(name: str, expectations: Expectations) -> int:
+    """The least that is expected of that setting of a broker."""
+    return expectations.replication_factor if name in FACTORS else expectations.min_in_sync_replicas
+
+
+def told_defaults(snapshot: Snapshot) -> Mapping[tuple[str, int], int]:
+    """By setting and broker, what each broker that was asked has read or was given at run time. What is no number is
+    not known, and left out."""
+    if snapshot.configs is None:
+        return {}
+    of_brokers = snapshot.configs.filter(pc.equal(snapshot.configs["resourceType"], pa.scalar("BROKER")))
+    found = {}
+    for row in of_brokers.to_pylist():
+        text, broker = row["value"] or "", row["resource"]
+        if row["name"] in DEFAULTS and _is_whole(text) and _is_whole(broker):
+            found[row["name"], int(broker)] = int(text)
+    return found
+
+
+def low_defaults(snapshot: Snapshot, expectations: Expectations) -> tuple[Default, ...]:
+    """What is below what is expected, by setting and then by broker."""
+    return tuple(
+        Default(name, broker, value, wanted)
+        for (name, broker), value in sorted(told_defaults(snapshot).items(), key=_in_order)
+        if value < (wanted := expected(name, expectations))
+    )
+
+
+def detect(scene: Scene) -> Iterator[Finding]:
+    """ReplicationFactorLow/broker-defaults."""
+    low = low_defaults(scene.snapshot, scene.expectations)
+    if not low:
+        return
+    brokers: dict[tuple[str, int], list[str]] = {}
+    for default in low:
+        brokers.setdefault((default.name, default.value), []).append(str(default.broker))
+    names = tuple(dict.fromkeys(default.name for default in low))
+    fewer = set(names) & set(FACTORS)
+    what = (
+        f"fewer than {scene.expectations.replication_factor} replicas" if fewer else f"a lower {MIN_ISR} than expected"
+    )
+    yield Finding(
+        id="ReplicationFactorLow/broker-defaults",
+        type="ReplicationFactorLow",
+        severity=Severity.WARNING,
+        message=f"the brokers' defaults create topics with {what}",
+        affected=names,
+        evidence=(
+            *(
+                f"{name}={value} on broker {', '.join(ids)}: {_cure(name, expected(name, scene.expectations))}"
+                for (name, value), ids in brokers.items()
+            ),
+            scene.read_from("configs", "kafka"),
+        ),
+        playbook=PLAYBOOK,
+    )
+
+
+def _cure(name: str, wanted: int) -> str:
+    if name == MIN_ISR:
+        return f"{wanted} is expected, which can be set for all brokers at run time once every topic has the replicas"
+    return (
+        f"set {wanted} in their configuration file and restart them one at a time (Kafka does not change it at run "
+        "time)"
+    )
+
+
+def _is_whole(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 10
+
+
+def _in_order(told: tuple[tuple[str, int], int]) -> tuple[int, int]:
+    (name, broker), _ = told
+    return DEFAULTS.index(name), broker

@@ -1,0 +1,39 @@
+"""The journal entries of a broker's restarts: `restart-B`, and where it came back without having read what it was to
+read, `restart-B-again-1` and so on. All but the last of them are Void."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+
+from kafka_medic.cluster.snapshot import Snapshot
+from kafka_medic.resources.remediation_plan import BrokerRestart
+from kafka_medic.resources.remediation_status import IntentState, JournalEntry
+
+
+def attempts(step: str, broker: int, journal: Mapping[str, JournalEntry]) -> list[JournalEntry]:
+    """The first one first."""
+    first = f"{step}/restart-{broker}"
+    ids = itertools.chain([first], (f"{first}-again-{n}" for n in itertools.count(1)))
+    return [journal[id_] for id_ in itertools.takewhile(journal.__contains__, ids)]
+
+
+def latest(step: str, broker: int, journal: Mapping[str, JournalEntry]) -> JournalEntry | None:
+    return next(reversed(attempts(step, broker, journal)), None)
+
+
+def is_in(entry: JournalEntry | None, *states: IntentState) -> bool:
+    return entry is not None and entry.state in states
+
+
+def due(step: str, restart: BrokerRestart, journal: Mapping[str, JournalEntry], snapshot: Snapshot) -> tuple[str, str]:
+    """Journal id and Pod uid of the restart that is to be sent: the first time the Pod that was approved, the next time
+    the one that is there by then."""
+    made = attempts(step, restart.broker, journal)
+    if not made:
+        return f"{step}/restart-{restart.broker}", restart.pod_uid
+    if made[-1].state is not IntentState.VOID:
+        return made[-1].id, made[-1].target_uid or restart.pod_uid
+    pod = snapshot.pod_of(restart.broker)
+    uid = pod.uid if pod is not None else None
+    return f"{step}/restart-{restart.broker}-again-{len(made)}", uid or restart.pod_uid

@@ -1,0 +1,52 @@
+"""Whether a restarted broker has read what it is to read. Only its owner can change its configuration, so one that
+comes back as it was is a question to a person, and never a reason to restart the next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from kafka_medic.cluster.snapshot import Snapshot
+from kafka_medic.diagnose.defaults import told_defaults
+from kafka_medic.resources.remediation_plan import Plan
+from kafka_medic.resources.remediation_status import ApprovalRecord, JournalEntry
+from kafka_medic.resources.vocabulary import Decision
+
+JOURNAL = 197
+"""Entries beyond which no broker is restarted once more: what comes at the end has to find room as well."""
+
+
+def not_read(plan: Plan, snapshot: Snapshot, broker: int) -> str | None:
+    """`NAME=VALUE, ...`: what that broker has read that is below the plan; None when nothing is. Empty when it is not
+    known."""
+    wanted = {s.name: int(s.after) for s in plan.static_settings if broker in s.brokers}
+    told = told_defaults(snapshot)
+    if any((name, broker) not in told for name in wanted):
+        return ""
+    low = [f"{name}={told[name, broker]}" for name, least in wanted.items() if told[name, broker] < least]
+    return ", ".join(low) or None
+
+
+def to_do(plan: Plan, broker: int, read: str) -> str:
+    """What a person is told of a broker that came back as it was."""
+    wanted = ", ".join(f"{s.name}={s.after}" for s in plan.static_settings if broker in s.brokers)
+    return (
+        f"broker {broker} came back with {read}: its configuration still says so. Change it ({wanted}), then approve "
+        "the same plan once more, with a new RemediationApproval, and it is restarted again; or reject"
+    )
+
+
+def said_again(void: Sequence[JournalEntry], approvals: Sequence[ApprovalRecord], required: int) -> bool:
+    """Whether as many people as a plan needs have said, since the last of these restarts was seen to be for nothing,
+    that the configuration is another one now. Each of them once for every such restart, besides the word that began it
+    all: the API server's clock, by which they said it, may be ahead of ours, by which it was seen."""
+    seen = void[-1].done_at
+    if seen is None:
+        return False
+    said: dict[str, list[datetime]] = {}
+    for word in approvals:
+        if word.counted and word.decision is Decision.APPROVE:
+            said.setdefault(word.approver, []).append(word.at)
+    # Creation timestamps are in whole seconds.
+    again = [who for who, at in said.items() if len(at) > len(void) and max(at) >= seen.replace(microsecond=0)]
+    return len(again) >= max(required, 1)

@@ -1,0 +1,62 @@
+"""Settings as Kafka's messages have them, and who of both libraries is given what to change."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kafka_medic.clients.kafka import RealKafka
+from kafka_medic.clients.kafka_configs import BROKER, TOPIC, alter_request, altered, configs
+from kafka_medic.clients.ports import ConfigChange, Connection, ReadFailed, WriteFailed
+from kafka_medic.cluster.snapshot import ConfigValue
+
+NAME = "min.insync.replicas"
+
+
+def answer(kind: int, resource: str, *sources: int, code: int = 0) -> Any:
+    entries = [SimpleNamespace(name=f"n{s}", value=str(s), config_source=s) for s in sources]
+    told = SimpleNamespace(
+        resource_type=kind, resource_name=resource, configs=entries, error_code=code, error_message="why"
+    )
+    return SimpleNamespace(results=[told])
+
+
+@pytest.mark.parametrize(("kind", "resource", "own"), [(TOPIC, "orders", 1), (BROKER, "1", 2), (BROKER, "", 3)])
+def test_dynamic_is_what_was_set_on_that_very_resource(kind, resource, own):
+    """1 topic, 2 this broker, 3 all brokers, 4 its file, 5 Kafka's own: of a topic a broker's value shows through."""
+    found = configs(answer(kind, resource, 1, 2, 3, 4, 5))[resource]
+    assert {name for name, value in found.items() if value.dynamic} == {f"n{own}"}
+    assert found["n4"] == ConfigValue("4", False)
+
+
+def test_an_error_is_no_empty_answer():
+    with pytest.raises(ReadFailed, match="settings of all"):
+        configs(answer(BROKER, "", code=31))
+
+
+def test_a_value_is_set_and_none_takes_it_away():
+    (resource,) = alter_request(
+        [ConfigChange("BROKER", "", NAME, "2"), ConfigChange("BROKER", "", "n", None)]
+    ).resources
+    assert (resource.resource_type, resource.resource_name) == (BROKER, "")
+    assert [(c.name, c.config_operation, c.value) for c in resource.configs] == [(NAME, 0, "2"), ("n", 1, None)]
+    with pytest.raises(WriteFailed, match="settings of all brokers"):
+        altered(SimpleNamespace(responses=[SimpleNamespace(error_code=40, error_message="read-only")]))
+
+
+def test_what_is_for_all_brokers_goes_the_other_way_and_is_asked_for_like_any_request(monkeypatch):
+    kafka: Any = RealKafka(Connection("127.0.0.1:1"))
+    named, shared = [], []
+    monkeypatch.setattr(kafka._rd, "alter_configs", lambda changes, _: named.extend(changes))
+    monkeypatch.setattr(kafka._wire, "alter_cluster_configs", shared.extend)
+    one, all_ = ConfigChange("BROKER", "1", "n", "1"), ConfigChange("BROKER", "", NAME, "2")
+    try:
+        kafka.alter_configs([one, all_])
+        assert (named, shared) == ([one], [all_])
+        with pytest.raises(WriteFailed, match="stopped before"):
+            kafka.alter_configs([all_], lambda: False)
+        assert shared == [all_]
+    finally:
+        kafka.close()

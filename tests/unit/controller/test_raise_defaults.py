@@ -1,0 +1,318 @@
+"""The brokers' defaults through the operator's own turns: at most one restart is for nothing, and nobody goes on
+without a person."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+
+from kafka_medic.resources.remediation import Remediation
+from tests.simulation.kafka import SimKafka
+from tests.simulation.world import BASE, BROKERS, NO_ELECTIONS, Killed, World
+from tests.unit.controller.test_crash_safety import Interrupted
+
+MIN_ISR = "min.insync.replicas"
+FACTORS = ("default.replication.factor", "offsets.topic.replication.factor", "transaction.state.log.replication.factor")
+ONE = {**dict.fromkeys(FACTORS, "1"), "transaction.state.log.min.isr": "1", MIN_ISR: "1"}
+GOOD = {**dict.fromkeys(FACTORS, "3"), "transaction.state.log.min.isr": "2", MIN_ISR: "1"}
+EVERY = 9 if os.environ.get("THOROUGH") else 61
+
+
+def grown(files: dict[str, str] | None = None, topics: dict[str, Any] | None = None, **remediation: Any) -> World:
+    """Three brokers whose configuration was never changed, or is as `files` by now, and has not been read."""
+    kafka = SimKafka(files={b: dict(ONE) for b in (0, 1, 2)}, copies_per_tick=3)
+    kafka.files = {b: dict(files or ONE) for b in (0, 1, 2)}
+    kafka.topic("orders", [0, 1, 2], [1, 2, 0], [2, 0, 1])
+    kafka.topic("__consumer_offsets", [1, 0, 2])
+    world = World(kafka)
+    rules = {"limits": {"cooldown": "0s"}, **NO_ELECTIONS} | remediation
+    world.install(brokers=BROKERS, remediation=rules, expectations={"topics": topics or []})
+    world.with_pods()
+    return world
+
+
+def cure(world: World) -> Remediation:
+    return next(r for r in world.runs() if r.spec.playbook.name == "raise-defaults")
+
+
+def until(world: World, phase: str, turns: int = 80) -> Remediation:
+    world.until(
+        lambda: any(r.spec.playbook.name == "raise-defaults" and r.status.phase == phase for r in world.runs()), turns
+    )
+    return cure(world)
+
+
+def again(world: World, user: str = "alice", number: int = 1) -> None:
+    """The same plan, approved once more."""
+    run = cure(world)
+    assert run.status.plan is not None
+    spec = {
+        "remediationRef": {"name": run.name, "uid": run.uid},
+        "planDigest": run.status.plan.digest,
+        "decision": "Approve",
+        "approver": user,
+    }
+    meta = {"name": f"again-{user}-{number}", "namespace": "ns"}
+    world.put("remediationapprovals", {"kind": "RemediationApproval", "metadata": meta, "spec": spec})
+
+
+def read(world: World) -> set[tuple[str, ...]]:
+    """What each broker has read of the factors."""
+    return {tuple(told[name] for name in FACTORS) for told in world.kafka.started_with.values()}
+
+
+def changed(world: World, *brokers: int) -> None:
+    for broker in brokers or (0, 1, 2):
+        world.kafka.files[broker] = dict(GOOD)
+
+
+def test_with_the_configuration_changed_every_broker_reads_it_and_then_the_minimum_rises():
+    world = grown(GOOD)
+    run = until(world, "AwaitingApproval")
+    assert run.spec.cause is not None
+    assert run.spec.cause.finding_id == "ReplicationFactorLow/broker-defaults"
+    assert world.pods.restarts == []
+    assert world.kafka.dynamic == {}
+    world.approve(run)
+    while len(world.pods.restarts) < 3 or world.pods.down():
+        world.step()
+        assert world.kafka.dynamic == {}, "topics could still be born with too few replicas for it"
+        assert len(world.pods.down()) <= 1
+    done = until(world, "Succeeded")
+    assert world.pods.restarts == [1, 2, 0]
+    assert read(world) == {("3", "3", "3")}
+    assert world.kafka.dynamic == {("BROKER", "", MIN_ISR): "2"}
+    assert [(e.id, e.state) for e in done.status.journal][-1] == ("set-cluster-defaults/set", "Done")
+    assert done.status.journal[-1].saved_values() == {f"BROKER//{MIN_ISR}": None}
+    for _ in range(5):
+        world.step()
+    assert {f["type"] for f in world.cluster()["status"].get("findings", [])} <= {"LeadersImbalanced"}
+    assert len(world.runs()) == 1
+
+
+def test_one_that_comes_back_as_it_was_pauses_the_run_and_nobody_else_is_touched():
+    world = grown()
+    world.approve(until(world, "AwaitingApproval"))
+    run = until(world, "Paused")
+    assert world.pods.restarts == [1]
+    assert run.status.message.startswith("broker 1 came back with default.replication.factor=1, offsets.topic")
+    assert "its configuration still says so. Change it (default.replication.factor=3," in run.status.message
+    assert "or reject" in run.status.message
+    for _ in range(40):
+        world.step()
+    assert (world.pods.restarts, cure(world).status.phase) == ([1], "Paused")
+    (entry,) = cure(world).status.journal
+    assert (entry.id, entry.state) == ("restart-brokers/restart-1", "Void")
+
+
+def paused() -> World:
+    world = grown()
+    world.approve(until(world, "AwaitingApproval"))
+    until(world, "Paused")
+    return world
+
+
+def test_once_the_configuration_is_changed_and_the_plan_approved_anew_that_broker_is_restarted_again_and_it_goes_on():
+    world = paused()
+    changed(world)
+    for _ in range(5):
+        world.step()
+    assert world.pods.restarts == [1], "nobody can know that the file is another one now"
+    again(world)
+    done = until(world, "Succeeded")
+    assert world.pods.restarts == [1, 1, 2, 0]
+    assert read(world) == {("3", "3", "3")}
+    assert world.kafka.dynamic == {("BROKER", "", MIN_ISR): "2"}
+    assert [(e.id.rpartition("/")[2], e.state) for e in done.status.journal] == [
+        ("restart-1", "Void"), ("restart-1-again-1", "Done"), ("restart-2", "Done"), ("restart-0", "Done"),
+        ("set", "Done"),
+    ]  # fmt: skip
+    assert len({e.target_uid for e in done.status.journal[:2]}) == 2, "in the Pod that came after the first"
+
+
+def test_approving_anew_without_a_change_wastes_one_restart_of_the_same_broker():
+    world = paused()
+    again(world)
+    world.until(lambda: world.pods.restarts == [1, 1])
+    world.until(lambda: cure(world).status.phase == "Paused")
+    for _ in range(20):
+        world.step()
+    assert world.pods.restarts == [1, 1]
+    changed(world)
+    again(world, number=2)
+    until(world, "Succeeded")
+    assert world.pods.restarts == [1, 1, 1, 2, 0]
+
+
+def test_an_approval_from_before_or_of_somebody_who_may_not_restarts_nobody_again():
+    world = grown()
+    run = until(world, "AwaitingApproval")
+    world.approve(run)
+    again(world)  # twice, before anything is seen
+    until(world, "Paused")
+    again(world, "mallory")
+    for _ in range(20):
+        world.step()
+    assert world.pods.restarts == [1]
+
+
+def test_every_one_of_several_approvers_has_to_say_so_again():
+    world = grown(approvals={"required": 2})
+    world.api.approvers = {"alice", "bob"}
+    run = until(world, "AwaitingApproval")
+    world.approve(run)
+    world.approve(run, "bob")
+    until(world, "Paused")
+    changed(world)
+    again(world)
+    for _ in range(10):
+        world.step()
+    assert world.pods.restarts == [1]
+    again(world, "bob")
+    until(world, "Succeeded")
+
+
+def test_one_that_somebody_restarts_by_hand_is_seen_to_have_read_it():
+    world = paused()
+    changed(world)
+    world.pods.stop(1)
+    done = until(world, "Succeeded")
+    assert world.pods.restarts == [1, 2, 0], "our own"
+    assert [e.state for e in done.status.journal] == ["Done"] * 4
+
+
+def test_a_reject_ends_it_with_one_broker_restarted_and_nothing_set():
+    world = paused()
+    world.approve(cure(world), decision="Reject")
+    until(world, "Aborted")
+    for _ in range(5):
+        world.step()
+    assert (world.pods.restarts, world.kafka.dynamic) == ([1], {})
+
+
+def test_one_file_that_was_forgotten_is_found_at_its_broker():
+    world = grown(GOOD)
+    world.kafka.files[2] = ONE | {"default.replication.factor": "3", "transaction.state.log.min.isr": "2"}
+    world.approve(until(world, "AwaitingApproval"))
+    run = until(world, "Paused")
+    assert world.pods.restarts == [1, 2]
+    assert run.status.message.startswith(
+        "broker 2 came back with offsets.topic.replication.factor=1, transaction.state.log.replication.factor=1:"
+    )
+
+
+def test_auto_asks_a_person():
+    world = grown(GOOD, mode="Auto", auto={"maxRisk": "High", "maxRestarts": 10})
+    run = until(world, "AwaitingApproval")
+    for _ in range(10):
+        world.step()
+    assert world.pods.restarts == []
+    assert "only a person can say that the brokers' configuration has been changed" in cure(world).status.message
+    world.approve(run)
+    assert until(world, "Succeeded").status.approved_by == "alice"
+
+
+def test_auto_sets_the_minimum_alone_where_nobody_has_to_change_a_file():
+    world = grown(mode="Auto", auto={"maxRisk": "High"})
+    changed(world)
+    world.kafka.started_with = {b: dict(GOOD) for b in (0, 1, 2)}
+    assert until(world, "Succeeded").status.approved_by == "policy:Auto"
+    assert world.kafka.dynamic == {("BROKER", "", MIN_ISR): "2"}
+    assert world.pods.restarts == []
+
+
+def test_topics_come_first():
+    world = grown(GOOD)
+    world.kafka.topic("scratch", [1])
+    world.until(lambda: len(world.runs()) == 2)
+    raised = next(r for r in world.runs() if r.spec.playbook.name == "raise-replication-factor")
+    world.step()
+    assert cure(world).status.phase == "Planning"
+    assert "come first (raise-replication-factor): scratch" in cure(world).status.message
+    world.until(lambda: any(r.uid == raised.uid and r.status.phase == "AwaitingApproval" for r in world.runs()))
+    world.approve(next(r for r in world.runs() if r.uid == raised.uid))
+    world.approve(until(world, "AwaitingApproval"))
+    until(world, "Succeeded")
+
+
+def test_a_topic_that_cannot_spare_a_replica_by_then_keeps_the_minimum_where_it_is():
+    world = grown(GOOD, topics=[{"pattern": "scratch", "exempt": True}])
+    world.approve(until(world, "AwaitingApproval"))
+    world.until(lambda: len(world.pods.restarts) == 3 and not world.pods.down())
+    world.kafka.topic("scratch", [0, 1])
+    for _ in range(30):
+        world.step()
+    assert world.kafka.dynamic == {}
+    assert any(r.status.phase == "Superseded" and "scratch" in r.status.message for r in world.runs())
+
+
+def heal(world: World) -> int:
+    """To the end, with a new process for each that dies, and a person who does what is asked for."""
+    deaths = answered = 0
+    for _ in range(150):
+        try:
+            world.step()
+        except Killed:
+            deaths += 1
+            world.wrap_kafka, world.wrap_api = (lambda k: k), (lambda a: a)
+            world.operator()
+        for run in world.runs():
+            if run.status.phase == "Succeeded":
+                return deaths
+            if run.status.phase == "AwaitingApproval" and not run.status.approvals:
+                world.approve(run)
+            if run.status.phase == "Paused" and not answered:
+                answered += 1
+                changed(world)
+                again(world)
+    raise AssertionError([(r.status.phase, r.status.message) for r in world.runs()])
+
+
+def killed(names: tuple[str, ...], nth: int, when: str, of: str) -> World:
+    world = grown()
+    wrapped = {of: lambda inner: Interrupted(inner, names, nth, when)}
+    world.wrap_kafka = wrapped.get("kafka", world.wrap_kafka)
+    world.wrap_api = wrapped.get("api", world.wrap_api)
+    world.operator()
+    assert heal(world) == 1
+    assert world.pods.restarts == [1, 1, 2, 0], "each as often as without"
+    assert world.kafka.dynamic == {("BROKER", "", MIN_ISR): "2"}
+    assert read(world) == {("3", "3", "3")}
+    states = [(e.id.rpartition("/")[2], e.state) for e in cure(world).status.journal]
+    assert states == [
+        ("restart-1", "Void"), ("restart-1-again-1", "Done"), ("restart-2", "Done"), ("restart-0", "Done"),
+        ("set", "Done"),
+    ]  # fmt: skip
+    return world
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_killed_where_the_minimum_is_set(when: str) -> None:
+    killed(("alter_configs",), 0, when, "kafka")
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_killed_at_a_write_to_the_api_server(when: str) -> None:
+    """Evictions and the journal among them, over all that an undisturbed run writes."""
+    whole = Interrupted(None, ("create", "replace"), None, when)
+    world = grown()
+
+    def counted(api: Any) -> Any:
+        whole.inner = api
+        return whole
+
+    world.wrap_api = counted
+    heal(world)
+    for nth in range(0 if when == "before" else EVERY // 2, whole.count, EVERY):
+        killed(("create", "replace"), nth, when, "api")
+
+
+def test_nothing_is_proposed_where_the_mode_is_observe():
+    world = grown(GOOD, mode="Observe")
+    for _ in range(10):
+        world.step()
+    assert world.runs() == []
+    found = world.api.get(f"{BASE}/namespaces/ns/kafkaclusters/c")["status"]["findings"]
+    assert [f["id"] for f in found] == ["ReplicationFactorLow/broker-defaults"]
