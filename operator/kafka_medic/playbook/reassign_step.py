@@ -4,9 +4,9 @@ The order of what a journal and a snapshot can say:
 
 1. `throttle`: rates on the brokers that send or receive, lists on the topics that move. What was there before is in
    the journal before anything is changed. No partition moves until the throttle is seen on every such broker.
-2. `wave-N`: one request; the next wave only once every replica of this one is in its ISR. A partition that a request
-   did not reach is simply asked for again: the request is the wish, not a step. Meanwhile `rate-N-RATE`: a lower rate
-   while others fall behind.
+2. `wave-N`: one request, or several where one would be long (`portions`); the next wave only once every replica of
+   this one is in its ISR. A partition that no request reached is simply asked for again: the request is the wish, not
+   a step. Meanwhile `rate-N-RATE`: a lower rate while others fall behind.
 3. `restore-throttle`: each setting back to what the journal holds.
 
 The step's goal is reached when every target replica is in sync and the throttle is gone.
@@ -31,6 +31,7 @@ from kafka_medic.playbook.intents import (
     settings_observed,
     topics_gone,
 )
+from kafka_medic.playbook.portions import followed_by, portion
 from kafka_medic.playbook.positions import Position, Standing, standings
 from kafka_medic.playbook.rate import RATES
 from kafka_medic.playbook.report import StepReport, StepState
@@ -90,10 +91,11 @@ def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot:
     observed += tuple(f"{step}/wave-{w}" for w in range(wave) if f"{step}/wave-{w}" in journal)
     due = [s for s in mine if s.position is Position.BEFORE]
     if due:
+        now_asked = portion(snapshot, due)
         return StepReport(
             StepState.ACT,
-            f"wave {wave + 1} of {waves}: asking for {len(due)} reassignments",
-            intent=Reassign(wave_id, {s.tp: tuple(s.change.replicas) for s in due}),
+            f"wave {wave + 1} of {waves}: asking for {len(now_asked)} reassignments{followed_by(now_asked, due)}",
+            intent=Reassign(wave_id, {s.tp: tuple(s.change.replicas) for s in now_asked}),
             target=_names([s.tp for s in due]),
             observed=observed,
             progress=count,
@@ -134,10 +136,11 @@ def undo(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: S
             return StepReport(StepState.UNKNOWN, "the reassignments in flight could not be read", restores=True)
         moving = [s for s in where if s.position is Position.MOVING and f"{step}/wave-{s.change.wave}" in journal]
         if moving:
+            now_cancelled = portion(snapshot, moving)
             return StepReport(
                 StepState.ACT,
-                f"cancelling {len(moving)} reassignments of ours",
-                intent=Reassign(f"{step}/cancel", dict.fromkeys((s.tp for s in moving), None)),
+                f"cancelling {len(now_cancelled)} reassignments of ours{followed_by(now_cancelled, moving)}",
+                intent=Reassign(f"{step}/cancel", dict.fromkeys((s.tp for s in now_cancelled), None)),
                 target=_names([s.tp for s in moving]),
                 restores=True,
             )

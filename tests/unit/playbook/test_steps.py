@@ -6,12 +6,20 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from kafka_medic.cluster.snapshot import TopicPartition
-from kafka_medic.playbook import min_isr_step, reassign_step
+from kafka_medic.cluster.snapshot import ClusterInfo, Mode, TopicPartition
+from kafka_medic.playbook import drain_first, min_isr_step, reassign_step, reorder_step
 from kafka_medic.playbook.intents import ChangeSettings, Reassign, setting_text
+from kafka_medic.playbook.portions import ZOOKEEPER_AT_ONCE
 from kafka_medic.playbook.reassign_step import FOLLOWER_LIST, LEADER_LIST, MAX_LIST_CHARACTERS, RATES
 from kafka_medic.playbook.report import StepState
-from kafka_medic.resources.remediation_plan import ConfigChange, ConfigResourceType, PartitionChange, Plan
+from kafka_medic.resources.remediation_plan import (
+    BrokerRestart,
+    ConfigChange,
+    ConfigResourceType,
+    Drain,
+    PartitionChange,
+    Plan,
+)
 from kafka_medic.resources.remediation_status import IntentState, JournalEntry, saved_from
 from tests.unit.cluster import worlds
 
@@ -147,6 +155,59 @@ def test_wave_after_wave():
     assert isinstance(second.intent, Reassign)
     assert second.intent.id == "add/wave-1"
     assert set(second.intent.targets) == {TopicPartition("logs", 0)}
+
+
+MANY = tuple(
+    PartitionChange(topic="orders", partition=n, replicas_before=(1,), replicas=(1, 2, 3))
+    for n in range(2 * ZOOKEEPER_AT_ONCE + 1)
+)
+ON_ZOOKEEPER = {"cluster": ClusterInfo("prod", "id-1", Mode.ZOOKEEPER, "3.9")}
+
+
+def test_zookeepers_controller_is_given_a_part_of_a_wave_at_a_time():
+    """It would have no time for a broker that dies meanwhile."""
+    throttle = assess(seen(*[BEFORE] * len(MANY), changes=MANY), of=plan(MANY)).intent.settings
+    sent, begun = 0, [entry("throttle", saved=dict.fromkeys(map(setting_text, throttle)), kind="ChangeSettings")]
+    while sent < len(MANY):
+        states = [MOVING] * sent + [BEFORE] * (len(MANY) - sent)
+        now = {"settings": throttle, "changes": MANY}
+        report = assess(seen(*states, **now, **ON_ZOOKEEPER), *begun, of=plan(MANY))
+        assert report.intent.id == "add/wave-0"
+        assert min(report.intent.targets).partition == sent
+        assert len(report.intent.targets) == min(ZOOKEEPER_AT_ONCE, len(MANY) - sent)
+        assert report.message.endswith("more to follow") == (sent + ZOOKEEPER_AT_ONCE < len(MANY))
+        assert "add/wave-0" not in report.observed, "one that is back where it was may be one that was not asked for"
+        at_once = assess(seen(*states, **now), *begun, of=plan(MANY))
+        assert len(at_once.intent.targets) == len(MANY) - sent, "KRaft's writes all in one go"
+        begun, sent = [begun[0], entry("wave-0")], sent + len(report.intent.targets)
+    cancelling = reassign_step.undo(
+        STEP, plan(MANY), journal(*begun), seen(*[MOVING] * len(MANY), changes=MANY, **ON_ZOOKEEPER)
+    )
+    assert len(cancelling.intent.targets) == ZOOKEEPER_AT_ONCE
+
+
+@pytest.mark.parametrize(("more", "asked"), [({}, len(MANY)), (ON_ZOOKEEPER, ZOOKEEPER_AT_ONCE)])
+def test_new_orders_are_given_to_zookeepers_controller_in_parts_too(more, asked):
+    orders = {TopicPartition("orders", c.partition): ((1, 2, 3), (2, 1, 3)) for c in MANY}
+    report = reorder_step.reorder("r", orders, {}, seen(*[DONE] * len(MANY), changes=MANY, **more))
+    assert len(report.intent.orders) == asked
+    drains = (
+        Drain(
+            broker=1,
+            topic="orders",
+            replicas_before=(2, 1, 3),
+            replicas=(1, 2, 3),
+            partitions=tuple(c.partition for c in MANY),
+        ),
+    )
+    away = journal(entry("order-away-1", kind="Reorder"))
+    going_back = drain_first.undo(
+        STEP,
+        plan(()).model_copy(update={"drains": drains, "restarts": (BrokerRestart(broker=1, pod="p", pod_uid="u"),)}),
+        away,
+        seen(*[DONE] * len(MANY), changes=MANY, **more),
+    )
+    assert len(going_back.intent.orders) == asked
 
 
 def test_progress_counts_bytes_and_the_time_of_the_busiest_broker():
