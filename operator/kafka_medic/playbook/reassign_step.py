@@ -116,7 +116,7 @@ def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot:
     return StepReport(
         StepState.ACT,
         change.message,
-        intent=ChangeSettings(change.id, change.settings),
+        intent=ChangeSettings(change.id, change.settings, change.message),
         target=f"{len(change.settings)} settings",
         observed=observed,
         # To copy more slowly takes back some of what was allowed: no guard of going on holds it up.

@@ -356,6 +356,24 @@ def test_a_minimum_that_is_there_is_reached_and_one_that_somebody_set_is_drift()
     assert floors(seen(DONE, DONE, DONE), configs=()).state is StepState.REACHED
 
 
+def test_a_topic_that_has_grown_is_drift_once_the_others_have_their_minimum():
+    """The plan that follows is for the new partitions alone."""
+    logs = SETTING.model_copy(update={"resource_name": "logs"})
+    rows = [*(row(c, DONE) for c in CHANGES), worlds.partition("orders", 9, (1,))]
+
+    def then(*set_already, **more):
+        table = worlds.configs(*((*key, "2", True) for key in set_already))
+        return floors(worlds.healthy(rows=rows, configs=table, **more), configs=(SETTING, logs))
+
+    other = ("TOPIC", "logs", FLOOR[2])
+    report = then()
+    assert report.intent == ChangeSettings("add/set", {other: "2"})
+    assert set(report.saved) == {setting_text(FLOOR), setting_text(other)}
+    grown = then(other)
+    assert grown.state is StepState.DRIFTED
+    assert "orders-9" in grown.message
+
+
 def test_a_minimum_of_a_topic_that_is_gone_is_drift_and_is_not_asked_for_over_and_over():
     report = floors(seen(DONE, changes=CHANGES[2:]))
     assert report.state is StepState.DRIFTED
