@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+import pyarrow as pa
 import pytest
 
 from kafka_medic.cluster.snapshot import ClusterInfo, Mode, TopicPartition
+from kafka_medic.plan.model import PLAN_SCHEMA, Spread, Summary
+from kafka_medic.plan.model import Plan as Placement
 from kafka_medic.playbook import drain_first, min_isr_step, reassign_step, reorder_step
 from kafka_medic.playbook.intents import ChangeSettings, Reassign, setting_text
 from kafka_medic.playbook.portions import ZOOKEEPER_AT_ONCE
-from kafka_medic.playbook.reassign_step import FOLLOWER_LIST, LEADER_LIST, MAX_LIST_CHARACTERS, RATES
+from kafka_medic.playbook.reassign_step import RATES
 from kafka_medic.playbook.report import StepState
+from kafka_medic.playbook.throttle_lists import FOLLOWER_LIST, LEADER_LIST, MAX_LIST_CHARACTERS, cut, listed
 from kafka_medic.resources.remediation_plan import (
     BrokerRestart,
     ConfigChange,
@@ -98,8 +102,9 @@ def test_first_the_throttle_on_who_sends_and_who_receives_and_what_was_there_is_
     }
     assert wanted["TOPIC", "orders", LEADER_LIST] == "0:1,1:2,1:1"
     assert wanted["TOPIC", "orders", FOLLOWER_LIST] == "0:2,0:3,1:3"
-    assert wanted["TOPIC", "logs", FOLLOWER_LIST] == "0:1,0:2"
-    assert report.saved == dict.fromkeys(map(setting_text, wanted))
+    later = [("TOPIC", "logs", name) for name in (LEADER_LIST, FOLLOWER_LIST)]
+    assert not wanted.keys() & set(later), "the next wave's turn has not come"
+    assert report.saved == dict.fromkeys(map(setting_text, [*wanted, *later]))
 
 
 def test_what_somebody_else_throttled_is_kept_and_saved():
@@ -110,7 +115,6 @@ def test_what_somebody_else_throttled_is_kept_and_saved():
     }
     wanted, saved = throttled(theirs)
     assert wanted["TOPIC", "orders", LEADER_LIST] == "7:1,0:1,1:2,1:1"
-    assert wanted["TOPIC", "logs", LEADER_LIST] == "*"
     assert wanted["BROKER", "1", RATES[0]] == "1000"
     assert {k: v for k, v in saved.saved_values().items() if v} == {setting_text(k): v for k, v in theirs.items()}
 
@@ -151,10 +155,77 @@ def test_wave_after_wave():
         wait = assess(seen(*states, settings=wanted), *sent)
         assert wait.state is StepState.WAIT
         assert "add/wave-0" in wait.observed
-    second = assess(seen(DONE, DONE, BEFORE, settings=wanted), *sent)
+    lists = {("TOPIC", "logs", LEADER_LIST): "0:3", ("TOPIC", "logs", FOLLOWER_LIST): "0:1,0:2"}
+    next_ = {key: value for key, value in wanted.items() if key[0] == "BROKER"} | lists
+    second = assess(seen(DONE, DONE, BEFORE, settings=next_), *sent)
     assert isinstance(second.intent, Reassign)
     assert second.intent.id == "add/wave-1"
     assert set(second.intent.targets) == {TopicPartition("logs", 0)}
+
+
+def test_the_lists_follow_the_waves_and_a_persons_stays():
+    """A replica that has caught up would take of the rate, and be held back by it, for nothing."""
+    was = {("TOPIC", "orders", LEADER_LIST): "7:1", ("TOPIC", "logs", LEADER_LIST): "*"}
+    wanted, saved = throttled(was)
+    placed = saved.model_copy(update={"state": IntentState.DONE})
+    mine = was | wanted
+    between = assess(seen(DONE, DONE, BEFORE, settings=mine), placed, entry("wave-0"))
+    assert between.state is StepState.ACT
+    assert not between.restores, "a next wave is asked about as any going on is"
+    assert between.intent == ChangeSettings(
+        "add/throttle",
+        {
+            ("TOPIC", "orders", LEADER_LIST): "7:1",
+            ("TOPIC", "orders", FOLLOWER_LIST): None,
+            ("TOPIC", "logs", FOLLOWER_LIST): "0:1,0:2",
+        },
+    )
+    assert between.saved == saved.saved_values(), "and not what we set ourselves"
+    theirs = mine | {("TOPIC", "orders", FOLLOWER_LIST): "5:5", ("BROKER", "1", RATES[0]): "5"}
+    left = assess(seen(DONE, DONE, BEFORE, settings=theirs), placed, entry("wave-0")).intent.settings
+    assert set(left) == {("TOPIC", "orders", LEADER_LIST), ("TOPIC", "logs", FOLLOWER_LIST)}
+    moved = {key: value for key, value in (mine | between.intent.settings).items() if value is not None}
+    second = assess(seen(DONE, DONE, BEFORE, settings=moved), placed, entry("wave-0"))
+    assert isinstance(second.intent, Reassign)
+    begun = (placed, entry("wave-0"), entry("wave-1"))
+    without = {key: value for key, value in moved.items() if key[1] != "logs"}
+    assert assess(seen(DONE, DONE, MOVING, settings=without), *begun).state is StepState.WAIT, "a person took it off"
+    over = assess(seen(DONE, DONE, DONE, settings=moved), *begun).intent.settings
+    assert {key: value for key, value in over.items() if key[0] == "TOPIC"} == {("TOPIC", "logs", FOLLOWER_LIST): None}
+    given_up = undo(seen(DONE, DONE, BEFORE, settings=mine), placed, entry("wave-0")).intent.settings
+    assert {key: value for key, value in given_up.items() if key[0] == "TOPIC"} == {
+        ("TOPIC", "orders", LEADER_LIST): "7:1",
+        ("TOPIC", "orders", FOLLOWER_LIST): None,
+    }
+
+
+def test_of_a_large_topic_so_many_go_at_a_time_that_no_list_is_long():
+    rows = {
+        "topic": ["large"] * 2000 + ["small"],
+        "partition": [*range(2000), 0],
+        "replicasBefore": [[100]] * 2001,
+        "replicas": [[100, 101, 102]] * 2001,
+        "preferredOrder": [[100, 101, 102]] * 2001,
+        "wave": [0] * 1000 + [1] * 1000 + [1],
+    }
+    table = pa.table(rows, schema=PLAN_SCHEMA)
+    figures = Summary(2001, 4002, 4002, Spread(0, 1, 1), Spread(0, 1, 1), 0, 0, 2)
+    shorter = cut(Placement(table, pa.array([None] * 2001, pa.int64()), figures))
+    waves: dict[int, list[PartitionChange]] = {}
+    for move in shorter.moves():
+        change = PartitionChange(
+            topic=move.topic, partition=move.partition, replicas_before=move.replicas_before, replicas=move.replicas
+        )
+        waves.setdefault(move.wave, []).append(change)
+    assert sorted(waves) == list(range(shorter.summary.waves))
+    assert shorter.summary.waves < 12
+    for changes in waves.values():
+        large = [c for c in changes if c.topic == "large"]
+        assert len(listed(large, FOLLOWER_LIST, "7:1")) > 1000 or changes is waves[max(waves)]
+        assert listed(large, FOLLOWER_LIST, "7:1") != "*" != listed(large, LEADER_LIST, "7:1")
+    assert max(c.partition for c in waves[0]) < min(c.partition for c in waves[max(waves)]), "the order stays"
+    small = Placement(table.slice(1900), pa.array([None] * 101, pa.int64()), figures)
+    assert cut(small) is small
 
 
 MANY = tuple(
