@@ -3,6 +3,9 @@ brought back when all has been well for two minutes. At the end every throttle i
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 import threading
 import time
 import uuid
@@ -19,13 +22,14 @@ from kafka_medic.playbook.rate import CALM_SECONDS
 from tests.e2e.conftest import STEADY, Case, at_the_same_time
 from tests.gameday.cluster import RATES, REPLICAS
 from tests.incident import operator, records
-from tests.testbed import KafkaDeployment, Shape, deploy_kafka, faults, wait_for
+from tests.testbed import KafkaDeployment, Shape, deploy_kafka, external_kubeconfig, faults, own_state, wait_for
 from tests.testbed.kafka_settings import CLIENT_PORT
 
 SLOTS: dict[Shape, int] = {"kraft": 9, "zookeeper": 11}
 SETTINGS = STEADY | {"auto.leader.rebalance.enable": "false", "replica.lag.time.max.ms": 6000}
+BANDWIDTH = {"bandwidthBytesPerSecond": 4_000_000, "bandwidthSharePercent": 25}
 RATE = 1_000_000
-"""The least that the playbook allows. Broker 0, which has all there is to copy, sends it twice: for two minutes."""
+"""Its share. Broker 0, which has all there is to copy, sends it twice: for two minutes."""
 PARTITIONS, MESSAGES, BYTES = 6, 20, 500_000
 BROKERS = (0, 1, 2)
 LEADS, FOLLOWS = 1, 2
@@ -58,11 +62,11 @@ def gives_way(case: Case) -> None:
         assert records.write(case.boot, low, ["x" * BYTES] * MESSAGES, partition) == MESSAGES
     client = RealKafka(Connection(case.boot, timeout_seconds=30.0))
     theirs = [ConfigChange(*setting) for setting in THEIRS]
-    client.alter_configs([*theirs, ConfigChange("TOPIC", low, REPLICAS[0], "5:0"), *wide(beside)])
+    client.alter_configs([*theirs, ConfigChange("TOPIC", low, REPLICAS[0], "9:0"), *listed(beside)])
     before = operator.throttles(case.boot)
     assert len(before) == len(THEIRS) + 3
     overrides = [
-        {"name": "raise-replication-factor", "parameters": {"throttleBytesPerSecond": RATE}},
+        {"name": "raise-replication-factor", "parameters": BANDWIDTH},
         {"name": "remove-leftover-throttles", "mode": "Observe"},
     ]
     case.watch(remediation={"limits": {"cooldown": "0s"}, "playbooks": overrides})
@@ -71,9 +75,14 @@ def gives_way(case: Case) -> None:
     rates = Rates(case.boot)
     try:
         run = case.wait("AwaitingApproval")
+        assert "(25 % of the 4.0 MB/s stated)" in run["status"]["plan"]["summary"]
         assert operator.approve(run, "alice").returncode == 0
-        with rates.followed():
+        with rates.followed(), bars_of(run) as bars:
             wait_for("copying at the plan's rate", lambda: rates.now == {RATE} and bool(client.reassignments()), 60)
+            found = client.topic_configs([low])[low]
+            leads, follows = (str(found[name].value).split(",") for name in REPLICAS)
+            assert sorted(leads) == [*(f"{n}:0" for n in range(PARTITIONS)), "9:0"]
+            assert sorted(follows) == [f"{n}:{b}" for n in range(PARTITIONS) for b in (1, 2)]
             with link_down(case.kafka):
                 wait_for("a replica that is not ours out of its ISR", lambda: FOLLOWS not in isr(client, beside), 40)
                 wait_for("half the rate on every broker", lambda: rates.now == {RATE // 2}, 40)
@@ -84,6 +93,7 @@ def gives_way(case: Case) -> None:
             done = case.wait("Succeeded", 400)
     finally:
         traffic.stop()
+    assert any(re.search(r"\[#+\.+\] \d/6 partitions, .* of .*, at least .* left", line) for line in bars), bars
     changes = [e for e in done["status"]["journal"] if e["id"].startswith("add-replicas/rate-")]
     print(
         f"\n{case.kafka.shape}: rates {rates.told()}; back {calm:.0f} s after the replica; {len(traffic.acked)} records"
@@ -103,7 +113,7 @@ def gives_way(case: Case) -> None:
     case.end()
 
 
-def wide(topic: str) -> list[ConfigChange]:
+def listed(topic: str) -> list[ConfigChange]:
     """Somebody throttles a follower of this topic, with no rate of their own on its broker."""
     return [ConfigChange("TOPIC", topic, REPLICAS[0], "*"), ConfigChange("TOPIC", topic, REPLICAS[1], f"0:{FOLLOWS}")]
 
@@ -117,6 +127,24 @@ def link_down(kafka: KafkaDeployment) -> Iterator[None]:
         yield
     finally:
         faults.rejoin(source, destination, CLIENT_PORT)
+
+
+@contextmanager
+def bars_of(run: operator.Object) -> Iterator[list[str]]:
+    """What the command prints meanwhile to somebody who watches."""
+    meta, lines = run["metadata"], list[str]()
+    words = ["show", meta["name"], "--watch", "-n", meta["namespace"]]
+    where = [] if external_kubeconfig() else ["--kubeconfig", str(own_state().kubeconfig("admin"))]
+    command = [sys.executable, "-m", "kafka_medic.cli.main", "remediation", *words, *where]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        reading = threading.Thread(target=lambda: lines.extend(process.stdout or ()), daemon=True)
+        reading.start()
+        try:
+            yield lines
+        finally:
+            process.terminate()
+            reading.join(10)
 
 
 def isr(client: RealKafka, topic: str) -> Sequence[int]:
