@@ -30,7 +30,9 @@ SETTINGS = STEADY | {"auto.leader.rebalance.enable": "false", "replica.lag.time.
 BANDWIDTH = {"bandwidthBytesPerSecond": 4_000_000, "bandwidthSharePercent": 25}
 RATE = 1_000_000
 """Its share. Broker 0, which has all there is to copy, sends it twice: for two minutes."""
-PARTITIONS, MESSAGES, BYTES = 6, 20, 500_000
+BYTES, MESSAGES = 500_000, (10, 10, 25, 25, 25, 25)
+"""Of each partition. The small ones are done first, which a bar can show."""
+PARTITIONS = len(MESSAGES)
 BROKERS = (0, 1, 2)
 LEADS, FOLLOWS = 1, 2
 """Of the topic beside; what is copied does not pass between these two."""
@@ -58,8 +60,8 @@ def test_copying_gives_way_and_comes_back(cases: list[Case]) -> None:
 def gives_way(case: Case) -> None:
     low = case.topic(*[[0]] * PARTITIONS, config={"min.insync.replicas": "1"})
     beside = case.topic([LEADS, FOLLOWS, 0], suffix="beside")
-    for partition in range(PARTITIONS):
-        assert records.write(case.boot, low, ["x" * BYTES] * MESSAGES, partition) == MESSAGES
+    for partition, number in enumerate(MESSAGES):
+        assert records.write(case.boot, low, ["x" * BYTES] * number, partition) == number
     client = RealKafka(Connection(case.boot, timeout_seconds=30.0))
     theirs = [ConfigChange(*setting) for setting in THEIRS]
     client.alter_configs([*theirs, ConfigChange("TOPIC", low, REPLICAS[0], "9:0"), *listed(beside)])
@@ -93,11 +95,11 @@ def gives_way(case: Case) -> None:
             done = case.wait("Succeeded", 400)
     finally:
         traffic.stop()
-    assert any(re.search(r"\[#+\.+\] \d/6 partitions, .* of .*, at least .* left", line) for line in bars), bars
     changes = [e for e in done["status"]["journal"] if e["id"].startswith("add-replicas/rate-")]
     print(
         f"\n{case.kafka.shape}: rates {rates.told()}; back {calm:.0f} s after the replica; {len(traffic.acked)} records"
     )
+    assert any(re.search(r"\[#+\.+\] \d/6 partitions, .* of .*, at least .* left", line) for line in bars), bars
     assert all(rate <= RATE for _, seen in rates.seen for rate in seen - {int(s[3]) for s in THEIRS})
     assert f"{beside}-0" in changes[0]["detail"]
     assert "nothing falls behind any more" in changes[-1]["detail"]
