@@ -270,8 +270,13 @@ def _throttle(plan: Plan, saved: Mapping[SettingKey, str | None], wave: int) -> 
     for change in plan.changes:
         if change.wave == wave:
             by_topic.setdefault(change.topic, []).append(change)
-    lists = {key: listed(by_topic[key[1]], key[2], saved[key]) for key in saved if key[1] in by_topic}
-    return {key: str(plan.throttle_bytes_per_second) for key in saved if key[0] == "BROKER"} | lists
+    wanted: dict[SettingKey, str | None] = {}
+    for key, before in saved.items():
+        if key[0] == "BROKER":
+            wanted[key] = str(plan.throttle_bytes_per_second)
+        elif key[1] in by_topic:
+            wanted[key] = listed(by_topic[key[1]], key[2], before)
+    return wanted
 
 
 def _lists(plan: Plan, saved: Mapping[SettingKey, str | None]) -> dict[SettingKey, set[str | None]]:
