@@ -90,7 +90,7 @@ class WireChanges:
             node = link.in_turn(client)[0]
             answer = await answer_of(client, node, request(int(seconds * 1000 * SERVERS_SHARE)), seconds)
             if errors.NotControllerError.errno in codes(answer):
-                told = await answer_of(client, node, self._who(), link.seconds)
+                told = await answer_of(client, node, self._who(), max(0.0, end - time.monotonic()))
                 know(client, {broker.node_id: broker for broker in told.brokers})
                 left = max(0.0, end - time.monotonic())
                 wanted = request(int(left * 1000 * SERVERS_SHARE))
