@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from kafka_medic.clients.kafka import RealKafka
-from kafka_medic.clients.ports import BrokerView, ConfigChange, Connection
+from kafka_medic.clients.ports import BrokerView, ConfigChange, Connection, ReadFailed
 from kafka_medic.cluster.snapshot import TopicPartition
 from tests.e2e.conftest import STEADY, Case, at_the_same_time
 from tests.gameday.cluster import RATES, REPLICAS
@@ -69,7 +69,7 @@ class Raise:
 
     def __init__(self, kafka: KafkaDeployment) -> None:
         self.case = Case(kafka, f"drift-{uuid.uuid4().hex[:4]}")
-        self.client = RealKafka(Connection(kafka.bootstrap, timeout_seconds=30.0))
+        self.client = RealKafka(Connection(kafka.bootstrap, timeout_seconds=10.0))
         self.before: list[str] = []
 
     def topic(self, partitions: int, suffix: str = "orders") -> str:
@@ -91,7 +91,7 @@ class Raise:
         self.case.watch(remediation={"limits": {"cooldown": "0s"}, "playbooks": overrides})
         run = self.case.wait("AwaitingApproval")
         assert operator.approve(run, "alice").returncode == 0
-        wait_for("the first wave in flight", lambda: bool(self.client.reassignments()), 60)
+        wait_for("the first wave in flight", lambda: bool(self.moving()), 60)
         assert operator.throttles(self.case.boot) != self.before
         return run
 
@@ -100,7 +100,7 @@ class Raise:
 
     def as_it_was(self) -> None:
         """Nothing of ours is in flight, and nothing throttled that was not."""
-        assert self.client.reassignments() == {}
+        assert self.moving() == set()
         assert operator.throttles(self.case.boot) == self.before
 
     def again(self, old: operator.Object, partitions: int) -> None:
@@ -113,6 +113,14 @@ class Raise:
         assert self.case.factors() == {3}
         assert {self.floor(topic) for topic in self.case.topics} == {"2"}
         self.as_it_was()
+
+    def moving(self) -> set[TopicPartition] | None:
+        """What is being reassigned; None while nobody can tell."""
+        try:
+            self.client.describe_cluster()
+            return set(self.client.reassignments())
+        except ReadFailed:
+            return None
 
     def floor(self, topic: str) -> str | None:
         return self.client.topic_configs([topic])[topic]["min.insync.replicas"].value
@@ -143,7 +151,7 @@ def aborted(run: Raise) -> None:
     begun = run.begin(SLOW, topic)
     told = begun_progress(run, begun)
     assert (told["unit"], told["total"]) == ("partitions", 6)
-    assert told["bytesTotal"] > 2 * 6 * 5_000_000 > told["bytesDone"]
+    assert told["bytesTotal"] > 2 * 6 * 5_000_000 > told.get("bytesDone", 0)
     assert 0 < told["secondsLeft"] <= 61
     assert operator.approve(begun, "alice", "Reject").returncode == 0
     done = run.until(begun, "Aborted")
@@ -171,7 +179,7 @@ def paused_while_a_topic_grows(run: Raise) -> None:
     begun = run.begin(IN_WAVES, first)
     run.pause(True)
     run.case.wait_for_guard("NotPaused", 90)
-    wait_for("what was sent to end", lambda: not run.client.reassignments(), 60)
+    wait_for("what was sent to end", lambda: run.moving() == set(), 60)
     assert run.replicas(TopicPartition(second, 0)) == [0], "nothing more is sent"
     assert operator.throttles(run.case.boot) != run.before, "the throttle stays"
     AdminClient({"bootstrap.servers": run.case.boot}).create_partitions([NewPartitions(second, 2)])[second].result(30)
@@ -192,7 +200,8 @@ def a_topic_deleted(run: Raise) -> None:
     records.delete_topic(run.case.boot, doomed)
     run.case.topics.remove(doomed)
     done = run.until(begun, "Superseded", 180)
-    assert f"{doomed}-0 is gone" in done["status"]["message"]
+    assert doomed in done["status"]["message"]
+    assert "gone" in done["status"]["message"]
     run.as_it_was()
     left = sum(len(run.replicas(TopicPartition(kept, n))) == 1 for n in range(6))
     if left:
@@ -207,8 +216,8 @@ def taken_over_by_somebody(run: Raise) -> None:
     done = run.until(begun, "Superseded")
     assert str(theirs) in done["status"]["message"]
     assert operator.throttles(run.case.boot) == run.before
-    assert set(run.client.reassignments()) <= {theirs}, "ours are cancelled, theirs is not"
-    wait_for("their reassignment", lambda: not run.client.reassignments(), 60)
+    assert (run.moving() or set()) <= {theirs}, "ours are cancelled, theirs is not"
+    wait_for("their reassignment", lambda: run.moving() == set(), 60)
     assert run.replicas(theirs) == [0, 1]
     run.again(begun, sum(len(run.replicas(TopicPartition(topic, n))) < 3 for n in range(6)))
 
@@ -221,7 +230,7 @@ def aborted_while_a_broker_is_away(run: Raise) -> None:
         kafka.stop_broker(AWAY)
         try:
             assert operator.approve(begun, "alice", "Reject").returncode == 0
-            wait_for("the reassignments cancelled", lambda: not run.client.reassignments(), 90)
+            wait_for("the reassignments cancelled", lambda: run.moving() == set(), 90)
 
             def told() -> bool:
                 (now,) = (r for r in run.case.runs() if r["metadata"]["name"] == begun["metadata"]["name"])
