@@ -182,7 +182,8 @@ def paused_while_a_topic_grows(run: Raise) -> None:
     wait_for("what was sent to end", lambda: run.moving() == set(), 60)
     assert run.replicas(TopicPartition(second, 0)) == [0], "nothing more is sent"
     assert operator.throttles(run.case.boot) != run.before, "the throttle stays"
-    AdminClient({"bootstrap.servers": run.case.boot}).create_partitions([NewPartitions(second, 2)])[second].result(30)
+    admin = AdminClient({"bootstrap.servers": run.case.boot})
+    admin.create_partitions([NewPartitions(second, 2)])[second].result(30)
     run.pause(False)
     # All that was planned is done. A minimum that the new partition cannot meet is not set.
     done = run.until(begun, "Superseded", 180)
