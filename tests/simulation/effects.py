@@ -22,6 +22,7 @@ PROSE = ("proposedAt", "expiresAt", "summary")
 CANARY = "kafka-medic-canary"
 FACTORS = ("default.replication.factor", "offsets.topic.replication.factor")
 RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
+LISTS = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
 
 
 class Violated(BaseException):
@@ -418,6 +419,12 @@ class Effects:
         (configs,) = self._known(seen, "configs", now)
         if rate and any(("BROKER", str(b), name) not in configs for b in brokers for name in RATES):
             self.blame("reassigns without a throttle")
+        for tp, replicas in targets.items() if rate else ():
+            sends = partitions[tp][0]
+            for name, brokers in zip(LISTS, (sends, set(replicas) - sends), strict=True):
+                listed = configs.get(("TOPIC", tp.topic, name), "")
+                if listed != "*" and not {f"{tp.partition}:{b}" for b in brokers} <= set(listed.split(",")):
+                    self.blame(f"reassigns {tp}, and {name} is {listed}")
         return None
 
     def _before_election(self, seen: dict[str, Any], wanted: Sequence[TopicPartition], now: float) -> None:

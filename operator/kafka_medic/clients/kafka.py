@@ -156,7 +156,7 @@ class RealKafka:
     def alter_reassignments(
         self, targets: Mapping[TopicPartition, Sequence[int] | None]
     ) -> Mapping[TopicPartition, str]:
-        return self._wire.alter_reassignments(targets)
+        return self._wire.changes.alter_reassignments(targets)
 
     def alter_configs(self, changes: Sequence[ConfigChange], may_send: MaySend = unasked) -> None:
         # librdkafka sends what concerns a broker to that broker, and refuses a resource without a name.
@@ -175,7 +175,7 @@ class RealKafka:
         self._rd.add_partitions(topic, total, assignment)
 
     def elect_preferred(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, str]:
-        return self._wire.elect_preferred(partitions)
+        return self._wire.changes.elect_preferred(partitions)
 
     def commit_offsets(self, group: str, offsets: Mapping[TopicPartition, Committed]) -> Mapping[TopicPartition, str]:
         return self._wire.groups.commit(group, offsets)

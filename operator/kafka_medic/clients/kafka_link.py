@@ -152,7 +152,7 @@ class WireLink:
             # The client reads metadata anew only every so often, and until then knows no broker that came back, nor
             # its new address. `_coordinator_brokers` is where it looks for those that its own metadata does not name.
             self._told = {node.node_id: node for node in answer.brokers}
-            _know(client, self._told)
+            know(client, self._told)
             self._controller = answer.controller_id
             return answer
 
@@ -178,12 +178,9 @@ class WireLink:
         controller if it did: with ZooKeeper another one may have lost what it would have to look up there. What a
         broker passes on to the controller may go to several, of whom the first answer counts: one that is cut off from
         the controller answers everything else."""
-        known = self if self._beside is None else self._beside
 
         async def send(client: Any) -> tuple[int, Any]:
-            _know(client, known._told)
-            answered = sorted(known._answered, key=lambda b: (known._spared(b), b != known._controller))
-            nodes = answered[:at_once] or [client._manager.least_loaded_node()]
+            nodes = self.in_turn(client)[:at_once]
             first, left = Future(), list(nodes)
 
             def failed(node: int, problem: BaseException) -> None:
@@ -202,15 +199,22 @@ class WireLink:
             try:
                 answer: tuple[int, Any] = await client._manager.wait_for(first, self.seconds * 1000)
             except Exception:
-                if known is self:  # else it may be well, and somebody else too slow
+                if self._beside is None:  # else it may be well, and somebody else too slow
                     self._answered = [node for node in self._answered if node not in nodes]
                     self._deaf |= dict.fromkeys(nodes, time.monotonic() + SPARED_SECONDS)
                 raise
             return answer
 
-        anew = known is not self
+        anew = self._beside is not None
         answer: tuple[int, Any] = self.call(lambda c: c._manager.run(send, c), as_type, what, anew=anew)
         return answer
+
+    def in_turn(self, client: Any) -> list[Any]:
+        """Who answered when last it was asked who is there, the controller first; the client learns where they are."""
+        known = self if self._beside is None else self._beside
+        know(client, known._told)
+        answered = sorted(known._answered, key=lambda b: (known._spared(b), b != known._controller))
+        return answered or [client._manager.least_loaded_node()]
 
     def _spared(self, broker: int) -> bool:
         return self._deaf.get(broker, 0.0) > time.monotonic()
@@ -243,7 +247,7 @@ _LASTING = (FailureKind.UNREACHABLE, FailureKind.AUTHORIZATION, FailureKind.UNSU
 """Failures after which the client is as good as before: one broker did not answer, or answered no."""
 
 
-def _know(client: Any, told: Mapping[int, Any]) -> None:
+def know(client: Any, told: Mapping[int, Any]) -> None:
     client._manager.cluster._brokers.update(told)
     client._manager.cluster._coordinator_brokers.update(told)
 

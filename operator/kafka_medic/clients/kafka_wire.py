@@ -18,9 +18,9 @@ from kafka.protocol.admin import (
     ListPartitionReassignmentsRequest,
 )
 from kafka.protocol.metadata import MetadataRequest
-from kafka.structs import TopicPartition as WireTopicPartition
 
 from kafka_medic.clients import kafka_whereabouts
+from kafka_medic.clients.kafka_changes import WireChanges
 from kafka_medic.clients.kafka_configs import (
     BROKER,
     EVERY_BROKER,
@@ -69,9 +69,6 @@ PASSED_ON = 2
 many brokers are asked the same that they only pass on to the controller."""
 T = TypeVar("T")
 
-PREFERRED = 0
-"""KIP-460's election type: each partition's first replica, if it is in sync."""
-
 
 class WireAdmin:
     """What is asked of one cluster by kafka-python. May be used by several threads at the same time."""
@@ -85,6 +82,7 @@ class WireAdmin:
         self._connection = connection
         self._timeout_ms = int(connection.timeout_seconds * 1000)
         self.groups = WireGroups(self._link)
+        self.changes = WireChanges(self._passed_on, lambda: _metadata_request([]))
 
     def close(self) -> None:
         self._link.close()
@@ -280,48 +278,6 @@ class WireAdmin:
     def version(self) -> str | None:
         found = self._link.call(lambda c: c._manager.broker_version, ReadFailed, "broker version")
         return ".".join(str(n) for n in found) if found else None
-
-    def alter_reassignments(
-        self, targets: Mapping[TopicPartition, Sequence[int] | None]
-    ) -> Mapping[TopicPartition, str]:
-        request = {
-            WireTopicPartition(tp.topic, tp.partition): None if replicas is None else list(replicas)
-            for tp, replicas in targets.items()
-        }
-        answers = self._passed_on.call(
-            lambda c: c.alter_partition_reassignments(request, timeout_ms=self._timeout_ms),
-            WriteFailed,
-            "alter partition reassignments",
-        )
-        refused = {}
-        for tp, error in answers.items():
-            # Cancelling what already ended is the state that was asked for.
-            over = (
-                targets.get(TopicPartition(tp.topic, tp.partition)) is None
-                and error is errors.NoReassignmentInProgressError
-            )
-            if error is not None and not over:
-                refused[TopicPartition(tp.topic, tp.partition)] = error.__name__
-        return refused
-
-    def elect_preferred(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, str]:
-        # confluent-kafka 2.16 cannot: its elect_leaders ends in a SystemError, whatever it is given.
-        topics: dict[str, list[int]] = {}
-        for tp in partitions:
-            topics.setdefault(tp.topic, []).append(tp.partition)
-        answer = self._passed_on.call(
-            lambda c: c.elect_leaders(PREFERRED, topics, timeout_ms=self._timeout_ms, raise_errors=False),
-            WriteFailed,
-            "elect preferred leaders",
-        )
-        if getattr(answer, "error_code", 0):
-            raise failure_of(WriteFailed, errors.for_code(answer.error_code)(), "elect preferred leaders")
-        return {
-            TopicPartition(result.topic, part.partition_id): errors.for_code(part.error_code).__name__
-            for result in answer.replica_election_results
-            for part in result.partition_result
-            if part.error_code not in (0, errors.ElectionNotNeededError.errno)
-        }
 
 
 def _age(stamp_ms: int, now_ms: float) -> int | None:

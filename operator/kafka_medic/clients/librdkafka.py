@@ -22,6 +22,7 @@ from confluent_kafka.admin import (
 from confluent_kafka.admin import NewTopic as RdNewTopic
 
 from kafka_medic.clients.oauth import TokenSource
+from kafka_medic.clients.patience import seconds_for
 from kafka_medic.clients.ports import (
     ClientFailure,
     ClusterDescription,
@@ -70,7 +71,8 @@ _RESOURCE = {"TOPIC": ResourceType.TOPIC, "BROKER": ResourceType.BROKER}
 
 
 class LibrdkafkaAdmin:
-    """One admin client for one cluster. Calls block, each for the connection's timeout at most."""
+    """One admin client for one cluster. Calls block, each for the connection's timeout at most; one that changes the
+    settings of many topics for longer."""
 
     def __init__(self, connection: Connection, tokens: TokenSource | None = None) -> None:
         """Raises ReadFailed for what librdkafka does not take."""
@@ -168,11 +170,10 @@ class LibrdkafkaAdmin:
             self._alter(request)
 
     def _alter(self, resources: list[ConfigResource]) -> None:
-        for resource, future in self._client.incremental_alter_configs(
-            resources, request_timeout=self._timeout
-        ).items():
+        seconds = seconds_for(self._timeout, len(resources))
+        for resource, future in self._client.incremental_alter_configs(resources, request_timeout=seconds).items():
             try:
-                future.result(timeout=self._timeout + 1)
+                future.result(timeout=seconds + 1)
             except (KafkaException, TimeoutError) as problem:
                 raise self._translate(WriteFailed, problem, f"alter configs of {resource.name}") from None
 

@@ -21,6 +21,7 @@ from kafka_medic.guard.reorder import Orders
 from kafka_medic.playbook import election_step, reorder_step
 from kafka_medic.playbook.intents import Reorder
 from kafka_medic.playbook.parameters import AWAY, BACK, ElectParameters
+from kafka_medic.playbook.portions import followed_by, portion
 from kafka_medic.playbook.report import StepReport, StepState
 from kafka_medic.resources.remediation_plan import Plan
 from kafka_medic.resources.remediation_status import IntentState, JournalEntry
@@ -131,10 +132,11 @@ def undo(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: S
     theirs = sorted(tp for tp in changed - ours if rows[tp].reassigning or rows[tp].replicas != planned[tp][0])
     due = {tp: planned[tp][0] for tp in sorted(ours)}
     if due:
+        asked = portion(snapshot, list(due))
         return StepReport(
             StepState.ACT,
-            f"putting the order of the replicas of {len(due)} partitions back",
-            intent=Reorder(id_, due),
+            f"putting the order of the replicas of {len(asked)} partitions back{followed_by(asked, due)}",
+            intent=Reorder(id_, {tp: due[tp] for tp in asked}),
             target=some(list(due), 5),
             restores=True,
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow.compute as pc
 
@@ -21,10 +21,13 @@ class ChangeSettings:
 
     id: str
     settings: Mapping[SettingKey, str | None]
+    why: str = field(default="", compare=False)
+    """For the journal and the event, where it is not plain. It may be told otherwise at the next look."""
 
     def describe(self) -> str:
         kinds = sorted({key[2] for key in self.settings})
-        return f"set {', '.join(kinds)} on {len({key[:2] for key in self.settings})} resources"
+        text = f"set {', '.join(kinds)} on {len({key[:2] for key in self.settings})} resources"
+        return f"{text}: {self.why}" if self.why else text
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
-from kafka_medic.playbook.intents import ChangeSettings, SettingKey, settings_observed, topics_gone
+from kafka_medic.playbook.intents import ChangeSettings, SettingKey, dynamic_value, settings_observed, topics_gone
 from kafka_medic.playbook.report import StepReport, StepState
 from kafka_medic.resources.remediation_plan import Plan
 from kafka_medic.resources.remediation_status import JournalEntry, Progress
@@ -57,26 +57,31 @@ def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot:
         row for row in snapshot.rows() if row.topic in floors and (row.isr is None or len(row.isr) <= floors[row.topic])
     ]
     few = [row.tp for row in thin if row.replicas is not None and len(row.replicas) <= floors[row.topic]]
-    if few:
-        # Waiting would not help, and while this run waits nobody plans for them.
+    lost = {tp.topic for tp in few}
+    due = {k: value for k, value in wanted.items() if k[1] not in lost and dynamic_value(snapshot, k) != value}
+    progress = Progress(done=total - len(due) - len(lost), total=total, unit="topics")
+    waiting = [row.tp for row in thin if row.topic in {key[1] for key in due}]
+    if not due:
+        # Waiting would not help, and while this run waits nobody plans for them. The others come before: the plan that
+        # follows is for what has too few replicas, and they would not be in it.
         return StepReport(
             StepState.DRIFTED,
             f"{len(few)} partitions that the plan did not see have too few replicas for it: {_first(few)}",
-            progress=Progress(done=0, total=total, unit="topics"),
+            progress=progress,
         )
-    if thin:
+    if waiting:
         return StepReport(
             StepState.WAIT,
-            f"{len(thin)} partitions have no in-sync replica to spare yet: {_first([row.tp for row in thin])}",
-            progress=Progress(done=0, total=total, unit="topics"),
+            f"{len(waiting)} partitions have no in-sync replica to spare yet: {_first(waiting)}",
+            progress=progress,
         )
     return StepReport(
         StepState.ACT,
-        f"setting min.insync.replicas on {total} topics",
-        intent=ChangeSettings(intent_id, wanted),
-        target=", ".join(sorted(floors))[:200],
+        f"setting min.insync.replicas on {len(due)} topics",
+        intent=ChangeSettings(intent_id, due),
+        target=", ".join(sorted(key[1] for key in due))[:200],
         saved={"/".join(key): value for key, value in before.items()},
-        progress=Progress(done=0, total=total, unit="topics"),
+        progress=progress,
     )
 
 

@@ -26,6 +26,7 @@ from kafka_medic.playbook.plan_file import MAX_CHANGES, elections_of, in_file
 from kafka_medic.playbook.reassign_step import present_settings, unsavable
 from kafka_medic.playbook.refusal import NO_DIGEST, Refusal, unread
 from kafka_medic.playbook.safety import CLUSTER_ID
+from kafka_medic.playbook.throttle_lists import cut
 from kafka_medic.resources.durations import format_bytes, format_duration, parse_duration
 from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.playbook import Playbook, Step
@@ -79,6 +80,7 @@ def raise_plan(
     try:
         question = _problem(snapshot, expectations, factors)
         placement = plan_local(question, _limits(settings))
+        placement = placement if settings.throttle_bytes_per_second is None else cut(placement)
     except ProblemError as trouble:
         return Refusal(f"no plan can be made: {trouble}")
     violations = verify(question, placement, _limits(settings))

@@ -67,7 +67,8 @@ def due(
     if last is not None and last.state is IntentState.INTENDED and present != {_rate(last)}:
         # It did not reach every broker, or none.
         ours = present <= rates_set(step, plan, journal)
-        return _change(last.id, plan, int(_rate(last)), last.detail, lowers=True) if ours else None
+        why = last.detail.partition(": ")[2]
+        return _change(last.id, plan, int(_rate(last)), why, lowers=True) if ours else None
     rate = int(_rate(last)) if last is not None else allowed
     if present != {str(rate)}:
         return None

@@ -2,11 +2,12 @@
 
 The order of what a journal and a snapshot can say:
 
-1. `throttle`: rates on the brokers that send or receive, lists on the topics that move. What was there before is in
-   the journal before anything is changed. No partition moves until the throttle is seen on every such broker.
-2. `wave-N`: one request; the next wave only once every replica of this one is in its ISR. A partition that a request
-   did not reach is simply asked for again: the request is the wish, not a step. Meanwhile `rate-N-RATE`: a lower rate
-   while others fall behind.
+1. `throttle`: rates on the brokers that send or receive, lists on the topics of the wave that is next. What was there
+   before, on every topic of the plan, is in the journal before anything is changed. No partition moves until its
+   throttle is seen on every such broker.
+2. `wave-N`: one request, or several where one would be long (`portions`); the next wave only once every replica of
+   this one is in its ISR. A partition that no request reached is simply asked for again: the request is the wish, not
+   a step. Meanwhile `rate-N-RATE`: a lower rate while others fall behind.
 3. `restore-throttle`: each setting back to what the journal holds.
 
 The step's goal is reached when every target replica is in sync and the throttle is gone.
@@ -31,18 +32,13 @@ from kafka_medic.playbook.intents import (
     settings_observed,
     topics_gone,
 )
+from kafka_medic.playbook.portions import followed_by, portion
 from kafka_medic.playbook.positions import Position, Standing, standings
 from kafka_medic.playbook.rate import RATES
 from kafka_medic.playbook.report import StepReport, StepState
+from kafka_medic.playbook.throttle_lists import FOLLOWER_LIST, LEADER_LIST, listed
 from kafka_medic.resources.remediation_plan import PartitionChange, Plan
 from kafka_medic.resources.remediation_status import IntentState, JournalEntry, Progress
-
-LEADER_LIST = "leader.replication.throttled.replicas"
-FOLLOWER_LIST = "follower.replication.throttled.replicas"
-MAX_LIST_CHARACTERS = 4000
-"""Longer throttle lists become `*`: Kafka overflows on very long ones (KAFKA-17993), and `*` throttles only replicas
-that are not in sync, which on a topic of ours are the new ones."""
-
 
 MAX_SAVED_CHARACTERS = 4096
 """Of one setting's value in the journal (SavedValue)."""
@@ -62,13 +58,18 @@ def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot:
     throttle_id, restore_id = f"{step}/throttle", f"{step}/restore-throttle"
     if done == len(where):
         return _restore(plan, restore_id, throttle_id, journal, snapshot, count)
+    wave = min(s.change.wave for s in where if s.position is not Position.DONE)
+    mine = [s for s in where if s.change.wave == wave]
+    waves = max(s.change.wave for s in where) + 1
+    wave_id = f"{step}/wave-{wave}"
     if plan.throttle_bytes_per_second is not None:
         entry = journal.get(throttle_id)
         saved = _saved(entry) if entry else present_settings(plan, snapshot)
-        wanted = _throttle(plan, saved)
-        # Once it was seen in place, a value that differs is a person's: it is not fought.
-        seen = entry is not None and entry.state is IntentState.DONE
-        in_place = (seen and snapshot.configs is not None) or settings_observed(snapshot, wanted)
+        wanted = _throttle(plan, saved, wave)
+        if entry is not None and entry.state is IntentState.DONE:
+            # Once it was seen in place, a value that differs is a person's: it is not fought.
+            wanted = {} if wave_id in journal else _moved_on(plan, saved, wanted, snapshot)
+        in_place = settings_observed(snapshot, wanted)
         if in_place is None:
             return StepReport(StepState.UNKNOWN, "the brokers' throttle settings could not be read", progress=count)
         if not in_place and (long := unsavable(saved)):
@@ -76,24 +77,22 @@ def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot:
         if not in_place:
             return StepReport(
                 StepState.ACT,
-                f"throttling replication to {plan.throttle_bytes_per_second} bytes/s on the brokers that take part",
+                f"wave {wave + 1} of {waves}: throttling its replication to {plan.throttle_bytes_per_second} bytes/s on"
+                " the brokers that take part",
                 intent=ChangeSettings(throttle_id, wanted),
                 target=f"{len(wanted)} settings",
                 saved={setting_text(key): value for key, value in saved.items()},
                 progress=count,
             )
     observed: tuple[str, ...] = (throttle_id,) if throttle_id in journal else ()
-    wave = min(s.change.wave for s in where if s.position is not Position.DONE)
-    mine = [s for s in where if s.change.wave == wave]
-    waves = max(s.change.wave for s in where) + 1
-    wave_id = f"{step}/wave-{wave}"
     observed += tuple(f"{step}/wave-{w}" for w in range(wave) if f"{step}/wave-{w}" in journal)
     due = [s for s in mine if s.position is Position.BEFORE]
     if due:
+        now_asked = portion(snapshot, due)
         return StepReport(
             StepState.ACT,
-            f"wave {wave + 1} of {waves}: asking for {len(due)} reassignments",
-            intent=Reassign(wave_id, {s.tp: tuple(s.change.replicas) for s in due}),
+            f"wave {wave + 1} of {waves}: asking for {len(now_asked)} reassignments{followed_by(now_asked, due)}",
+            intent=Reassign(wave_id, {s.tp: tuple(s.change.replicas) for s in now_asked}),
             target=_names([s.tp for s in due]),
             observed=observed,
             progress=count,
@@ -114,7 +113,7 @@ def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot:
     return StepReport(
         StepState.ACT,
         change.message,
-        intent=ChangeSettings(change.id, change.settings),
+        intent=ChangeSettings(change.id, change.settings, change.message),
         target=f"{len(change.settings)} settings",
         observed=observed,
         # To copy more slowly takes back some of what was allowed: no guard of going on holds it up.
@@ -134,10 +133,11 @@ def undo(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: S
             return StepReport(StepState.UNKNOWN, "the reassignments in flight could not be read", restores=True)
         moving = [s for s in where if s.position is Position.MOVING and f"{step}/wave-{s.change.wave}" in journal]
         if moving:
+            now_cancelled = portion(snapshot, moving)
             return StepReport(
                 StepState.ACT,
-                f"cancelling {len(moving)} reassignments of ours",
-                intent=Reassign(f"{step}/cancel", dict.fromkeys((s.tp for s in moving), None)),
+                f"cancelling {len(now_cancelled)} reassignments of ours{followed_by(now_cancelled, moving)}",
+                intent=Reassign(f"{step}/cancel", dict.fromkeys((s.tp for s in now_cancelled), None)),
                 target=_names([s.tp for s in moving]),
                 restores=True,
             )
@@ -216,7 +216,7 @@ def _owed(
 ) -> tuple[dict[SettingKey, str | None], list[int]]:
     """What is still to be put back, and the brokers that have to answer first. Only settings that still hold what we
     set: a value that somebody gave them since is theirs."""
-    ours, gone = _throttle(plan, saved), topics_gone(snapshot, saved)
+    ours, gone = _lists(plan, saved), topics_gone(snapshot, saved)
     live = {b.id for b in snapshot.brokers or () if b.live}
     owed: dict[SettingKey, str | None] = {}
     silent: set[int] = set()
@@ -227,7 +227,7 @@ def _owed(
                 silent.add(int(resource))
         elif kind == "BROKER" or resource not in gone:
             value = dynamic_value(snapshot, key)
-            if before != value and (value == ours[key] or (kind == "BROKER" and value in rates)):
+            if before != value and value in (rates if kind == "BROKER" else ours[key]):
                 owed[key] = before
     return owed, sorted(silent)
 
@@ -263,32 +263,48 @@ def _keys(plan: Plan) -> list[SettingKey]:
     return keys + [("TOPIC", t, name) for t in topics for name in (LEADER_LIST, FOLLOWER_LIST)]
 
 
-def _throttle(plan: Plan, saved: Mapping[SettingKey, str | None]) -> dict[SettingKey, str | None]:
-    allowed = str(plan.throttle_bytes_per_second)
+def _throttle(plan: Plan, saved: Mapping[SettingKey, str | None], wave: int) -> dict[SettingKey, str | None]:
+    """What is to be set while this wave is copied: the rate on every broker of the plan, and on each topic of the wave
+    the lists of its replicas."""
     by_topic: dict[str, list[PartitionChange]] = {}
     for change in plan.changes:
-        by_topic.setdefault(change.topic, []).append(change)
+        if change.wave == wave:
+            by_topic.setdefault(change.topic, []).append(change)
     wanted: dict[SettingKey, str | None] = {}
-    for key in saved:
-        kind, resource, name = key
-        if kind == "BROKER":
-            wanted[key] = allowed
-        else:
-            wanted[key] = _list(by_topic[resource], name, saved[key])
+    for key, before in saved.items():
+        if key[0] == "BROKER":
+            wanted[key] = str(plan.throttle_bytes_per_second)
+        elif key[1] in by_topic:
+            wanted[key] = listed(by_topic[key[1]], key[2], before)
     return wanted
 
 
-def _list(changes: list[PartitionChange], name: str, existing: str | None) -> str:
-    """`partition:broker,...` as Kafka's own tool writes it, with what somebody else had there kept."""
-    if existing == "*":
-        return "*"
-    pairs = [
-        f"{c.partition}:{b}"
-        for c in changes
-        for b in (c.replicas_before if name == LEADER_LIST else [r for r in c.replicas if r not in c.replicas_before])
-    ]
-    text = ",".join(([existing] if existing else []) + pairs)
-    return text if len(text) <= MAX_LIST_CHARACTERS else "*"
+def _lists(plan: Plan, saved: Mapping[SettingKey, str | None]) -> dict[SettingKey, set[str | None]]:
+    """By topic and list: all that the waves of this plan set there."""
+    by_topic: dict[str, dict[int, list[PartitionChange]]] = {}
+    for change in plan.changes:
+        by_topic.setdefault(change.topic, {}).setdefault(change.wave, []).append(change)
+    return {
+        key: {listed(changes, key[2], before) for changes in by_topic[key[1]].values()}
+        for key, before in saved.items()
+        if key[0] == "TOPIC"
+    }
+
+
+def _moved_on(
+    plan: Plan,
+    saved: Mapping[SettingKey, str | None],
+    wanted: Mapping[SettingKey, str | None],
+    snapshot: Snapshot,
+) -> dict[SettingKey, str | None]:
+    """The lists that are as another wave left them, or as they were at first, and have to be this wave's, or as they
+    were."""
+    due: dict[SettingKey, str | None] = {}
+    for key, ours in _lists(plan, saved).items():
+        present, next_ = dynamic_value(snapshot, key), wanted.get(key, saved[key])
+        if present != next_ and present in {*ours, saved[key]}:
+            due[key] = next_
+    return due
 
 
 def _names(partitions: list[TopicPartition]) -> str:

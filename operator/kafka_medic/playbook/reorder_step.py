@@ -9,6 +9,7 @@ from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
 from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.reorder import Orders
 from kafka_medic.playbook.intents import Reorder
+from kafka_medic.playbook.portions import followed_by, portion
 from kafka_medic.playbook.report import StepReport, StepState
 from kafka_medic.resources.remediation_plan import Plan
 from kafka_medic.resources.remediation_status import IntentState, JournalEntry, Progress
@@ -57,10 +58,11 @@ def reorder(id_: str, orders: Orders, journal: Mapping[str, JournalEntry], snaps
     if id_ in journal and journal[id_].state is IntentState.DONE:
         message = f"the order of the replicas of {some(sorted(due), 3)} was changed again by somebody else"
         return StepReport(StepState.DRIFTED, message, progress=progress)
+    asked = portion(snapshot, sorted(due))
     return StepReport(
         StepState.ACT,
-        f"changing the order of the replicas of {len(due)} partitions",
-        intent=Reorder(id_, due),
+        f"changing the order of the replicas of {len(asked)} partitions{followed_by(asked, due)}",
+        intent=Reorder(id_, {tp: due[tp] for tp in asked}),
         target=some(sorted(due), 5),
         progress=progress,
     )

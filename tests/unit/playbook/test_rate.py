@@ -49,6 +49,9 @@ def test_it_is_halved_while_a_replica_of_somebody_else_is_out_of_its_isr():
     assert rates(report) == (f"{STEP}/rate-0-500", {"500"})
     assert "other-0" in report.message
     assert report.restores, "no guard of going on holds it up"
+    assert "other-0" in report.intent.describe(), "the journal and the event tell why"
+    noted = changed("rate-0-500").model_copy(update={"detail": report.intent.describe()})
+    assert assess(*copying(BEHIND), noted).intent.describe() == report.intent.describe()
     # Not seen in place yet: the same again. Then it is, and has its time to help.
     assert rates(assess(*copying(BEHIND), changed("rate-0-500"))) == (f"{STEP}/rate-0-500", {"500"})
     in_place = assess(*copying(BEHIND, "500"), changed("rate-0-500"))

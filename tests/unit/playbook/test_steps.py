@@ -4,14 +4,26 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+import pyarrow as pa
 import pytest
 
-from kafka_medic.cluster.snapshot import TopicPartition
-from kafka_medic.playbook import min_isr_step, reassign_step
+from kafka_medic.cluster.snapshot import ClusterInfo, Mode, TopicPartition
+from kafka_medic.plan.model import PLAN_SCHEMA, Spread, Summary
+from kafka_medic.plan.model import Plan as Placement
+from kafka_medic.playbook import drain_first, min_isr_step, reassign_step, reorder_step
 from kafka_medic.playbook.intents import ChangeSettings, Reassign, setting_text
-from kafka_medic.playbook.reassign_step import FOLLOWER_LIST, LEADER_LIST, MAX_LIST_CHARACTERS, RATES
+from kafka_medic.playbook.portions import ZOOKEEPER_AT_ONCE
+from kafka_medic.playbook.reassign_step import RATES
 from kafka_medic.playbook.report import StepState
-from kafka_medic.resources.remediation_plan import ConfigChange, ConfigResourceType, PartitionChange, Plan
+from kafka_medic.playbook.throttle_lists import FOLLOWER_LIST, LEADER_LIST, MAX_LIST_CHARACTERS, cut, listed
+from kafka_medic.resources.remediation_plan import (
+    BrokerRestart,
+    ConfigChange,
+    ConfigResourceType,
+    Drain,
+    PartitionChange,
+    Plan,
+)
 from kafka_medic.resources.remediation_status import IntentState, JournalEntry, saved_from
 from tests.unit.cluster import worlds
 
@@ -90,8 +102,9 @@ def test_first_the_throttle_on_who_sends_and_who_receives_and_what_was_there_is_
     }
     assert wanted["TOPIC", "orders", LEADER_LIST] == "0:1,1:2,1:1"
     assert wanted["TOPIC", "orders", FOLLOWER_LIST] == "0:2,0:3,1:3"
-    assert wanted["TOPIC", "logs", FOLLOWER_LIST] == "0:1,0:2"
-    assert report.saved == dict.fromkeys(map(setting_text, wanted))
+    later = [("TOPIC", "logs", name) for name in (LEADER_LIST, FOLLOWER_LIST)]
+    assert not wanted.keys() & set(later), "the next wave's turn has not come"
+    assert report.saved == dict.fromkeys(map(setting_text, [*wanted, *later]))
 
 
 def test_what_somebody_else_throttled_is_kept_and_saved():
@@ -102,7 +115,6 @@ def test_what_somebody_else_throttled_is_kept_and_saved():
     }
     wanted, saved = throttled(theirs)
     assert wanted["TOPIC", "orders", LEADER_LIST] == "7:1,0:1,1:2,1:1"
-    assert wanted["TOPIC", "logs", LEADER_LIST] == "*"
     assert wanted["BROKER", "1", RATES[0]] == "1000"
     assert {k: v for k, v in saved.saved_values().items() if v} == {setting_text(k): v for k, v in theirs.items()}
 
@@ -143,10 +155,130 @@ def test_wave_after_wave():
         wait = assess(seen(*states, settings=wanted), *sent)
         assert wait.state is StepState.WAIT
         assert "add/wave-0" in wait.observed
-    second = assess(seen(DONE, DONE, BEFORE, settings=wanted), *sent)
+    lists = {("TOPIC", "logs", LEADER_LIST): "0:3", ("TOPIC", "logs", FOLLOWER_LIST): "0:1,0:2"}
+    next_ = {key: value for key, value in wanted.items() if key[0] == "BROKER"} | lists
+    second = assess(seen(DONE, DONE, BEFORE, settings=next_), *sent)
     assert isinstance(second.intent, Reassign)
     assert second.intent.id == "add/wave-1"
     assert set(second.intent.targets) == {TopicPartition("logs", 0)}
+
+
+def test_the_lists_follow_the_waves_and_a_persons_stays():
+    """A replica that has caught up would take of the rate, and be held back by it, for nothing."""
+    was = {("TOPIC", "orders", LEADER_LIST): "7:1", ("TOPIC", "logs", LEADER_LIST): "*"}
+    wanted, saved = throttled(was)
+    placed = saved.model_copy(update={"state": IntentState.DONE})
+    mine = was | wanted
+    between = assess(seen(DONE, DONE, BEFORE, settings=mine), placed, entry("wave-0"))
+    assert between.state is StepState.ACT
+    assert not between.restores, "a next wave is asked about as any going on is"
+    assert between.intent == ChangeSettings(
+        "add/throttle",
+        {
+            ("TOPIC", "orders", LEADER_LIST): "7:1",
+            ("TOPIC", "orders", FOLLOWER_LIST): None,
+            ("TOPIC", "logs", FOLLOWER_LIST): "0:1,0:2",
+        },
+    )
+    assert between.saved == saved.saved_values(), "and not what we set ourselves"
+    theirs = mine | {("TOPIC", "orders", FOLLOWER_LIST): "5:5", ("BROKER", "1", RATES[0]): "5"}
+    left = assess(seen(DONE, DONE, BEFORE, settings=theirs), placed, entry("wave-0")).intent.settings
+    assert set(left) == {("TOPIC", "orders", LEADER_LIST), ("TOPIC", "logs", FOLLOWER_LIST)}
+    moved = {key: value for key, value in (mine | between.intent.settings).items() if value is not None}
+    second = assess(seen(DONE, DONE, BEFORE, settings=moved), placed, entry("wave-0"))
+    assert isinstance(second.intent, Reassign)
+    begun = (placed, entry("wave-0"), entry("wave-1"))
+    without = {key: value for key, value in moved.items() if key[1] != "logs"}
+    assert assess(seen(DONE, DONE, MOVING, settings=without), *begun).state is StepState.WAIT, "a person took it off"
+    over = assess(seen(DONE, DONE, DONE, settings=moved), *begun).intent.settings
+    assert {key: value for key, value in over.items() if key[0] == "TOPIC"} == {("TOPIC", "logs", FOLLOWER_LIST): None}
+    given_up = undo(seen(DONE, DONE, BEFORE, settings=mine), placed, entry("wave-0")).intent.settings
+    assert {key: value for key, value in given_up.items() if key[0] == "TOPIC"} == {
+        ("TOPIC", "orders", LEADER_LIST): "7:1",
+        ("TOPIC", "orders", FOLLOWER_LIST): None,
+    }
+
+
+def test_of_a_large_topic_so_many_go_at_a_time_that_no_list_is_long():
+    rows = {
+        "topic": ["large"] * 2000 + ["small"],
+        "partition": [*range(2000), 0],
+        "replicasBefore": [[100]] * 2001,
+        "replicas": [[100, 101, 102]] * 2001,
+        "preferredOrder": [[100, 101, 102]] * 2001,
+        "wave": [0] * 1000 + [1] * 1000 + [1],
+    }
+    table = pa.table(rows, schema=PLAN_SCHEMA)
+    figures = Summary(2001, 4002, 4002, Spread(0, 1, 1), Spread(0, 1, 1), 0, 0, 2)
+    shorter = cut(Placement(table, pa.array([None] * 2001, pa.int64()), figures))
+    waves: dict[int, list[PartitionChange]] = {}
+    for move in shorter.moves():
+        change = PartitionChange(
+            topic=move.topic, partition=move.partition, replicas_before=move.replicas_before, replicas=move.replicas
+        )
+        waves.setdefault(move.wave, []).append(change)
+    assert sorted(waves) == list(range(shorter.summary.waves))
+    assert shorter.summary.waves < 12
+    for changes in waves.values():
+        large = [c for c in changes if c.topic == "large"]
+        assert len(listed(large, FOLLOWER_LIST, "7:1")) > 1000 or changes is waves[max(waves)]
+        assert listed(large, FOLLOWER_LIST, "7:1") != "*" != listed(large, LEADER_LIST, "7:1")
+    assert max(c.partition for c in waves[0]) < min(c.partition for c in waves[max(waves)]), "the order stays"
+    small = Placement(table.slice(1900), pa.array([None] * 101, pa.int64()), figures)
+    assert cut(small) is small
+
+
+MANY = tuple(
+    PartitionChange(topic="orders", partition=n, replicas_before=(1,), replicas=(1, 2, 3))
+    for n in range(2 * ZOOKEEPER_AT_ONCE + 1)
+)
+ON_ZOOKEEPER = {"cluster": ClusterInfo("prod", "id-1", Mode.ZOOKEEPER, "3.9")}
+
+
+def test_zookeepers_controller_is_given_a_part_of_a_wave_at_a_time():
+    """It would have no time for a broker that dies meanwhile."""
+    throttle = assess(seen(*[BEFORE] * len(MANY), changes=MANY), of=plan(MANY)).intent.settings
+    sent, begun = 0, [entry("throttle", saved=dict.fromkeys(map(setting_text, throttle)), kind="ChangeSettings")]
+    while sent < len(MANY):
+        states = [MOVING] * sent + [BEFORE] * (len(MANY) - sent)
+        now = {"settings": throttle, "changes": MANY}
+        report = assess(seen(*states, **now, **ON_ZOOKEEPER), *begun, of=plan(MANY))
+        assert report.intent.id == "add/wave-0"
+        assert min(report.intent.targets).partition == sent
+        assert len(report.intent.targets) == min(ZOOKEEPER_AT_ONCE, len(MANY) - sent)
+        assert report.message.endswith("more to follow") == (sent + ZOOKEEPER_AT_ONCE < len(MANY))
+        assert "add/wave-0" not in report.observed, "one that is back where it was may be one that was not asked for"
+        at_once = assess(seen(*states, **now), *begun, of=plan(MANY))
+        assert len(at_once.intent.targets) == len(MANY) - sent, "KRaft's writes all in one go"
+        begun, sent = [begun[0], entry("wave-0")], sent + len(report.intent.targets)
+    cancelling = reassign_step.undo(
+        STEP, plan(MANY), journal(*begun), seen(*[MOVING] * len(MANY), changes=MANY, **ON_ZOOKEEPER)
+    )
+    assert len(cancelling.intent.targets) == ZOOKEEPER_AT_ONCE
+
+
+@pytest.mark.parametrize(("more", "asked"), [({}, len(MANY)), (ON_ZOOKEEPER, ZOOKEEPER_AT_ONCE)])
+def test_new_orders_are_given_to_zookeepers_controller_in_parts_too(more, asked):
+    orders = {TopicPartition("orders", c.partition): ((1, 2, 3), (2, 1, 3)) for c in MANY}
+    report = reorder_step.reorder("r", orders, {}, seen(*[DONE] * len(MANY), changes=MANY, **more))
+    assert len(report.intent.orders) == asked
+    drains = (
+        Drain(
+            broker=1,
+            topic="orders",
+            replicas_before=(2, 1, 3),
+            replicas=(1, 2, 3),
+            partitions=tuple(c.partition for c in MANY),
+        ),
+    )
+    away = journal(entry("order-away-1", kind="Reorder"))
+    going_back = drain_first.undo(
+        STEP,
+        plan(()).model_copy(update={"drains": drains, "restarts": (BrokerRestart(broker=1, pod="p", pod_uid="u"),)}),
+        away,
+        seen(*[DONE] * len(MANY), changes=MANY, **more),
+    )
+    assert len(going_back.intent.orders) == asked
 
 
 def test_progress_counts_bytes_and_the_time_of_the_busiest_broker():
@@ -293,6 +425,24 @@ def test_a_minimum_that_is_there_is_reached_and_one_that_somebody_set_is_drift()
     assert floors(seen(DONE, DONE, DONE, settings={FLOOR: "2"})).state is StepState.REACHED
     assert floors(seen(DONE, DONE, DONE, settings={FLOOR: "3"})).state is StepState.DRIFTED
     assert floors(seen(DONE, DONE, DONE), configs=()).state is StepState.REACHED
+
+
+def test_a_topic_that_has_grown_is_drift_once_the_others_have_their_minimum():
+    """The plan that follows is for the new partitions alone."""
+    logs = SETTING.model_copy(update={"resource_name": "logs"})
+    rows = [*(row(c, DONE) for c in CHANGES), worlds.partition("orders", 9, (1,))]
+
+    def then(*set_already, **more):
+        table = worlds.configs(*((*key, "2", True) for key in set_already))
+        return floors(worlds.healthy(rows=rows, configs=table, **more), configs=(SETTING, logs))
+
+    other = ("TOPIC", "logs", FLOOR[2])
+    report = then()
+    assert report.intent == ChangeSettings("add/set", {other: "2"})
+    assert set(report.saved) == {setting_text(FLOOR), setting_text(other)}
+    grown = then(other)
+    assert grown.state is StepState.DRIFTED
+    assert "orders-9" in grown.message
 
 
 def test_a_minimum_of_a_topic_that_is_gone_is_drift_and_is_not_asked_for_over_and_over():
