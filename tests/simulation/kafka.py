@@ -125,8 +125,8 @@ class SimKafka:
     def __post_init__(self) -> None:
         self.up = self.up or set(self.racks)
         self.apart = tuple(sorted(self.controllers))
-        self.files = {b: dict(self.files.get(b, {"default.replication.factor": "3"})) for b in self.racks}
-        self.started_with = {b: dict(file) for b, file in self.files.items()}
+        for broker, rack in self.racks.copy().items():
+            self.installed(broker, rack)
 
     def topic(self, name: str, *replicas: Sequence[int], size: int = 1000, end: int = 21) -> None:
         self.made += 1
@@ -156,6 +156,12 @@ class SimKafka:
         self.stale.pop(broker, None)
         self.alone = {key: log for key, log in self.alone.items() if key[0] != broker}
         self.parted = {key: end for key, end in self.parted.items() if key[0] != broker}
+
+    def installed(self, broker: int, rack: str | None) -> None:
+        """It has what it starts with; whether it is up is another matter."""
+        self.racks[broker] = rack
+        self.files[broker] = dict(self.files.get(broker, {"default.replication.factor": "3"}))
+        self.started_with[broker] = dict(self.files[broker])
 
     def start(self, broker: int) -> None:
         if broker in self.apart:

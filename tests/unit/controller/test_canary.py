@@ -164,8 +164,8 @@ def test_leaders_that_moved_for_a_restart_are_not_chased_and_those_that_stay_awa
 def test_a_new_broker_leads_a_partition_of_its_own(world: World) -> None:
     world.install(probes=ENABLED)
     until(world, lambda: running(world))
-    world.kafka.racks[3] = "d"
-    world.kafka.up.add(3)
+    world.kafka.installed(3, "d")
+    world.kafka.start(3)
     for _ in range(8):
         world.step(15)
     assert canary_writes(world)[1:] == [f"partitions {TOPIC} 4"]

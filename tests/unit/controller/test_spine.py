@@ -358,8 +358,8 @@ def test_time_in_which_somebody_elses_reassignment_holds_a_step_does_not_count(w
 def test_replicas_that_somebody_changes_before_the_last_step_end_the_run(world: World) -> None:
     world.approve(world.until_phase("AwaitingApproval"))
     world.until(lambda: world.run().status.steps[0].phase == "Succeeded")
-    world.kafka.racks[3] = "d"
-    world.kafka.up.add(3)
+    world.kafka.installed(3, "d")
+    world.kafka.start(3)
     part = next(p for tp, p in world.kafka.partitions.items() if tp.topic == "orders")
     part.replicas = part.isr = [*part.replicas, 3]
     ended = world.until_phase("Superseded")
