@@ -79,7 +79,8 @@ def at_the_same_time(story: Callable[[T], None], places: Sequence[T]) -> None:
         stories = [pool.submit(story, place) for place in places]
     failed = [(place, problem) for place, s in zip(places, stories, strict=True) if (problem := s.exception())]
     if failed:
-        raise AssertionError(f"on {' and '.join(str(place) for place, _ in failed)}") from failed[0][1]
+        told = "; ".join(f"on {place}: {problem!r}" for place, problem in failed)
+        raise AssertionError(told) from failed[0][1]
 
 
 @dataclass
