@@ -295,7 +295,11 @@ class SimKafka:
     ) -> Mapping[int, Mapping[TopicPartition, tuple[int, int]] | ReadFailed]:
         self._readable("log-ends")
         return {
-            b: {tp: (0, self.partitions[tp].end) for tp, leader in leaders.items() if leader == b}
+            b: {
+                tp: (0, self.partitions[tp].end)
+                for tp, leader in leaders.items()
+                if leader == b and self.partitions[tp].leader == b
+            }
             if b in self.up - self.mute
             else ReadFailed(FailureKind.UNREACHABLE, f"broker {b}")
             for b in set(leaders.values())
