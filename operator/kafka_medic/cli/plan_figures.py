@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kafka_medic.cli import output
 from kafka_medic.plan.estimate import Estimate
-from kafka_medic.plan.model import Spread, Summary
+from kafka_medic.plan.model import Fullest, Spread, Summary
 
 __all__ = ["figures"]
 
@@ -19,6 +19,8 @@ def figures(summary: Summary, cost: Estimate, done: str) -> str:
         ("replicas per broker", *_spread(summary.replicas_per_broker)),
         ("preferred leaders per broker", *_spread(summary.leaders_per_broker)),
         *([("bytes per broker", *_spread(summary.bytes_per_broker))] if summary.bytes_per_broker else []),
+        *_of_one_topic("a topic's replicas on a broker", summary.topic_replicas),
+        *_of_one_topic("a topic's leaders on a broker", summary.topic_leaders),
         ("rack violations", f"{summary.rack_violations:,}", f"{summary.rack_violations_bound:,}"),
         ("waves", f"{summary.waves:,}", ""),
         *([("brokers of unknown room", f"{summary.room_unknown:,}", "")] * bool(summary.room_unknown)),
@@ -28,6 +30,11 @@ def figures(summary: Summary, cost: Estimate, done: str) -> str:
         rows.append(("time at the throttle, at least", _duration(cost.seconds), ""))
     rows.append(("planned in", f"{summary.seconds:.2f} s ({summary.engine})", ""))
     return output.table(("FIGURE", "THIS PLAN", "BEST POSSIBLE"), rows)
+
+
+def _of_one_topic(name: str, found: Fullest | None) -> list[tuple[str, str, str]]:
+    """The topic that is furthest above its bound."""
+    return [] if found is None else [(name, f"{found.max:,} of {found.topic}", f"at least {found.bound:,}")]
 
 
 def _spread(spread: Spread) -> tuple[str, str]:

@@ -15,9 +15,18 @@ from kafka_medic.plan.model import Plan, Spread, Summary
 from kafka_medic.plan.problem import Broker, Problem
 from kafka_medic.plan.racks import rack_violations
 from kafka_medic.plan.room import arriving, even_bytes, fit, refuse_overfull, room_of
-from kafka_medic.plan.rows import append, count_per_broker, plan_table, rack_indexes, racks_of, sizes_or_null
+from kafka_medic.plan.rows import (
+    append,
+    count_per_broker,
+    lead_first,
+    plan_table,
+    rack_indexes,
+    racks_of,
+    sizes_or_null,
+)
 from kafka_medic.plan.settle import settle
 from kafka_medic.plan.solve import Sites, solve
+from kafka_medic.plan.topic_spread import SHOWN_TOPICS, after_plan, fullest, worst
 from kafka_medic.plan.water import Basin
 from kafka_medic.plan.waves import WaveLimits, assign_waves, exposure_order
 from kafka_medic.plan.weight import Handicap, handicap
@@ -118,18 +127,24 @@ def finish(columns: Columns, before: Ints, brokers: Sequence[Broker], placed: Pl
     fair_lead = handicap(brokers, fixed, len(rows))
     fixed += fair_lead.extra
     lead, leader_bound = balance_leaders(replicas, fixed, alive)
+    order = lead_first(replicas, lead)
 
-    order = exposure_order(columns, rows)
-    position = np.searchsorted(rows, order)
+    exposed = exposure_order(columns, rows)
+    position = np.searchsorted(rows, exposed)
     wave = np.zeros(len(rows), dtype=np.int32)
-    sender = columns.senders()[order]
-    wave[position] = assign_waves(added[position], sender, columns.size[order], len(alive), limits)
+    sender = columns.senders()[exposed]
+    wave[position] = assign_waves(added[position], sender, columns.size[exposed], len(alive), limits)
 
     load = sites.load + count_per_broker(added, len(alive))
-    led = fixed + np.bincount(replicas[np.arange(len(rows)), lead], minlength=len(alive))
+    led = fixed + np.bincount(order[:, 0], minlength=len(alive))
     violations, unavoidable = rack_violations(
         racks_of(columns.held[rows], sites), racks_of(replicas, sites), sites.sizes()
     )
+    changed = np.zeros(len(columns.topics), dtype=bool)
+    changed[columns.topic[rows]] = True
+    after = after_plan(columns.topic, columns.held, rows, order, alive).among(changed)
+    topics = worst(after, columns.topic, before, columns.topics, alive, SHOWN_TOPICS)
+    topic_replicas, topic_leaders = fullest(topics)
     summary = Summary(
         partitions=len(rows),
         moves=int((added >= 0).sum()),
@@ -140,10 +155,12 @@ def finish(columns: Columns, before: Ints, brokers: Sequence[Broker], placed: Pl
         rack_violations_bound=unavoidable,
         waves=int(wave.max(initial=-1)) + 1,
         room_unknown=int(((count_per_broker(added, len(room)) > 0) & (room < 0)).sum()),
+        topic_replicas=topic_replicas,
+        topic_leaders=topic_leaders,
     )
     ids = np.array([broker.id for broker in brokers], dtype=np.int32)
-    table = plan_table(columns, before, rows, replicas, lead, wave, ids)
-    return Plan(table, sizes_or_null(columns.size[rows]), summary)
+    table = plan_table(columns, before, rows, replicas, order, wave, ids)
+    return Plan(table, sizes_or_null(columns.size[rows]), summary, topics)
 
 
 def _spread(load: Ints, bound: int, average: int) -> Spread:

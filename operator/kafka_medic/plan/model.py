@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from kafka_medic.plan.arrow import Column, Int64s, flat_values, list_lengths
 
-__all__ = ["PLAN_SCHEMA", "Move", "Plan", "Spread", "Summary"]
+__all__ = ["PLAN_SCHEMA", "Fullest", "Move", "Plan", "Spread", "Summary", "TopicSpread"]
 
 _FIELDS: Any = [
     pa.field("topic", pa.string()),
@@ -37,6 +37,36 @@ class Spread:
 
 
 @dataclass(frozen=True)
+class TopicSpread:
+    """before, after: the most replicas of the topic on one live broker. bound: what some broker has at least, as there
+    are so many, or as that many stay where they are. led_before, led_after, led_bound: the same of its preferred
+    leaders.
+    """
+
+    topic: str
+    partitions: int
+    replicas: int
+    before: int
+    after: int
+    bound: int
+    led_before: int
+    led_after: int
+    led_bound: int
+
+
+@dataclass(frozen=True)
+class Fullest:
+    """The topic whose fullest broker is furthest above its bound: how many of it that broker has, and the bound."""
+
+    topic: str
+    max: int
+    bound: int
+
+    def to_json(self) -> dict[str, object]:
+        return {"topic": self.topic, "max": self.max, "bound": self.bound}
+
+
+@dataclass(frozen=True)
 class Summary:
     """The plan in figures.
 
@@ -47,6 +77,8 @@ class Summary:
     rack_violations: changed partitions whose racks are less even than their factor and the live racks
     allow; rack_violations_bound: those of them for which the replicas held already make it unavoidable.
     bytes_per_broker: where they were asked to be even.
+    topic_replicas, topic_leaders: of the topics that the plan changes the one whose replicas, or preferred leaders, lie
+    least evenly on the brokers; None if it changes none, or none was counted.
     room_unknown: brokers that get replicas and whose room on disk is not known, so that it was not checked.
     engine: "local" or "spark". seconds: taken to plan; 0.0 until somebody with a clock fills it in.
     """
@@ -61,6 +93,8 @@ class Summary:
     waves: int
     room_unknown: int = 0
     bytes_per_broker: Spread | None = None
+    topic_replicas: Fullest | None = None
+    topic_leaders: Fullest | None = None
     engine: str = "local"
     seconds: float = 0.0
 
@@ -77,6 +111,8 @@ class Summary:
             "waves": self.waves,
             "roomUnknown": self.room_unknown,
             **({} if self.bytes_per_broker is None else {"bytesPerBroker": self.bytes_per_broker.to_json()}),
+            **({} if self.topic_replicas is None else {"replicasOfOneTopic": self.topic_replicas.to_json()}),
+            **({} if self.topic_leaders is None else {"leadersOfOneTopic": self.topic_leaders.to_json()}),
             "engine": self.engine,
             "seconds": self.seconds,
         }
@@ -100,11 +136,13 @@ class Plan:
     """table: PLAN_SCHEMA, changed partitions only, by topic and partition.
 
     sizes: int64 array parallel to it, null where the size is not known.
+    topics: the worst spread ones of those that it changes.
     """
 
     table: pa.Table
     sizes: Column
     summary: Summary
+    topics: tuple[TopicSpread, ...] = ()
 
     def kept(self) -> Int64s:
         """int64[n] replicas of each partition that stay: the first ones of `replicas`."""

@@ -126,7 +126,7 @@ def _topics(axes: Axes, shown: Picture) -> None:
     place = np.arange(len(topics))
     axes.barh(place - 0.21, [topic.before for topic in topics], 0.4, color=BEFORE, label="before")
     axes.barh(place + 0.21, [topic.after for topic in topics], 0.4, color=AFTER, label="after")
-    axes.plot([topic.even for topic in topics], place, "|", color=BOUND, markersize=12, label="if even")
+    axes.plot([topic.bound for topic in topics], place, "|", color=BOUND, markersize=12, label="at least")
     named = [t.topic if len(t.topic) <= 40 else f"{t.topic[:39]}…" for t in topics]
     axes.set_yticks(place, labels=named, parse_math=False, fontsize=8)
     axes.set_ylim(len(topics) - 0.4, -0.6)

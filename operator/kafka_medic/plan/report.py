@@ -14,9 +14,8 @@ import pyarrow as pa
 
 from kafka_medic.plan.arrow import Column, Int64s, compute, integers, list_lengths
 from kafka_medic.plan.estimate import busiest_per_wave
-from kafka_medic.plan.model import Plan, Summary
+from kafka_medic.plan.model import Fullest, Plan, Summary, TopicSpread
 from kafka_medic.plan.problem import Broker, rack_names
-from kafka_medic.plan.topic_spread import SHOWN_TOPICS, TopicSpread, worst_topics
 
 __all__ = ["Picture", "picture", "render_report"]
 
@@ -78,7 +77,7 @@ def picture(
     np.add.at(moved, wave, gain * integers(plan.sizes, 0))
     return Picture(
         problem.brokers, plan.summary, replicas, led, count, added, moved, busiest_per_wave(plan, leaders),
-        worst_topics(problem.partitions, plan.table, problem.brokers, SHOWN_TOPICS), throttle, title,
+        plan.topics, throttle, title,
     )  # fmt: skip
 
 
@@ -120,10 +119,17 @@ def _figures(summary: Summary) -> str:
         ("Most replicas on a broker", f"{replicas.max:,}", f"{replicas.bound:,}"),
         ("Most preferred leaders on a broker", f"{leaders.max:,}", f"{leaders.bound:,}"),
         ("Rack violations", f"{summary.rack_violations:,}", f"{summary.rack_violations_bound:,}"),
+        *_of_one_topic("Most replicas of one topic on a broker", summary.topic_replicas),
+        *_of_one_topic("Most preferred leaders of one topic on a broker", summary.topic_leaders),
         ("Waves", f"{summary.waves:,}", ""),
     ]
     body = "".join(f"<tr><td>{name}<td>{value}<td>{bound}" for name, value, bound in rows)
     return f"<table><tr><th>Figure<th>This plan<th>No plan can do better than{body}</table>"
+
+
+def _of_one_topic(name: str, found: Fullest | None) -> list[tuple[str, str, str]]:
+    """The topic that is furthest above its bound."""
+    return [] if found is None else [(f"{name} ({escape(found.topic)})", f"{found.max:,}", f"{found.bound:,}")]
 
 
 def _bars(labels: Sequence[str], pairs: Sequence[tuple[int, int]], bound: int | None) -> str:
@@ -196,24 +202,30 @@ def _topics(shown: Picture) -> str:
     )
     if not shown.topics:
         return scattered or "<p>Nothing has to be moved.</p>"
-    head = "<tr><th>Topic<th>Partitions<th>Replicas<th>Most on a broker, before<th>after<th>if even<th>"
+    head = (
+        "<tr><th>Topic<th>Partitions<th>Replicas<th>Most on a broker, before<th>after<th>at least<th>"
+        "<th>Most preferred leaders, before<th>after<th>at least<th>"
+    )
     top = max(max(t.before, t.after) for t in shown.topics)
+    led = max(max(t.led_before, t.led_after) for t in shown.topics)
     rows = "".join(
-        f"<tr><td>{escape(t.topic)}<td>{t.partitions:,}<td>{t.replicas:,}<td>{t.before:,}<td>{t.after:,}<td>{t.even:,}"
-        f"<td>{_spread(t, top)}"
+        f"<tr><td>{escape(t.topic)}<td>{t.partitions:,}<td>{t.replicas:,}<td>{t.before:,}<td>{t.after:,}<td>{t.bound:,}"
+        f"<td>{_spread(t.before, t.after, t.bound, top)}<td>{t.led_before:,}<td>{t.led_after:,}<td>{t.led_bound:,}"
+        f"<td>{_spread(t.led_before, t.led_after, t.led_bound, led)}"
         for t in shown.topics
     )
-    return f"<p>Of those that the plan changes, {len(shown.topics)}.</p><table>{head}{rows}</table>{scattered}"
+    told = f"Of those that the plan changes {len(shown.topics)}: by replicas, then by preferred leaders."
+    return f"<p>{told}</p><table>{head}{rows}</table>{scattered}"
 
 
-def _spread(topic: TopicSpread, top: int) -> str:
-    """Two bars, before over after, and a mark where even is."""
-    scale = 200 / max(top, 1)
+def _spread(before: int, after: int, bound: int, top: int) -> str:
+    """Two bars, before over after, and a mark at the bound."""
+    scale = 120 / max(top, 1)
     return (
-        f'<svg viewBox="0 0 200 14" style="width:200px" role="img">'
-        f'<rect width="{topic.before * scale:.1f}" height="6" fill="{BEFORE}"/>'
-        f'<rect y="7" width="{topic.after * scale:.1f}" height="6" fill="{AFTER}"/>'
-        f'<path d="M{topic.even * scale:.1f} 0V14" stroke="#cf222e"/></svg>'
+        f'<svg viewBox="0 0 120 14" style="width:120px" role="img">'
+        f'<rect width="{before * scale:.1f}" height="6" fill="{BEFORE}"/>'
+        f'<rect y="7" width="{after * scale:.1f}" height="6" fill="{AFTER}"/>'
+        f'<path d="M{bound * scale:.1f} 0V14" stroke="#cf222e"/></svg>'
     )
 
 

@@ -13,7 +13,7 @@ from kafka_medic.plan.model import PLAN_SCHEMA
 from kafka_medic.plan.problem import Broker, rack_names
 from kafka_medic.plan.solve import Sites
 
-__all__ = ["append", "count_per_broker", "plan_table", "rack_indexes", "racks_of", "sizes_or_null"]
+__all__ = ["append", "count_per_broker", "lead_first", "plan_table", "rack_indexes", "racks_of", "sizes_or_null"]
 
 
 def rack_indexes(brokers: Sequence[Broker]) -> tuple[Ints, int]:
@@ -53,17 +53,17 @@ def racks_of(brokers: Ints, sites: Sites) -> Ints:
 
 
 def plan_table(
-    columns: Columns, before: Ints, rows: Ints, replicas: Ints, lead: Ints, wave: Ints, ids: Ints
+    columns: Columns, before: Ints, rows: Ints, replicas: Ints, order: Ints, wave: Ints, ids: Ints
 ) -> pa.Table:
     """The plan of these rows of the columns: PLAN_SCHEMA. before: int32[N, H] replicas as they are; ids: int32[B];
-    lead: int32[n] column of the leader."""
+    order: int32[n, F] the preferred order."""
     names = pa.array(columns.topics, pa.string())
     arrays = [
         names.take(pa.array(columns.topic[rows], pa.int32())),
         pa.array(columns.partition[rows], pa.int32()),
         _lists(before[rows], ids),
         _lists(replicas, ids),
-        _lists(_lead_first(replicas, lead), ids),
+        _lists(order, ids),
         pa.array(wave, pa.int32()),
     ]
     return pa.table(arrays, schema=PLAN_SCHEMA)
@@ -74,8 +74,8 @@ def sizes_or_null(size: Ints) -> Column:
     return pa.array(size, pa.int64(), mask=size < 0)
 
 
-def _lead_first(replicas: Ints, lead: Ints) -> Ints:
-    """Each row with the chosen leader moved to the front, the others in their order."""
+def lead_first(replicas: Ints, lead: Ints) -> Ints:
+    """Each row with the chosen leader (int32[n] its column) moved to the front, the others in their order."""
     order = replicas.copy()
     for column in range(1, replicas.shape[1]):
         behind = np.flatnonzero(lead >= column)

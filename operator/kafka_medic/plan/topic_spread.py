@@ -1,38 +1,27 @@
-"""How evenly the replicas of each single topic lie on the brokers, before and after a plan: the worst of them."""
+"""How evenly the replicas and the preferred leaders of each single topic lie on the brokers, before and after a plan:
+the worst of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 
-from kafka_medic.plan.arrow import Column, compute, flat_values, integers, list_lengths, names
-from kafka_medic.plan.lists import Array, place_among
-from kafka_medic.plan.problem import Broker
+from kafka_medic.plan.lists import Array
+from kafka_medic.plan.model import Fullest, TopicSpread
 
-__all__ = ["SHOWN_TOPICS", "Loads", "TopicSpread", "loads", "widest", "worst", "worst_topics"]
+__all__ = [
+    "SHOWN_TOPICS", "Loads", "Planned", "Standing", "after_plan", "fullest", "standing", "widest",
+    "worst",
+]  # fmt: skip
 
 SHOWN_TOPICS = 20
 
 
-@dataclass(frozen=True)
-class TopicSpread:
-    """before, after: the most replicas of the topic on one broker; even: what the fullest would have if they were
-    spread over all live brokers alike."""
-
-    topic: str
-    partitions: int
-    replicas: int
-    before: int
-    after: int
-    even: int
-
-
 @dataclass(frozen=True, eq=False)
 class Loads:
-    """int64[K] each: so many replicas of a topic (its number) stand on a broker (its place); by topic, then broker."""
+    """int64[K] each: so many of a topic (its number) stand on a broker (its place); by topic, then broker."""
 
     topic: Array
     broker: Array
@@ -44,87 +33,126 @@ class Loads:
         np.maximum.at(found, self.topic, self.count)
         return found
 
+    def total(self, topics: int) -> Array:
+        """int64[topics]: on all brokers together."""
+        return np.bincount(self.topic, weights=self.count, minlength=topics).astype(np.int64)
 
-def loads(topic: Array, broker: Array, live: Array, gone: tuple[Array, Array] | None = None) -> Loads:
-    """Count replicas on live brokers (bool[B]), each given as its topic and its broker, without those gone."""
-    # Whether it counts for or against is the lowest bit, so one sort does; hashes of millions are far slower.
-    code = _cells(topic, broker, live) * 2
-    if gone is not None:
-        code = np.concatenate([code, _cells(*gone, live) * 2 + 1])
-    code = np.sort(code)
-    cell: Array = code >> 1
+    def among(self, topics: Array) -> Loads:
+        """Those of the topics that bool[T] names."""
+        kept = topics[self.topic]
+        return self if kept.all() else Loads(self.topic[kept], self.broker[kept], self.count[kept])
+
+
+@dataclass(frozen=True, eq=False)
+class Standing:
+    """Where the replicas of topics are, and where their preferred leaders."""
+
+    replicas: Loads
+    leaders: Loads
+
+    def among(self, topics: Array) -> Standing:
+        """That of the topics that bool[T] names."""
+        return Standing(self.replicas.among(topics), self.leaders.among(topics))
+
+
+def standing(parts: Sequence[tuple[Array, Array]], live: Array) -> Standing:
+    """Count what is on live brokers (bool[B]). parts: int[n] topics and int[n, F] brokers by place, the preferred
+    leader first, -1 padded."""
+    replicas = [_pairs(topic, brokers) for topic, brokers in parts]
+    leaders = [(topic, brokers[:, 0]) for topic, brokers in parts]
+    return Standing(_loads(replicas, live), _loads(leaders, live))
+
+
+@dataclass(frozen=True, eq=False)
+class Planned:
+    """after: where all stands after a plan; given: what of it is the same in every plan, the replicas that stay and the
+    leaders of partitions that are not touched."""
+
+    after: Standing
+    given: Standing
+
+    def among(self, topics: Array) -> Planned:
+        """That of the topics that bool[T] names."""
+        return Planned(self.after.among(topics), self.given.among(topics))
+
+
+def after_plan(topic: Array, kept: Array, rows: Array, order: Array, live: Array) -> Planned:
+    """topic: int[N]; kept: int[N, H] what each partition keeps; rows: int64[n] those that the plan changes; order:
+    int[n, F] what they come to, the preferred leader first."""
+    untouched = np.ones(len(topic), dtype=bool)
+    untouched[rows] = False
+    rest = topic[untouched], kept[untouched]
+    stays = _loads([_pairs(topic, kept)], live)
+    return Planned(
+        standing([(topic[rows], order), rest], live), Standing(stays, _loads([(rest[0], rest[1][:, 0])], live))
+    )
+
+
+def worst(
+    planned: Planned, topic: Array, held: Array, listed: Sequence[str], live: Array, count: int
+) -> tuple[TopicSpread, ...]:
+    """The worst of the topics in `planned`, as `widest` has them.
+
+    topic, held: int[N] topics and int[N, H] brokers of all partitions before; listed: names, by number."""
+    topics, brokers = len(listed), max(int(live.sum()), 1)
+    after, given = planned.after, planned.given
+    total = after.replicas.total(topics)
+    most, led = after.replicas.most(topics), after.leaders.most(topics)
+    bound = np.maximum(-(-total // brokers), given.replicas.most(topics))
+    led_bound = np.maximum(-(-after.leaders.total(topics) // brokers), given.leaders.most(topics))
+    able = np.flatnonzero(total)
+    by_replicas = able[np.lexsort((able, -total[able], (bound - most)[able]))][: -(-count // 2)]
+    others = np.setdiff1d(able, by_replicas)
+    by_leaders = others[np.lexsort((others, -total[others], (led_bound - led)[others]))][: count - len(by_replicas)]
+    chosen = np.concatenate([by_replicas, by_leaders])
+    here = np.isin(topic, chosen)
+    before = standing([(topic[here], held[here])], live)
+    was, led_before = before.replicas.most(topics), before.leaders.most(topics)
+    size = np.bincount(topic[here], minlength=topics)
+    figures = (size, total, was, most, bound, led_before, led, led_bound)
+    return widest((TopicSpread(listed[t], *(int(figure[t]) for figure in figures)) for t in chosen), count)
+
+
+def widest(found: Iterable[TopicSpread], count: int) -> tuple[TopicSpread, ...]:
+    """Of what was found apart first those whose fullest broker has most replicas above the bound, then, of the others,
+    those with most preferred leaders above it: half of `count` each."""
+    left = sorted(found, key=_by(lambda t: t.after - t.bound))
+    first = left[: -(-count // 2)]
+    return (*first, *sorted(left[len(first) :], key=_by(lambda t: t.led_after - t.led_bound))[: count - len(first)])
+
+
+def fullest(found: Sequence[TopicSpread]) -> tuple[Fullest | None, Fullest | None]:
+    """Of the worst topics the one whose replicas, and the one whose preferred leaders lie least evenly."""
+    if not found:
+        return None, None
+    first = min(found, key=_by(lambda t: t.after - t.bound))
+    led = min(found, key=_by(lambda t: t.led_after - t.led_bound))
+    return Fullest(first.topic, first.after, first.bound), Fullest(led.topic, led.led_after, led.led_bound)
+
+
+def _by(above: Callable[[TopicSpread], int]) -> Callable[[TopicSpread], tuple[int, int, str]]:
+    return lambda t: (-above(t), -t.replicas, t.topic)
+
+
+def _loads(parts: Sequence[tuple[Array, Array]], live: Array) -> Loads:
+    # Sorting is one pass over what is there; hashes of millions are far slower, and a table has a cell for what is not.
+    cell = np.sort(np.concatenate([_cells(topic, broker, live) for topic, broker in parts]))
     last = np.flatnonzero(np.append(cell[1:] != cell[:-1], True)[: len(cell)])
-    if gone is None:
-        count = np.diff(last, prepend=-1)
-    else:
-        count = np.diff(np.cumsum(1 - 2 * (code & 1), dtype=np.int64)[last], prepend=0)
-    cell = cell[last]
-    topics = int(cell[-1]) // len(live) + 1 if len(cell) else 0
-    of: Array = np.repeat(np.arange(topics), np.diff(np.searchsorted(cell, np.arange(topics + 1) * len(live))))
-    return Loads(of, cell - of * len(live), count)
+    count = np.diff(last, prepend=-1)
+    cell = cell[last].astype(np.int64)
+    return Loads(cell // len(live), cell % len(live), count)
 
 
 def _cells(topic: Array, broker: Array, live: Array) -> Array:
     """A number for each topic and live broker, in 32 bits where they suffice: sorted twice as fast."""
-    small = (int(topic.max(initial=0)) + 1) * len(live) < 1 << 30
+    small = (int(topic.max(initial=0)) + 1) * len(live) < 1 << 31
     cell: Array = topic.astype(np.int32 if small else np.int64) * len(live) + broker
     return cell if live.all() else cell[live[broker]]
 
 
-def worst(
-    after: Loads, held: tuple[Array, Array], listed: Sequence[str], size: Array, live: Array, count: int
-) -> tuple[TopicSpread, ...]:
-    """Of the topics with replicas in `after` those whose fullest broker is furthest above even, at most `count`.
-
-    held: topic and broker of each replica before; listed: names, by number; size: int64[T] partitions."""
-    total = np.bincount(after.topic, weights=after.count, minlength=len(listed)).astype(np.int64)
-    most = after.most(len(listed))
-    even = -(-total // max(int(live.sum()), 1))
-    able = np.flatnonzero(total)
-    chosen = able[np.lexsort((able, -total[able], (even - most)[able]))[:count]]
-    of, broker = held
-    here = np.isin(of, chosen)
-    before = loads(of[here], broker[here], live).most(len(listed))
-    return widest(
-        (
-            TopicSpread(listed[t], int(size[t]), int(total[t]), int(before[t]), int(most[t]), int(even[t]))
-            for t in chosen
-        ),
-        count,
-    )
-
-
-def widest(found: Iterable[TopicSpread], count: int) -> tuple[TopicSpread, ...]:
-    """The worst of what was found apart."""
-    return tuple(sorted(found, key=lambda t: (t.even - t.after, -t.replicas, t.topic))[:count])
-
-
-def worst_topics(
-    partitions: pa.Table, plan: pa.Table, brokers: Sequence[Broker], count: int
-) -> tuple[TopicSpread, ...]:
-    """The worst of the topics that a plan changes. brokers: by id."""
-    ids = np.array([broker.id for broker in brokers], dtype=np.int64)
-    live = np.array([broker.alive for broker in brokers], dtype=bool)
-    listed = compute.unique(plan.column("topic"))
-    topics = names(listed)
-    of, planned = _codes(partitions, listed), _codes(plan, listed)
-    held = _replicas(partitions, "replicas", of, ids)
-    come, gone = (_replicas(plan, name, planned, ids) for name in ("replicas", "replicasBefore"))
-    topic, broker = (np.concatenate([held[at], come[at]]) for at in (0, 1))
-    size = np.bincount(of + 1, minlength=len(topics) + 1)[1:]
-    return worst(loads(topic, broker, live, gone), held, topics, size, live, count)
-
-
-def _codes(table: pa.Table, listed: Column) -> Array:
-    """int64[N] place of each row's topic in the list, -1 if it is none of it."""
-    return integers(compute.index_in(table.column("topic").cast(pa.string()), listed))
-
-
-def _replicas(table: pa.Table, column: str, codes: Array, ids: Array) -> tuple[Array, Array]:
-    """(topic, broker index) of each replica of the listed topics; codes: of the rows."""
-    lists = table.column(column)
-    topic, broker = np.repeat(codes, list_lengths(lists)), flat_values(lists)
-    if len(codes) and codes.min() < 0:
-        known = topic >= 0
-        topic, broker = topic[known], broker[known]
-    return topic, place_among(ids, broker)
+def _pairs(topic: Array, brokers: Array) -> tuple[Array, Array]:
+    """(topic, broker) of each replica of a matrix of them, -1 padded."""
+    there = brokers >= 0
+    if there.all():
+        return np.repeat(topic, brokers.shape[1]), brokers.ravel()
+    return np.repeat(topic, there.sum(axis=1)), brokers[there]

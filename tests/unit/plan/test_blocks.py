@@ -18,7 +18,7 @@ from kafka_medic.plan.spark.blocks import Refused, lay_out
 from kafka_medic.plan.spark.conclude import conclude, wrong_numbers
 from kafka_medic.plan.spark.question import Question
 from kafka_medic.plan.spark.shown import scattered
-from kafka_medic.plan.topic_spread import SHOWN_TOPICS, worst_topics
+from kafka_medic.plan.topic_spread import SHOWN_TOPICS, after_plan, worst
 from kafka_medic.plan.wanted import Wanted
 from kafka_medic.plan.waves import WaveLimits
 from tests.unit.plan.cluster_tables import brokers, partitions, problem
@@ -74,7 +74,15 @@ def test_the_page_shows_of_blocks_what_it_shows_of_a_plan_in_one_piece(racks, or
     question = Question(asked.brokers, Wanted(2), WaveLimits(records=9))
     plan, done = planned_in_blocks(table, question, 20)
     assert done.problems == ()
-    assert list(done.shown.topics) == list(worst_topics(table, plan, asked.brokers, SHOWN_TOPICS))
+    columns, live = asked.columns, np.ones(len(asked.brokers), dtype=bool)
+    row = {columns.name(n): n for n in range(len(columns.topic))}
+    place = {broker.id: number for number, broker in enumerate(asked.brokers)}
+    changed = np.array([row[f"{r['topic']}-{r['partition']}"] for r in plan.to_pylist()])
+    order = np.array([[place[b] for b in r["preferredOrder"]] for r in plan.to_pylist()])
+    planned = np.isin(np.arange(len(columns.topics)), columns.topic[changed])
+    after = after_plan(columns.topic, columns.held, changed, order, live).among(planned)
+    of_all = worst(after, columns.topic, columns.held, columns.topics, live, SHOWN_TOPICS)
+    assert done.shown.topics == of_all
     size_of = {(r["topic"], r["partition"]): r["sizeBytes"] for r in table.to_pylist()}
     places = zip(plan.column("topic").to_pylist(), plan.column("partition").to_pylist(), strict=True)
     whole = Plan(plan, pa.array([size_of[place] for place in places], pa.int64()), done.summary)

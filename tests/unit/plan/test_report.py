@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from kafka_medic.plan.estimate import busiest_per_wave
 from kafka_medic.plan.local import plan_local
+from kafka_medic.plan.model import TopicSpread
 from kafka_medic.plan.report import picture, render_report
-from kafka_medic.plan.topic_spread import TopicSpread, worst_topics
 from kafka_medic.plan.waves import WaveLimits
 from tests.unit.plan.cluster_tables import problem
 
@@ -23,30 +23,53 @@ def many_topics():
 
 
 def counted_one_by_one(asked, plan):
-    """Every topic that the plan changes, the worst first."""
-    planned = {(move.topic, move.partition): move.replicas for move in plan.moves()}
-    before, after, size = {}, {}, Counter()
+    """Every topic that the plan changes."""
+    planned = {(move.topic, move.partition): move.preferred_order for move in plan.moves()}
+    before, after, led_before, led_after, led_given, size = {}, {}, {}, {}, {}, Counter()
     for row in asked.partitions.to_pylist():
-        size[row["topic"]] += 1
-        before.setdefault(row["topic"], Counter()).update(row["replicas"])
-        after.setdefault(row["topic"], Counter()).update(planned.get((row["topic"], row["partition"]), row["replicas"]))
+        name, here = row["topic"], (row["topic"], row["partition"])
+        order = planned.get(here, row["replicas"])
+        size[name] += 1
+        for counted, brokers in (
+            (before, row["replicas"]), (after, order), (led_before, row["replicas"][:1]), (led_after, order[:1]),
+            (led_given, [] if here in planned else order[:1]),
+        ):  # fmt: skip
+            counted.setdefault(name, Counter()).update(brokers)
     brokers = len(asked.brokers)
-    found = [
+    return [
         TopicSpread(
-            name, size[name], held.total(), max(before[name].values()), max(held.values()), -(-held.total() // brokers)
+            name, size[name], after[name].total(),
+            max(before[name].values()), max(after[name].values()),
+            max(-(-after[name].total() // brokers), *before[name].values()),
+            max(led_before[name].values()), max(led_after[name].values()),
+            max(-(-size[name] // brokers), *led_given[name].values()),
         )
-        for name, held in after.items()
-        if name in {topic for topic, _ in planned}
-    ]
-    return sorted(found, key=lambda t: (t.even - t.after, -t.replicas, t.topic))
+        for name in {topic for topic, _ in planned}
+    ]  # fmt: skip
 
 
 def test_the_worst_topics_are_those_that_counting_one_by_one_finds():
     asked = many_topics()
     plan = plan_local(asked)
-    expected = counted_one_by_one(asked, plan)
-    assert "full" not in {spread.topic for spread in expected}
-    assert list(worst_topics(asked.partitions, plan.table, asked.brokers, 5)) == expected[:5]
+    left = counted_one_by_one(asked, plan)
+    assert "full" not in {spread.topic for spread in left}
+    left.sort(key=lambda t: (t.bound - t.after, -t.replicas, t.topic))
+    worst, left = left[:10], left[10:]
+    left.sort(key=lambda t: (t.led_bound - t.led_after, -t.replicas, t.topic))
+    assert list(plan.topics) == worst + left[:10]
+
+
+def test_the_summary_names_the_topics_that_lie_least_evenly():
+    asked = many_topics()
+    plan = plan_local(asked)
+    every = counted_one_by_one(asked, plan)
+    by_replicas = min(every, key=lambda t: (t.bound - t.after, -t.replicas, t.topic))
+    by_leaders = min(every, key=lambda t: (t.led_bound - t.led_after, -t.replicas, t.topic))
+    told = plan.summary.to_json()
+    expected = {"topic": by_replicas.topic, "max": by_replicas.after, "bound": by_replicas.bound}
+    assert told["replicasOfOneTopic"] == expected
+    expected = {"topic": by_leaders.topic, "max": by_leaders.led_after, "bound": by_leaders.led_bound}
+    assert told["leadersOfOneTopic"] == expected
 
 
 def test_waves_are_shown_over_time():

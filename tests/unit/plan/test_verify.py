@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from kafka_medic.plan.local import plan_local
-from kafka_medic.plan.model import PLAN_SCHEMA, Spread
+from kafka_medic.plan.model import PLAN_SCHEMA, Fullest, Spread
 from kafka_medic.plan.verify import Check, verify
 from kafka_medic.plan.waves import WaveLimits
 from tests.unit.plan.cluster_tables import problem
@@ -99,10 +100,31 @@ def test_waves_of_a_part_of_a_plan_may_have_any_numbers():
         ("replicas_per_broker", Spread(0, 9, 9)),
         ("leaders_per_broker", Spread(0, 9, 9)),
         ("leaders_per_broker", replace(PLAN.summary.leaders_per_broker, bound=0)),
+        ("topic_replicas", None),
+        ("topic_leaders", None),
+        ("topic_replicas", replace(PLAN.summary.topic_replicas, max=0)),
+        ("topic_replicas", replace(PLAN.summary.topic_replicas, bound=9)),
+        ("topic_leaders", replace(PLAN.summary.topic_leaders, max=9)),
+        ("topic_leaders", replace(PLAN.summary.topic_leaders, topic="of nobody")),
     ],
 )
 def test_a_figure_that_is_not_so_is_found(figure, value):
     assert verify(ASKED, replace(PLAN, summary=replace(PLAN.summary, **{figure: value})))
+
+
+@pytest.mark.parametrize(
+    ("figure", "after", "bound"), [("topic_replicas", "after", "bound"), ("topic_leaders", "led_after", "led_bound")]
+)
+def test_a_topic_that_lies_worse_than_the_one_named_is_found(figure, after, bound):
+    rng = np.random.default_rng(5)
+    asked = problem({f"t{n}": [[int(b)] for b in rng.integers(0, 9, 9)] for n in range(20)}, "abcabcabc", 3)
+    plan = plan_local(asked)
+    assert verify(asked, plan) == []
+    other = next(spread for spread in plan.topics if getattr(spread, after) == getattr(spread, bound))
+    better = Fullest(other.topic, getattr(other, after), getattr(other, bound))
+    assert getattr(plan.summary, figure).max > getattr(plan.summary, figure).bound
+    (found,) = verify(asked, replace(plan, summary=replace(plan.summary, **{figure: better})))
+    assert "another topic is" in found
 
 
 def test_it_shares_no_code_with_what_it_checks():
@@ -113,5 +135,7 @@ def test_it_shares_no_code_with_what_it_checks():
 
     tree = ast.parse(Path(module.__file__).read_text("utf-8"))
     imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-    makers = {"aggregate", "solve", "transport", "water", "expand", "swap", "settle", "leaders", "racks", "local"}
+    makers = {"aggregate", "solve", "transport", "water", "expand", "swap", "settle", "leaders", "racks", "local"} | {
+        "topic_spread"
+    }
     assert not imported & {f"kafka_medic.plan.{name}" for name in makers}

@@ -21,15 +21,22 @@ from kafka_medic.plan.expand import expand
 from kafka_medic.plan.leaders import balance_leaders
 from kafka_medic.plan.lists import place_among
 from kafka_medic.plan.local import plan_local
-from kafka_medic.plan.model import PLAN_SCHEMA
+from kafka_medic.plan.model import PLAN_SCHEMA, TopicSpread
 from kafka_medic.plan.problem import Problem, ProblemError
 from kafka_medic.plan.room import even_bytes, fit
-from kafka_medic.plan.rows import append, count_per_broker, plan_table, rack_indexes, racks_of, sizes_or_null
+from kafka_medic.plan.rows import (
+    append,
+    count_per_broker,
+    lead_first,
+    plan_table,
+    rack_indexes,
+    racks_of,
+    sizes_or_null,
+)
 from kafka_medic.plan.settle import settle
 from kafka_medic.plan.solve import Quotas, Sites, takers, too_many
 from kafka_medic.plan.spark.question import Question
 from kafka_medic.plan.spark.shown import Part, WaveBytes, spread_of_topics, wave_bytes
-from kafka_medic.plan.topic_spread import TopicSpread
 from kafka_medic.plan.verify import Check
 from kafka_medic.plan.waves import assign_waves, exposure
 
@@ -183,14 +190,14 @@ def lay_out(table: pa.Table, question: Question, share: Share | None) -> tuple[p
         after = np.full((len(rows), int(check.after.length.max(initial=0))), -1, dtype=np.int32)
         after[np.arange(after.shape[1]) < check.after.length[:, None]] = place_among(ids, check.after.values)
         new = np.where(np.arange(after.shape[1]) < columns.held_count[rows][:, None], -1, after)
-        wave, here = integers(done.table.column("wave")), np.zeros(len(columns.topics), dtype=np.int8)
-        return done.table, _told(columns, rows, after, new, wave, check.arriving(done.sizes), here, question)
+        waves = _copied(columns, rows, new, integers(done.table.column("wave")), question)
+        return done.table, Laid(check.arriving(done.sizes), waves, done.topics, ())
     if (table.num_rows, len(rows)) != (share.rows, share.changed):
         raise RuntimeError("the partitions have changed while they were being planned")
     if not len(rows):
         none, nothing = np.zeros((0, 1), dtype=np.int32), np.zeros(len(ids), dtype=np.int64)
-        told = _told(columns, rows, none, none, rows, nothing, share.scattered, question)
-        return PLAN_SCHEMA.empty_table(), told
+        topics, parts = spread_of_topics(columns, rows, none, share.scattered, question)
+        return PLAN_SCHEMA.empty_table(), Laid(nothing, _copied(columns, rows, none, rows, question), topics, parts)
     rack, racks = rack_indexes(question.brokers)
     sites = Sites(rack, share.quota.max() - share.quota, racks)
     held, missing, size = columns.held[rows], problem.missing[rows], columns.size[rows]
@@ -205,18 +212,15 @@ def lay_out(table: pa.Table, question: Question, share: Share | None) -> tuple[p
     replicas = append(held, columns.held_count[rows], added)
     lead, _ = balance_leaders(replicas, share.lead.max() - share.lead, rack >= 0)
     wave = _waves(columns, rows, added, share, question)
-    plan = plan_table(columns, columns.held, rows, replicas, lead, wave, ids)
-    arriving = _check(problem, plan, rows, question)
-    return plan, _told(columns, rows, replicas, added, wave, arriving, share.scattered, question)
+    order = lead_first(replicas, lead)
+    plan = plan_table(columns, columns.held, rows, replicas, order, wave, ids)
+    topics, parts = spread_of_topics(columns, rows, order, share.scattered, question)
+    waves = _copied(columns, rows, added, wave, question)
+    return plan, Laid(_check(problem, plan, rows, question), waves, topics, parts)
 
 
-def _told(
-    columns: Columns, rows: Ints, replicas: Ints, added: Ints, wave: Ints, arriving: Ints, marks: Ints,
-    question: Question,
-) -> Laid:  # fmt: skip
-    waves = wave_bytes(wave, added, columns.senders()[rows], columns.size[rows], len(question.brokers))
-    topics, parts = spread_of_topics(columns, rows, replicas, marks, question)
-    return Laid(arriving, waves, topics, parts)
+def _copied(columns: Columns, rows: Ints, added: Ints, wave: Ints, question: Question) -> WaveBytes:
+    return wave_bytes(wave, added, columns.senders()[rows], columns.size[rows], len(question.brokers))
 
 
 def _classes(problem: Problem, rows: Ints, question: Question) -> Classes:

@@ -15,6 +15,7 @@ from kafka_medic.plan.model import Spread, Summary
 from kafka_medic.plan.spark.blocks import Laid, Survey
 from kafka_medic.plan.spark.question import Question
 from kafka_medic.plan.spark.shown import Shown, together
+from kafka_medic.plan.topic_spread import fullest
 from kafka_medic.plan.water import Basin, level_with_caps
 from kafka_medic.plan.weight import Handicap, handicap
 
@@ -83,6 +84,14 @@ def conclude(
     fair_lead = handicap(question.brokers, fixed, sum(a.below for a in asked))
     below, missing = sum(a.below for a in asked), sum(a.missing for a in asked)
     rows, moves = sum(found.rows for found in outcomes), int(sum(int(found.gained.sum()) for found in outcomes))
+    shown = together(
+        [found.waves for found in laid],
+        [topic for found in laid for topic in found.topics],
+        [part for found in laid for part in found.parts],
+        alive,
+        uncounted,
+    )
+    topic_replicas, topic_leaders = fullest(shown.topics)
     summary = Summary(
         partitions=rows,
         moves=moves,
@@ -99,6 +108,8 @@ def conclude(
         waves=len(records),
         room_unknown=sum(b.disk_free is None for b, more in zip(question.brokers, after - load, strict=True) if more),
         bytes_per_broker=_bytes(asked, laid, question) if question.by_bytes else None,
+        topic_replicas=topic_replicas,
+        topic_leaders=topic_leaders,
         engine="spark",
     )
     if len(surveys) == 1 and (told := surveys[0].summary) is not None:
@@ -126,13 +137,7 @@ def conclude(
         int(sent.sum()),
         int(sent.max(initial=0)),
         sum(found.unknown for found in surveys),
-        together(
-            [found.waves for found in laid],
-            [topic for found in laid for topic in found.topics],
-            [part for found in laid for part in found.parts],
-            alive,
-            uncounted,
-        ),
+        shown,
     )
 
 

@@ -4,14 +4,15 @@ block by block and put together. What is sent is bounded: a few numbers a wave, 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from kafka_medic.plan.columns import Bools, Columns, Ints
+from kafka_medic.plan.model import TopicSpread
 from kafka_medic.plan.spark.question import Question
-from kafka_medic.plan.topic_spread import SHOWN_TOPICS, Loads, TopicSpread, loads, widest, worst
+from kafka_medic.plan.topic_spread import SHOWN_TOPICS, Loads, after_plan, standing, widest, worst
 
 __all__ = ["Part", "Shown", "WaveBytes", "scattered", "spread_of_topics", "together", "wave_bytes"]
 
@@ -35,13 +36,17 @@ class WaveBytes:
 @dataclass(frozen=True, eq=False)
 class Part:
     """Of a topic that lies in several blocks what one of them holds. changed: whether the plan changes any of it;
-    partitions: how many. before, after: int64[2, K] brokers, by place, and how many replicas stand there."""
+    partitions: how many. before, after: int64[2, K] brokers, by place, and how many replicas stand there; led_before,
+    led_after: the same of its preferred leaders; led_given: of those that the plan does not touch."""
 
     topic: str
     changed: bool
     partitions: int
     before: Ints
     after: Ints
+    led_before: Ints
+    led_after: Ints
+    led_given: Ints
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,36 +81,31 @@ def wave_bytes(wave: Ints, added: Ints, sender: Ints, size: Ints, brokers: int) 
 
 
 def spread_of_topics(
-    columns: Columns, rows: Ints, replicas: Ints, marks: Ints, question: Question
+    columns: Columns, rows: Ints, order: Ints, marks: Ints, question: Question
 ) -> tuple[tuple[TopicSpread, ...], tuple[Part, ...]]:
     """(the worst of the topics that lie in this block alone, what it holds of others).
 
-    rows, replicas: int32[n, F], of the changed partitions; marks: int8[T] 0 where this block alone has the topic, 1
+    rows, order: int32[n, F], of the changed partitions; marks: int8[T] 0 where this block alone has the topic, 1
     where others have it too, 2 where those are too many to count."""
     live = np.array([broker.alive for broker in question.brokers], dtype=bool)
-    topics = len(columns.topics)
-    changed = np.zeros(topics, dtype=bool)
+    changed = np.zeros(len(columns.topics), dtype=bool)
     changed[columns.topic[rows]] = True
-    untouched = np.ones(len(columns.topic), dtype=bool)
-    untouched[rows] = False
-    size = np.bincount(columns.topic, minlength=topics)
-    held = _pairs(columns.topic, columns.held)
-    topic, broker = _pairs(columns.topic[rows], replicas)
-    if untouched.any():
-        more = _pairs(columns.topic[untouched], columns.held[untouched])
-        topic, broker = np.concatenate([topic, more[0]]), np.concatenate([broker, more[1]])
-    after = loads(topic, broker, live)
+    size = np.bincount(columns.topic, minlength=len(changed))
+    planned = after_plan(columns.topic, columns.held, rows, order, live)
+    after = planned.after
     shared = marks == 1
-    mine = shared[held[0]]
-    before = loads(held[0][mine], held[1][mine], live)
+    mine = shared[columns.topic]
+    before = standing([(columns.topic[mine], columns.held[mine])], live)
     parts = tuple(
-        Part(columns.topics[number], bool(changed[number]), int(size[number]), _of(before, number), _of(after, number))
+        Part(
+            columns.topics[number], bool(changed[number]), int(size[number]),
+            _of(before.replicas, number), _of(after.replicas, number),
+            _of(before.leaders, number), _of(after.leaders, number), _of(planned.given.leaders, number),
+        )
         for number in np.flatnonzero(shared).tolist()
-    )
-    alone = (changed & (marks == 0))[after.topic]
-    if not alone.all():
-        after = Loads(after.topic[alone], after.broker[alone], after.count[alone])
-    return worst(after, held, columns.topics, size, live, SHOWN_TOPICS), parts
+    )  # fmt: skip
+    alone = planned.among(changed & (marks == 0))
+    return worst(alone, columns.topic, columns.held, columns.topics, live, SHOWN_TOPICS), parts
 
 
 def scattered(topics: Sequence[Sequence[str]], rows: Sequence[Ints], brokers: int) -> tuple[list[Ints], int]:
@@ -143,14 +143,27 @@ def together(
 
 
 def _joined(parts: Sequence[Part], live: Bools) -> TopicSpread:
-    before, after = np.zeros(len(live), dtype=np.int64), np.zeros(len(live), dtype=np.int64)
-    for part in parts:
-        for total, (broker, count) in ((before, part.before), (after, part.after)):
-            np.add.at(total, broker, count)
-    replicas = int(after.sum())
-    even = -(-replicas // max(int(live.sum()), 1))
-    partitions = sum(part.partitions for part in parts)
-    return TopicSpread(parts[0].topic, partitions, replicas, int(before.max()), int(after.max()), even)
+    brokers = max(int(live.sum()), 1)
+
+    def total(found: Iterable[Ints]) -> Ints:
+        counted = np.zeros(len(live), dtype=np.int64)
+        for broker, count in found:
+            np.add.at(counted, broker, count)
+        return counted
+
+    before, after = total(part.before for part in parts), total(part.after for part in parts)
+    led, given = total(part.led_after for part in parts), total(part.led_given for part in parts)
+    return TopicSpread(
+        topic=parts[0].topic,
+        partitions=sum(part.partitions for part in parts),
+        replicas=int(after.sum()),
+        before=int(before.max()),
+        after=int(after.max()),
+        bound=max(-(-int(after.sum()) // brokers), int(before.max())),  # all replicas stay
+        led_before=int(total(part.led_before for part in parts).max()),
+        led_after=int(led.max()),
+        led_bound=max(-(-int(led.sum()) // brokers), int(given.max())),
+    )
 
 
 def _numbered(wave: Ints) -> tuple[Ints, Ints]:
@@ -160,14 +173,6 @@ def _numbered(wave: Ints) -> tuple[Ints, Ints]:
     first = int(wave.min())
     there = np.bincount(wave - first) > 0
     return np.flatnonzero(there) + first, (np.cumsum(there) - 1)[wave - first]
-
-
-def _pairs(topic: Ints, brokers: Ints) -> tuple[Ints, Ints]:
-    """(topic, broker) of each replica of a matrix of them, -1 padded."""
-    there = brokers >= 0
-    if there.all():
-        return np.repeat(topic, brokers.shape[1]), brokers.ravel()
-    return np.repeat(topic, there.sum(axis=1)), brokers[there]
 
 
 def _of(found: Loads, topic: int) -> Ints:

@@ -9,13 +9,14 @@ import numpy as np
 
 from kafka_medic.plan.aggregate import Kinds
 from kafka_medic.plan.census import Asking, Outcome
+from kafka_medic.plan.model import TopicSpread
 from kafka_medic.plan.spark.blocks import Classes, Laid, Refused, Survey
 from kafka_medic.plan.spark.shown import Part, WaveBytes
-from kafka_medic.plan.topic_spread import TopicSpread
 
 __all__ = ["laid_of", "outcome_of", "survey_of", "text_of"]
 
 _SURVEYED = ("takers", "held", "topic_rows", "topic_last", "topic_mark", "sent")
+_OF_A_PART = ("before", "after", "led_before", "led_after", "led_given")
 _COUNTED = ("gained", "before", "lead", "wave", "records", "added")
 
 
@@ -55,7 +56,7 @@ def laid_of(text: str) -> Laid:
         np.array(found["arriving"], dtype=np.int64),
         WaveBytes(**_arrays(found["waves"], found["waves"])),
         tuple(TopicSpread(**topic) for topic in found["topics"]),
-        tuple(Part(**(part | _arrays(part, ("before", "after")))) for part in found["parts"]),
+        tuple(Part(**(part | _arrays(part, _OF_A_PART))) for part in found["parts"]),
     )
 
 
