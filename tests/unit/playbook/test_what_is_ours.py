@@ -57,7 +57,7 @@ def test_one_broker_that_does_not_answer_keeps_no_throttle_on_the_others():
 @pytest.mark.parametrize("listed", [True, False])
 def test_a_broker_that_is_gone_for_good_is_not_waited_for(listed):
     _, saved = throttled()
-    gone = worlds.brokers(b3={"registered": False, "reachable": False})
+    gone = worlds.brokers(b3={"registered": False, "reachable": False, "pod": None})
     rows = [worlds.partition("orders", 0, (1, 2)), worlds.partition("orders", 1, (2, 1))]
     here = gone if listed else gone[:2]
     views = tuple(worlds.view(n, rows) for n in (1, 2))
@@ -68,6 +68,18 @@ def test_a_broker_that_is_gone_for_good_is_not_waited_for(listed):
     unread = [*rows, {**worlds.partition("other", 0, (1,)), "replicas": None}]
     state = worlds.healthy(rows=unread, brokers=here, configs=worlds.configs())
     assert undo(state, saved).state is StepState.UNKNOWN, "it may be named there"
+
+
+def test_a_broker_without_replicas_that_is_only_away_is_not_taken_for_gone():
+    wanted, saved = throttled()
+    rows = [worlds.partition("orders", 0, (1, 2)), worlds.partition("orders", 1, (2, 1))]
+    left = worlds.configs(*((*key, value, True) for key, value in wanted.items() if key[:2] == ("BROKER", "3")))
+    away = worlds.brokers(b3={"registered": False, "reachable": False})
+    with_its_pod = undo(worlds.healthy(rows=rows, brokers=away, configs=left), saved)
+    assert with_its_pod.state is StepState.UNKNOWN
+    assert "off broker 3" in with_its_pod.message
+    nobody_knows = worlds.healthy(rows=rows, brokers=away[:2], configs=left, sources=worlds.sources(kubernetes="403"))
+    assert undo(nobody_knows, saved).state is StepState.UNKNOWN
 
 
 def test_only_a_value_that_is_still_ours_is_put_back():
