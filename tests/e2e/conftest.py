@@ -48,6 +48,13 @@ def _shares(item: pytest.Item) -> bool:
 def installed() -> Iterator[None]:
     operator.uninstall()  # what a killed run left
     operator.install()
+    tune_playbooks()
+    yield
+    operator.uninstall()
+
+
+def tune_playbooks() -> None:
+    """After the chart was installed."""
     # As anybody may tune it: proposed after two seconds instead of thirty, which is time that tests need not spend.
     sooner = '{"spec":{"trigger":{"for":"2s"}}}'
     for playbook in ("raise-replication-factor", "rolling-restart"):
@@ -56,8 +63,6 @@ def installed() -> Iterator[None]:
     # So are offsets beyond the log end, and defaults of factor 1, which other tests only want to be found.
     for playbook in ("elect-preferred-leaders", "drain-broker", "reset-consumer-offsets", "raise-defaults"):
         kubectl("patch", "playbook", playbook, "--type=merge", "-p", '{"spec":{"trigger":{"for":"1h"}}}')
-    yield
-    operator.uninstall()
 
 
 @pytest.fixture(scope="session")

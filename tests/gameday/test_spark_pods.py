@@ -18,6 +18,7 @@ import pytest
 
 from benchmarks.plan import write
 from kafka_medic.plan.spark.engine import BLOCK_ROWS
+from tests.e2e.conftest import tune_playbooks
 from tests.incident import operator
 from tests.testbed import external_kubeconfig, get, kubectl, load_image, own_state, spark_image, wait_for
 
@@ -47,10 +48,12 @@ def plans(installed: None) -> Iterator[Path]:
         "driver": {"memory": "512m"},
         "executors": {"instances": 2, "cores": 1, "memory": "512m", "memoryOverhead": "800m"},
     }
-    operator.install("--set-json", f"spark={json.dumps(values)}")
+    # By force, as the playbooks were tuned by kubectl since.
+    operator.install("--force-conflicts", "--set-json", f"spark={json.dumps(values)}")
     kubectl("rollout", "status", PLANNER, "-n", operator.NAMESPACE, "--timeout=180s", timeout=200)
     yield folder
-    operator.install()
+    operator.install("--force-conflicts")
+    tune_playbooks()
     shutil.rmtree(folder, ignore_errors=True)
 
 

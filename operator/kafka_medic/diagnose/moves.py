@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_medic.cluster.snapshot import Snapshot
-from kafka_medic.diagnose.columns import Mask, Partitions, some
+from kafka_medic.diagnose.columns import Ints, Mask, Partitions, some
 from kafka_medic.diagnose.finding import Finding
 from kafka_medic.diagnose.scene import Scene
 from kafka_medic.resources.vocabulary import Severity
@@ -52,8 +52,20 @@ def _foreign(scene: Scene, p: Partitions, moving: Mask) -> Iterator[Finding]:
         severity=Severity.INFO,
         message=f"somebody else is moving {len(rows)} partitions; nothing is moved or restarted meanwhile",
         affected=p.names(chosen),
-        evidence=(", ".join(told) + more, scene.read_from("reassignments", "kafka")),
+        evidence=(", ".join(told) + more, *_endless(p, chosen), scene.read_from("reassignments", "kafka")),
     )
+
+
+def _endless(p: Partitions, rows: Ints) -> Iterator[str]:
+    """One that took the place of another and adds fewer replicas: KRaft keeps the one that is not wanted any more both
+    to be added and to be removed, and waits for it to be in sync without it (seen with 4.3.1)."""
+    adding, removing = ((column.rows.astype(np.int64) << 32) | column.ids for column in (p.adding, p.removing))
+    both = np.intersect1d(rows, np.intersect1d(adding, removing) >> 32)
+    if len(both):
+        yield (
+            f"{some(p.names(both))}: a broker is to be added and to be removed at once, which KRaft never ends; cancel "
+            "it (kafka-reassign-partitions.sh --cancel) and ask anew"
+        )
 
 
 def _ids(p: Partitions, row: int, *, added: bool) -> list[int]:

@@ -182,6 +182,17 @@ def test_somebody_elses_reassignment_is_named():
     finding = found(worlds.healthy(rows=[row]))["ForeignReassignment"]
     assert finding.affected == ("orders-0",)
     assert "orders-0 +[3] -[1]" in finding.evidence[0]
+    assert "never ends" not in "".join(finding.evidence)
+
+
+def test_a_reassignment_that_kraft_never_ends_is_named():
+    rows = [
+        worlds.partition("orders", 0, (1, 2, 3), isr=[1], adding=[2, 3], removing=[3]),
+        worlds.partition("orders", 1, (1, 2, 3), isr=[1], adding=[2], removing=[1]),
+    ]
+    evidence = found(worlds.healthy(rows=rows))["ForeignReassignment"].evidence
+    assert [text for text in evidence if text.startswith("orders-0: a broker is to be added and to be removed at once")]
+    assert not [text for text in evidence if "orders-1:" in text]
 
 
 def test_findings_survive_a_chunked_table():
