@@ -40,14 +40,3 @@ def asked_for() -> World:
 
 def committed(world: World) -> dict[tuple[str, TopicPartition], Committed]:
     return {(g.group, tp): c for g in world.kafka.groups(lambda _: True) for tp, c in g.committed.items()}
-
-
-def healed(world: World, turns: int = 40) -> World:
-    for _ in range(turns):
-        for run in world.runs():
-            if run.status.phase == "AwaitingApproval" and not run.status.approvals:
-                world.approve(run)
-        if world.finished():
-            return world
-        world.step()
-    raise AssertionError([(r.status.phase, r.status.message) for r in world.runs()])

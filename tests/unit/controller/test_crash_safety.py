@@ -6,58 +6,17 @@ However often the operator dies, the run ends as an undisturbed one does, and no
 from __future__ import annotations
 
 import os
-import pickle
 from typing import Any
 
 import pytest
 
+from tests.simulation.deaths import Interrupted, Moments
 from tests.simulation.kafka import SimKafka
-from tests.simulation.world import BROKERS, Killed, World, factor_one_cluster
+from tests.simulation.world import BROKERS, World, factor_one_cluster
 
 EVERY = 1 if os.environ.get("THOROUGH") else 16
 """`make simulate` dies at every moment, `make check` at some."""
 WRITES = ("alter_reassignments", "alter_configs")
-
-
-class Interrupted:
-    """Passes everything on, and dies at the nth write: before it reaches the other side, or right after."""
-
-    def __init__(self, inner: Any, names: tuple[str, ...], fatal: int | None, when: str) -> None:
-        self.inner, self.names, self.fatal, self.when, self.count = inner, names, fatal, when, 0
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self.inner, name)
-        if name not in self.names:
-            return found
-
-        def call(*args: Any, **kwargs: Any) -> Any:
-            mine, self.count = self.count, self.count + 1
-            if mine == self.fatal and self.when == "before":
-                raise Killed
-            answer = found(*args, **kwargs)
-            if mine == self.fatal and self.when == "after":
-                raise Killed
-            return answer
-
-        return call
-
-
-def heal(world: World) -> int:
-    """Run to the end, starting a new operator process whenever one dies. Answers how many died."""
-    deaths = 0
-    for _ in range(80):
-        if world.finished():
-            return deaths
-        try:
-            world.step()
-        except Killed:
-            deaths += 1
-            world.wrap_kafka, world.wrap_api = (lambda k: k), (lambda a: a)
-            world.operator()
-        waiting = [r for r in world.runs() if r.status.phase == "AwaitingApproval" and not r.status.approvals]
-        for run in waiting:
-            world.approve(run)
-    raise AssertionError(f"the run did not end: {world.runs()}")
 
 
 def end_state(kafka: SimKafka) -> Any:
@@ -74,7 +33,7 @@ def fresh() -> World:
 @pytest.fixture(scope="module")
 def undisturbed() -> World:
     world = fresh()
-    heal(world)
+    world.to_the_end()
     assert world.run().status.phase == "Succeeded"
     return world
 
@@ -93,7 +52,7 @@ def test_killed_at_a_write_to_kafka(nth: int, when: str, undisturbed: World) -> 
     world = fresh()
     world.wrap_kafka = lambda kafka: Interrupted(kafka, WRITES, nth, when)
     world.operator()
-    assert heal(world) == 1
+    assert world.to_the_end() == 1
     same_end(world, undisturbed)
 
 
@@ -101,55 +60,19 @@ def test_the_matrix_covers_every_write(undisturbed: World) -> None:
     assert len(undisturbed.kafka.writes) == 4
 
 
-class Moments:
-    """Passes everything on, and keeps the state of Kafka and of the API server right before and right after each write.
-
-    kill -9 leaves exactly that behind, so a new operator over it is a run that was killed there. A moment that leaves
-    nothing else behind than the one before it (an access review, an event, the way from one write to the next) is the
-    same death, and is kept once.
-    """
-
-    def __init__(self, world: World) -> None:
-        self.world, self.inner, self.kept, self.writes = world, world.api, [], 0
-        self.last: Any = None
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self.inner, name)
-        if name not in ("create", "replace"):
-            return found
-
-        def call(path: str, body: Any) -> Any:
-            self.writes += 1
-            self.keep(f"before {self.writes}, {name} {path}")
-            answer = found(path, body)
-            self.keep(f"after {self.writes}, {name} {path}")
-            return answer
-
-        return call
-
-    def keep(self, what: str) -> None:
-        frozen = pickle.dumps((self.world.kafka, self.inner, self.world.now))
-        kafka, api, now = pickle.loads(frozen)
-        if (kafka, api.objects, now) != self.last:
-            self.last = (kafka, api.objects, now)
-            self.kept.append((what, frozen))
-
-
 def test_killed_at_any_write_to_the_api_server(undisturbed: World) -> None:
     whole = fresh()
     moments = Moments(whole)
     whole.wrap_api = lambda _: moments
-    heal(whole)
+    whole.to_the_end()
     same_end(whole, undisturbed)
     assert moments.writes > 100
-    for what, frozen in moments.kept[::EVERY]:
-        kafka, api, now = pickle.loads(frozen)
-        world = World(kafka, api=api, now=now)
-        heal(world)
+    for told, world in moments.worlds(range(0, len(moments.kept), EVERY)):
+        world.to_the_end()
         try:
             same_end(world, undisturbed)
         except AssertionError as problem:
-            raise AssertionError(f"killed {what}: {problem}") from problem
+            raise AssertionError(f"{told}: {problem}") from problem
 
 
 def drain() -> World:
@@ -187,7 +110,7 @@ def test_killed_at_a_write_to_the_api_server_in_a_drain_or_an_election(story: An
     world = story()
     world.wrap_api = lambda api: Interrupted(api, ("create", "replace"), nth, when)
     world.operator()
-    assert heal(world) == 1
+    assert world.to_the_end() == 1
     assert world.runs()[0].status.phase == "Succeeded", "whatever it proposes meanwhile is for nothing"
     assert [p.leader for _, p in sorted(world.kafka.partitions.items())] == LEADERS[story]
     sent = [w.partition(" ")[0] for w in world.kafka.writes]

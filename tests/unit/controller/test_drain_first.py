@@ -6,10 +6,11 @@ import pytest
 
 from kafka_medic.clients.ports import FailureKind, WriteFailed
 from kafka_medic.cluster.snapshot import TopicPartition
+from tests.simulation.deaths import Interrupted
 from tests.simulation.kafka import SimKafka
-from tests.simulation.world import BROKERS, NO_ELECTIONS, Killed, World
-from tests.unit.controller.test_crash_safety import EVERY, Interrupted
-from tests.unit.controller.test_restarts import paused
+from tests.simulation.world import BROKERS, NO_ELECTIONS, World
+from tests.unit.controller.test_crash_safety import EVERY
+from tests.unit.controller.test_restarts import paused, watched
 
 ORDERS = ([0, 1, 2], [1, 2, 0], [2, 0, 1])
 TWICE = {TopicPartition("orders", 1): [1, 2, 0], TopicPartition("__consumer_offsets", 0): [1, 0, 2]}
@@ -56,20 +57,6 @@ def led_when_evicted(world: World) -> list[tuple[int, int]]:
     return found
 
 
-def to_the_end(world: World, turns: int = 250) -> None:
-    for _ in range(turns):
-        if world.finished():
-            return
-        try:
-            world.step()
-        except Killed:
-            world.wrap_kafka, world.wrap_api = (lambda k: k), (lambda a: a)
-            world.operator()
-        assert len(world.pods.down()) <= 1
-        assert all(len(p.isr) >= 2 for p in world.kafka.partitions.values())
-    raise AssertionError(world.run().status.message)
-
-
 def held(world: World) -> bool:
     return bool(world.run().status.restore_owed) and bool(world.run().metadata.finalizers)
 
@@ -87,7 +74,7 @@ def test_each_broker_leads_nothing_when_it_goes_and_everything_again_before_the_
         "first the 2 partitions that it leads go 1 to broker 0, 1 to broker 2; afterwards 2 come back" in plan.summary
     )
     approved(world)
-    to_the_end(world)
+    watched(world)
     assert world.run().status.phase == "Succeeded", world.run().status.message
     assert evicted == [(1, 0), (2, 0)]
     assert (orders(world), leaders(world)) == (before, at)
@@ -112,41 +99,21 @@ def test_killed_at_each_write_to_kafka(nth: int, when: str):
     world.approve(world.until_phase("AwaitingApproval"))
     world.wrap_kafka = lambda kafka: Interrupted(kafka, WRITES, nth, when)
     world.operator()
-    to_the_end(world)
+    assert watched(world) == 1
     assert world.run().status.phase == "Succeeded", world.run().status.message
     assert (orders(world), leaders(world)) == (before, at)
     assert world.pods.restarts == [1]
     assert [w.partition(" ")[0] for w in world.kafka.writes] == ["reassign", "elect", "reassign", "elect"]
 
 
-class Mortal:
-    """Dies at the nth write to the API server."""
-
-    def __init__(self, inner, nth: int) -> None:
-        self.inner, self.left = inner, nth
-
-    def __getattr__(self, name: str):
-        found = getattr(self.inner, name)
-        if name not in ("create", "replace"):
-            return found
-
-        def call(path, body):
-            self.left -= 1
-            if self.left == 0:
-                raise Killed
-            return found(path, body)
-
-        return call
-
-
-@pytest.mark.parametrize("nth", range(1, 140, 5) if EVERY == 1 else [81])
+@pytest.mark.parametrize("nth", range(0, 139, 5) if EVERY == 1 else [80])
 def test_killed_at_writes_to_the_api_server(nth: int):
     world = asked("restart-broker", brokers="1")
     before, at = orders(world), leaders(world)
     world.approve(world.until_phase("AwaitingApproval"))
-    world.wrap_api = lambda api: Mortal(api, nth)
+    world.wrap_api = lambda api: Interrupted(api, ("create", "replace"), nth, "before")
     world.operator()
-    to_the_end(world)
+    assert watched(world) == 1
     assert world.run().status.phase == "Succeeded", world.run().status.message
     assert (orders(world), leaders(world)) == (before, at)
     assert world.pods.restarts == [1]
@@ -172,7 +139,7 @@ def test_a_reject_in_between_puts_the_orders_back_and_says_who_leads(moment: str
     world.until(lambda: AT[moment](world))
     assert held(world)
     world.approve(world.run(), decision="Reject")
-    to_the_end(world)
+    watched(world)
     run = world.run()
     assert run.status.phase == "Aborted"
     assert orders(world) == before
@@ -209,7 +176,7 @@ def test_an_order_that_comes_about_after_the_reject_is_put_back_as_well():
     world.step()
     world.kafka.alter_reassignments(late[0])
     assert orders(world) != before
-    to_the_end(world)
+    watched(world)
     assert world.run().status.phase == "Aborted"
     assert orders(world) == before
 
@@ -221,7 +188,7 @@ def test_what_somebody_else_ordered_meanwhile_ends_the_run_and_is_left_to_them()
     world.until(lambda: world.pods.restarts == [1])
     theirs = TopicPartition("orders", 1)
     world.kafka.partitions[theirs].replicas = [0, 2, 1]
-    to_the_end(world)
+    watched(world)
     run = world.run()
     assert run.status.phase == "Superseded"
     assert orders(world) == before | {theirs: [0, 2, 1]}
@@ -241,7 +208,7 @@ def test_an_order_that_somebody_changes_again_is_not_fought(way: str):
     (drain,) = [d for d in world.run().status.plan.drains if d.topic == "orders"]
     order = list(drain.replicas_before if way == "away" else drain.replicas)
     world.kafka.partitions[theirs].replicas = order
-    to_the_end(world)
+    watched(world)
     run = world.run()
     assert run.status.phase == "Superseded"
     assert "the order of the replicas of orders-1 was changed again by somebody else" in run.status.message
@@ -335,7 +302,7 @@ def test_what_it_leads_without_being_preferred_goes_to_who_is_and_stays_there():
     plan = world.until_phase("AwaitingApproval").status.plan
     (drain,) = [d for d in plan.drains if d.partitions == (2,)]
     assert drain.replicas == drain.replicas_before == (2, 0, 1)
-    to_the_end(approved(world))
+    watched(approved(world))
     assert evicted == [(1, 0)]
     assert orders(world) == before
     assert part.leader == 2

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from kafka_medic.cluster.snapshot import TopicPartition
+from tests.simulation.deaths import Interrupted
 from tests.simulation.kafka import SimKafka
 from tests.simulation.pods import NODES
-from tests.simulation.world import BROKERS, Killed, World
+from tests.simulation.world import BROKERS, World
 
 ORDERS = ([1, 2, 0], [1, 0, 2], [2, 1, 0], [0, 1, 2], [1, 2, 0], [0, 2, 1])
 
@@ -166,33 +167,9 @@ def test_a_person_may_ask_for_one_and_names_the_brokers(world):
 def test_killed_at_each_write(world, write, moment):
     cordon(world, 1)
     world.approve(world.until_phase("AwaitingApproval"))
-    kafka, left = world.kafka, [1]
-
-    class Mortal:
-        def __getattr__(self, name):
-            if name != write:
-                return getattr(kafka, name)
-
-            def send(*arguments):
-                left[0] -= 1
-                if left[0] == 0 and moment == "before":
-                    raise Killed
-                answer = getattr(kafka, write)(*arguments)
-                if left[0] == 0:
-                    raise Killed
-                return answer
-
-            return send
-
-    world.wrap_kafka = lambda _: Mortal()
+    world.wrap_kafka = lambda kafka: Interrupted(kafka, (write,), 0, moment)
     world.operator()
-    for _ in range(60):
-        if world.finished():
-            break
-        try:
-            world.step()
-        except Killed:
-            world.operator()
+    assert world.to_the_end() == 1
     assert world.run().status.phase == "Succeeded", world.run().status.message
-    assert len([w for w in kafka.writes if w.startswith("reassign")]) == 1
+    assert len([w for w in world.kafka.writes if w.startswith("reassign")]) == 1
     assert 1 not in leaders(world)

@@ -6,8 +6,9 @@ import pytest
 
 from kafka_medic.clients.ports import BrokerView, FailureKind, ReadFailed
 from kafka_medic.cluster.snapshot import TopicPartition
+from tests.simulation.deaths import Interrupted
 from tests.simulation.kafka import SimKafka
-from tests.simulation.world import Killed, World
+from tests.simulation.world import World
 
 PARTITIONS = 60
 
@@ -67,12 +68,8 @@ def approved(world: World) -> World:
     return world
 
 
-def watched(world: World, turns: int = 200, seconds: float = 1.0) -> None:
-    for _ in range(turns):
-        if world.finished():
-            return
-        world.step(seconds)
-    raise AssertionError(world.run().status.message)
+def watched(world: World, seconds: float = 1.0) -> None:
+    world.to_the_end(turns=200, seconds=seconds)
 
 
 def test_proposed_for_the_finding_and_sent_in_batches_that_grow(world):
@@ -197,30 +194,9 @@ def test_killed_at_an_election(world, number, moment):
     world.ask("elect-preferred-leaders", batchSize="8")
     approved(world)
     kafka = kafka_of(world)
-    left = [number]
-
-    class Mortal:
-        def __getattr__(self, name):
-            return getattr(kafka, name)
-
-        def elect_preferred(self, partitions):
-            left[0] -= 1
-            if left[0] == -1 and moment == "before":
-                raise Killed
-            answer = kafka.elect_preferred(partitions)
-            if left[0] == -1:
-                raise Killed
-            return answer
-
-    world.wrap_kafka = lambda _: Mortal()
+    world.wrap_kafka = lambda inner: Interrupted(inner, ("elect_preferred",), number, moment)
     world.operator()
-    for _ in range(60):
-        if world.finished():
-            break
-        try:
-            world.step(1.0)
-        except Killed:
-            world.operator()
+    assert world.to_the_end(seconds=1.0) == 1
     assert world.runs()[0].status.phase == "Succeeded"
     assert not kafka.away()
     once = [tp for request in kafka.requests for tp in request]

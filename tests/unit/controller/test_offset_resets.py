@@ -11,7 +11,7 @@ from kafka_medic.cluster.groups import Committed, GroupMember
 from kafka_medic.playbook import offset_plan, offset_questions
 from tests.simulation.kafka import SimKafka
 from tests.simulation.world import World
-from tests.unit.controller.offset_worlds import FOUND, ORDERS, PAYMENTS, beyond_the_end, commit, committed, healed
+from tests.unit.controller.offset_worlds import FOUND, ORDERS, PAYMENTS, beyond_the_end, commit, committed
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def test_proposed_for_the_finding_and_set_to_the_log_end(bare):
     assert (change.before_epoch, change.before_metadata) == (3, "of the application")
     assert (change.skipped, change.read_again, change.log_start, change.log_end) == (0, 0, 0, 21)
     assert "orders-0: 32 to 21 (log 0 to 21): the log ends here" in run.status.plan.summary
-    healed(bare)
+    bare.to_the_end()
     assert bare.run().status.phase == "Succeeded", bare.run().status.message
     assert committed(bare) == before | {("billing", ORDERS): Committed(21)}
     assert bare.kafka.writes == ["commit billing [('orders-0', 21)]"]
@@ -43,7 +43,8 @@ def test_proposed_for_the_finding_and_set_to_the_log_end(bare):
 
 def test_undone_to_exactly_what_was_committed(world):
     before = committed(world)
-    first = healed(world).run()
+    world.to_the_end()
+    first = world.run()
     world.ask("undo-offset-reset", remediation=first.name)
     second = world.until_phase("AwaitingApproval")
     assert "back to offsets that the log does not have, as they were: orders-0" in second.status.plan.summary
@@ -69,7 +70,8 @@ def test_an_undo_of_nothing_is_refused(world, remediation, told):
 
 
 def test_an_undo_names_the_members_that_it_waits_for(world):
-    first = healed(world).run()
+    world.to_the_end()
+    first = world.run()
     world.kafka.states["billing"], world.kafka.members_of["billing"] = "Stable", [GroupMember("shop-1", "/10.0.0.7")]
     world.ask("undo-offset-reset", remediation=first.name)
     world.until(lambda: any("shop-1 at 10.0.0.7" in w.message for r in world.runs() for w in r.status.waiting_for))
@@ -77,7 +79,8 @@ def test_an_undo_names_the_members_that_it_waits_for(world):
 
 
 def test_an_undo_tells_where_the_group_has_moved_meanwhile(world):
-    first = healed(world).run()
+    world.to_the_end()
+    first = world.run()
     commit(world.kafka, "billing", {ORDERS: Committed(15, 5)})
     world.ask("undo-offset-reset", remediation=first.name)
     (change,) = world.until_phase("AwaitingApproval").status.plan.offsets
@@ -184,7 +187,7 @@ def test_a_group_that_lives_is_waited_for_and_its_members_are_named(world):
     assert waits.guard == "GroupEmpty"
     assert "billing is Stable: stop its consumers first, shop-1 at 10.0.0.7, shop-2 at 10.0.0.8" in waits.message
     kafka.states["billing"] = "Empty"
-    healed(world)
+    world.to_the_end()
     assert kafka.committed["billing"][ORDERS] == 21
 
 
@@ -200,7 +203,7 @@ def test_a_group_that_comes_to_life_after_the_approval_is_not_touched(world):
     assert messages
     assert "shop-1 at 10.0.0.7" in messages[0]
     kafka.states["billing"] = "Empty"
-    healed(world)
+    world.to_the_end()
     assert world.run().status.phase == "Succeeded"
 
 
@@ -338,7 +341,7 @@ def test_an_open_transaction_of_the_group_is_waited_for(world):
     assert world.kafka.writes == []
     assert any("a transaction is open that commits offsets of group billing" in str(e) for e in world.api.events)
     del world.kafka.unsettled_of["billing"]
-    healed(world)
+    world.to_the_end()
     assert world.run().status.phase == "Succeeded"
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from kafka_medic.resources.remediation import Remediation
+from tests.simulation.deaths import Interrupted
 from tests.simulation.kafka import SimKafka
-from tests.simulation.world import BASE, BROKERS, NO_ELECTIONS, Killed, World
-from tests.unit.controller.test_crash_safety import Interrupted
+from tests.simulation.world import BASE, BROKERS, NO_ELECTIONS, World
 
 MIN_ISR = "min.insync.replicas"
 FACTORS = ("default.replication.factor", "offsets.topic.replication.factor", "transaction.state.log.replication.factor")
@@ -248,26 +248,15 @@ def test_a_topic_that_cannot_spare_a_replica_by_then_keeps_the_minimum_where_it_
     assert any(r.status.phase == "Superseded" and "scratch" in r.status.message for r in world.runs())
 
 
-def heal(world: World) -> int:
-    """To the end, with a new process for each that dies, and a person who does what is asked for."""
-    deaths = answered = 0
-    for _ in range(150):
-        try:
-            world.step()
-        except Killed:
-            deaths += 1
-            world.wrap_kafka, world.wrap_api = (lambda k: k), (lambda a: a)
-            world.operator()
-        for run in world.runs():
-            if run.status.phase == "Succeeded":
-                return deaths
-            if run.status.phase == "AwaitingApproval" and not run.status.approvals:
-                world.approve(run)
-            if run.status.phase == "Paused" and not answered:
-                answered += 1
-                changed(world)
-                again(world)
-    raise AssertionError([(r.status.phase, r.status.message) for r in world.runs()])
+def healed(world: World) -> int:
+    """To the end, whoever dies on the way, with a person who does what the run asks for once it has paused."""
+
+    def changed_at_last() -> None:
+        if any(r.status.phase == "Paused" for r in world.runs()) and world.kafka.files[0] != GOOD:
+            changed(world)
+            again(world)
+
+    return world.to_the_end(turns=150, meanwhile=changed_at_last)
 
 
 def killed(names: tuple[str, ...], nth: int, when: str, of: str) -> World:
@@ -276,7 +265,7 @@ def killed(names: tuple[str, ...], nth: int, when: str, of: str) -> World:
     world.wrap_kafka = wrapped.get("kafka", world.wrap_kafka)
     world.wrap_api = wrapped.get("api", world.wrap_api)
     world.operator()
-    assert heal(world) == 1
+    assert healed(world) == 1
     assert world.pods.restarts == [1, 1, 2, 0], "each as often as without"
     assert world.kafka.dynamic == {("BROKER", "", MIN_ISR): "2"}
     assert read(world) == {("3", "3", "3")}
@@ -304,7 +293,7 @@ def test_killed_at_a_write_to_the_api_server(when: str) -> None:
         return whole
 
     world.wrap_api = counted
-    heal(world)
+    healed(world)
     for nth in range(0 if when == "before" else EVERY // 2, whole.count, EVERY):
         killed(("create", "replace"), nth, when, "api")
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from kafka_medic.cluster.snapshot import TopicPartition
+from tests.simulation.deaths import Interrupted
 from tests.simulation.kafka import SimKafka
-from tests.simulation.world import BASE, BROKERS, NO_ELECTIONS, Killed, World
+from tests.simulation.world import BASE, BROKERS, NO_ELECTIONS, World
 
 
 def rolling(**how) -> World:
@@ -29,15 +30,14 @@ def paused(world: World, so: bool) -> None:
     world.api.touch(f"{BASE}/namespaces/ns/kafkaclusters/c")["spec"]["remediation"]["paused"] = so
 
 
-def watched(world: World, turns: int = 120) -> None:
-    """To the end; at no moment more than one broker is down, and no partition below two in sync by us."""
-    for _ in range(turns):
-        if world.finished():
-            return
-        world.step()
-        assert len(world.pods.down()) <= 1
-        assert all(len(p.isr) >= 2 for p in world.kafka.partitions.values())
-    raise AssertionError(world.run().status.message)
+def one_away_at_most(world: World) -> None:
+    """And no partition below two in sync by us."""
+    assert len(world.pods.down()) <= 1
+    assert all(len(p.isr) >= 2 for p in world.kafka.partitions.values())
+
+
+def watched(world: World) -> int:
+    return world.to_the_end(turns=250, meanwhile=lambda: one_away_at_most(world))
 
 
 def test_the_whole_cluster_is_rolled_the_controller_last():
@@ -69,7 +69,7 @@ def test_a_broker_that_does_not_come_back_holds_the_run_and_nothing_else_is_touc
     assert "broker 1 is not back" in run.status.message
     assert "not registered yet" in run.status.message
     world.pods.never_back.clear()
-    watched(world, turns=200)
+    watched(world)
     assert world.run().status.phase == "Succeeded"
     assert world.pods.restarts == [1, 2, 0]
 
@@ -80,7 +80,7 @@ def test_a_broker_that_crashes_again_and_again_holds_the_run_and_nothing_else_is
     assert world.pods.restarts == [1], "it is never evicted again, and nobody else is"
     assert "broker 1 is not back" in run.status.message
     world.pods.crashing.clear()
-    watched(world, turns=200)
+    watched(world)
     assert world.pods.restarts == [1, 2, 0]
 
 
@@ -126,7 +126,7 @@ def test_controllers_that_are_no_brokers_go_first_the_active_one_last_of_them():
     plan = world.run().status.plan
     assert [r.broker for r in plan.restarts] == [10, 12, 11, 0, 1, 2]
     assert [r.pod for r in plan.restarts][:3] == ["controller-10", "controller-12", "controller-11"]
-    watched(world, turns=200)
+    watched(world)
     assert world.run().status.phase == "Succeeded", world.run().status.message
     assert world.pods.restarts == [10, 12, 11, 0, 1, 2]
 
@@ -134,7 +134,7 @@ def test_controllers_that_are_no_brokers_go_first_the_active_one_last_of_them():
 def test_the_active_controller_is_looked_up_again_among_those_that_are_no_brokers():
     world = approved(apart())
     world.kafka.voted = 10
-    watched(world, turns=200)
+    watched(world)
     assert world.pods.restarts == [12, 11, 10, 0, 1, 2]
 
 
@@ -277,40 +277,8 @@ def test_brokers_that_are_none_are_refused_by_name(brokers, words):
 @pytest.mark.parametrize("nth", range(3))
 def test_killed_at_an_eviction(nth: int, when: str):
     world = approved(rolling())
-    evictions = Evictions(world.api, nth, when)
-    world.wrap_api = lambda api: evictions
+    world.wrap_api = lambda api: Interrupted(api, ("create",), nth, when, ending="/eviction")
     world.operator()
-    deaths = 0
-    for _ in range(120):
-        if world.finished():
-            break
-        try:
-            world.step()
-        except Killed:
-            deaths += 1
-            world.wrap_api = lambda api: api
-            world.operator()
-    assert deaths == 1
+    assert watched(world) == 1
     assert world.run().status.phase == "Succeeded"
     assert world.pods.restarts == [1, 2, 0]
-
-
-class Evictions:
-    """Dies at the nth eviction, before it reaches the API server or right after."""
-
-    def __init__(self, inner, nth: int, when: str) -> None:
-        self.inner, self.nth, self.when, self.count = inner, nth, when, 0
-
-    def __getattr__(self, name: str):
-        return getattr(self.inner, name)
-
-    def create(self, path, body):
-        if not path.endswith("/eviction"):
-            return self.inner.create(path, body)
-        mine, self.count = self.count, self.count + 1
-        if mine == self.nth and self.when == "before":
-            raise Killed
-        answer = self.inner.create(path, body)
-        if mine == self.nth and self.when == "after":
-            raise Killed
-        return answer

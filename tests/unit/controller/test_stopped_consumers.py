@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
-from dataclasses import dataclass
 
 import pytest
 
@@ -12,8 +10,9 @@ from kafka_medic.clients.kubernetes_api import ApiFailure
 from kafka_medic.cluster.groups import Committed, GroupMember
 from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.resources.phases import TERMINAL_PHASES
+from tests.simulation.deaths import Interrupted, Moments
 from tests.simulation.kafka import SimKafka
-from tests.simulation.world import Killed, World
+from tests.simulation.world import World
 
 ORDERS = TopicPartition("orders", 0)
 FOUND = Committed(32, 3, "of the application")
@@ -58,21 +57,9 @@ def controllers(world: World, members: int | None = None) -> None:
     world.kafka.members_of["billing"] = [GroupMember("shop", f"/10.0.0.{n}") for n in range(alive)]
 
 
-def settled(world: World, turns: int = 60) -> World:
+def settled(world: World) -> int:
     """To the end, whoever dies on the way."""
-    for _ in range(turns):
-        for run in world.runs():
-            if run.status.phase == "AwaitingApproval" and not run.status.approvals:
-                world.approve(run)
-        if world.finished():
-            return world
-        try:
-            world.step(5)
-        except Killed:
-            world.wrap_kafka, world.wrap_api = (lambda k: k), (lambda a: a)
-            world.operator()
-        controllers(world)
-    raise AssertionError([(r.status.phase, r.status.message) for r in world.runs()])
+    return world.to_the_end(seconds=5, meanwhile=lambda: controllers(world))
 
 
 def stopped(world: World) -> None:
@@ -230,67 +217,26 @@ def test_what_cannot_be_stopped_is_refused_with_the_way_out(parameters, told):
     assert told in world.until_phase("Failed").status.message
 
 
-class Moments:
-    """Dies at nothing, but keeps the world right before and right after each write."""
-
-    def __init__(self, world: World) -> None:
-        self.world, self.inner, self.kept = world, world.api, []
-
-    def __getattr__(self, name):
-        found = getattr(self.inner, name)
-        if name not in ("create", "replace", "merge"):
-            return found
-
-        def call(path, body):
-            self.keep(f"before {name} {path}")
-            answer = found(path, body)
-            self.keep(f"after {name} {path}")
-            return answer
-
-        return call
-
-    def keep(self, what: str) -> None:
-        self.kept.append((what, pickle.dumps((self.world.kafka, self.inner, self.world.now))))
-
-
-@dataclass
-class Mortal:
-    """Dies at the commit: before it reaches Kafka, or right after."""
-
-    kafka: SimKafka
-    when: str
-
-    def __getattr__(self, name):
-        return getattr(self.kafka, name)
-
-    def commit_offsets(self, group, offsets):
-        if self.when == "before":
-            raise Killed
-        self.kafka.commit_offsets(group, offsets)
-        raise Killed
-
-
 @pytest.mark.parametrize("when", ["before", "after"] if THOROUGH else ["after"])
 def test_killed_at_the_commit(world, when):
-    world.wrap_kafka = lambda kafka: Mortal(kafka, when)
+    world.wrap_kafka = lambda kafka: Interrupted(kafka, ("commit_offsets",), 0, when)
     world.operator()
-    settled(world)
+    assert settled(world) == 1
     assert world.run().status.phase == "Succeeded", world.run().status.message
     assert world.kafka.writes == ["commit billing [('orders-0', 21)]"]
     assert replicas(world) == 2
 
 
 def test_killed_at_any_write_to_the_api_server(world):
-    moments = Moments(world)
+    moments = Moments(world, ("create", "replace", "merge"))
     world.wrap_api = lambda _: moments
     settled(world)
-    scalings = [n for n, (what, _) in enumerate(moments.kept) if "/scale" in what]
-    assert len(scalings) == 4, "before and after, down and up"
-    chosen = {*range(0, len(moments.kept), 6), *scalings} if THOROUGH else scalings[1:3]
-    for what, frozen in [moments.kept[n] for n in sorted(chosen)]:
-        kafka, api, now = pickle.loads(frozen)
-        again = settled(World(kafka, api=api, now=now))
-        told = f"killed {what}: {again.run().status.message}"
-        assert again.run().status.phase == "Succeeded", told
+    scaled = [n for n, (what, _) in enumerate(moments.kept) if what.startswith("after") and "/scale" in what]
+    assert len(scaled) == 2, "down and up"
+    before = [n - 1 for n in scaled]
+    chosen = {*range(0, len(moments.kept), 6), *before, *scaled} if THOROUGH else {scaled[0], before[1]}
+    for told, again in moments.worlds(sorted(chosen)):
+        settled(again)
+        assert again.run().status.phase == "Succeeded", f"{told}: {again.run().status.message}"
         assert replicas(again) == 2, told
-        assert kafka.writes == ["commit billing [('orders-0', 21)]"], told
+        assert again.kafka.writes == ["commit billing [('orders-0', 21)]"], told

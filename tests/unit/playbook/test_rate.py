@@ -11,9 +11,9 @@ from kafka_medic.playbook.intents import ChangeSettings
 from kafka_medic.playbook.rate import CALM_SECONDS, FOR_THE_WAY_BACK, MOST_CHANGES, RATES, SETTLE_SECONDS
 from kafka_medic.playbook.report import StepState
 from kafka_medic.resources.remediation_status import IntentState
+from tests.simulation.deaths import Interrupted
 from tests.simulation.world import Killed, World, factor_one_cluster
 from tests.unit.cluster import worlds
-from tests.unit.controller.test_crash_safety import Interrupted
 from tests.unit.playbook.test_steps import BEFORE, CHANGES, DONE, MOVING, NOW, STEP, assess, entry, row, throttled, undo
 
 OTHER = TopicPartition("other", 0)
