@@ -228,7 +228,6 @@ def measured(what: str, load: Load, act: Callable[[], Any], at_least: float) -> 
 
 def bench(shape: Shape, partitions: int) -> None:
     namespace = f"bench-elect-{shape}"
-    KafkaDeployment(namespace, shape, {}, {0: ""}).undeploy()  # what a killed run left
     deployment = deploy_kafka(namespace, shape, SETTINGS, SLOTS[shape])
     kafka = RealKafka(Connection(deployment.bootstrap, timeout_seconds=60.0))
     order = ([AWAY, 2, 0], [2, 0, AWAY], [0, AWAY, 2])

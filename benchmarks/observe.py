@@ -297,19 +297,13 @@ def main() -> None:
     machine = f"{platform.machine()}, {os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f}"
     print(f"{machine}, Python {platform.python_version()}, {versions}, {args.runs} runs")
     if args.testbed:
-        from tests.testbed import deploy_kafka  # noqa: PLC0415
+        from tests.testbed import deployed  # noqa: PLC0415
 
-        kafka = deploy_kafka("bench", "kraft")
-        try:
+        with deployed("bench", "kraft") as kafka:
             hung(kafka)
             steady(kafka.bootstrap, args.seconds, args.runs)
-        finally:
-            kafka.undeploy()
-        kafka = deploy_kafka("bench", "zookeeper")
-        try:
+        with deployed("bench", "zookeeper") as kafka:
             hung(kafka)
-        finally:
-            kafka.undeploy()
         return
     if args.bootstrap:
         steady(args.bootstrap, args.seconds, args.runs)

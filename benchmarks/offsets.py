@@ -30,7 +30,7 @@ from kafka_medic.clients.ports import Connection
 from kafka_medic.diagnose.diagnosis import diagnose
 from kafka_medic.observe.snapshot import ClusterReaders, observe_cluster
 from tests.incident import records
-from tests.testbed import KafkaDeployment, Shape, deploy_kafka
+from tests.testbed import Shape, deployed
 
 TOPIC, WRITTEN = "orders", 100
 GROUPS, PARTITIONS, BEYOND = 10_000, 10, 11
@@ -91,16 +91,11 @@ def scan(bootstrap: str) -> dict[str, Any]:
 
 
 def bench(shape: Shape, groups: int, runs: int) -> bool:
-    namespace = f"bench-offsets-{shape}"
-    KafkaDeployment(namespace, shape, {}, {0: ""}).undeploy()  # what a killed run left
-    kafka = deploy_kafka(namespace, shape, slot=SLOTS[shape])
-    try:
+    with deployed(f"bench-offsets-{shape}", shape, slot=SLOTS[shape]) as kafka:
         began = time.monotonic()
         fill(kafka.bootstrap, groups)
         print(f"{shape}: {groups:,} groups filled in {time.monotonic() - began:.0f} s", flush=True)
         found = [_apart(kafka.bootstrap) for _ in range(runs)]
-    finally:
-        kafka.undeploy()
     expected = sorted(f"OffsetBeyondLogEnd/group-{n}" for n in wrong(groups))
     for one in found:
         assert one["found"] == expected, f"found {one['found']}; could not read {one['unknown']}"

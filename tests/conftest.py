@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import hypothesis
 import pytest
 
 from tests.testbed import FACTOR_ONE, KafkaDeployment, Shape, deploy_kafka, secured
 from tests.testbed.kafka import slot_addresses
+from tests.testbed.kafka_settings import Settings
 from tests.testbed.secured import Credentials
 
 # The same examples every time, so that what is red is red for the change at hand; SEARCH=1 looks for new ones.
@@ -49,6 +50,19 @@ def undeployed_after_last_user(request: pytest.FixtureRequest, made: list[KafkaD
     request.config.pluginmanager.register(GivenBack(users[-1], give_back))
 
 
+def one_of_each_kind(
+    request: pytest.FixtureRequest, name: str, settings: Settings, slots: Mapping[Shape, int]
+) -> list[KafkaDeployment]:
+    """For the fixture that asks: both are started at once, and go with the last test that uses it."""
+    made: list[KafkaDeployment] = []
+    undeployed_after_last_user(request, made)
+    for shape, slot in slots.items():
+        made.append(deploy_kafka(f"{name}-{shape}", shape, settings, slot, wait=False))
+    for deployment in made:
+        deployment.wait_ready()
+    return list(made)
+
+
 @pytest.fixture(scope="session")
 def kafka_of(request: pytest.FixtureRequest, credentials: Credentials) -> Callable[[Shape], KafkaDeployment]:
     """The deployment of a shape, three brokers whose defaults are all factor 1, with a listener of every kind."""
@@ -58,7 +72,6 @@ def kafka_of(request: pytest.FixtureRequest, credentials: Credentials) -> Callab
     def get(shape: Shape) -> KafkaDeployment:
         found = next((kafka for kafka in made if kafka.shape == shape), None)
         if found is None:
-            KafkaDeployment(f"e2e-{shape}", shape, {}, {0: ""}).undeploy()  # what a killed run left
             addresses, _ = slot_addresses(SLOTS[shape])
             found = deploy_kafka(
                 f"e2e-{shape}",

@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 
 import pytest
 
-from tests.conftest import undeployed_after_last_user
+from tests.conftest import one_of_each_kind
 from tests.incident import operator, records
-from tests.testbed import KafkaDeployment, Shape, deploy_kafka, kubectl
+from tests.testbed import KafkaDeployment, Shape, kubectl
 from tests.testbed import get as get_object
 
 T = TypeVar("T")
@@ -68,14 +68,7 @@ def tune_playbooks() -> None:
 @pytest.fixture(scope="session")
 def steady(request: pytest.FixtureRequest) -> list[KafkaDeployment]:
     """One of each kind in which every partition has a replica to spare."""
-    made: list[KafkaDeployment] = []
-    undeployed_after_last_user(request, made)
-    for shape, slot in STEADY_SLOTS.items():
-        KafkaDeployment(f"roll-{shape}", shape, {}, {0: ""}).undeploy()  # what a killed run left
-        made.append(deploy_kafka(f"roll-{shape}", shape, STEADY, slot, wait=False))
-    for deployment in made:
-        deployment.wait_ready()
-    return list(made)
+    return one_of_each_kind(request, "roll", STEADY, STEADY_SLOTS)
 
 
 def at_the_same_time(story: Callable[[T], None], places: Sequence[T]) -> None:

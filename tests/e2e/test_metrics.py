@@ -24,7 +24,7 @@ from kafka_medic.observe.pods import BrokerPods
 from kafka_medic.observe.snapshot import ClusterReaders, observe_cluster
 from kafka_medic.resources.kafkacluster import Brokers
 from tests.incident import operator, records
-from tests.testbed import KafkaDeployment, Shape, deploy_kafka, get, kubectl, wait_for
+from tests.testbed import KafkaDeployment, Shape, deployed, get, kubectl, wait_for
 from tests.testbed.kafka_settings import EXPORTER_PORT
 
 VERSIONS = {"kraft": "4.3.1", "zookeeper": "3.9.1"}
@@ -37,12 +37,9 @@ PODS = Brokers.model_validate({"podSelector": {"matchLabels": {"app.kubernetes.i
 def metered(request: pytest.FixtureRequest) -> Iterator[KafkaDeployment]:
     """Three brokers with an exporter each, and a topic that each of them leads a partition of."""
     shape: Shape = request.param
-    namespace = f"metrics-{shape}"
-    KafkaDeployment(namespace, shape, {}, {0: ""}).undeploy()  # what a killed run left
-    deployment = deploy_kafka(namespace, shape, slot=SLOT, exporter=True)
-    records.create_topic(deployment.bootstrap, TOPIC, [[0, 1, 2], [1, 2, 0], [2, 0, 1]])
-    yield deployment
-    deployment.undeploy()
+    with deployed(f"metrics-{shape}", shape, slot=SLOT, exporter=True) as deployment:
+        records.create_topic(deployment.bootstrap, TOPIC, [[0, 1, 2], [1, 2, 0], [2, 0, 1]])
+        yield deployment
 
 
 class Load:

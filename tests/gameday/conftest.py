@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import undeployed_after_last_user
+from tests.conftest import one_of_each_kind
 from tests.e2e.conftest import STEADY, Case, installed, no_other_operator, steady
 from tests.gameday import cluster
 from tests.gameday.scenario import Scene
 from tests.incident import operator
-from tests.testbed import KafkaDeployment, Shape, deploy_kafka
+from tests.testbed import KafkaDeployment, Shape, deployed
 
 __all__ = ["installed", "no_other_operator", "steady"]
 
@@ -44,16 +44,9 @@ def _turn(item: pytest.Item) -> float:
 
 @pytest.fixture(scope="session")
 def scenes(request: pytest.FixtureRequest, installed: None) -> Iterator[list[Scene]]:
-    made: list[Scene] = []
-    deployed: list[KafkaDeployment] = []
-    undeployed_after_last_user(request, deployed)
-    for shape, slot in SLOTS.items():
-        KafkaDeployment(f"gameday-{shape}", shape, {}, {0: ""}).undeploy()  # what a killed run left
-        kafka = deploy_kafka(f"gameday-{shape}", shape, SETTINGS, slot, wait=False)
-        deployed.append(kafka)
-        made.append(Scene(kafka, f"gameday-{uuid.uuid4().hex[:4]}"))
+    both = one_of_each_kind(request, "gameday", SETTINGS, SLOTS)
+    made = [Scene(kafka, f"gameday-{uuid.uuid4().hex[:4]}") for kafka in both]
     for scene in made:
-        scene.kafka.wait_ready()
         cluster.fill(scene)
         scene.watch(expectations=cluster.EXPECTATIONS)
     yield made
@@ -63,12 +56,9 @@ def scenes(request: pytest.FixtureRequest, installed: None) -> Iterator[list[Sce
 @pytest.fixture(scope="session", params=["kraft", "zookeeper"])
 def one_kind(installed: None, request: pytest.FixtureRequest) -> Iterator[KafkaDeployment]:
     """One after the other, in which every partition has a replica to spare."""
-    name = f"offsets-{request.param}"
-    KafkaDeployment(name, request.param, {}, {0: ""}).undeploy()  # what a killed run left
-    kafka = deploy_kafka(name, request.param, STEADY, ONE_KIND_SLOT)
-    operator.people(kafka.namespace)
-    yield kafka
-    kafka.undeploy()
+    with deployed(f"offsets-{request.param}", request.param, STEADY, ONE_KIND_SLOT) as kafka:
+        operator.people(kafka.namespace)
+        yield kafka
 
 
 @pytest.fixture

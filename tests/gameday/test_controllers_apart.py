@@ -9,7 +9,7 @@ from kafka_medic.clients.ports import Connection
 from tests.e2e.conftest import STEADY, Case
 from tests.incident import operator, records
 from tests.incident.watcher import Watcher
-from tests.testbed import KafkaDeployment, deploy_kafka, get
+from tests.testbed import KafkaDeployment, deployed, get
 from tests.testbed.kafka_settings import FIRST_CONTROLLER
 
 SLOT = 9
@@ -18,12 +18,8 @@ CONTROLLERS = tuple(range(FIRST_CONTROLLER, FIRST_CONTROLLER + 3))
 
 
 def test_controllers_go_before_brokers_and_the_active_one_last_of_them(installed: None) -> None:
-    KafkaDeployment(NAMESPACE, "kraft", {}, controllers_apart=True).undeploy()  # what a killed run left
-    kafka = deploy_kafka(NAMESPACE, "kraft", STEADY, SLOT, controllers_apart=True)
-    try:
+    with deployed(NAMESPACE, "kraft", STEADY, SLOT, controllers_apart=True) as kafka:
         rolled(kafka)
-    finally:
-        kafka.undeploy(wait=False)
 
 
 def rolled(kafka: KafkaDeployment) -> None:

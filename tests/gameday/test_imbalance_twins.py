@@ -12,7 +12,7 @@ from kafka_medic.clients.ports import BrokerView, ConfigChange, Connection
 from kafka_medic.cluster.snapshot import TopicPartition
 from tests.e2e.conftest import STEADY, Case
 from tests.incident import operator, records
-from tests.testbed import KafkaDeployment, Shape, deploy_kafka, get, kubectl, wait_for
+from tests.testbed import KafkaDeployment, Shape, deployed, get, kubectl, wait_for
 
 NAMESPACE, SLOT = "gameday-twin", 9
 HOME, FELLOW, THIRD = 1, 0, 2
@@ -22,12 +22,8 @@ SLOW = "50000"
 
 @pytest.mark.parametrize("shape", ["kraft", "zookeeper"])
 def test_what_is_on_its_way_is_waited_for_with_the_reason(installed: None, shape: Shape) -> None:
-    KafkaDeployment(NAMESPACE, shape, {}, {0: ""}).undeploy()  # what a killed run left
-    kafka = deploy_kafka(NAMESPACE, shape, STEADY | {"auto.leader.rebalance.enable": "false"}, SLOT)
-    try:
+    with deployed(NAMESPACE, shape, STEADY | {"auto.leader.rebalance.enable": "false"}, SLOT) as kafka:
         waited_for(kafka)
-    finally:
-        kafka.undeploy()
 
 
 def waited_for(kafka: KafkaDeployment) -> None:

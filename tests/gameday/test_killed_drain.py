@@ -13,7 +13,7 @@ from kafka_medic.clients.ports import BrokerView, Connection
 from tests.e2e.conftest import STEADY, Case, mortal_operator
 from tests.e2e.mortal_operator import MOMENTS_OF_A_DRAIN
 from tests.incident import operator, records
-from tests.testbed import KafkaDeployment, Shape, deploy_kafka
+from tests.testbed import KafkaDeployment, Shape, deployed
 
 NAMESPACE, SLOT = "gameday-drained", 9
 HOME = 1
@@ -23,13 +23,9 @@ BATCH = 2
 
 @pytest.mark.parametrize("shape", ["kraft", "zookeeper"])
 def test_killed_at_each_write_of_a_drain(shape: Shape, no_other_operator: None, tmp_path: Path) -> None:
-    KafkaDeployment(NAMESPACE, shape, {}, {0: ""}).undeploy()  # what a killed run left
     # All that is elected is elected by the run.
-    kafka = deploy_kafka(NAMESPACE, shape, STEADY | {"auto.leader.rebalance.enable": "false"}, SLOT)
-    try:
+    with deployed(NAMESPACE, shape, STEADY | {"auto.leader.rebalance.enable": "false"}, SLOT) as kafka:
         drained_by_many(kafka, tmp_path)
-    finally:
-        kafka.undeploy()
 
 
 def drained_by_many(kafka: KafkaDeployment, folder: Path) -> None:

@@ -17,7 +17,7 @@ from tests.gameday.committing import Committing, committing, coordinated_by
 from tests.gameday.conftest import SETTINGS
 from tests.gameday.scenario import Act, Expected, Scenario, Scene, Twin, patch, run
 from tests.incident import operator
-from tests.testbed import KafkaDeployment, deploy_kafka, faults, wait_for
+from tests.testbed import deployed, faults, wait_for
 
 SLOT = 9
 LONG = 600_000
@@ -61,16 +61,13 @@ def acts(scene: Scene) -> Iterator[Act]:
 @pytest.fixture
 def long_session(installed: None) -> Iterator[Scene]:
     """Sessions of ten minutes, and brokers that end theirs without asking the controller first."""
-    KafkaDeployment("gameday-stuck", "zookeeper", {}, {0: ""}).undeploy()  # what a killed run left
     settings = SETTINGS | {"zookeeper.session.timeout.ms": LONG, "controlled.shutdown.enable": "false"}
-    kafka = deploy_kafka(
-        "gameday-stuck", "zookeeper", settings, SLOT, zookeeper_overrides={"maxSessionTimeout": LONG + 1}
-    )
-    scene = Scene(kafka, f"stuck-{uuid.uuid4().hex[:4]}")
-    cluster.fill(scene)
-    scene.watch(expectations=cluster.EXPECTATIONS)
-    yield scene
-    kafka.undeploy()
+    ensemble = {"maxSessionTimeout": LONG + 1}
+    with deployed("gameday-stuck", "zookeeper", settings, SLOT, zookeeper_overrides=ensemble) as kafka:
+        scene = Scene(kafka, f"stuck-{uuid.uuid4().hex[:4]}")
+        cluster.fill(scene)
+        scene.watch(expectations=cluster.EXPECTATIONS)
+        yield scene
 
 
 def test_a_controller_that_nobody_replaces(long_session: Scene) -> None:

@@ -14,12 +14,12 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kafka_medic.clients.kafka import RealKafka
 from kafka_medic.clients.ports import Connection
 from kafka_medic.cluster.snapshot import ConfigValue
-from tests.conftest import undeployed_after_last_user
+from tests.conftest import one_of_each_kind
 from tests.e2e.conftest import Case, at_the_same_time
 from tests.gameday.test_unfinished_roll import uids
 from tests.incident import operator, records
 from tests.incident.watcher import Watcher
-from tests.testbed import FACTOR_ONE, KafkaDeployment, Shape, apply, deploy_kafka, get, kubectl, wait_for
+from tests.testbed import FACTOR_ONE, KafkaDeployment, Shape, apply, get, kubectl, wait_for
 
 SLOTS: dict[Shape, int] = {"kraft": 11, "zookeeper": 12}
 MIN_ISR = "min.insync.replicas"
@@ -34,14 +34,7 @@ RIGHT = {
 
 @pytest.fixture(scope="module")
 def grown(request: pytest.FixtureRequest, installed: None) -> list[KafkaDeployment]:
-    made: list[KafkaDeployment] = []
-    undeployed_after_last_user(request, made)
-    for shape, slot in SLOTS.items():
-        KafkaDeployment(f"defaults-{shape}", shape, {}, {0: ""}).undeploy()  # what a killed run left
-        made.append(deploy_kafka(f"defaults-{shape}", shape, FACTOR_ONE, slot, wait=False))
-    for deployment in made:
-        deployment.wait_ready()
-    return list(made)
+    return one_of_each_kind(request, "defaults", FACTOR_ONE, SLOTS)
 
 
 @pytest.fixture

@@ -16,10 +16,11 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from kafka_medic.clients.kafka import RealKafka
 from kafka_medic.clients.ports import BrokerView, ConfigChange, Connection, ReadFailed
 from kafka_medic.cluster.snapshot import TopicPartition
+from tests.conftest import one_of_each_kind
 from tests.e2e.conftest import STEADY, Case, at_the_same_time
 from tests.gameday.cluster import RATES, REPLICAS
 from tests.incident import operator, records
-from tests.testbed import KafkaDeployment, Shape, deploy_kafka, kubectl, wait_for
+from tests.testbed import KafkaDeployment, Shape, kubectl, wait_for
 
 SLOTS: dict[Shape, int] = {"kraft": 9, "zookeeper": 11}
 SLOW = {"throttleBytesPerSecond": 1_000_000}
@@ -31,18 +32,11 @@ _NODES = threading.Lock()
 
 
 @pytest.fixture
-def deployments(installed: None) -> Iterator[list[KafkaDeployment]]:
-    made: list[KafkaDeployment] = []
-    for shape, slot in SLOTS.items():
-        KafkaDeployment(f"gameday-drift-{shape}", shape, {}, {0: ""}).undeploy()  # what a killed run left
-        settings = STEADY | {"auto.leader.rebalance.enable": "false"}
-        made.append(deploy_kafka(f"gameday-drift-{shape}", shape, settings, slot, wait=False))
+def deployments(request: pytest.FixtureRequest, installed: None) -> list[KafkaDeployment]:
+    made = one_of_each_kind(request, "gameday-drift", STEADY | {"auto.leader.rebalance.enable": "false"}, SLOTS)
     for kafka in made:
-        kafka.wait_ready()
         operator.people(kafka.namespace)
-    yield made
-    for kafka in made:
-        kafka.undeploy()
+    return made
 
 
 def test_what_comes_in_between(deployments: list[KafkaDeployment]) -> None:

@@ -17,7 +17,7 @@ from kafka_medic.clients.ports import BrokerView, Connection
 from tests.e2e.conftest import STEADY, Case, mortal_operator
 from tests.e2e.mortal_operator import MOMENTS_OF_A_RAISE
 from tests.incident import operator, records
-from tests.testbed import KafkaDeployment, Shape, deploy_kafka, faults, wait_for
+from tests.testbed import KafkaDeployment, Shape, deployed, faults, wait_for
 
 NAMESPACE, SLOT = "gameday-raised", 9
 PARTITIONS, BYTES = 500, 80_000
@@ -29,12 +29,8 @@ SLOW = {"throttleBytesPerSecond": 2_000_000, "waveBytesPerBroker": 10_000_000}
 
 @pytest.mark.parametrize("shape", ["kraft", "zookeeper"])
 def test_raised_under_load(shape: Shape, no_other_operator: None, tmp_path: Path) -> None:
-    KafkaDeployment(NAMESPACE, shape, {}, {0: ""}).undeploy()  # what a killed run left
-    kafka = deploy_kafka(NAMESPACE, shape, STEADY | {"auto.leader.rebalance.enable": "false"}, SLOT)
-    try:
+    with deployed(NAMESPACE, shape, STEADY | {"auto.leader.rebalance.enable": "false"}, SLOT) as kafka:
         raised_by_many(kafka, tmp_path)
-    finally:
-        kafka.undeploy()
 
 
 def raised_by_many(kafka: KafkaDeployment, folder: Path) -> None:

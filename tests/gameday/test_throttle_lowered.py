@@ -19,10 +19,11 @@ import pytest
 from kafka_medic.clients.kafka import RealKafka
 from kafka_medic.clients.ports import BrokerView, ConfigChange, Connection, ReadFailed
 from kafka_medic.playbook.rate import CALM_SECONDS
+from tests.conftest import one_of_each_kind
 from tests.e2e.conftest import STEADY, Case, at_the_same_time
 from tests.gameday.cluster import RATES, REPLICAS
 from tests.incident import operator, records
-from tests.testbed import KafkaDeployment, Shape, deploy_kafka, external_kubeconfig, faults, own_state, wait_for
+from tests.testbed import KafkaDeployment, Shape, external_kubeconfig, faults, own_state, wait_for
 from tests.testbed.kafka_settings import CLIENT_PORT
 
 SLOTS: dict[Shape, int] = {"kraft": 9, "zookeeper": 11}
@@ -40,17 +41,11 @@ THEIRS = ("BROKER", "1", RATES[1], "7000000"), ("BROKER", "2", RATES[0], "900000
 
 
 @pytest.fixture
-def cases(installed: None) -> Iterator[list[Case]]:
-    made: list[KafkaDeployment] = []
-    for shape, slot in SLOTS.items():
-        KafkaDeployment(f"gameday-slowed-{shape}", shape, {}, {0: ""}).undeploy()  # what a killed run left
-        made.append(deploy_kafka(f"gameday-slowed-{shape}", shape, SETTINGS, slot, wait=False))
+def cases(request: pytest.FixtureRequest, installed: None) -> list[Case]:
+    made = one_of_each_kind(request, "gameday-slowed", SETTINGS, SLOTS)
     for kafka in made:
-        kafka.wait_ready()
         operator.people(kafka.namespace)
-    yield [Case(kafka, f"slowed-{uuid.uuid4().hex[:4]}") for kafka in made]
-    for kafka in made:
-        kafka.undeploy()
+    return [Case(kafka, f"slowed-{uuid.uuid4().hex[:4]}") for kafka in made]
 
 
 def test_copying_gives_way_and_comes_back(cases: list[Case]) -> None:

@@ -3,7 +3,7 @@
 from tests.testbed import faults
 from tests.testbed.cluster import external_kubeconfig
 from tests.testbed.image_transfer import load_image
-from tests.testbed.kafka import KafkaDeployment, deploy_kafka
+from tests.testbed.kafka import KafkaDeployment, deploy_kafka, deployed
 from tests.testbed.kafka_settings import FACTOR_ONE, Shape
 from tests.testbed.kubectl import KubectlError, apply, follow, get, kubectl
 from tests.testbed.operator_image import operator_image, spark_image
@@ -19,6 +19,7 @@ __all__ = [
     "StepFailedError",
     "apply",
     "deploy_kafka",
+    "deployed",
     "external_kubeconfig",
     "faults",
     "follow",

@@ -5,9 +5,11 @@ from __future__ import annotations
 import base64
 import shutil
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from tests.testbed import build, cluster, kafka_manifests, kafka_settings
 from tests.testbed.class_archives import class_archives
@@ -149,13 +151,15 @@ def deploy_kafka(
     wait: bool = True,
 ) -> KafkaDeployment:
     """Deploy three brokers (and, in the shape `zookeeper`, three ZooKeeper servers) into a namespace; with
-    `controllers_apart` three KRaft controllers beside brokers that are none, without a disruption budget.
+    `controllers_apart` three KRaft controllers beside brokers that are none, without a disruption budget. What a killed
+    run left of it goes first.
 
     Deployments in different slots can be up at the same time. `overrides` are broker settings for all brokers,
     `broker_overrides` for single ones; a value of None takes a default away. With `exporter`, each broker has a
     Prometheus exporter on EXPORTER_PORT. The ports are listeners besides the usual ones, by name;
     `zookeeper_files` lie in /config of every server.
     """
+    KafkaDeployment(namespace, shape, {}, controllers_apart=controllers_apart).undeploy()
     own = cluster.external_kubeconfig() is None
     image = kafka_image("KAFKA_MEDIC_KAFKA_IMAGE")
     server_image = kafka_image("KAFKA_MEDIC_ZOOKEEPER_IMAGE") if shape == "zookeeper" else ""
@@ -229,6 +233,18 @@ def deploy_kafka(
             deployment.undeploy(wait=False)
             raise
     return deployment
+
+
+@contextmanager
+def deployed(
+    namespace: str, shape: Shape, overrides: Settings | None = None, slot: int = 0, **more: Any
+) -> Iterator[KafkaDeployment]:
+    """As by `deploy_kafka`, for as long as the block lasts."""
+    deployment = deploy_kafka(namespace, shape, overrides, slot, **more)
+    try:
+        yield deployment
+    finally:
+        deployment.undeploy()
 
 
 def _java(home: Path, archive: Path) -> str:
