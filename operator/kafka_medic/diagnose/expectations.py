@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from kafka_medic.cluster.snapshot import PartitionRow, Snapshot
 from kafka_medic.resources.kafkacluster import Expectations as ExpectationsSpec
 
 
@@ -72,3 +73,19 @@ class Expectations:
 
     def _exception(self, topic: str) -> TopicException | None:
         return next((e for e in self.exceptions if e.pattern.fullmatch(topic)), None)
+
+
+def below_factor(snapshot: Snapshot, expectations: Expectations) -> list[PartitionRow] | None:
+    """Partitions with fewer replicas than their topic should have; None where the replicas of one that counts are not
+    known."""
+    low = []
+    for row in snapshot.rows():
+        wanted = expectations.factor_of(row.topic)
+        if wanted is None:
+            continue
+        if row.replicas is None or row.adding is None:
+            return None
+        # A replica that is still being added does not count yet: whoever adds it may give up.
+        if len(row.replicas) - len(row.adding) < wanted:
+            low.append(row)
+    return low

@@ -21,7 +21,6 @@ from kafka_medic.playbook import (
     restart_step,
     throttle_step,
 )
-from kafka_medic.playbook.approval import judge_approvals
 from kafka_medic.playbook.deadline import held_by_people, lateness, note_hold
 from kafka_medic.playbook.drift import drifted_long_enough
 from kafka_medic.playbook.intents import Intent, RestartPod, ScaleWorkload
@@ -69,15 +68,7 @@ def advance(run: Remediation, world: World) -> Decision:
     lost = _lost(run, world)
     if lost:
         return _give_up(status, Phase.SUPERSEDED, lost, world.now)
-    judged = judge_approvals(
-        run,
-        world.cluster.spec.remediation,
-        world.approvals,
-        world.policies_installed,
-        world.now,
-        started=True,
-        risk=world.risk,
-    )
+    judged = world.judged(run, started=True)
     status = status.model_copy(update={"approvals": judged.records})
     if judged.rejected_by:
         return _give_up(status, Phase.ABORTED, f"stopped by {judged.rejected_by}", world.now)

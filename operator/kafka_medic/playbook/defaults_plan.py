@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from kafka_medic.cluster.snapshot import Snapshot
 from kafka_medic.diagnose.defaults import DEFAULTS, FACTORS, MIN_ISR, STATIC, Default, low_defaults, told_defaults
-from kafka_medic.diagnose.expectations import Expectations
+from kafka_medic.diagnose.expectations import Expectations, below_factor
 from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.playbook.approval import plan_digest
@@ -93,19 +93,14 @@ def _not_yet(snapshot: Snapshot, expectations: Expectations) -> Refusal | None:
             "could create a topic any more: add brokers, or expect a lower factor"
         )
         return Refusal(message, (Reason(Guard.ENOUGH_LIVE_BROKERS.value, Verdict.DENY, message),))
-    low: dict[str, None] = {}
-    for row in snapshot.rows():
-        wanted = expectations.factor_of(row.topic)
-        if wanted is None:
-            continue
-        if row.replicas is None or row.adding is None:
-            return unread(snapshot)
-        if len(row.replicas) - len(row.adding) < wanted:
-            low[row.topic] = None
+    low = below_factor(snapshot, expectations)
+    if low is None:
+        return unread(snapshot)
     if low:
+        topics = list(dict.fromkeys(row.topic for row in low))
         message = (
             "topics have fewer replicas than expected, and come first (raise-replication-factor): "
-            f"{some(list(low), 5)}; or expect less of them in spec.expectations.topics"
+            f"{some(topics, 5)}; or expect less of them in spec.expectations.topics"
         )
         return Refusal(message, (Reason(Guard.PRECONDITIONS_HOLD.value, Verdict.WAIT, message),))
     return None

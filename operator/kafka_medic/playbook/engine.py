@@ -12,7 +12,6 @@ from kafka_medic.guard.other_runs import OtherRun
 from kafka_medic.guard.verdict import Verdict
 from kafka_medic.playbook import consumers_step, drain_first, offset_step, reorder_step, rescue_step
 from kafka_medic.playbook.acting import advance
-from kafka_medic.playbook.approval import judge_approvals
 from kafka_medic.playbook.drift import drifted_long_enough
 from kafka_medic.playbook.parameters import AWAY, brings_leaders
 from kafka_medic.playbook.plan_file import is_missing, unread_file
@@ -108,15 +107,7 @@ def _plan(run: Remediation, world: World) -> Decision:
 def _await(run: Remediation, world: World) -> Decision:
     """AwaitingApproval and Approved: nothing has been done; anything that does not fit sends it back or ends it."""
     plan = run.status.plan
-    judged = judge_approvals(
-        run,
-        world.cluster.spec.remediation,
-        world.approvals,
-        world.policies_installed,
-        world.now,
-        started=False,
-        risk=world.risk,
-    )
+    judged = world.judged(run, started=False)
     status = run.status.model_copy(update={"approvals": judged.records, "approved_by": judged.approved_by})
     if plan is None:
         return refuse(status, Phase.AWAITING_APPROVAL, (judged.reason,))

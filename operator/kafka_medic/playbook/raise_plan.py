@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_medic.cluster.snapshot import PartitionRow, Snapshot
-from kafka_medic.diagnose.expectations import Expectations
+from kafka_medic.diagnose.expectations import Expectations, below_factor
 from kafka_medic.guard.reassign import judge_reassign
 from kafka_medic.plan.estimate import estimate
 from kafka_medic.plan.local import plan_local
@@ -64,9 +64,9 @@ def raise_plan(
     if snapshot.partitions is None or snapshot.brokers is None or snapshot.configs is None:
         return unread(snapshot)
     expectations = Expectations.from_spec(cluster.spec.expectations)
-    low = _low(snapshot, expectations)
-    if isinstance(low, Refusal):
-        return low
+    low = below_factor(snapshot, expectations)
+    if low is None:
+        return unread(snapshot)
     if not low:
         return Refusal("no topic has fewer replicas than expected", nothing_to_do=True)
     factors = {row.topic: expectations.factor_of(row.topic) or 0 for row in low}
@@ -106,20 +106,6 @@ def _too_slow(plan: Plan, step: Step) -> str | None:
         f"{step.name} has {step.verify.within}: raise throttleBytesPerSecond (or the bandwidth's share), or the step's "
         "verify.within"
     )
-
-
-def _low(snapshot: Snapshot, expectations: Expectations) -> list[PartitionRow] | Refusal:
-    low = []
-    for row in snapshot.rows():
-        wanted = expectations.factor_of(row.topic)
-        if wanted is None:
-            continue
-        if row.replicas is None or row.adding is None:
-            return unread(snapshot)
-        # A replica that is still being added does not count yet: whoever adds it may give up.
-        if len(row.replicas) - len(row.adding) < wanted:
-            low.append(row)
-    return low
 
 
 def _live_enough(

@@ -13,7 +13,7 @@ from kafka_medic.diagnose.finding import Finding
 from kafka_medic.guard.other_runs import OtherRun
 from kafka_medic.guard.run import FleetUse, Namesake
 from kafka_medic.guard.verdict import Reason, Verdict
-from kafka_medic.playbook.approval import Word
+from kafka_medic.playbook.approval import ApprovalJudgement, Word, judge_approvals
 from kafka_medic.playbook.intents import Intent
 from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.phases import Phase
@@ -66,6 +66,13 @@ class World:
     def risk(self) -> Risk | None:
         """Of the playbook as it is, which an approval is for; None when it is gone or cannot be read."""
         return self.playbook.spec.risk if self.playbook is not None else None
+
+    def judged(self, run: Remediation, *, started: bool) -> ApprovalJudgement:
+        """What people, or Auto, have said about that run, by the rules as they are."""
+        policy = self.cluster.spec.remediation
+        return judge_approvals(
+            run, policy, self.approvals, self.policies_installed, self.now, started=started, risk=self.risk
+        )
 
     @property
     def finding_ids(self) -> frozenset[str]:

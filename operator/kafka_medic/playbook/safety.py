@@ -18,7 +18,6 @@ from kafka_medic.guard.restart import judge_restart
 from kafka_medic.guard.run import alone_on_kafka, judge_run, within_fleet
 from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.playbook import consumers_step, drain_first, offset_step, resign_step
-from kafka_medic.playbook.approval import judge_approvals
 from kafka_medic.playbook.election_step import planned_elections
 from kafka_medic.playbook.intents import (
     ChangeSettings,
@@ -63,9 +62,7 @@ def forward_reasons(run: Remediation, world: World, intent: Intent | None = None
     none yet, and the guards are asked about what would be its first effect."""
     policy = world.cluster.spec.remediation
     started = run.status.phase in ACTING_PHASES
-    judged = judge_approvals(
-        run, policy, world.approvals, world.policies_installed, world.now, started=started, risk=world.risk
-    )
+    judged = world.judged(run, started=started)
     back = world.playbook is not None and brings_leaders(world.playbook) == BACK
     rules = judge_run(
         policy,
