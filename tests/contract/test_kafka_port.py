@@ -1,124 +1,19 @@
-"""One suite for the simulated Kafka and the real ones, so that the first cannot drift from the others.
-
-Each test is a promise of `kafka_medic.clients.ports` that the engine's decisions rest on.
-"""
+"""What the simulated Kafka and the real ones tell of brokers, topics, logs and settings, and do when they are asked."""
 
 from __future__ import annotations
 
-import contextlib
-import time
 import uuid
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 
 import pytest
 from confluent_kafka import KafkaException
 
-from kafka_medic.clients.kafka import RealKafka
-from kafka_medic.clients.ports import (
-    BrokerView,
-    ConfigChange,
-    Connection,
-    Kafka,
-    NewTopic,
-    OwnRecord,
-    PartitionState,
-    ReadFailed,
-    WriteFailed,
-)
-from kafka_medic.cluster.groups import Committed, GroupMember, GroupOffsets
+from kafka_medic.clients.ports import BrokerView, ConfigChange, NewTopic, OwnRecord, ReadFailed, WriteFailed
 from kafka_medic.cluster.snapshot import ConfigValue, TopicPartition
 from kafka_medic.plan.canary_topic import MARKER, recognised
-from tests.incident.records import commit_offset, create_topic, delete_topic, joined, transaction, write
-from tests.simulation.kafka import SimKafka
-from tests.testbed import KafkaDeployment, Shape
+from tests.contract.conftest import Subject
 
 RATE = "leader.replication.throttled.rate"
 LIST = "leader.replication.throttled.replicas"
-
-
-@dataclass
-class Subject:
-    """A cluster under contract: `topic` makes one with these replicas and answers its name, `wait` lets time pass."""
-
-    kafka: Kafka
-    make: Callable[[str, list[list[int]]], None]
-    unmake: Callable[[str], None]
-    pass_time: Callable[[], None]
-    write: Callable[[str], int]
-    commit: Callable[[str, str, int], None]
-    """Group, topic, offset of its partition 0."""
-    join: Callable[[str, str], contextlib.AbstractContextManager[None]]
-    """Group, topic: a member of it that reads, as long as this lasts."""
-    transact: Callable[[str, str, int], contextlib.AbstractContextManager[None]]
-    """Group, topic, offset: a transaction that is open as long as this lasts, and then has committed it, and a
-    record."""
-    topics: list[str] = field(default_factory=list)
-
-    def topic(self, *assignment: list[int]) -> str:
-        name = f"contract-{uuid.uuid4().hex[:8]}"
-        self.make(name, list(assignment))
-        self.topics.append(name)
-        self.until(lambda: self.state(name) is not None and self.state(name).leader >= 0)  # type: ignore[union-attr]
-        return name
-
-    def state(self, topic: str, broker: int = 0) -> PartitionState | None:
-        view = self.kafka.views([broker])[broker]
-        assert isinstance(view, BrokerView)
-        return next((p for p in view.partitions if p.topic == topic and p.partition == 0), None)
-
-    def until(self, so: Callable[[], bool], seconds: float = 30) -> None:
-        end = time.monotonic() + seconds
-        while not so():
-            assert time.monotonic() < end, "it did not come about"
-            self.pass_time()
-
-
-@pytest.fixture(params=["simulated", "kraft", "zookeeper"])
-def subject(request: pytest.FixtureRequest, kafka_of: Callable[[Shape], KafkaDeployment]) -> Iterator[Subject]:
-    if request.param == "simulated":
-        sim = SimKafka(racks={0: "zone-1", 1: "zone-2", 2: "zone-3"})
-
-        def commit(group: str, topic: str, offset: int) -> None:
-            sim.committed[group] = {TopicPartition(topic, 0): offset}
-
-        @contextlib.contextmanager
-        def join(group: str, _: str) -> Iterator[None]:
-            sim.states[group], sim.members_of[group] = "Stable", [GroupMember("contract-reader", "/127.0.0.1")]
-            yield
-            sim.states[group], sim.members_of[group] = "Empty", []
-
-        @contextlib.contextmanager
-        def transact(group: str, topic: str, offset: int) -> Iterator[None]:
-            tp = TopicPartition(topic, 0)
-            sim.unsettled_of[group], sim.partitions[tp].end = [tp], 1
-            yield
-            del sim.unsettled_of[group]
-            sim.committed[group][tp], sim.partitions[tp].end = offset, 2
-
-        def written(topic: str) -> int:
-            now = int(time.time() * 1000)
-            sim.written_at[TopicPartition(topic, 0)] = dict.fromkeys(range(21), now)
-            return 21
-
-        yield Subject(sim, lambda n, a: sim.topic(n, *a), sim.delete, sim.tick, written, commit, join, transact)
-        return
-    boot = kafka_of(request.param).bootstrap
-    real = RealKafka(Connection(boot))
-    subject = Subject(
-        real,
-        lambda n, a: create_topic(boot, n, a),
-        lambda n: delete_topic(boot, n),
-        lambda: time.sleep(0.1),
-        lambda n: write(boot, n, [str(i) for i in range(21)]),
-        lambda group, topic, offset: commit_offset(boot, group, topic, offset),
-        lambda group, topic: joined(boot, group, topic, "contract-reader"),
-        lambda group, topic, offset: transaction(boot, group, topic, offset),
-    )
-    yield subject
-    for topic in subject.topics:
-        subject.unmake(topic)
-    real.close()
 
 
 def test_the_registered_brokers_have_ids_and_racks(subject: Subject) -> None:
@@ -165,111 +60,6 @@ def test_a_topic_made_anew_under_its_old_name_has_another_id(subject: Subject) -
     second = subject.state(topic)
     assert second is not None
     assert second.topic_id not in (None, first.topic_id)
-
-
-def test_groups_are_read_by_name_in_kafkas_own_words_for_their_state(subject: Subject) -> None:
-    topic = subject.topic([1])
-    names = [f"{topic}-group-{n}" for n in range(100)]
-    for number, name in enumerate(names):
-        subject.commit(name, topic, number)
-    found = {g.group: g for g in subject.kafka.groups(lambda name: name.startswith(f"{topic}-group-1"))}
-    wanted = {name for name in names if name.startswith(f"{topic}-group-1")}
-    assert set(found) == wanted
-    assert {g.state for g in found.values()} == {"Empty"}
-    assert found[names[17]].committed == {TopicPartition(topic, 0): Committed(17)}
-
-
-def test_offsets_are_committed_with_all_that_goes_with_them_for_a_group_without_members(subject: Subject) -> None:
-    topic = subject.topic([1])
-    tp, nowhere = TopicPartition(topic, 0), TopicPartition("no-such-topic", 0)
-    group = f"{topic}-group"
-    subject.commit(group, topic, 3)
-
-    def found() -> GroupOffsets:
-        (only,) = subject.kafka.groups(lambda name: name == group)
-        return only
-
-    assert found() == GroupOffsets(group, "Empty", {tp: Committed(3)})
-    for _ in range(2):
-        assert subject.kafka.commit_offsets(group, {tp: Committed(17, 0, "a note")}) == {}
-        assert found().committed == {tp: Committed(17, 0, "a note")}
-    refused = subject.kafka.commit_offsets(group, {nowhere: Committed(1), tp: Committed(900)})
-    assert set(refused) == {nowhere}
-    assert found().committed == {tp: Committed(900)}, "also beyond the end of the log"
-    assert list(subject.kafka.group_members([group])[group]) == []
-
-
-def test_a_group_with_members_is_refused_and_they_are_named(subject: Subject) -> None:
-    topic = subject.topic([1])
-    tp, group = TopicPartition(topic, 0), f"{topic}-group"
-    subject.commit(group, topic, 3)
-    with subject.join(group, topic):
-        members = subject.kafka.group_members([group])[group]
-        assert [m.client_id for m in members] == ["contract-reader"]
-        assert members[0].host
-        assert subject.kafka.commit_offsets(group, {tp: Committed(1)}) == {tp: "UnknownMemberIdError"}
-        (found,) = subject.kafka.groups(lambda name: name == group)
-        assert found.state == "Stable"
-        assert found.committed == {tp: Committed(3)}
-
-
-def test_what_an_open_transaction_is_to_commit_is_told(subject: Subject) -> None:
-    """What is committed does not show it. Its end takes an offset of the log too."""
-    topic = subject.topic([1])
-    tp, group = TopicPartition(topic, 0), f"{topic}-group"
-    subject.commit(group, topic, 3)
-
-    def found() -> GroupOffsets:
-        (only,) = subject.kafka.groups(lambda name: name == group)
-        return only
-
-    def log_end() -> int:
-        told = subject.kafka.log_bounds({tp: 1})[1]
-        assert not isinstance(told, ReadFailed), told
-        return told[tp][1]
-
-    assert list(subject.kafka.unsettled(group)) == []
-    with subject.transact(group, topic, 7):
-        assert list(subject.kafka.unsettled(group)) == [tp]
-        assert found() == GroupOffsets(group, "Empty", {tp: Committed(3)})
-        assert log_end() == 1
-    subject.until(lambda: not subject.kafka.unsettled(group))
-    assert found().committed[tp].offset == 7
-    subject.until(lambda: log_end() == 2)
-
-
-def test_the_members_of_a_group_of_the_new_protocol_are_named(kafka_of: Callable[[Shape], KafkaDeployment]) -> None:
-    """KIP-848, which brokers of 4.0 and later have. Empty, it is set as any other."""
-    boot, topic = kafka_of("kraft").bootstrap, f"contract-{uuid.uuid4().hex[:8]}"
-    group, tp, kafka = f"{topic}-group", TopicPartition(topic, 0), RealKafka(Connection(boot))
-    create_topic(boot, topic, [[1]])
-    try:
-        commit_offset(boot, f"{group}-classic", topic, 3)
-        with joined(boot, group, topic, "contract-reader", "consumer"):
-            found = kafka.group_members([group, f"{group}-classic"])
-            assert {g: [m.client_id for m in members] for g, members in found.items()} == {
-                group: ["contract-reader"],
-                f"{group}-classic": [],
-            }
-            assert found[group][0].host
-            assert set(kafka.commit_offsets(group, {tp: Committed(1)})) == {tp}
-            assert [g.state for g in kafka.groups(lambda name: name == group)] == ["Stable"]
-        assert kafka.commit_offsets(group, {tp: Committed(1)}) == {}
-        assert [(g.state, g.committed) for g in kafka.groups(lambda name: name == group)] == [
-            ("Empty", {tp: Committed(1)})
-        ]
-    finally:
-        kafka.close()
-        delete_topic(boot, topic)
-
-
-def test_the_first_offset_of_a_time_is_told(subject: Subject) -> None:
-    topic = subject.topic([1])
-    tp = TopicPartition(topic, 0)
-    begun = int(time.time() * 1000) - 1000
-    subject.write(topic)
-    assert subject.kafka.offsets_at([tp], begun) == {tp: 0}
-    assert subject.kafka.offsets_at([tp], begun + 3_600_000) == {tp: None}
 
 
 def test_a_broker_that_is_not_there_fails_alone(subject: Subject) -> None:

@@ -24,7 +24,7 @@ IMPOSSIBLE = Committed(5000, 0, "of the application")
 def test_set_and_put_back(
     kafka_of: Callable[[Shape], KafkaDeployment], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """On one kind of cluster: what it sends is in tests/contract/test_kafka_port.py, on both."""
+    """On one kind of cluster: what it sends is in tests/contract/test_groups_port.py, on both."""
     kafka = kafka_of("kraft")
     topic = f"offsets-{uuid.uuid4().hex[:8]}"
     group, tp = f"{topic}-billing", TopicPartition(topic, 0)

@@ -6,7 +6,8 @@ What is sent to Kafka can be counted, and the clock can be moved.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -162,5 +163,23 @@ class Turns(Place):
             self.turns(1)
         raise AssertionError(f"{name} did not become {phase}: {self.run(name).status}")
 
+    @contextmanager
+    def approved_but_paused(self, approver: KubernetesApi, name: str) -> Iterator[None]:
+        """A person has approved and a pause alone holds the run; the pause ends with the block."""
+        self.rule(paused=True)
+        self.say(approver, name)
+        self.until(name, Phase.APPROVED)
+        yield
+        self.rule(paused=None)
+
     def close(self) -> None:
         self.turn.close()
+
+
+def nothing_is_done(cluster: Turns, run: str, *why: str) -> None:
+    """And who asks why can read it in the run."""
+    cluster.turns(3)
+    assert cluster.kafka.writes == []
+    told = cluster.why(run)
+    for words in why:
+        assert words in told, told

@@ -10,7 +10,7 @@ from kafka_medic.clients.ports import LogRecord
 from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.resources.phases import TERMINAL_PHASES
 from tests.simulation.api import SimApi
-from tests.simulation.effects import RUNS
+from tests.simulation.grounds import RUNS
 from tests.simulation.kafka import SimKafka
 from tests.simulation.oracle import CLUSTER, Oracle
 from tests.simulation.pods import SETS_PATH, SimPods

@@ -14,7 +14,9 @@ from kafka_medic.clients.ports import BrokerView
 from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.resources.phases import TERMINAL_PHASES, Phase, may_transition
 from tests.simulation.api import SimApi
-from tests.simulation.effects import PROSE, RUNS, Effects, drains, parallel
+from tests.simulation.effects import Effects
+from tests.simulation.evictions import parallel
+from tests.simulation.grounds import PROSE, RUNS, drains
 from tests.simulation.kafka import SimKafka
 
 CLUSTER = "/apis/kafkamedic.dev/v1alpha1/namespaces/ns/kafkaclusters/c"
@@ -144,7 +146,7 @@ class Oracle(Effects):
                 tp = TopicPartition(*args[:2])
                 self.acked[tp] = kafka.partitions[tp].end
                 self.logs[tp] |= dict.fromkeys(kafka.partitions[tp].isr, self.acked[tp])
-                saved = self._saved(tp.topic)
+                saved = self.saved(tp.topic)
                 if len(saved) > len(set(saved)) or len(kafka.logs.get(TopicPartition(tp.topic, 1), ())) > 1:
                     self.blame(f"the same was saved twice in {tp.topic}")
             case "describe_cluster" if not kafka.zookeeper:
@@ -173,7 +175,7 @@ class Oracle(Effects):
             case "create" if args[0].endswith("/subjectaccessreviews"):
                 seen["rights"] = (now, frozenset(self.api.approvers))
             case "create" if args[0].endswith("/eviction"):
-                self._evicted(seen, args)
+                self.after_eviction(seen, args)
             case "alter_reassignments":
                 self.effects.append("reassign")
             case "alter_configs":

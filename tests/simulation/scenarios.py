@@ -8,7 +8,8 @@ from typing import Any
 
 from kafka_medic.cluster.groups import Committed
 from kafka_medic.cluster.snapshot import TopicPartition
-from tests.simulation.effects import FACTORS, START
+from tests.simulation.effects import FACTORS
+from tests.simulation.grounds import START
 from tests.simulation.kafka import SimKafka
 from tests.simulation.oracle import CLUSTER
 from tests.simulation.stage import Stage

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.simulation.effects import Violated
+from tests.simulation.grounds import Violated
 from tests.simulation.scenarios import WEIGHTS, prefix
 from tests.simulation.stage import Fault, Stage
 

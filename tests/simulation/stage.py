@@ -10,45 +10,32 @@ from __future__ import annotations
 
 import functools
 import heapq
-import io
-import pickle
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, ClassVar
+from typing import Any
 
 from kafka_medic.clients.kubernetes_api import ApiFailure
-from kafka_medic.clients.ports import BrokerView, FailureKind, LogRecord, ReadFailed, WriteFailed
-from kafka_medic.clients.zookeeper import Registrations
-from kafka_medic.cluster.snapshot import Controller, Quorum, TopicPartition, Voter
+from kafka_medic.clients.ports import FailureKind, LogRecord, ReadFailed, WriteFailed
+from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.controller.events import recorder
 from kafka_medic.controller.lease import ClusterLease
 from kafka_medic.controller.metrics import Metrics
 from kafka_medic.controller.turn import Clients, Turn
 from kafka_medic.resources.phases import TERMINAL_PHASES
-from tests.simulation.api import UNCHANGING, SimApi
+from tests.simulation import frozen
+from tests.simulation.api import SimApi
 from tests.simulation.canary import SimCanary
-from tests.simulation.effects import RUNS, START
 from tests.simulation.faults import Faults
+from tests.simulation.grounds import RUNS, START
 from tests.simulation.kafka import SimKafka
+from tests.simulation.lines import API_CALLS, EFFECTS, KAFKA_CALLS, Line, Operator, SimZooKeeper
 from tests.simulation.oracle import Oracle
 from tests.simulation.pods import NODES, SimPods
 from tests.simulation.serial import Rounds, one_after_another
 from tests.simulation.store import SimStore
 from tests.simulation.world import Killed, World
 
-EFFECTS = frozenset(
-    {
-        "alter_reassignments",
-        "alter_configs",
-        "create_topic",
-        "append",
-        "add_partitions",
-        "elect_preferred",
-        "commit_offsets",
-    }
-)
 SPACING = 3.0
 """Seconds that lie at least between two turns; the real one would look at a broker that is away twice a second."""
 SERIES = Metrics()
@@ -56,85 +43,6 @@ SERIES = Metrics()
 Fault = list[Any]
 """["at", seconds, what, ...], or aimed at an operator's requests: ["crash" or "lost", kind, nth, "before" or "after"]
 with the kinds effect, status and call; ["pause", nth, seconds]."""
-
-
-@dataclass
-class Operator:
-    """A process: how many requests of each kind it has sent, and what it has read in this turn (kept by the oracle)."""
-
-    name: str
-    counts: dict[str, int] = field(default_factory=lambda: {"effect": 0, "status": 0, "call": 0})
-    busy: bool = False
-    turn: Turn | None = None
-    seen: dict[str, Any] = field(default_factory=dict)
-    canaries: list[Rounds] = field(default_factory=list)
-
-
-class Line:
-    """An operator's line to Kafka or to the API server: each request takes its time, and may meet its fault."""
-
-    def __init__(self, stage: Stage, operator: Operator, inner: Any, names: frozenset[str]) -> None:
-        self._stage, self._operator, self._inner, self._names = stage, operator, inner, names
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._inner, name)
-        if name not in self._names:
-            return found
-        stage, operator = self._stage, self._operator
-
-        def call(*args: Any, **kwargs: Any) -> Any:
-            return stage.request(operator, name, lambda: found(*args, **kwargs), args)
-
-        self.__dict__[name] = call
-        return call
-
-
-class SimZooKeeper:
-    """The ensemble of a cluster that keeps its metadata in ZooKeeper: three servers of its own."""
-
-    def __init__(self, kafka: SimKafka) -> None:
-        self._kafka = kafka
-
-    def registrations(self) -> Registrations:
-        self._kafka._readable("zookeeper")
-        return Registrations(tuple(sorted(self._kafka.members)), Controller(self._kafka.controller(), 1))
-
-    def ensemble(self) -> Quorum:
-        self._kafka._readable("ensemble")
-        return Quorum(0, tuple(Voter(n) if n in self._kafka.behind else Voter(n, 0) for n in range(3)))
-
-    def close(self) -> None:
-        pass
-
-
-KAFKA_CALLS = EFFECTS | {
-    "describe_cluster", "views", "memberships", "unnamed_views", "reassignments", "topic_configs", "broker_configs",
-    "cluster_configs", "log_dirs", "log_bounds", "own_log_ends", "epoch_ends", "read_log", "read_topic", "groups",
-    "group_members", "unsettled", "offsets_at", "quorum",
-    "version", "registrations", "ensemble",
-}  # fmt: skip
-API_CALLS = frozenset({"get", "list", "create", "replace", "merge"})
-
-
-class _Freezer(pickle.Pickler):
-    """What nobody ever changes stays where it is, for all that is thawed in this process."""
-
-    kept: ClassVar[dict[int, Any]] = {}
-
-    def __init__(self, to: io.BytesIO, objects: dict[str, Any]) -> None:
-        super().__init__(to, pickle.HIGHEST_PROTOCOL)
-        self._unchanging = {id(o) for path, o in objects.items() if UNCHANGING.match(path)}
-
-    def persistent_id(self, found: Any) -> int | None:
-        if isinstance(found, BrokerView) or id(found) in self._unchanging:
-            self.kept[id(found)] = found
-            return id(found)
-        return None
-
-
-class _Thawer(pickle.Unpickler):
-    def persistent_load(self, kept: int) -> Any:
-        return _Freezer.kept[kept]
 
 
 class Stage(Faults):
@@ -181,13 +89,11 @@ class Stage(Faults):
             self._process(self.operators[name])
 
     def freeze(self) -> bytes:
-        written = io.BytesIO()
-        _Freezer(written, self.api.objects).dump(self)
-        return written.getvalue()
+        return frozen.freeze(self)
 
     @staticmethod
-    def thaw(frozen: bytes, seed: int) -> Stage:
-        stage: Stage = _Thawer(io.BytesIO(frozen)).load()
+    def thaw(kept: bytes, seed: int) -> Stage:
+        stage: Stage = frozen.thaw(kept)
         stage.random = random.Random(seed)
         return stage
 

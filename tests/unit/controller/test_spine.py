@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.resources.phases import Phase
+from kafka_medic.resources.remediation import Remediation
 from tests.simulation.world import World, factor_one_cluster
 
 
@@ -22,6 +22,15 @@ def all_in_sync(world: World) -> bool:
 
 def throttles(world: World) -> list[tuple[str, str, str]]:
     return [k for k in world.kafka.dynamic if "throttled" in k[2]]
+
+
+def under_way(world: World, copies: int = 0) -> Remediation:
+    """Approved, and moving; so many replicas are copied in a turn."""
+    world.kafka.copies_per_tick = copies
+    run = world.until_phase("AwaitingApproval")
+    world.approve(run)
+    world.until(lambda: any(p.adding for p in world.kafka.partitions.values()))
+    return run
 
 
 def test_proposes_waits_for_approval_heals_and_verifies(world: World) -> None:
@@ -158,9 +167,7 @@ def test_a_broker_that_dies_before_the_start_is_waited_for(world: World) -> None
 
 
 def test_a_target_that_dies_in_the_middle_holds_the_run_until_it_is_back(world: World) -> None:
-    world.kafka.copies_per_tick = 1
-    world.approve(world.until_phase("AwaitingApproval"))
-    world.until(lambda: any(p.adding for p in world.kafka.partitions.values()))
+    under_way(world, copies=1)
     world.kafka.stop(2)
     for _ in range(20):
         world.step()
@@ -173,9 +180,7 @@ def test_a_target_that_dies_in_the_middle_holds_the_run_until_it_is_back(world: 
 
 
 def test_an_unreachable_cluster_freezes_the_run(world: World) -> None:
-    world.kafka.copies_per_tick = 1
-    world.approve(world.until_phase("AwaitingApproval"))
-    world.until(lambda: any(p.adding for p in world.kafka.partitions.values()))
+    under_way(world, copies=1)
     world.kafka.reachable = False
     before = len(world.kafka.writes)
     for _ in range(5):
@@ -217,9 +222,7 @@ def test_drift_before_the_start_voids_the_approval(world: World) -> None:
 
 
 def test_drift_in_the_middle_cancels_ours_restores_and_ends(world: World) -> None:
-    world.kafka.copies_per_tick = 0
-    world.approve(world.until_phase("AwaitingApproval"))
-    world.until(lambda: any(p.adding for p in world.kafka.partitions.values()))
+    under_way(world)
     world.kafka.delete("orders")
     run = world.until_phase("Superseded")
     assert "orders-0 is gone" in run.status.message
@@ -231,10 +234,7 @@ def test_drift_in_the_middle_cancels_ours_restores_and_ends(world: World) -> Non
 
 
 def test_a_rejection_in_the_middle_cancels_restores_and_ends(world: World) -> None:
-    world.kafka.copies_per_tick = 0
-    run = world.until_phase("AwaitingApproval")
-    world.approve(run)
-    world.until(lambda: any(p.adding for p in world.kafka.partitions.values()))
+    run = under_way(world)
     world.approve(run, decision="Reject")
     world.until_phase("Aborted")
     assert not any(p.adding for p in world.kafka.partitions.values())
@@ -254,105 +254,6 @@ def test_an_existing_throttle_is_what_it_was_afterwards(world: World) -> None:
     world.until_phase("Succeeded")
     assert {k: world.kafka.dynamic.get(k) for k in theirs} == theirs
     assert len(throttles(world)) == 2
-
-
-def test_a_step_that_takes_too_long_pauses_with_the_reason(world: World) -> None:
-    world.kafka.copies_per_tick = 0
-    world.approve(world.until_phase("AwaitingApproval"))
-    world.until(lambda: any(p.adding for p in world.kafka.partitions.values()))
-    for _ in range(5):
-        world.step(3600)
-    run = world.run()
-    assert run.status.phase is Phase.PAUSED
-    assert "within 4h" in run.status.message
-    world.kafka.copies_per_tick = 2
-    world.until_phase("Succeeded")
-
-
-def pause(world: World, paused: bool, **more: object) -> None:
-    body = world.cluster()
-    body["spec"]["remediation"] = {"paused": paused, **more}
-    world.put("kafkaclusters", body)
-
-
-def late(world: World) -> None:
-    """The step is past its time, with its wave still to be sent again."""
-    world.kafka.copies_per_tick = 0
-    world.approve(world.until_phase("AwaitingApproval"))
-    world.until(lambda: any(p.adding for p in world.kafka.partitions.values()))
-    for _ in range(5):
-        world.step(3600)
-    assert world.run().status.phase is Phase.PAUSED
-
-
-def test_a_step_past_its_time_goes_on_when_it_is_approved_once_more(world: World) -> None:
-    world.kafka.copies_per_tick = 0
-    run = world.until_phase("AwaitingApproval")
-    world.approve(run)
-    world.until(lambda: world.run().status.restore_owed)
-    world.kafka.unreadable = {"configs"}  # nothing is sent before its time has run out
-    for _ in range(30):
-        world.step(3600)  # past the plan's expiry, too
-    assert world.run().status.phase is Phase.PAUSED
-    world.kafka.unreadable = set()
-    for _ in range(3):
-        world.step()
-    assert world.kafka.writes == []
-    assert "once more" in world.run().status.message
-    world.api.approvers = {"alice"}
-    world.approve(run, "mallory")
-    for _ in range(3):
-        world.step()
-    assert world.kafka.writes == [], "not by anybody"
-    world.approve(run, "alice")
-    world.kafka.copies_per_tick = 2
-    world.until_phase("Succeeded")
-    assert throttles(world) == []
-    assert world.run().status.steps[0].extended_at is not None
-
-
-def test_more_time_is_no_licence_for_ever(world: World) -> None:
-    late(world)
-    world.approve(world.run())
-    world.step()
-    world.step()
-    assert world.run().status.phase is Phase.RUNNING
-    for _ in range(5):
-        world.step(3600)
-    assert world.run().status.phase is Phase.PAUSED
-
-
-@pytest.mark.parametrize(
-    "hold", [{"paused": True}, {"windows": [{"days": ["Sun"], "start": "02:00", "end": "03:00", "timeZone": "UTC"}]}]
-)
-def test_time_in_which_people_hold_a_step_does_not_count(world: World, hold: dict[str, object]) -> None:
-    world.approve(world.until_phase("AwaitingApproval"))
-    world.until(lambda: world.run().status.restore_owed)
-    pause(world, **({"paused": False} | hold))  # type: ignore[arg-type]
-    for _ in range(9):
-        world.step(3600)
-    held = world.run().status
-    assert (held.phase, world.kafka.writes) == (Phase.BLOCKED, [])
-    assert held.steps[0].held_since is not None
-    pause(world, paused=False)
-    world.until_phase("Succeeded")
-    assert world.run().status.steps[0].held_seconds >= 8 * 3600
-    assert throttles(world) == []
-
-
-def test_time_in_which_somebody_elses_reassignment_holds_a_step_does_not_count(world: World) -> None:
-    world.kafka.topic("theirs", [0, 1, 2])
-    world.kafka.dynamic["TOPIC", "theirs", "min.insync.replicas"] = "2"
-    world.approve(world.until_phase("AwaitingApproval"))
-    world.until(lambda: world.run().status.steps[0].phase == "Succeeded")
-    part = world.kafka.partitions[TopicPartition("theirs", 0)]
-    part.before, part.adding, part.isr, world.kafka.copies_per_tick = [0, 1], [2], [0, 1], 0
-    for _ in range(9):
-        world.step(300)
-    held = world.run().status
-    assert (held.phase, [w.guard for w in held.waiting_for]) == (Phase.BLOCKED, ["NoForeignReassignment"])
-    world.kafka.copies_per_tick = 2
-    world.until_phase("Succeeded", turns=10)
 
 
 def test_replicas_that_somebody_changes_before_the_last_step_end_the_run(world: World) -> None:
@@ -395,10 +296,7 @@ def test_another_cluster_behind_the_same_bootstrap_servers_is_not_touched(world:
 
 @pytest.mark.parametrize("stopped", [True, False])
 def test_another_cluster_in_the_middle_is_neither_gone_on_with_nor_cleaned_up(world: World, stopped: bool) -> None:
-    world.kafka.copies_per_tick = 0
-    run = world.until_phase("AwaitingApproval")
-    world.approve(run)
-    world.until(lambda: any(p.adding for p in world.kafka.partitions.values()))
+    run = under_way(world)
     ours, writes = world.kafka, list(world.kafka.writes)
     other = factor_one_cluster()
     other.cluster_id = "other"

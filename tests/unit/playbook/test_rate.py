@@ -14,7 +14,19 @@ from kafka_medic.resources.remediation_status import IntentState
 from tests.simulation.deaths import Interrupted
 from tests.simulation.world import Killed, World, factor_one_cluster
 from tests.unit.cluster import worlds
-from tests.unit.playbook.test_steps import BEFORE, CHANGES, DONE, MOVING, NOW, STEP, assess, entry, row, throttled, undo
+from tests.unit.playbook.adding_replicas import (
+    BEFORE,
+    CHANGES,
+    DONE,
+    MOVING,
+    NOW,
+    STEP,
+    assess,
+    entry,
+    row,
+    throttled,
+    undo,
+)
 
 OTHER = TopicPartition("other", 0)
 BEHIND, WELL = worlds.partition("other", 0, (1, 2, 3), isr=(1, 3)), worlds.partition("other", 0, (1, 2, 3))

@@ -2,94 +2,36 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
-
 import pyarrow as pa
 import pytest
 
 from kafka_medic.cluster.snapshot import ClusterInfo, Mode, TopicPartition
 from kafka_medic.plan.model import PLAN_SCHEMA, Spread, Summary
 from kafka_medic.plan.model import Plan as Placement
-from kafka_medic.playbook import drain_first, min_isr_step, reassign_step, reorder_step
+from kafka_medic.playbook import drain_first, reassign_step, reorder_step
 from kafka_medic.playbook.intents import ChangeSettings, Reassign, setting_text
 from kafka_medic.playbook.portions import ZOOKEEPER_AT_ONCE
 from kafka_medic.playbook.reassign_step import RATES
 from kafka_medic.playbook.report import StepState
 from kafka_medic.playbook.throttle_lists import FOLLOWER_LIST, LEADER_LIST, MAX_LIST_CHARACTERS, cut, listed
-from kafka_medic.resources.remediation_plan import (
-    BrokerRestart,
-    ConfigChange,
-    ConfigResourceType,
-    Drain,
-    PartitionChange,
-    Plan,
-)
-from kafka_medic.resources.remediation_status import IntentState, JournalEntry, saved_from
+from kafka_medic.resources.remediation_plan import BrokerRestart, Drain, PartitionChange
+from kafka_medic.resources.remediation_status import IntentState
 from tests.unit.cluster import worlds
-
-NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
-STEP = "add"
-CHANGES = (
-    PartitionChange(topic="orders", partition=0, replicas_before=(1,), replicas=(1, 2, 3), wave=0),
-    PartitionChange(topic="orders", partition=1, replicas_before=(2, 1), replicas=(2, 1, 3), wave=0),
-    PartitionChange(topic="logs", partition=0, replicas_before=(3,), replicas=(3, 1, 2), wave=1),
+from tests.unit.playbook.adding_replicas import (
+    BEFORE,
+    CHANGES,
+    DONE,
+    MOVING,
+    STEP,
+    assess,
+    entry,
+    journal,
+    plan,
+    row,
+    seen,
+    throttled,
+    undo,
 )
-BEFORE, DONE, MOVING = "before", "done", "moving"
-
-
-def plan(changes=CHANGES, throttle=1000, configs=()):
-    return Plan(
-        digest="sha256:" + "0" * 64,
-        proposed_at=NOW,
-        expires_at=NOW + timedelta(hours=1),
-        throttle_bytes_per_second=throttle,
-        changes=changes,
-        config_changes=configs,
-    )
-
-
-def row(change, state):
-    after, before = list(change.replicas), list(change.replicas_before)
-    if state == BEFORE:
-        return worlds.partition(change.topic, change.partition, before)
-    added = [b for b in after if b not in before]
-    if state == MOVING:
-        return worlds.partition(change.topic, change.partition, after, isr=before, adding=added)
-    if state == "behind":
-        return worlds.partition(change.topic, change.partition, after, isr=before)
-    return worlds.partition(change.topic, change.partition, after)
-
-
-def seen(*states, settings=(), changes=CHANGES, **more):
-    rows = [row(c, s) for c, s in zip(changes, states, strict=True)]
-    table = worlds.configs(*((*key, value, True) for key, value in dict(settings).items()))
-    views = tuple(worlds.view(n, rows) for n in worlds.IDS)
-    return worlds.healthy(rows=rows, **{"views": views, "configs": table, **more})
-
-
-def entry(name, state=IntentState.INTENDED, saved=None, kind="Reassign"):
-    return JournalEntry(
-        id=f"{STEP}/{name}", step=STEP, kind=kind, state=state, intended_at=NOW, saved=saved_from(saved or {})
-    )
-
-
-def journal(*entries):
-    return {e.id: e for e in entries}
-
-
-def assess(snapshot, *entries, of=None, now=NOW):
-    return reassign_step.assess(STEP, of or plan(), journal(*entries), snapshot, now)
-
-
-def undo(snapshot, *entries):
-    return reassign_step.undo(STEP, plan(), journal(*entries), snapshot)
-
-
-def throttled(was=None):
-    """What the throttle step wants, and the journal entry that it leaves."""
-    report = assess(seen(BEFORE, BEFORE, BEFORE, settings=was or {}))
-    assert isinstance(report.intent, ChangeSettings)
-    return dict(report.intent.settings), entry("throttle", saved=report.saved, kind="ChangeSettings")
 
 
 def test_first_the_throttle_on_who_sends_and_who_receives_and_what_was_there_is_saved():
@@ -397,60 +339,3 @@ def test_undo_waits_while_it_cannot_see():
     _, saved = throttled()
     assert undo(worlds.healthy(partitions=None), saved, entry("wave-0")).state is StepState.UNKNOWN
     assert undo(seen(BEFORE, BEFORE, BEFORE, configs=None), saved).state is StepState.UNKNOWN
-
-
-# min.insync.replicas
-
-FLOOR = ("TOPIC", "orders", "min.insync.replicas")
-SETTING = ConfigChange(
-    resource_type=ConfigResourceType.TOPIC, resource_name="orders", name=FLOOR[2], before=None, after="2"
-)
-
-
-def floors(snapshot, *entries, configs=(SETTING,)):
-    return min_isr_step.assess(STEP, plan(configs=configs), journal(*entries), snapshot)
-
-
-def test_the_minimum_is_raised_once_every_partition_has_a_replica_to_spare():
-    report = floors(seen(DONE, DONE, DONE))
-    assert report.state is StepState.ACT
-    assert report.intent == ChangeSettings("add/set", {FLOOR: "2"})
-    assert report.saved == {setting_text(FLOOR): None}
-    assert floors(seen(DONE, "behind", BEFORE)).state is StepState.WAIT
-    assert floors(seen(DONE, DONE, BEFORE)).state is StepState.ACT, "another topic's replicas do not matter"
-
-
-def test_a_minimum_that_is_there_is_reached_and_one_that_somebody_set_is_drift():
-    assert floors(seen(DONE, DONE, DONE, settings={FLOOR: "2"}), entry("set")).observed == ("add/set",)
-    assert floors(seen(DONE, DONE, DONE, settings={FLOOR: "2"})).state is StepState.REACHED
-    assert floors(seen(DONE, DONE, DONE, settings={FLOOR: "3"})).state is StepState.DRIFTED
-    assert floors(seen(DONE, DONE, DONE), configs=()).state is StepState.REACHED
-
-
-def test_a_topic_that_has_grown_is_drift_once_the_others_have_their_minimum():
-    """The plan that follows is for the new partitions alone."""
-    logs = SETTING.model_copy(update={"resource_name": "logs"})
-    rows = [*(row(c, DONE) for c in CHANGES), worlds.partition("orders", 9, (1,))]
-
-    def then(*set_already, **more):
-        table = worlds.configs(*((*key, "2", True) for key in set_already))
-        return floors(worlds.healthy(rows=rows, configs=table, **more), configs=(SETTING, logs))
-
-    other = ("TOPIC", "logs", FLOOR[2])
-    report = then()
-    assert report.intent == ChangeSettings("add/set", {other: "2"})
-    assert set(report.saved) == {setting_text(FLOOR), setting_text(other)}
-    grown = then(other)
-    assert grown.state is StepState.DRIFTED
-    assert "orders-9" in grown.message
-
-
-def test_a_minimum_of_a_topic_that_is_gone_is_drift_and_is_not_asked_for_over_and_over():
-    report = floors(seen(DONE, changes=CHANGES[2:]))
-    assert report.state is StepState.DRIFTED
-    assert "orders is gone" in report.message
-
-
-def test_a_minimum_that_cannot_be_read_is_unknown():
-    assert floors(seen(DONE, DONE, DONE, configs=None)).state is StepState.UNKNOWN
-    assert floors(worlds.healthy(partitions=None)).state is StepState.UNKNOWN

@@ -13,7 +13,7 @@ from kafka_medic.resources.remediation_status import IntentState, SavedValue, sa
 from tests.simulation.kafka import SimKafka
 from tests.simulation.world import World, factor_one_cluster
 from tests.unit.cluster import worlds
-from tests.unit.playbook.test_steps import (
+from tests.unit.playbook.adding_replicas import (
     BEFORE,
     CHANGES,
     DONE,

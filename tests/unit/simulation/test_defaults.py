@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kafka_medic.playbook import defaults_plan, defaults_step, restart_step, static_settings
-from tests.simulation.effects import Violated
+from tests.simulation.grounds import Violated
 from tests.simulation.scenarios import SCENARIOS
 from tests.simulation.stage import Stage
 

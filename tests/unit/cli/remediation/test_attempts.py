@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from tests.unit.cli.remediation.api_of_people import BASE, ApiOfPerson, Terminal, proposed
+from tests.unit.cli.remediation.api_of_people import BASE, proposed
 
 
 def restart(broker, at, back=None):
@@ -37,11 +37,6 @@ def sim():
         run["status"] |= {"phase": phase, "journal": journal}
         made.put("remediations", run)
     return made
-
-
-@pytest.fixture
-def terminal(monkeypatch, capsys, sim):
-    return Terminal(monkeypatch, capsys, ApiOfPerson(sim))
 
 
 def test_every_restart_of_a_broker_is_told_with_how_it_ended(terminal):

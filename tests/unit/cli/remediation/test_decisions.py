@@ -9,17 +9,7 @@ from datetime import timedelta
 import pytest
 
 from kafka_medic.clients.kubernetes_api import ApiFailure
-from tests.unit.cli.remediation.api_of_people import BASE, ApiOfPerson, Terminal, proposed
-
-
-@pytest.fixture
-def sim():
-    return proposed()
-
-
-@pytest.fixture
-def terminal(monkeypatch, capsys, sim):
-    return Terminal(monkeypatch, capsys, ApiOfPerson(sim))
+from tests.unit.cli.remediation.api_of_people import BASE
 
 
 def words(sim):

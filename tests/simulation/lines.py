@@ -1,0 +1,84 @@
+"""An operator of the simulation, and its lines to Kafka, ZooKeeper and the API server, each request on which passes the
+stage."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from kafka_medic.clients.zookeeper import Registrations
+from kafka_medic.cluster.snapshot import Controller, Quorum, Voter
+from kafka_medic.controller.turn import Turn
+from tests.simulation.kafka import SimKafka
+from tests.simulation.serial import Rounds
+
+if TYPE_CHECKING:
+    from tests.simulation.stage import Stage
+
+EFFECTS = frozenset(
+    {
+        "alter_reassignments",
+        "alter_configs",
+        "create_topic",
+        "append",
+        "add_partitions",
+        "elect_preferred",
+        "commit_offsets",
+    }
+)
+KAFKA_CALLS = EFFECTS | {
+    "describe_cluster", "views", "memberships", "unnamed_views", "reassignments", "topic_configs", "broker_configs",
+    "cluster_configs", "log_dirs", "log_bounds", "own_log_ends", "epoch_ends", "read_log", "read_topic", "groups",
+    "group_members", "unsettled", "offsets_at", "quorum",
+    "version", "registrations", "ensemble",
+}  # fmt: skip
+API_CALLS = frozenset({"get", "list", "create", "replace", "merge"})
+
+
+@dataclass
+class Operator:
+    """A process: how many requests of each kind it has sent, and what it has read in this turn (kept by the oracle)."""
+
+    name: str
+    counts: dict[str, int] = field(default_factory=lambda: {"effect": 0, "status": 0, "call": 0})
+    busy: bool = False
+    turn: Turn | None = None
+    seen: dict[str, Any] = field(default_factory=dict)
+    canaries: list[Rounds] = field(default_factory=list)
+
+
+class Line:
+    """An operator's line to Kafka or to the API server: each request takes its time, and may meet its fault."""
+
+    def __init__(self, stage: Stage, operator: Operator, inner: Any, names: frozenset[str]) -> None:
+        self._stage, self._operator, self._inner, self._names = stage, operator, inner, names
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._inner, name)
+        if name not in self._names:
+            return found
+        stage, operator = self._stage, self._operator
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return stage.request(operator, name, lambda: found(*args, **kwargs), args)
+
+        self.__dict__[name] = call
+        return call
+
+
+class SimZooKeeper:
+    """The ensemble of a cluster that keeps its metadata in ZooKeeper: three servers of its own."""
+
+    def __init__(self, kafka: SimKafka) -> None:
+        self._kafka = kafka
+
+    def registrations(self) -> Registrations:
+        self._kafka._readable("zookeeper")
+        return Registrations(tuple(sorted(self._kafka.members)), Controller(self._kafka.controller(), 1))
+
+    def ensemble(self) -> Quorum:
+        self._kafka._readable("ensemble")
+        return Quorum(0, tuple(Voter(n) if n in self._kafka.behind else Voter(n, 0) for n in range(3)))
+
+    def close(self) -> None:
+        pass
