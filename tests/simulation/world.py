@@ -15,7 +15,6 @@ from kafka_medic.controller.events import recorder
 from kafka_medic.controller.lease import ClusterLease
 from kafka_medic.controller.metrics import Metrics
 from kafka_medic.controller.plan_files import PlanFiles
-from kafka_medic.controller.store import Store
 from kafka_medic.controller.turn import Clients, Turn
 from kafka_medic.resources.phases import TERMINAL_PHASES
 from kafka_medic.resources.playbook import Playbook
@@ -26,6 +25,7 @@ from tests.simulation.canary import SimCanary
 from tests.simulation.kafka import SimKafka
 from tests.simulation.pods import SimPods
 from tests.simulation.serial import one_after_another
+from tests.simulation.store import SimStore
 
 BASE = "/apis/kafkamedic.dev/v1alpha1"
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
@@ -107,7 +107,7 @@ class World:
         """A fresh operator process: nothing is carried over but what the API server and Kafka hold."""
         api = self.wrap_api(self.api)
         clients = Clients(
-            store=Store(api),
+            store=SimStore(api),
             record=recorder(api),
             kafka=lambda _: self.wrap_kafka(self.kafka),
             zookeeper=lambda _: self.ensemble,
@@ -137,7 +137,8 @@ class World:
         self.now += timedelta(seconds=seconds)
 
     def runs(self) -> list[Remediation]:
-        return [Remediation.parse(o) for o in self.api.list(f"{BASE}/namespaces/ns/remediations")]
+        store = SimStore(self.api)
+        return [store.parsed(Remediation, o) for o in self.api.list(f"{BASE}/namespaces/ns/remediations")]
 
     def run(self) -> Remediation:
         (only,) = self.runs()
@@ -193,7 +194,8 @@ class World:
         raise AssertionError([(r.name, r.status.phase, r.status.message) for r in self.runs()])
 
     def finished(self) -> bool:
-        return all(r.status.phase in TERMINAL_PHASES for r in self.runs()) and bool(self.runs())
+        runs = self.runs()
+        return bool(runs) and all(r.status.phase in TERMINAL_PHASES for r in runs)
 
 
 def factor_one_cluster() -> SimKafka:
