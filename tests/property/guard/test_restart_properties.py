@@ -15,7 +15,7 @@ from kafka_medic.guard.restart import judge_restart
 from tests.unit.cluster import worlds
 
 BROKERS = (1, 2, 3, 4)
-SETTINGS = settings(max_examples=150, deadline=None)
+SETTINGS = settings(max_examples=150)
 
 
 @st.composite

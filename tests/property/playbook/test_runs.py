@@ -191,7 +191,7 @@ class Story:
 
 
 # Not made smaller: that would take minutes, and a story is read as it is.
-@settings(max_examples=EXAMPLES, deadline=None, phases=(Search.explicit, Search.reuse, Search.generate))
+@settings(max_examples=EXAMPLES, phases=(Search.explicit, Search.reuse, Search.generate))
 @given(kafka=clusters(), events=st.lists(EVENTS, max_size=16))
 def test_a_run_is_safe_whatever_happens_and_ends_when_all_is_well(
     kafka: Guarded, events: list[tuple[str, Any]]

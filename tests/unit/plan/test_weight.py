@@ -58,7 +58,7 @@ def test_a_weight_that_is_none_is_refused(weight):
         Problem(partitions({"t": [[0]]}), weighted(1, weight), 2)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(st.lists(st.tuples(st.sampled_from([0.5, 1, 2, 3, 7.5]), st.integers(0, 40)), min_size=1), st.integers(0, 60))
 def test_shares_are_what_handing_out_one_by_one_gives(brokers, amount):
     weight, load = [w for w, _ in brokers], [count for _, count in brokers]
