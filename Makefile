@@ -51,7 +51,8 @@ unit:
 simulate: venv ## A death at every write, and 10,000 seeded schedules against a simulated world (SEED=0)
 	@THOROUGH=1 $(VENV)/python -m pytest -q -n 2 tests/unit/controller/test_crash_safety.py \
 		tests/unit/controller/test_drain_first.py tests/unit/controller/test_stopped_consumers.py \
-		tests/unit/controller/test_raise_defaults.py tests/property
+		tests/unit/controller/test_raise_defaults.py tests/unit/controller/test_restarts.py \
+		tests/unit/controller/test_elections.py tests/property
 	@$(VENV)/python -m tests.simulation.soak --schedules 10000 --seed $(SEED)
 
 soak: venv ## New stories, and as many schedules as you like: SCHEDULES=100000 SEED=10000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable, Mapping
 
@@ -17,6 +18,14 @@ from tests.testbed.secured import Credentials
 # busy machine no example fails for its time.
 hypothesis.settings.register_profile("the same", derandomize=not os.environ.get("SEARCH"), deadline=None)
 hypothesis.settings.load_profile("the same")
+
+
+def pytest_collection_finish() -> None:
+    """What is imported and collected by now lives as long as the process: nobody looks through it for garbage."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
+
 
 SLOTS: dict[Shape, int] = {"kraft": 1, "zookeeper": 2}
 

@@ -162,16 +162,16 @@ class World:
         body = {"apiVersion": API_VERSION, "kind": "RemediationApproval", "metadata": meta, "spec": spec}
         self.put("remediationapprovals", body)
 
-    def until(self, happened: Callable[[], bool], turns: int = 60) -> None:
+    def until(self, happened: Callable[[], bool], turns: int = 60, seconds: float = 15.0) -> None:
         for _ in range(turns):
             if happened():
                 return
-            self.step()
+            self.step(seconds)
         state = [(r.name, r.status.phase, r.status.message) for r in self.runs()]
         raise AssertionError(f"it did not happen within {turns} turns; {state}; {self.api.events[-5:]}")
 
-    def until_phase(self, phase: str, turns: int = 60) -> Remediation:
-        self.until(lambda: any(r.status.phase == phase for r in self.runs()), turns)
+    def until_phase(self, phase: str, turns: int = 60, seconds: float = 15.0) -> Remediation:
+        self.until(lambda: any(r.status.phase == phase for r in self.runs()), turns, seconds)
         return next(r for r in self.runs() if r.status.phase == phase)
 
     def to_the_end(self, turns: int = 80, seconds: float = 15.0, meanwhile: Callable[[], object] = lambda: None) -> int:
