@@ -19,10 +19,11 @@ from kafka_medic.plan.arrow import Column, integers
 from kafka_medic.plan.lists import Array, Lists, again, codes_among, distinct, flatten, member, place_among, repeats
 from kafka_medic.plan.model import PLAN_SCHEMA, Fullest, Plan, Spread, Summary
 from kafka_medic.plan.problem import Broker, rack_names
+from kafka_medic.plan.verify_racks import uneven
 from kafka_medic.plan.waves import WaveLimits
 from kafka_medic.plan.weight import handicap
 
-__all__ = ["Asked", "Check", "fill", "judge", "verify"]
+__all__ = ["Asked", "Check", "judge", "verify"]
 
 Pairs = tuple[Array, Array]
 """Topics and brokers, one of each for a replica or a leader."""
@@ -336,32 +337,8 @@ class Check:
         racks, size = sorted(sizes), [sizes[rack] for rack in sorted(sizes)]
         of_rack = {rack: index for index, rack in enumerate(racks)}
         number = np.array([of_rack[self.rack_of[int(b)]] for b in self.live], dtype=np.int64)
-        ideal = {int(f): fill([0] * len(racks), int(f), size) for f in np.unique(self.after.length)}
-        allowed = np.array([ideal.get(f, 0) for f in range(int(self.after.length.max(initial=0)) + 1)])
-        best = allowed[self.after.length]
-        bad = self._shared(self.after, number) > best
-        unavoidable = self._shared(self.staying, number) > 0
-        tight = np.flatnonzero(self.after.length > len(racks))
-        if len(tight):
-            profile = np.zeros((len(self.after.length), len(racks)), dtype=np.int64)
-            np.add.at(profile, (self.staying.row, number[self._number(self.staying.values)]), 1)
-            seen: dict[bytes, int] = {}
-            for row in tight.tolist():
-                gain = int(self.after.length[row] - self.staying.length[row])
-                key = profile[row].tobytes() + gain.to_bytes(4, "little")
-                if key not in seen:
-                    seen[key] = fill(profile[row].tolist(), gain, size)
-                unavoidable[row] = seen[key] > best[row]
-        return int(bad.sum()), int(unavoidable.sum())
-
-    def _shared(self, lists: Lists, number: Array) -> Array:
-        """int64[N]: pairs of a list's brokers that share a rack."""
-        rack = number[self._number(lists.values)]
-        pairs = np.zeros(len(lists.length), dtype=np.int64)
-        for lag in range(1, int(lists.length.max(initial=0))):
-            same = (rack[lag:] == rack[:-lag]) & (lists.row[lag:] == lists.row[:-lag])
-            pairs += np.bincount(lists.row[lag:][same], minlength=len(pairs))
-        return pairs
+        after, staying = (number[self._number(lists.values)] for lists in (self.after, self.staying))
+        return uneven(self.after, after, self.staying, staying, size)
 
     def senders(self) -> Array:
         """int64[n]: who sends each planned partition: its leader, or its first replica."""
@@ -419,13 +396,3 @@ def _counted(cells: Array) -> tuple[Array, Array]:
     ordered = np.sort(cells.astype(np.int32) if int(cells.max(initial=0)) < 1 << 31 else cells)
     begin = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)])
     return ordered[begin].astype(np.int64), np.diff(begin, append=len(ordered))
-
-
-def fill(held: list[int], gain: int, size: list[int]) -> int:
-    """Fewest pairs in one rack after `gain` more replicas: one at a time into the emptiest rack with room."""
-    count = list(held)
-    for _ in range(gain):
-        open_racks = [rack for rack in range(len(count)) if count[rack] < size[rack]]
-        emptiest = min(open_racks, key=lambda rack: count[rack])
-        count[emptiest] += 1
-    return sum(n * (n - 1) // 2 for n in count)

@@ -1,0 +1,48 @@
+"""Of the second opinion on a plan: how its replicas share racks, and how they have to."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kafka_medic.plan.lists import Array, Lists
+
+
+def uneven(after: Lists, racks: Array, staying: Lists, racks_staying: Array, size: list[int]) -> tuple[int, int]:
+    """(partitions less even over racks than they could be, those that had no choice). racks: the number of each
+    replica's rack, parallel to the values of its lists; size: live brokers in each rack."""
+    ideal = {int(f): fill([0] * len(size), int(f), size) for f in np.unique(after.length)}
+    allowed = np.array([ideal.get(f, 0) for f in range(int(after.length.max(initial=0)) + 1)])
+    best = allowed[after.length]
+    bad = _shared(after, racks) > best
+    unavoidable = _shared(staying, racks_staying) > 0
+    tight = np.flatnonzero(after.length > len(size))
+    if len(tight):
+        profile = np.zeros((len(after.length), len(size)), dtype=np.int64)
+        np.add.at(profile, (staying.row, racks_staying), 1)
+        seen: dict[bytes, int] = {}
+        for row in tight.tolist():
+            gain = int(after.length[row] - staying.length[row])
+            key = profile[row].tobytes() + gain.to_bytes(4, "little")
+            if key not in seen:
+                seen[key] = fill(profile[row].tolist(), gain, size)
+            unavoidable[row] = seen[key] > best[row]
+    return int(bad.sum()), int(unavoidable.sum())
+
+
+def _shared(lists: Lists, rack: Array) -> Array:
+    """int64[N]: pairs of a list's brokers that share a rack."""
+    pairs = np.zeros(len(lists.length), dtype=np.int64)
+    for lag in range(1, int(lists.length.max(initial=0))):
+        same = (rack[lag:] == rack[:-lag]) & (lists.row[lag:] == lists.row[:-lag])
+        pairs += np.bincount(lists.row[lag:][same], minlength=len(pairs))
+    return pairs
+
+
+def fill(held: list[int], gain: int, size: list[int]) -> int:
+    """Fewest pairs in one rack after `gain` more replicas: one at a time into the emptiest rack with room."""
+    count = list(held)
+    for _ in range(gain):
+        open_racks = [rack for rack in range(len(count)) if count[rack] < size[rack]]
+        emptiest = min(open_racks, key=lambda rack: count[rack])
+        count[emptiest] += 1
+    return sum(n * (n - 1) // 2 for n in count)
