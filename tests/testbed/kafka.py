@@ -148,6 +148,7 @@ def deploy_kafka(
     disruption_budget: bool = True,
     exporter: bool = False,
     controllers_apart: bool = False,
+    heap: str = "",
     wait: bool = True,
 ) -> KafkaDeployment:
     """Deploy three brokers (and, in the shape `zookeeper`, three ZooKeeper servers) into a namespace; with
@@ -157,7 +158,7 @@ def deploy_kafka(
     Deployments in different slots can be up at the same time. `overrides` are broker settings for all brokers,
     `broker_overrides` for single ones; a value of None takes a default away. With `exporter`, each broker has a
     Prometheus exporter on EXPORTER_PORT. The ports are listeners besides the usual ones, by name;
-    `zookeeper_files` lie in /config of every server.
+    `zookeeper_files` lie in /config of every server. `heap`: the brokers', in options of the JVM.
     """
     KafkaDeployment(namespace, shape, {}, controllers_apart=controllers_apart).undeploy()
     own = cluster.external_kubeconfig() is None
@@ -200,7 +201,7 @@ def deploy_kafka(
         files[f"{number}.properties"] = text
     if exporter:
         files["exporter.yaml"] = kafka_settings.EXPORTER
-    command = kafka_settings.start_broker(shape, java, classpath, _cluster_id(), str(agent) if exporter else None)
+    command = kafka_settings.start_broker(shape, java, classpath, _cluster_id(), str(agent) if exporter else None, heap)
     objects = [
         kafka_manifests.settings(kafka, files),
         kafka_manifests.stateful_set(kafka, image, command, folders, BROKERS),

@@ -158,16 +158,19 @@ def classpath(jars: Path) -> str:
     return ":".join(str(jar) for jar in sorted(jars.glob("*.jar")))
 
 
-def start_broker(shape: Shape, java: str, classpath: str, cluster_id: str, exporter: str | None = None) -> str:
+def start_broker(
+    shape: Shape, java: str, classpath: str, cluster_id: str, exporter: str | None = None, heap: str = ""
+) -> str:
     """The shell line that becomes the broker; `exec`, so that the signal to stop reaches Kafka itself.
 
-    `java` may bring options; `exporter` is the folder of the exporter's jar.
+    `java` may bring options; `exporter` is the folder of the exporter's jar; `heap`: options instead of JVM's.
     """
+    jvm = f"{JVM} {heap}".rstrip()
     agent = f" -javaagent:$(echo {exporter}/*.jar)={EXPORTER_PORT}:/config/exporter.yaml" if exporter else ""
     if shape == "zookeeper":
         logging = "-Dlog4j.configuration=file:/config/log4j.properties"
-        return f"{_NUMBER}; exec {java}{agent} {JVM} {logging} -cp '{classpath}' kafka.Kafka /config/$n.properties"
-    run = f"{JVM} -Dlog4j2.configurationFile=/config/log4j2.properties -cp '{classpath}'"
+        return f"{_NUMBER}; exec {java}{agent} {jvm} {logging} -cp '{classpath}' kafka.Kafka /config/$n.properties"
+    run = f"{jvm} -Dlog4j2.configurationFile=/config/log4j2.properties -cp '{classpath}'"
     first = f"{java} {run} kafka.tools.StorageTool format -t {cluster_id} -c /config/$n.properties"
     formatted = "[ -e /data/kafka/meta.properties ]"
     return f"{_NUMBER}; {formatted} || {first} || exit; exec {java}{agent} {run} kafka.Kafka /config/$n.properties"
