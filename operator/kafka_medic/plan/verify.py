@@ -304,7 +304,7 @@ class Check:
             return [f"{name}: there is no topic {said.topic}"]
         (most, total), (least, _) = self._fullest(*after), self._fullest(*given)
         bound = np.maximum(-(-total // max(len(self.live), 1)), least)
-        at, worst = list(self.wanted).index(said.topic), int((most - bound)[planned].max())
+        at, worst = list(self.wanted).index(said.topic), int((most - bound)[planned].max(initial=0))
         if (said.max, said.bound) != (most[at], bound[at]):
             return [f"the summary says {name} {said.max} of {said.bound}, counted {most[at]} of {bound[at]}"]
         return [f"{name}: another topic is {worst} above its bound"] if worst > said.max - said.bound else []
