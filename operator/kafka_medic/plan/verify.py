@@ -17,16 +17,15 @@ import pyarrow as pa
 
 from kafka_medic.plan.arrow import Column, integers
 from kafka_medic.plan.lists import Array, Lists, again, codes_among, distinct, flatten, member, place_among, repeats
-from kafka_medic.plan.model import PLAN_SCHEMA, Fullest, Plan, Spread, Summary
+from kafka_medic.plan.model import PLAN_SCHEMA, Plan, Spread, Summary
 from kafka_medic.plan.problem import Broker, rack_names
 from kafka_medic.plan.verify_racks import uneven
+from kafka_medic.plan.verify_topics import untrue
 from kafka_medic.plan.waves import WaveLimits
 from kafka_medic.plan.weight import handicap
 
 __all__ = ["Asked", "Check", "judge", "verify"]
 
-Pairs = tuple[Array, Array]
-"""Topics and brokers, one of each for a replica or a leader."""
 SHOWN = 3
 """Examples named per violated rule; the count is always given."""
 
@@ -284,40 +283,28 @@ class Check:
 
     def _of_topics(self, summary: Summary, first: Array, untouched: Array) -> list[str]:
         """first: preferred leaders, as `summary` puts them together, untouched: those that the plan leaves alone."""
-        codes = self._topic_codes(self.raw)
+        codes = self._raw_codes
         planned, rest = codes[self.place], ~self.touched
         stays = self.before.each(rest)
         of_rest, rest_on = self.before.each(codes)[stays], self.before.values[stays]
         stay = np.concatenate([of_rest, self.staying.each(planned)]), np.concatenate([rest_on, self.staying.values])
         after = np.concatenate([of_rest, self.after.each(planned)]), np.concatenate([rest_on, self.after.values])
         led, left = (np.concatenate([codes[rest], planned]), first), (codes[rest], untouched)
+        names, live = list(self.wanted), len(self.live)
         return [
-            *self._of_one("replicasOfOneTopic", summary.topic_replicas, after, stay, planned),
-            *self._of_one("leadersOfOneTopic", summary.topic_leaders, led, left, planned),
+            f"{name}: {wrong}"
+            for name, said, then, given in (
+                ("replicasOfOneTopic", summary.topic_replicas, after, stay),
+                ("leadersOfOneTopic", summary.topic_leaders, led, left),
+            )
+            if (wrong := untrue(said, self._there(*then), self._there(*given), planned, names, live))
         ]
 
-    def _of_one(self, name: str, said: Fullest | None, after: Pairs, given: Pairs, planned: Array) -> list[str]:
-        """Whether it is of that topic as is said, and of no planned topic worse."""
-        if said is None:
-            return [f"the summary does not say {name}"] if len(planned) else []
-        if said.topic not in self.wanted:
-            return [f"{name}: there is no topic {said.topic}"]
-        (most, total), (least, _) = self._fullest(*after), self._fullest(*given)
-        bound = np.maximum(-(-total // max(len(self.live), 1)), least)
-        at, worst = list(self.wanted).index(said.topic), int((most - bound)[planned].max(initial=0))
-        if (said.max, said.bound) != (most[at], bound[at]):
-            return [f"the summary says {name} {said.max} of {said.bound}, counted {most[at]} of {bound[at]}"]
-        return [f"{name}: another topic is {worst} above its bound"] if worst > said.max - said.bound else []
-
-    def _fullest(self, topics: Array, brokers: Array) -> tuple[Array, Array]:
-        """int64[T] each: the most that a live broker has of each topic, and all have."""
-        live, place = max(len(self.live), 1), self._number(brokers)
+    def _there(self, topics: Array, brokers: Array) -> tuple[Array, Array]:
+        """The topics, and the places among the live ones, of what stands on a live broker."""
+        place = self._number(brokers)
         here = self.live[place] == brokers
-        cell, count = _counted(topics[here] * live + place[here])
-        most, total = np.zeros(len(self.wanted), dtype=np.int64), np.zeros(len(self.wanted), dtype=np.int64)
-        np.maximum.at(most, cell // live, count)
-        np.add.at(total, cell // live, count)
-        return most, total
+        return (topics, place) if here.all() else (topics[here], place[here])
 
     def _compare(self, name: str, spread: Spread, total: Array, held: Array) -> list[str]:
         live = [broker for broker in self.brokers if broker.alive]
@@ -368,13 +355,19 @@ class Check:
     def _wanted(self) -> Array:
         """int64[N]: factor of each partition, 0 for those of exempt topics."""
         factor = np.array([*(number or 0 for number in self.wanted.values()), 0], dtype=np.int64)
-        return np.asarray(factor[self._topic_codes(self.raw)])
+        return np.asarray(factor[self._raw_codes])
+
+    @cached_property
+    def _raw_codes(self) -> Array:
+        """int64[N]: the place of each partition's topic in `wanted`."""
+        return self._topic_codes(self.raw)
 
     def _topic_codes(self, table: pa.Table) -> Array:
         return codes_among(table.column("topic"), list(self.wanted))
 
     def _keys(self, table: pa.Table) -> Array:
-        return np.asarray(self._topic_codes(table) << 32 | integers(table.column("partition")))
+        codes = self._raw_codes if table is self.raw else self._topic_codes(table)
+        return np.asarray(codes << 32 | integers(table.column("partition")))
 
     def _say(self, rule: str, bad: Array) -> list[str]:
         rows = np.flatnonzero(bad)
@@ -389,10 +382,3 @@ class Check:
         rows = np.zeros(len(lists.length), dtype=bool)
         rows[lists.row[bad]] = True
         return self._say(rule, rows)
-
-
-def _counted(cells: Array) -> tuple[Array, Array]:
-    """(the different numbers, how often each is there)."""
-    ordered = np.sort(cells.astype(np.int32) if int(cells.max(initial=0)) < 1 << 31 else cells)
-    begin = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)])
-    return ordered[begin].astype(np.int64), np.diff(begin, append=len(ordered))
