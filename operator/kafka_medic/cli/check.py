@@ -37,6 +37,7 @@ def add_parser(subparsers: Any) -> None:
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.set_defaults(run=run)
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     restart = _action(actions, "restart", "restart one broker")
     restart.add_argument("--broker", type=int, required=True, metavar="ID", help="the broker to restart")

@@ -41,6 +41,7 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--previous", metavar="FILE", help="an earlier snapshot of the same cluster")
     parser.add_argument("--cluster", metavar="FILE", help="a KafkaCluster, for what is expected (default: factor 3)")
     parser.add_argument("-o", "--output", choices=output.FORMATS, default="table", help="default: table")
+    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -12,6 +12,8 @@ ENDED_OTHERWISE = 2
 NOT_TOLD = 3
 """`remediation`: the API server does not answer; `offsets`: the cluster does not."""
 UNUSABLE_INPUT = 4
+UNUSABLE_PLAN = 2
+"""`plan`: any input that cannot be planned."""
 INTERRUPTED = 130
 """As shells have it: 128 + SIGINT."""
 

@@ -18,10 +18,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kafka_medic.cli import output
+from kafka_medic.cli import exits, output
 from kafka_medic.cli.plan_check import DefectError, checked_and_written, refuse_broken
 from kafka_medic.cli.plan_figures import figures
-from kafka_medic.plan.arrow import compute, names
+from kafka_medic.plan.arrow import compute, leave_pandas_out, names
 from kafka_medic.plan.artifact import (
     PLAN,
     REASSIGNMENT,
@@ -47,7 +47,7 @@ from kafka_medic.plan.verify_moves import verify_moves
 from kafka_medic.plan.wanted import Wanted
 from kafka_medic.plan.written import read_plan, verify_written
 
-OK, DEFECT, BAD_INPUT = 0, 1, 2
+OK, DEFECT, BAD_INPUT = 0, 1, exits.UNUSABLE_PLAN
 RAISE, VERIFY = "raise-replication-factor", "verify"
 MOVING = {
     "replace-broker": "move the replicas of a broker that is gone to others, which copy them from who is left",
@@ -107,6 +107,7 @@ def add_parser(subparsers: Any) -> None:
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.set_defaults(run=run)
     questions = parser.add_subparsers(dest="question", required=True, metavar="QUESTION")
     raising = questions.add_parser(
         RAISE,
@@ -213,6 +214,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _run(args: argparse.Namespace) -> int:
     began = time.monotonic()
+    if getattr(args, "engine", "") != "spark":  # whose Connect needs pandas
+        leave_pandas_out()
     if args.question == VERIFY:
         return _verify_written(args)
     if args.throttle is not None and args.throttle < 1:

@@ -45,6 +45,7 @@ def add_parser(subparsers: Any) -> None:
     where = add_options(parser)
     where.add_argument("--schema", action="store_true", help="print the JSON Schema of -o json, and observe nothing")
     parser.add_argument("-o", "--output", choices=output.FORMATS, default="table", help="default: table")
+    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

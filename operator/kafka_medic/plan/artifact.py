@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.dataset
 import pyarrow.parquet as pq
 
 from kafka_medic.plan.arrow import Column, compute, names
@@ -66,7 +65,10 @@ def write_summary(work: Path, shown: Picture, *, png: bool = False) -> None:
 
 def plan_batches(path: Path) -> Iterator[pa.Table]:
     """The rows of a written plan a piece at a time, in the order of the files."""
-    for batch in pyarrow.dataset.dataset(path, schema=PLAN_SCHEMA, format="parquet").to_batches(batch_size=BLOCK):
+    # Imported here and not before it is known whether pandas is to be left out, which it would load.
+    from pyarrow import dataset  # noqa: PLC0415
+
+    for batch in dataset.dataset(path, schema=PLAN_SCHEMA, format="parquet").to_batches(batch_size=BLOCK):
         yield pa.Table.from_batches([batch])
 
 

@@ -150,13 +150,14 @@ def _mark(table: pa.Table) -> int:
 
 def _list_hashes(lists: Lists) -> Array:
     """uint64[N]: for each list the sum of a hash of each item and its place."""
+    values = lists.values.astype(np.int64)
     width, top = int(lists.length.max(initial=0)), int(lists.values.max(initial=0))
     if width * (top + 1) <= len(lists.values) and int(lists.values.min(initial=0)) >= 0:
         # Fewer pairs of an item and a place than there are items: look them up.
         known = mix(np.arange(top + 1)[:, None] << 8 | np.arange(width) & 0xFF).ravel()
-        items = known[lists.values * width + lists.position]
+        items = known[values * width + lists.position]
     else:
-        items = mix(lists.values << 8 | lists.position & 0xFF)
+        items = mix(values << 8 | lists.position & 0xFF)
     if lists.width:
         return np.asarray(items.reshape(-1, lists.width).sum(axis=1, dtype=np.uint64))
     running = np.concatenate((np.zeros(1, dtype=np.uint64), np.cumsum(items, dtype=np.uint64)))

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.dataset
 import pyarrow.parquet as pq
 
 from kafka_medic.plan.arrow import Column
@@ -44,7 +43,7 @@ def read_partitions(path: Path) -> pa.Table:
     Columns that the planner does not know are left out. Raises InputError.
     """
     if is_parquet(path):
-        present = _parquet(lambda: pyarrow.dataset.dataset(path, format="parquet").schema.names, path)
+        present = _parquet(lambda: _dataset(path).schema.names, path)
         known = [name for name in PARTITION_TYPES if name in present]
         if twice := [name for name in known if present.count(name) > 1]:
             raise InputError(path, None, f"there are {present.count(twice[0])} columns {twice[0]!r}")
@@ -91,7 +90,7 @@ def read_brokers(path: Path, *, beside: bool = False) -> tuple[Broker, ...]:
 
 def parquet_rows(path: Path) -> int:
     """How many rows the Parquet file or directory says it has. Raises InputError."""
-    rows: int = _parquet(lambda: pyarrow.dataset.dataset(path, format="parquet").count_rows(), path)
+    rows: int = _parquet(lambda: _dataset(path).count_rows(), path)
     return rows
 
 
@@ -110,6 +109,13 @@ def is_parquet(path: Path) -> bool:
             return file.read(4) == b"PAR1" or path.suffix == ".parquet"
     except (OSError, ValueError) as error:
         raise InputError(path, None, getattr(error, "strerror", None) or str(error)) from None
+
+
+def _dataset(path: Path) -> Any:
+    # Imported here and not before it is known whether pandas is to be left out, which it would load.
+    from pyarrow import dataset  # noqa: PLC0415
+
+    return dataset.dataset(path, format="parquet")
 
 
 def _parquet(read: Callable[[], Any], path: Path) -> Any:

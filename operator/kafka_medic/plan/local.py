@@ -130,7 +130,9 @@ def finish(columns: Columns, before: Ints, brokers: Sequence[Broker], placed: Pl
     order = lead_first(replicas, lead)
 
     exposed = exposure_order(columns, rows)
-    position = np.searchsorted(rows, exposed)
+    row_of = np.zeros(len(columns.topic), dtype=np.int64)
+    row_of[rows] = np.arange(len(rows))
+    position = row_of[exposed]
     wave = np.zeros(len(rows), dtype=np.int32)
     sender = columns.senders()[exposed]
     wave[position] = assign_waves(added[position], sender, columns.size[exposed], len(alive), limits)

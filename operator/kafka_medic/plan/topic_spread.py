@@ -21,7 +21,7 @@ SHOWN_TOPICS = 20
 
 @dataclass(frozen=True, eq=False)
 class Loads:
-    """int64[K] each: so many of a topic (its number) stand on a broker (its place); by topic, then broker."""
+    """int[K] each: so many of a topic (its number) stand on a broker (its place); by topic, then broker."""
 
     topic: Array
     broker: Array
@@ -29,13 +29,18 @@ class Loads:
 
     def most(self, topics: int) -> Array:
         """int64[topics]: the most on one broker."""
-        found = np.zeros(topics, dtype=np.int64)
-        np.maximum.at(found, self.topic, self.count)
-        return found
+        return self._of_each(np.maximum, topics)
 
     def total(self, topics: int) -> Array:
         """int64[topics]: on all brokers together."""
-        return np.bincount(self.topic, weights=self.count, minlength=topics).astype(np.int64)
+        return self._of_each(np.add, topics)
+
+    def _of_each(self, gather: np.ufunc, topics: int) -> Array:
+        found = np.zeros(topics, dtype=np.int64)
+        first = np.flatnonzero(np.diff(self.topic, prepend=-1))
+        if len(first):
+            found[self.topic[first]] = gather.reduceat(self.count, first)
+        return found
 
     def among(self, topics: Array) -> Loads:
         """Those of the topics that bool[T] names."""
@@ -105,7 +110,9 @@ def worst(
     others = np.setdiff1d(able, by_replicas)
     by_leaders = others[np.lexsort((others, -total[others], (led_bound - led)[others]))][: count - len(by_replicas)]
     chosen = np.concatenate([by_replicas, by_leaders])
-    here = np.isin(topic, chosen)
+    among = np.zeros(topics, dtype=bool)
+    among[chosen] = True
+    here = among[topic]
     before = standing([(topic[here], held[here])], live)
     was, led_before = before.replicas.most(topics), before.leaders.most(topics)
     size = np.bincount(topic[here], minlength=topics)
@@ -139,8 +146,9 @@ def _loads(parts: Sequence[tuple[Array, Array]], live: Array) -> Loads:
     cell = np.sort(np.concatenate([_cells(topic, broker, live) for topic, broker in parts]))
     last = np.flatnonzero(np.append(cell[1:] != cell[:-1], True)[: len(cell)])
     count = np.diff(last, prepend=-1)
-    cell = cell[last].astype(np.int64)
-    return Loads(cell // len(live), cell % len(live), count)
+    cell = cell[last]
+    topic = cell // len(live)
+    return Loads(topic, cell - topic * len(live), count)
 
 
 def _cells(topic: Array, broker: Array, live: Array) -> Array:

@@ -58,12 +58,15 @@ def judge(checking: Callable[[pa.Table], Check], plan: Plan, limits: WaveLimits 
     if plan.table.num_rows != len(plan.sizes):
         return ["the plan has not one size per row"]
     check = checking(table)
-    return check.placement() or [
-        *check.numbering(),
-        *check.waves(plan.sizes, check.senders(), limits or WaveLimits()),
-        *check.room(),
-        *check.summary(plan),
-    ]
+    return (
+        check.placement()
+        or check.numbering()
+        or [
+            *check.waves(plan.sizes, check.senders(), limits or WaveLimits()),
+            *check.room(),
+            *check.summary(plan),
+        ]
+    )
 
 
 class Check:
@@ -96,6 +99,19 @@ class Check:
         return flatten(self.table.column("preferredOrder"))
 
     @cached_property
+    def after_on(self) -> Array:
+        return self._on(self.after.values)
+
+    @cached_property
+    def before_on(self) -> Array:
+        return self._on(self.before.values)
+
+    @cached_property
+    def staying_on(self) -> Array:
+        """Once `placement` has said what stays."""
+        return self._on(self.staying.values)
+
+    @cached_property
     def wanted(self) -> dict[str, int | None]:
         """The factor of each topic."""
         return {name: self.wish(name) for name in distinct(self.raw.column("topic"))}
@@ -126,8 +142,7 @@ class Check:
         prefix = self.after.values[self.staying.each(self.after.start) + self.staying.position]
         problems += self._say_items("does not keep its replicas first", self.staying, prefix != self.staying.values)
         problems += self._say_items("names a broker twice", self.after, again(self.after))
-        dead = self.live[self._number(self.after.values)] != self.after.values
-        problems += self._say_items("names a broker that is not alive", self.after, dead)
+        problems += self._say_items("names a broker that is not alive", self.after, self.after_on == len(self.live))
         same = self.order.length == self.after.length
         problems += self._say("has a preferred order of another length", ~same)
         if same.all():
@@ -153,7 +168,8 @@ class Check:
 
     def numbering(self) -> list[str]:
         wave = integers(self.table.column("wave"))
-        if len(wave) and (wave.min() < 0 or (np.bincount(np.maximum(wave, 0)) == 0).any()):
+        # A table of them is made only where none is beyond what the rows can fill.
+        if len(wave) and (wave.min() < 0 or wave.max() >= len(wave) or (np.bincount(wave) == 0).any()):
             return ["waves are not numbered from 0 without a gap"]
         return []
 
@@ -224,32 +240,26 @@ class Check:
     def summary(self, plan: Plan) -> list[str]:
         summary = plan.summary
         added = self.after.length - self.staying.length
-        wave = self.table.column("wave").to_numpy()
         short = self.least_moves()
-        new = self.new()
-        given = self.given()
-        everywhere = np.concatenate([given, self.after.values[new]])
-        first = np.concatenate([self._untouched_first(), self.order.values[self.order.position == 0]])
+        given = self._tally(self.given())
+        come = self._tally(self.after_on[self.new()])
+        untouched = self._on(self.before.values[self.before.start][~self.touched])
+        first = np.concatenate([untouched, self._on(self.order.values[self.order.start])])
         bad, unavoidable = self.rack_figures()
+        unseen = {broker.id for broker in self.brokers if broker.disk_free is None}
         figures = {
             "partitions": (summary.partitions, len(added)),
             "moves": (summary.moves, int(added.sum())),
             "lowerBoundMoves": (summary.lower_bound_moves, short),
-            "waves": (summary.waves, len(np.unique(wave))),
-            "roomUnknown": (
-                summary.room_unknown,
-                len(
-                    {b.id for b in self.brokers if b.disk_free is None}
-                    & set(np.unique(self.after.values[new]).tolist())
-                ),
-            ),
+            "waves": (summary.waves, int(integers(self.table.column("wave")).max(initial=-1)) + 1),
+            "roomUnknown": (summary.room_unknown, len(unseen & set(self.live[come > 0].tolist()))),
             "rackViolations": (summary.rack_violations, bad),
             "rackViolationsBound": (summary.rack_violations_bound, unavoidable),
         }
         problems = [f"the summary says {name} {a}, counted {b}" for name, (a, b) in figures.items() if a != b]
-        untouched = self._untouched_first()
-        problems += self._spread("replicasPerBroker", summary.replicas_per_broker, everywhere, self.fixed(given))
-        problems += self._spread("leadersPerBroker", summary.leaders_per_broker, first, untouched)
+        problems += self._compare("replicasPerBroker", summary.replicas_per_broker, given + come, self.fixed(given))
+        led, left = self._tally(first), self._tally(untouched)
+        problems += self._compare("leadersPerBroker", summary.leaders_per_broker, led, left)
         if summary.bytes_per_broker is not None:
             problems += self._bytes(summary.bytes_per_broker)
         return [*problems, *self._of_topics(summary, first, untouched), *self.cost(summary)]
@@ -261,34 +271,31 @@ class Check:
         return [f"{summary.moves} moves where {summary.lower_bound_moves} would do"]
 
     def given(self) -> Array:
-        """int64[V]: the brokers of the replicas that stay where they are, of all partitions."""
+        """int64[V]: places of the brokers of the replicas that stay where they are, of all partitions."""
         if self.staying is self.claimed:
-            return self.before.values
-        return np.concatenate([self.before.values[~self.touched[self.before.row]], self.staying.values])
+            return self.before_on
+        return np.concatenate([self.before_on[~self.touched[self.before.row]], self.staying_on])
 
     def fixed(self, given: Array) -> Array:
-        """Those of the given replicas on top of which the rest is divided by weight."""
+        """Of int64[L] given replicas those on top of which the rest is divided by weight."""
         return given
-
-    def _spread(self, name: str, spread: Spread, brokers: Array, held: Array) -> list[str]:
-        """brokers: who holds or leads in the end; held: those of them that were given."""
-        return self._compare(name, spread, self._tally(brokers), self._tally(held))
 
     def _bytes(self, spread: Spread) -> list[str]:
         size = integers(self.raw.column("sizeBytes"), 0)
-        held = self._tally(self.before.values, size[self.before.row])
+        held = self._tally(self.before_on, size[self.before.row])
         new = self.new()
-        come = self._tally(self.after.values[new], size[self.place][self.after.row[new]])
+        come = self._tally(self.after_on[new], size[self.place][self.after.row[new]])
         return self._compare("bytesPerBroker", spread, held + come, held)
 
     def _of_topics(self, summary: Summary, first: Array, untouched: Array) -> list[str]:
-        """first: preferred leaders, as `summary` puts them together, untouched: those that the plan leaves alone."""
+        """first: places of preferred leaders, as `summary` puts them together, untouched: those that the plan leaves
+        alone."""
         codes = self._raw_codes
         planned, rest = codes[self.place], ~self.touched
         stays = self.before.each(rest)
-        of_rest, rest_on = self.before.each(codes)[stays], self.before.values[stays]
-        stay = np.concatenate([of_rest, self.staying.each(planned)]), np.concatenate([rest_on, self.staying.values])
-        after = np.concatenate([of_rest, self.after.each(planned)]), np.concatenate([rest_on, self.after.values])
+        of_rest, rest_on = self.before.each(codes)[stays], self.before_on[stays]
+        stay = np.concatenate([of_rest, self.staying.each(planned)]), np.concatenate([rest_on, self.staying_on])
+        after = np.concatenate([of_rest, self.after.each(planned)]), np.concatenate([rest_on, self.after_on])
         led, left = (np.concatenate([codes[rest], planned]), first), (codes[rest], untouched)
         names, live = list(self.wanted), len(self.live)
         return [
@@ -297,14 +304,8 @@ class Check:
                 ("replicasOfOneTopic", summary.topic_replicas, after, stay),
                 ("leadersOfOneTopic", summary.topic_leaders, led, left),
             )
-            if (wrong := untrue(said, self._there(*then), self._there(*given), planned, names, live))
+            if (wrong := untrue(said, then, given, planned, names, live))
         ]
-
-    def _there(self, topics: Array, brokers: Array) -> tuple[Array, Array]:
-        """The topics, and the places among the live ones, of what stands on a live broker."""
-        place = self._number(brokers)
-        here = self.live[place] == brokers
-        return (topics, place) if here.all() else (topics[here], place[here])
 
     def _compare(self, name: str, spread: Spread, total: Array, held: Array) -> list[str]:
         live = [broker for broker in self.brokers if broker.alive]
@@ -324,8 +325,7 @@ class Check:
         racks, size = sorted(sizes), [sizes[rack] for rack in sorted(sizes)]
         of_rack = {rack: index for index, rack in enumerate(racks)}
         number = np.array([of_rack[self.rack_of[int(b)]] for b in self.live], dtype=np.int64)
-        after, staying = (number[self._number(lists.values)] for lists in (self.after, self.staying))
-        return uneven(self.after, after, self.staying, staying, size)
+        return uneven(self.after, number[self.after_on], self.staying, number[self.staying_on], size)
 
     def senders(self) -> Array:
         """int64[n]: who sends each planned partition: its leader, or its first replica."""
@@ -335,22 +335,21 @@ class Check:
         leader = integers(self.raw.column("leader"))[self.place]
         return np.where(leader >= 0, leader, first)
 
-    def _tally(self, brokers: Array, cost: Array | None = None) -> Array:
-        """int64[L]: how often each live broker stands there, or the sum of what it costs."""
-        place = self._number(brokers)
-        live = self.live[place] == brokers
+    def _tally(self, on: Array, cost: Array | None = None) -> Array:
+        """int64[L]: how often each live broker stands there, or the sum of what it costs; on: places, as of `_on`."""
         if cost is None:
-            return np.bincount(place[live], minlength=len(self.live)).astype(np.int64)
-        total = np.zeros(len(self.live), dtype=np.int64)
-        np.add.at(total, place[live], cost[live])
-        return total
+            return np.bincount(on, minlength=len(self.live) + 1)[:-1]
+        total = np.zeros(len(self.live) + 1, dtype=np.int64)
+        np.add.at(total, on, cost)
+        return total[:-1]
 
-    def _untouched_first(self) -> Array:
-        return self.before.values[self.before.start][~self.touched]
-
-    def _number(self, brokers: Array) -> Array:
-        """Place of each broker among the live ones; that of another where it is not alive."""
-        return place_among(self.live, brokers)
+    def _on(self, brokers: Array) -> Array:
+        """int64[V]: place of each broker among the live ones, their number for one that is not alive."""
+        if not len(self.live):
+            return np.zeros(len(brokers), dtype=np.int64)
+        place = place_among(self.live, brokers)
+        alive = self.live[place] == brokers
+        return place if alive.all() else np.where(alive, place, len(self.live))
 
     def _wanted(self) -> Array:
         """int64[N]: factor of each partition, 0 for those of exempt topics."""

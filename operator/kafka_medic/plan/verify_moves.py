@@ -72,8 +72,8 @@ class _MovesCheck(Check):
         """int64[N, R]: replicas on live brokers of each rack."""
         number = np.array([rack[self.rack_of[b]] for b in self.live.tolist()], dtype=np.int64)
         profile = np.zeros((len(lists.length), len(rack)), dtype=np.int64)
-        place = self._number(lists.values)
-        live = self.live[place] == lists.values
+        place = self._on(lists.values)
+        live = place < len(self.live)
         np.add.at(profile, (lists.row[live], number[place[live]]), 1)
         return profile
 
@@ -101,9 +101,8 @@ class _MovesCheck(Check):
     def least_moves(self) -> int:
         if not isinstance(self.question, LowerImbalance):
             return int((self.claimed.length - self.staying.length).sum())
-        given = self.given()
-        everywhere = np.concatenate([given, self.after.values[self.new()]])
-        was, now = self._tally(self.before.values), self._tally(everywhere)
+        was = self._tally(self.before_on)
+        now = self._tally(self.given()) + self._tally(self.after_on[self.new()])
         return int(np.maximum(was - now, 0).sum())
 
     def cost(self, summary: Summary) -> list[str]:
@@ -115,7 +114,7 @@ class _MovesCheck(Check):
 
     def fixed(self, given: Array) -> Array:
         # Where everything may move, everything is divided by weight.
-        return given[:0] if isinstance(self.question, LowerImbalance) else given
+        return np.zeros_like(given) if isinstance(self.question, LowerImbalance) else given
 
 
 def _pairs(profile: Array) -> Array:

@@ -10,7 +10,7 @@ from kafka_medic.plan.lists import Array, Lists
 def uneven(after: Lists, racks: Array, staying: Lists, racks_staying: Array, size: list[int]) -> tuple[int, int]:
     """(partitions less even over racks than they could be, those that had no choice). racks: the number of each
     replica's rack, parallel to the values of its lists; size: live brokers in each rack."""
-    ideal = {int(f): fill([0] * len(size), int(f), size) for f in np.unique(after.length)}
+    ideal = {int(f): fill([0] * len(size), int(f), size) for f in np.flatnonzero(np.bincount(after.length))}
     allowed = np.array([ideal.get(f, 0) for f in range(int(after.length.max(initial=0)) + 1)])
     best = allowed[after.length]
     bad = _shared(after, racks) > best
@@ -33,8 +33,9 @@ def _shared(lists: Lists, rack: Array) -> Array:
     """int64[N]: pairs of a list's brokers that share a rack."""
     pairs = np.zeros(len(lists.length), dtype=np.int64)
     for lag in range(1, int(lists.length.max(initial=0))):
-        same = (rack[lag:] == rack[:-lag]) & (lists.row[lag:] == lists.row[:-lag])
-        pairs += np.bincount(lists.row[lag:][same], minlength=len(pairs))
+        alike = np.flatnonzero(rack[lag:] == rack[:-lag])
+        row = lists.row[alike]
+        pairs += np.bincount(row[row == lists.row[alike + lag]], minlength=len(pairs))
     return pairs
 
 

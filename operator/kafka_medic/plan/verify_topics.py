@@ -8,7 +8,8 @@ from kafka_medic.plan.lists import Array
 from kafka_medic.plan.model import Fullest
 
 Standing = tuple[Array, Array]
-"""Topics and brokers, each by its place: one of both for each replica, or leader, on a live broker."""
+"""Topics and brokers, each by its place: one of both for each replica, or leader. A place beyond the live brokers is
+one that is not alive."""
 
 
 def untrue(
@@ -20,7 +21,7 @@ def untrue(
         return "the summary does not say it" if len(planned) else None
     if said.topic not in names:
         return f"there is no topic {said.topic}"
-    (most, total), (least, _) = (_fullest(stands, len(names), max(live, 1)) for stands in (after, given))
+    (most, total), (least, _) = (_fullest(stands, len(names), live) for stands in (after, given))
     bound = np.maximum(-(-total // max(live, 1)), least)
     at, worst = names.index(said.topic), int((most - bound)[planned].max(initial=0))
     if (said.max, said.bound) != (most[at], bound[at]):
@@ -30,11 +31,19 @@ def untrue(
 
 def _fullest(stands: Standing, topics: int, live: int) -> tuple[Array, Array]:
     """int64[T] each: the most that a broker has of each topic, and all have."""
-    cells = stands[0] * live + stands[1]
-    ordered = np.sort(cells.astype(np.int32) if topics * live < 1 << 31 else cells)
+    topic, on = stands
+    alive = on < live
+    if not alive.all():
+        topic, on = topic[alive], on[alive]
+    cell = topic * live + on
+    ordered = np.sort(cell.astype(np.int32) if topics * live < 1 << 31 else cell)
+    edges = (np.arange(topics + 1) * live).astype(ordered.dtype)
+    total = np.diff(np.searchsorted(ordered, edges))
     begin = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)])
-    topic, count = ordered[begin].astype(np.int64) // live, np.diff(begin, append=len(ordered))
-    most, total = np.zeros(topics, dtype=np.int64), np.zeros(topics, dtype=np.int64)
-    np.maximum.at(most, topic, count)
-    np.add.at(total, topic, count)
+    # Those that share a cell, and the first of them of each topic.
+    count, first = np.diff(begin, append=len(ordered)), np.searchsorted(ordered[begin], edges[:-1])
+    most = np.zeros(topics, dtype=np.int64)
+    there = total > 0
+    if there.any():
+        most[there] = np.maximum.reduceat(count, first[there])
     return most, total

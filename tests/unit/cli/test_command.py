@@ -72,7 +72,7 @@ def test_an_interrupt_is_no_traceback(monkeypatch):
     def interrupted(_):
         raise KeyboardInterrupt
 
-    monkeypatch.setitem(entry._COMMANDS, "version", interrupted)
+    monkeypatch.setattr(entry.output, "put", interrupted)
     assert main(["version"]) == 130
 
 

@@ -54,6 +54,7 @@ def test_a_good_plan_passes():
         ({"partition": 1}, "planned twice"),
         ({"topic": "full"}, "has enough replicas and is touched"),
         ({"wave": 5}, "numbered from 0 without a gap"),
+        ({"wave": (1 << 31) - 1}, "numbered from 0 without a gap"),
     ],
 )
 def test_a_broken_row_is_found(values, reason):

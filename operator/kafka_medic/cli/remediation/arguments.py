@@ -27,6 +27,13 @@ examples:
 NAMES = ("list", "show", "diff", "approve", "reject", "run", "pause", "resume", "abort", "explain", "history", "report")
 
 
+def _run(args: argparse.Namespace) -> int:
+    # Imported here: the Kubernetes client takes a while to load, and --help does not need it.
+    from kafka_medic.cli.remediation.command import run  # noqa: PLC0415
+
+    return run(args)
+
+
 def add_group(subparsers: Any) -> None:
     """`remediation` with all its commands below it."""
     parser = subparsers.add_parser(
@@ -93,7 +100,7 @@ def _command(subparsers: Any, name: str, what: str, *, formats: bool = True) -> 
         name, help=what, description=f"{what[:1].upper()}{what[1:]}.", epilog=CODES
     )
     parser.set_defaults(
-        remediation=name, all_namespaces=False, watch=False, yes=False, reason="", digest=None, cluster=None
+        run=_run, remediation=name, all_namespaces=False, watch=False, yes=False, reason="", digest=None, cluster=None
     )
     parser.add_argument("-n", "--namespace", help="default: the context's")
     parser.add_argument("--context", help="a context of the kubeconfig; default: the current one")
