@@ -19,6 +19,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from importlib.metadata import version
 from pathlib import Path
@@ -120,7 +121,16 @@ def watched(command: list[str]) -> tuple[float, float, dict[str, float], str]:
     )  # fmt: skip
     used: dict[int, float] = {}
     peak: dict[str, float] = {}
-    while process.poll() is None:
+    ended = began
+
+    def wait() -> None:
+        nonlocal ended
+        process.wait()
+        ended = time.perf_counter()
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    while waiting.is_alive():
         for folder in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError, IndexError):
                 comm, _, rest = (folder / "stat").read_text().rpartition(")")
@@ -132,11 +142,11 @@ def watched(command: list[str]) -> tuple[float, float, dict[str, float], str]:
                 kind = "command" if own else "JVM" if "java" in comm else "worker"
                 high = re.findall(r"VmHWM:\s+(\d+)", (folder / "status").read_text())
                 peak[kind] = max(peak.get(kind, 0), int(high[0]) / 1024)
-        time.sleep(0.2)
+        waiting.join(0.1)
     told, errors = process.communicate()
     if process.returncode:
         raise SystemExit(f"exit {process.returncode}\n{errors[-3000:]}")
-    return time.perf_counter() - began, sum(used.values()), peak, told
+    return ended - began, sum(used.values()), peak, told
 
 
 def measure(name: str, runs: int) -> None:

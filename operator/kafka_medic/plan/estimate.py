@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kafka_medic.plan.arrow import Column, Int64s, flat_values, integers, list_lengths
+from kafka_medic.plan.arrow import Column, Int64s, integers
+from kafka_medic.plan.lists import Array, flatten
 from kafka_medic.plan.model import Plan
 
 __all__ = ["Estimate", "busiest_per_wave", "estimate"]
@@ -78,28 +79,29 @@ class _Load:
     """receiver, row: of each copy who gets it and which row of the plan it is of. sender, size, copied: of each row who
     sends, its bytes, and those of all its copies."""
 
-    receiver: Int64s
-    row: Int64s
-    sender: Int64s
+    receiver: Array
+    row: Array
+    sender: Array
     size: Int64s
-    copied: Int64s
+    copied: Array
 
 
 def _load(plan: Plan, leaders: Column | None) -> _Load:
     size = integers(plan.sizes, 0)
-    before, after = plan.table.column("replicasBefore"), plan.table.column("replicas")
-    held, wanted, kept = list_lengths(before), list_lengths(after), plan.kept()
-    row = np.repeat(np.arange(len(size)), wanted)
-    position = np.arange(len(row)) - (np.cumsum(wanted) - wanted)[row]
-    new = position >= kept[row]
-    sender = flat_values(before)[np.cumsum(held) - held]
+    before, after, kept = (
+        flatten(plan.table.column("replicasBefore")),
+        flatten(plan.table.column("replicas")),
+        plan.kept(),
+    )
+    new = after.position >= after.each(kept)
+    sender = before.values[before.start]
     if leaders is not None:
         leader = integers(leaders)
         sender = np.where(leader >= 0, leader, sender)
-    return _Load(flat_values(after)[new], row[new], sender, size, size * (wanted - kept))
+    return _Load(after.values[new], after.row[new], sender, size, size * (after.length - kept))
 
 
-def _busiest(broker: Int64s, cost: Int64s) -> int:
+def _busiest(broker: Array, cost: Int64s) -> int:
     if not len(broker):
         return 0
     dense = int(broker.max()) < DENSE_IDS

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
@@ -12,8 +11,9 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from kafka_medic.plan.arrow import Column, Int64s, compute, integers, list_lengths
+from kafka_medic.plan.arrow import Column, Int64s, integers, list_lengths
 from kafka_medic.plan.estimate import busiest_per_wave
+from kafka_medic.plan.lists import Lists, flatten, place_among
 from kafka_medic.plan.model import Fullest, Plan, Summary, TopicSpread
 from kafka_medic.plan.problem import Broker, rack_names
 
@@ -66,11 +66,12 @@ def picture(
     problem: Asked, plan: Plan, leaders: Column, throttle: int | None = None, title: str = Picture.title
 ) -> Picture:
     """The picture of a plan that is in memory; leaders: of its rows, by id, null where not known."""
-    ids = [broker.id for broker in problem.brokers]
-    replicas, led = (
-        (np.array([old[i] for i in ids], dtype=np.int64), np.array([new[i] for i in ids], dtype=np.int64))
-        for old, new in (_replicas(problem, plan), _leaders(problem, plan))
-    )
+    ids = np.array([broker.id for broker in problem.brokers], dtype=np.int64)
+    everywhere = flatten(problem.partitions.column("replicas"))
+    leave, come, order = (flatten(plan.table.column(n)) for n in ("replicasBefore", "replicas", "preferredOrder"))
+    held, first = (_on_brokers(ids, everywhere, first=first) for first in (False, True))
+    replicas = held, held - _on_brokers(ids, leave, first=False) + _on_brokers(ids, come, first=False)
+    led = first, first - _on_brokers(ids, leave, first=True) + _on_brokers(ids, order, first=True)
     wave, gain = integers(plan.table.column("wave")), _gains(plan)
     count, added = np.bincount(wave), np.bincount(wave, weights=gain).astype(np.int64)
     moved = np.zeros(len(count), dtype=np.int64)
@@ -247,22 +248,7 @@ def _gains(plan: Plan) -> Int64s:
     return list_lengths(plan.table.column("replicas")) - plan.kept()
 
 
-def _tally(ids: Column) -> Counter[int]:
-    found = compute.value_counts(ids)
-    return Counter(dict(zip(found.field("values").to_pylist(), found.field("counts").to_pylist(), strict=True)))
-
-
-def _replicas(problem: Asked, plan: Plan) -> tuple[Mapping[int, int], Mapping[int, int]]:
-    before = _tally(compute.list_flatten(problem.partitions.column("replicas")))
-    after = Counter(before)
-    after.update(_tally(compute.list_flatten(plan.table.column("replicas"))))
-    after.subtract(_tally(compute.list_flatten(plan.table.column("replicasBefore"))))
-    return before, after
-
-
-def _leaders(problem: Asked, plan: Plan) -> tuple[Mapping[int, int], Mapping[int, int]]:
-    before = _tally(compute.list_element(problem.partitions.column("replicas"), 0))
-    after = Counter(before)
-    after.subtract(_tally(compute.list_element(plan.table.column("replicasBefore"), 0)))
-    after.update(_tally(compute.list_element(plan.table.column("preferredOrder"), 0)))
-    return before, after
+def _on_brokers(ids: Int64s, replicas: Lists, *, first: bool) -> Int64s:
+    """int64[B]: how often each broker stands in the lists, or first in them."""
+    there = replicas.values[replicas.start] if first else replicas.values
+    return np.bincount(place_among(ids, there), minlength=len(ids))
