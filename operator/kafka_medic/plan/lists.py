@@ -60,11 +60,11 @@ class Lists:
 
 
 def place_among(ids: Array, brokers: Array) -> Array:
-    """int64[V]: place of each broker among the ascending ids; any place for one that is not among them."""
+    """int32[V]: place of each broker among the ascending ids; any place for one that is not among them."""
     top = int(ids[-1]) if len(ids) else 0
     if top >= DENSE_IDS:
-        return np.asarray(np.searchsorted(ids, brokers).clip(max=len(ids) - 1))
-    table = np.zeros(top + 1, dtype=np.int64)
+        return np.searchsorted(ids, brokers).clip(max=len(ids) - 1).astype(np.int32)
+    table = np.zeros(top + 1, dtype=np.int32)
     table[ids] = np.arange(len(ids))
     within = not len(brokers) or (brokers.min() >= 0 and brokers.max() <= top)
     return np.asarray(table[brokers if within else brokers.clip(0, top)])

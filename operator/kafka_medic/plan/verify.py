@@ -271,7 +271,7 @@ class Check:
         return [f"{summary.moves} moves where {summary.lower_bound_moves} would do"]
 
     def given(self) -> Array:
-        """int64[V]: places of the brokers of the replicas that stay where they are, of all partitions."""
+        """int32[V]: places of the brokers of the replicas that stay where they are, of all partitions."""
         if self.staying is self.claimed:
             return self.before_on
         return np.concatenate([self.before_on[~self.touched[self.before.row]], self.staying_on])
@@ -344,12 +344,12 @@ class Check:
         return total[:-1]
 
     def _on(self, brokers: Array) -> Array:
-        """int64[V]: place of each broker among the live ones, their number for one that is not alive."""
+        """int32[V]: place of each broker among the live ones, their number for one that is not alive."""
         if not len(self.live):
-            return np.zeros(len(brokers), dtype=np.int64)
+            return np.zeros(len(brokers), dtype=np.int32)
         place = place_among(self.live, brokers)
         alive = self.live[place] == brokers
-        return place if alive.all() else np.where(alive, place, len(self.live))
+        return place if alive.all() else np.where(alive, place, np.int32(len(self.live)))
 
     def _wanted(self) -> Array:
         """int64[N]: factor of each partition, 0 for those of exempt topics."""

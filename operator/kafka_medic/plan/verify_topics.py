@@ -35,9 +35,9 @@ def _fullest(stands: Standing, topics: int, live: int) -> tuple[Array, Array]:
     alive = on < live
     if not alive.all():
         topic, on = topic[alive], on[alive]
-    cell = topic * live + on
-    ordered = np.sort(cell.astype(np.int32) if topics * live < 1 << 31 else cell)
-    edges = (np.arange(topics + 1) * live).astype(ordered.dtype)
+    kind = np.int32 if topics * live < 1 << 31 else np.int64  # a sort of the narrow ones takes half the time
+    ordered = np.sort(topic.astype(kind) * live + on)
+    edges = np.arange(topics + 1, dtype=kind) * live
     total = np.diff(np.searchsorted(ordered, edges))
     begin = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)])
     # Those that share a cell, and the first of them of each topic.
