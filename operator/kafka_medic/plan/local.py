@@ -26,6 +26,7 @@ from kafka_medic.plan.rows import (
 )
 from kafka_medic.plan.settle import settle
 from kafka_medic.plan.solve import Sites, solve
+from kafka_medic.plan.topic_leaders import spread_leaders
 from kafka_medic.plan.topic_spread import SHOWN_TOPICS, after_plan, fullest, worst
 from kafka_medic.plan.water import Basin
 from kafka_medic.plan.waves import WaveLimits, assign_waves, exposure_order
@@ -127,6 +128,8 @@ def finish(columns: Columns, before: Ints, brokers: Sequence[Broker], placed: Pl
     fair_lead = handicap(brokers, fixed, len(rows))
     fixed += fair_lead.extra
     lead, leader_bound = balance_leaders(replicas, fixed, alive)
+    rest = columns.topic[untouched], columns.held[untouched, 0]
+    lead = spread_leaders(replicas, lead, columns.topic[rows], rest, alive)
     order = lead_first(replicas, lead)
 
     exposed = exposure_order(columns, rows)

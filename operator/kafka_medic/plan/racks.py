@@ -20,7 +20,7 @@ def rack_violations(held: Ints, final: Ints, sizes: Ints) -> tuple[int, int]:
     """
     factor = (final >= 0).sum(axis=1)
     ideal = np.zeros(int(factor.max(initial=0)) + 1, dtype=np.int64)
-    for wanted in np.unique(factor).tolist():
+    for wanted in np.flatnonzero(np.bincount(factor)).tolist():
         ideal[wanted] = _best_pairs(np.zeros((1, len(sizes)), np.int64), np.array([wanted]), sizes)[0]
     bad = int((_pairs(final) > ideal[factor]).sum())
 

@@ -12,7 +12,7 @@ from kafka_medic.plan.lists import Array
 from kafka_medic.plan.model import Fullest, TopicSpread
 
 __all__ = [
-    "SHOWN_TOPICS", "Loads", "Planned", "Standing", "after_plan", "fullest", "standing", "widest",
+    "SHOWN_TOPICS", "Loads", "Planned", "Standing", "after_plan", "fullest", "loads", "standing", "widest",
     "worst",
 ]  # fmt: skip
 
@@ -65,7 +65,7 @@ def standing(parts: Sequence[tuple[Array, Array]], live: Array) -> Standing:
     leader first, -1 padded."""
     replicas = [_pairs(topic, brokers) for topic, brokers in parts]
     leaders = [(topic, brokers[:, 0]) for topic, brokers in parts]
-    return Standing(_loads(replicas, live), _loads(leaders, live))
+    return Standing(loads(replicas, live), loads(leaders, live))
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,9 +87,9 @@ def after_plan(topic: Array, kept: Array, rows: Array, order: Array, live: Array
     untouched = np.ones(len(topic), dtype=bool)
     untouched[rows] = False
     rest = topic[untouched], kept[untouched]
-    stays = _loads([_pairs(topic, kept)], live)
+    stays = loads([_pairs(topic, kept)], live)
     return Planned(
-        standing([(topic[rows], order), rest], live), Standing(stays, _loads([(rest[0], rest[1][:, 0])], live))
+        standing([(topic[rows], order), rest], live), Standing(stays, loads([(rest[0], rest[1][:, 0])], live))
     )
 
 
@@ -141,7 +141,9 @@ def _by(above: Callable[[TopicSpread], int]) -> Callable[[TopicSpread], tuple[in
     return lambda t: (-above(t), -t.replicas, t.topic)
 
 
-def _loads(parts: Sequence[tuple[Array, Array]], live: Array) -> Loads:
+def loads(parts: Sequence[tuple[Array, Array]], live: Array) -> Loads:
+    """Of parts of int[n] topics and int[n] brokers by place, one of both for each replica or leader: what is on live
+    brokers (bool[B])."""
     # Sorting is one pass over what is there; hashes of millions are far slower, and a table has a cell for what is not.
     cell = np.sort(np.concatenate([_cells(topic, broker, live) for topic, broker in parts]))
     last = np.flatnonzero(np.append(cell[1:] != cell[:-1], True)[: len(cell)])

@@ -37,6 +37,7 @@ from kafka_medic.plan.settle import settle
 from kafka_medic.plan.solve import Quotas, Sites, takers, too_many
 from kafka_medic.plan.spark.question import Question
 from kafka_medic.plan.spark.shown import Part, WaveBytes, spread_of_topics, wave_bytes
+from kafka_medic.plan.topic_leaders import spread_leaders
 from kafka_medic.plan.verify import Check
 from kafka_medic.plan.waves import assign_waves, exposure
 
@@ -211,6 +212,10 @@ def lay_out(table: pa.Table, question: Question, share: Share | None) -> tuple[p
     added = fit(held, added, sites, size, share.room)
     replicas = append(held, columns.held_count[rows], added)
     lead, _ = balance_leaders(replicas, share.lead.max() - share.lead, rack >= 0)
+    untouched = np.ones(len(columns.topic), dtype=bool)
+    untouched[rows] = False
+    rest = columns.topic[untouched], columns.held[untouched, 0]
+    lead = spread_leaders(replicas, lead, columns.topic[rows], rest, rack >= 0)
     wave = _waves(columns, rows, added, share, question)
     order = lead_first(replicas, lead)
     plan = plan_table(columns, columns.held, rows, replicas, order, wave, ids)
