@@ -20,6 +20,8 @@ __all__ = ["balance_leaders"]
 
 DIRECT_ROUNDS = 60
 MOST_PATHS = 50_000
+ENOUGH, FEW = 32, 1 << 15
+"""Partitions looked at for each leadership that has to go, and at least, before all are."""
 
 
 def balance_leaders(replicas: Ints, fixed: Ints, alive: Bools) -> tuple[Ints, int]:
@@ -123,6 +125,12 @@ class _State:
         rows: Ints = np.flatnonzero((above > 0)[self.lead])
         if not len(rows) or not space.any():
             return 0
+        # Where many could go and few have to, some of them are enough to find those.
+        step = len(rows) // max(ENOUGH * int(above.sum()), FEW)
+        return (step > 1 and self._hand(rows[::step], above, space)) or self._hand(rows, above, space)
+
+    def _hand(self, rows: Ints, above: Ints, space: Ints) -> int:
+        """The same, of these partitions alone."""
         best, most = np.zeros(len(rows), dtype=np.int32), np.zeros(len(rows), dtype=np.int64)
         for place, column in enumerate(self.replicas[rows].T):
             free = np.where(column >= 0, space[column], 0)
