@@ -7,12 +7,12 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from typing import Any, TextIO
-
-import yaml
+from typing import TYPE_CHECKING, Any, TextIO
 
 from kafka_medic.cluster.names import printable
-from kafka_medic.cluster.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from kafka_medic.cluster.snapshot import Snapshot
 
 _OBEYED = re.compile("[\\x7f-\\x9f\\u2028-\\u202e\\u2066-\\u2069]")
 FORMATS = ("table", "json", "yaml")
@@ -26,6 +26,8 @@ _OF_WORD = {
 def write(document: Any, form: str) -> None:
     """A document as JSON or YAML on standard output."""
     if form == "yaml":
+        import yaml  # noqa: PLC0415 - takes its time to load, and few ask for it
+
         text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=110)
     else:
         text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"

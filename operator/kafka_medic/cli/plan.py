@@ -39,8 +39,6 @@ from kafka_medic.plan.problem import Broker, Problem, ProblemError
 from kafka_medic.plan.relocate import plan_relocation
 from kafka_medic.plan.relocation import Leave, LowerImbalance, Relocation, SpreadRacks
 from kafka_medic.plan.report import Picture, picture
-from kafka_medic.plan.spark.engine import plan_spark
-from kafka_medic.plan.spark.question import Question
 from kafka_medic.plan.spark.session import SparkError, session
 from kafka_medic.plan.verify import verify
 from kafka_medic.plan.verify_moves import verify_moves
@@ -319,6 +317,10 @@ def _on_spark(
     args: argparse.Namespace, wanted: Wanted, brokers: tuple[Broker, ...], settings: dict[str, str], began: float
 ) -> tuple[Summary, Estimate]:
     """Plan on Spark."""
+    # Imported here: what is planned in this process does not wait for it.
+    from kafka_medic.plan.spark.engine import plan_spark  # noqa: PLC0415
+    from kafka_medic.plan.spark.question import Question  # noqa: PLC0415
+
     with plan_directory(args.output.absolute()) as work, tempfile.TemporaryDirectory(dir=work) as own:
         source = args.partitions.absolute()
         if is_parquet(source):

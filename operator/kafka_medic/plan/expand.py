@@ -71,10 +71,10 @@ def _deal_racks(kind: Ints, width: int, quotas: Quotas) -> Ints:
     racks_of_strip = np.tile(np.arange(quotas.chosen.shape[1], dtype=np.int32), len(quotas.chosen))
     strip = np.repeat(racks_of_strip, quotas.chosen.ravel())
     choose = total // np.maximum(count, 1)
+    place, step, chosen, first = (base[kind] + column, count[kind], choose[kind], used[kind])
     for slot in range(int(choose.max(initial=0))):
-        rows = np.flatnonzero(choose[kind] > slot)
-        of = kind[rows]
-        racks[rows, used[of] + slot] = strip[base[of] + slot * count[of] + column[rows]]
+        rows = np.flatnonzero(chosen > slot)
+        racks[rows, first[rows] + slot] = strip[place[rows] + slot * step[rows]]
     return racks
 
 

@@ -116,7 +116,8 @@ def finish(columns: Columns, before: Ints, brokers: Sequence[Broker], placed: Pl
     int32[N, H] what it has. Raises ProblemError where a broker would get more bytes than it has room for."""
     rows, added, fair = placed.rows, placed.added, placed.fair
     room = room_of(brokers)
-    refuse_overfull(arriving(added, columns.size[rows], len(room)), brokers)
+    if (room >= 0).any():
+        refuse_overfull(arriving(added, columns.size[rows], len(room)), brokers)
     rack, racks = rack_indexes(brokers)
     sites = Sites(rack, count_per_broker(columns.held, len(rack)) + fair.extra, racks)
     replicas = append(columns.held[rows], columns.held_count[rows], added)

@@ -31,6 +31,8 @@ def rack_indexes(brokers: Sequence[Broker]) -> tuple[Ints, int]:
 
 def append(held: Ints, held_count: Ints, added: Ints) -> Ints:
     """int32[n, F]: each row's replicas held, then those added, without a gap, -1 padded."""
+    if (held_count == held.shape[1]).all() and held.dtype == added.dtype:  # by far the most frequent
+        return np.concatenate([held, added], axis=1)
     count = held_count + (added >= 0).sum(axis=1)
     joined = np.full((len(held), max(int(count.max(initial=0)), 1)), -1, dtype=np.int32)
     width = min(held.shape[1], joined.shape[1])
