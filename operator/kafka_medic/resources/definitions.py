@@ -107,12 +107,13 @@ class Definition:
 
     def to_kubernetes(self) -> dict[str, Any]:
         """The CustomResourceDefinition."""
+        schema = self.schema()
         version: dict[str, Any] = {
             "name": VERSION,
             "served": True,
             "storage": True,
             "additionalPrinterColumns": [column.to_kubernetes() for column in self.columns],
-            "schema": {"openAPIV3Schema": self.schema()},
+            "schema": {"openAPIV3Schema": schema},
         }
         if "status" in self.resource.model_fields:
             version["subresources"] = {"status": {}}
@@ -121,7 +122,7 @@ class Definition:
             "kind": "CustomResourceDefinition",
             "metadata": {
                 "name": f"{self.resource.PLURAL}.{GROUP}",
-                "annotations": {SCHEMA_DIGEST_ANNOTATION: self.schema_digest()},
+                "annotations": {SCHEMA_DIGEST_ANNOTATION: sha256_digest(schema)},
                 "labels": {
                     "app.kubernetes.io/name": "kafka-medic",
                     "app.kubernetes.io/part-of": "kafka-medic",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -53,8 +54,14 @@ def nodes(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[st
         yield from nodes(schema["additionalProperties"], f"{path}.*")
 
 
+@functools.cache
+def schema(short_name: str) -> dict[str, Any]:
+    """Worked out once for all who look at it."""
+    return next(one for one in DEFINITIONS if one.short_name == short_name).schema()
+
+
 def inner(definition: Definition) -> Iterator[tuple[str, dict[str, Any]]]:
-    for path, node in nodes(definition.schema()):
+    for path, node in nodes(schema(definition.short_name)):
         if path.startswith((".spec", ".status")):
             yield path, node
 
@@ -124,7 +131,7 @@ def test_names_columns_and_category() -> None:
 
 def test_columns_lead_to_fields_that_exist() -> None:
     for definition in DEFINITIONS:
-        known = {path for path, _ in nodes(definition.schema())}
+        known = {path for path, _ in nodes(schema(definition.short_name))}
         for column in definition.columns:
             path = column.path.replace('[?(@.type=="', "[]#").split("#")[0]
             assert path in known or path.startswith(".metadata."), column.path
@@ -132,14 +139,14 @@ def test_columns_lead_to_fields_that_exist() -> None:
 
 def test_specs_that_are_words_of_people_cannot_change() -> None:
     for definition in DEFINITIONS:
-        rules = definition.schema()["properties"]["spec"].get("x-kubernetes-validations", [])
+        rules = schema(definition.short_name)["properties"]["spec"].get("x-kubernetes-validations", [])
         immutable = any(rule["rule"] == "self == oldSelf" for rule in rules)
         assert immutable == (definition.resource.KIND in {"Remediation", "RemediationApproval"})
 
 
 def test_the_api_server_holds_the_table_of_transitions() -> None:
     (remediation,) = (one for one in DEFINITIONS if one.short_name == "kmr")
-    (rule,) = remediation.schema()["properties"]["status"]["properties"]["phase"]["x-kubernetes-validations"]
+    (rule,) = schema("kmr")["properties"]["status"]["properties"]["phase"]["x-kubernetes-validations"]
     for before, after in LEGAL_TRANSITIONS.items():
         listed = ", ".join(f"'{phase}'" for phase in sorted(after))
         assert f"'{before}': [{listed}]" in rule["rule"]
