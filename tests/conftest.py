@@ -14,10 +14,24 @@ from tests.testbed.kafka import slot_addresses
 from tests.testbed.kafka_settings import Settings
 from tests.testbed.secured import Credentials
 
+THOROUGH = bool(os.environ.get("THOROUGH"))
+"""`make simulate` sets it: everything is run, and of examples more."""
 # The same examples every time, so that what is red is red for the change at hand; SEARCH=1 looks for new ones. And on a
 # busy machine no example fails for its time.
-hypothesis.settings.register_profile("the same", derandomize=not os.environ.get("SEARCH"), deadline=None)
+hypothesis.settings.register_profile(
+    "the same", derandomize=not os.environ.get("SEARCH"), deadline=None, max_examples=100 if THOROUGH else 25
+)
 hypothesis.settings.load_profile("the same")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What is marked `thorough` is left to `make simulate`."""
+    if THOROUGH:
+        return
+    later = [item for item in items if item.get_closest_marker("thorough")]
+    if later:
+        config.hook.pytest_deselected(items=later)
+        items[:] = [item for item in items if not item.get_closest_marker("thorough")]
 
 
 def pytest_collection_finish() -> None:

@@ -146,7 +146,9 @@ class SimApi:
 
     def replace(self, path: str, body: Object) -> Object:
         target = path.removesuffix("/status")
-        stored = self._taken(target)
+        if target not in self.objects:
+            raise ApiFailure(404, target)
+        stored = {**self.objects[target], "metadata": {**self.objects[target]["metadata"]}}
         if body["metadata"].get("resourceVersion") not in (None, stored["metadata"]["resourceVersion"]):
             raise ApiFailure(409, "the object has been modified")
         if target != path:

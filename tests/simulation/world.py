@@ -179,10 +179,11 @@ class World:
         has a successor, which nobody kills. `meanwhile`: after each turn. Answers how many were killed."""
         deaths = 0
         for _ in range(turns):
-            for run in self.runs():
+            runs = self.runs()
+            for run in runs:
                 if run.status.phase == "AwaitingApproval" and not run.status.approvals:
                     self.approve(run)
-            if self.finished():
+            if _ended(runs):
                 return deaths
             try:
                 self.step(seconds)
@@ -194,8 +195,11 @@ class World:
         raise AssertionError([(r.name, r.status.phase, r.status.message) for r in self.runs()])
 
     def finished(self) -> bool:
-        runs = self.runs()
-        return bool(runs) and all(r.status.phase in TERMINAL_PHASES for r in runs)
+        return _ended(self.runs())
+
+
+def _ended(runs: list[Remediation]) -> bool:
+    return bool(runs) and all(r.status.phase in TERMINAL_PHASES for r in runs)
 
 
 def factor_one_cluster() -> SimKafka:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,6 +28,8 @@ STATIC = (*FACTORS, "transaction.state.log.min.isr")
 """Read-only at run time: a broker reads them from its configuration when it starts. MIN_ISR has the update mode
 cluster-wide (https://kafka.apache.org/documentation/#brokerconfigs, "Update Mode")."""
 DEFAULTS = (*STATIC, MIN_ISR)
+TOLD = "told defaults"
+"""Where a Snapshot keeps them (`Snapshot.worked_out`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +52,20 @@ def told_defaults(snapshot: Snapshot) -> Mapping[tuple[str, int], int]:
     not known, and left out."""
     if snapshot.configs is None:
         return {}
-    of_brokers = snapshot.configs.filter(pc.equal(snapshot.configs["resourceType"], pa.scalar("BROKER")))
-    found = {}
-    for row in of_brokers.to_pylist():
-        text, broker = row["value"] or "", row["resource"]
-        if row["name"] in DEFAULTS and _is_whole(text) and _is_whole(broker):
-            found[row["name"], int(broker)] = int(text)
+    if TOLD not in snapshot.worked_out:
+        snapshot.worked_out[TOLD] = MappingProxyType(_told(snapshot.configs))
+    found: Mapping[tuple[str, int], int] = snapshot.worked_out[TOLD]
     return found
+
+
+def _told(configs: pa.Table) -> dict[tuple[str, int], int]:
+    of_brokers = configs.filter(pc.equal(configs["resourceType"], pa.scalar("BROKER")))
+    columns: list[list[Any]] = [of_brokers[name].to_pylist() for name in ("name", "resource", "value")]
+    return {
+        (name, int(broker)): int(text)
+        for name, broker, text in zip(*columns, strict=True)
+        if name in DEFAULTS and _is_whole(text or "") and _is_whole(broker)
+    }
 
 
 def low_defaults(snapshot: Snapshot, expectations: Expectations) -> tuple[Default, ...]:

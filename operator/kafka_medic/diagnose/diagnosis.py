@@ -79,7 +79,9 @@ def diagnose(
     scene = Scene(snapshot, expectations or Expectations(), previous, ours, memory)
     by_detector = {detector: [_named(f) for f in detector(scene)] for detector in DETECTORS}
     found = {f.id: f for findings in by_detector.values() for f in findings}
-    since = _since(scene, found, remembered or {}, [detector for detector in DETECTORS if by_detector[detector]])
+    known = remembered or {}
+    unheard = [detector for detector in DETECTORS if any(f.id not in known for f in by_detector[detector])]
+    since = _since(scene, found, known, unheard)
     aged = (_shown(f).seen(since=since[f.id], now=snapshot.taken_at) for f in found.values())
     lasting = {id_ for id_, then in (remembered or {}).items() if id_ in fired and id_ in found and since[id_] <= then}
     aged = (replace(f, state=FindingState.FIRING) if f.id in lasting else f for f in aged)
@@ -109,7 +111,7 @@ def _shown(finding: Finding) -> Finding:
 def _since(
     scene: Scene, found: Mapping[str, Finding], remembered: Mapping[str, datetime], detectors: Sequence[Detector]
 ) -> dict[str, datetime]:
-    """`detectors`: those that found something now, and so may have found it before."""
+    """`detectors`: those that found something of which no time is remembered, and so may have found it before."""
     now, previous = scene.snapshot.taken_at, scene.previous
     earlier: dict[str, datetime] = {}
     restarted: frozenset[str] = frozenset()

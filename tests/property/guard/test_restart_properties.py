@@ -3,6 +3,7 @@ something not known."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 
 import pytest
@@ -15,7 +16,8 @@ from kafka_medic.guard.restart import judge_restart
 from tests.unit.cluster import worlds
 
 BROKERS = (1, 2, 3, 4)
-SETTINGS = settings(max_examples=150)
+SETTINGS = settings(max_examples=150 if os.environ.get("THOROUGH") else 30)
+"""More in `make simulate` than in `make check`."""
 
 
 @st.composite

@@ -15,11 +15,11 @@ from kafka_medic.plan.spark.question import Question
 from kafka_medic.plan.spark.share import divide
 from kafka_medic.plan.verify import verify
 from kafka_medic.plan.wanted import Wanted
-from tests.property.plan.test_plan_properties import CALM, SHARE, clusters, cramped
+from tests.property.plan.test_plan_properties import CALM, clusters, cramped, tried
 from tests.unit.plan.in_blocks import planned_in_blocks
 
 
-@settings(max_examples=18 // SHARE, derandomize=True, suppress_health_check=CALM)
+@settings(max_examples=tried(18), derandomize=True, suppress_health_check=CALM)
 @given(clusters(partitions=(20, 60)), st.sampled_from([16, 40, 100]))
 def test_a_plan_made_in_blocks_is_valid_and_as_good_as_one_made_at_once(problem, rows):
     question = Question(problem.brokers, Wanted(1, tuple(problem.topic_factors.items())))
@@ -36,7 +36,7 @@ def test_a_plan_made_in_blocks_is_valid_and_as_good_as_one_made_at_once(problem,
     assert there.leaders_per_broker.max <= here.leaders_per_broker.bound + 2
 
 
-@settings(max_examples=12 // SHARE, suppress_health_check=CALM)
+@settings(max_examples=tried(12), suppress_health_check=CALM)
 @given(cramped(), st.sampled_from([16, 40]))
 def test_blocks_together_leave_every_broker_room_or_are_refused(problem, rows):
     question = Question(problem.brokers, Wanted(1, tuple(problem.topic_factors.items())))
@@ -47,7 +47,7 @@ def test_blocks_together_leave_every_broker_room_or_are_refused(problem, rows):
     assert verify(problem, Plan(table, sizes(problem, table), done.summary)) == []
 
 
-@settings(max_examples=60 // SHARE)
+@settings(max_examples=tried(60))
 @given(st.data())
 def test_what_is_divided_is_all_there_and_no_part_gets_more_than_it_can_use(data):
     kinds, racks, blocks = (data.draw(st.integers(1, 5)) for _ in range(3))

@@ -20,8 +20,6 @@ from kafka_medic.plan.problem import Broker, Problem, ProblemError
 from kafka_medic.plan.verify import verify
 from kafka_medic.plan.waves import WaveLimits
 
-SHARE = 1 if os.environ.get("THOROUGH") else 5
-"""`make simulate` tries five times as many as `make check`."""
 CALM = [HealthCheck.too_slow, HealthCheck.filter_too_much]
 SCHEMA = pa.schema(
     [
@@ -33,6 +31,11 @@ SCHEMA = pa.schema(
         ("sizeBytes", pa.int64()),
     ]
 )
+
+
+def tried(most: int) -> int:
+    """So many examples in `make simulate`; an eighth of them in `make check`."""
+    return most if os.environ.get("THOROUGH") else max(3, most // 8)
 
 
 @st.composite
@@ -92,7 +95,7 @@ def met(summary) -> bool:
     )
 
 
-@settings(max_examples=120 // SHARE, suppress_health_check=CALM)
+@settings(max_examples=tried(120), suppress_health_check=CALM)
 @given(clusters())
 def test_every_plan_is_valid_and_meets_its_bounds(problem):
     plan = plan_local(problem)
@@ -100,7 +103,7 @@ def test_every_plan_is_valid_and_meets_its_bounds(problem):
     assert met(plan.summary), plan.summary
 
 
-@settings(max_examples=40 // SHARE, suppress_health_check=CALM)
+@settings(max_examples=tried(40), suppress_health_check=CALM)
 @given(clusters(topics=(1, 1), partitions=(60, 200)))
 def test_a_single_giant_topic_is_planned_as_well(problem):
     plan = plan_local(problem)
@@ -108,7 +111,7 @@ def test_a_single_giant_topic_is_planned_as_well(problem):
     assert met(plan.summary), plan.summary
 
 
-@settings(max_examples=18 // SHARE, suppress_health_check=CALM)
+@settings(max_examples=tried(18), suppress_health_check=CALM)
 @given(clusters(), st.lists(st.sampled_from([0.5, 1.0, 2.0, 3.0]), min_size=14, max_size=14))
 def test_brokers_of_different_weight_meet_their_bounds_as_well(problem, weights):
     heavier = tuple(replace(b, weight=w) for b, w in zip(problem.brokers, weights, strict=False))
@@ -118,7 +121,7 @@ def test_brokers_of_different_weight_meet_their_bounds_as_well(problem, weights)
     assert met(plan.summary), plan.summary
 
 
-@settings(max_examples=18 // SHARE, suppress_health_check=CALM)
+@settings(max_examples=tried(18), suppress_health_check=CALM)
 @given(cramped())
 def test_a_balance_by_bytes_is_as_valid_as_one_by_replicas(problem):
     index = problem.partitions.schema.get_field_index("sizeBytes")
@@ -132,7 +135,7 @@ def test_a_balance_by_bytes_is_as_valid_as_one_by_replicas(problem):
         assert getattr(plan.summary, figure) == getattr(plain.summary, figure)
 
 
-@settings(max_examples=18 // SHARE, suppress_health_check=CALM)
+@settings(max_examples=tried(18), suppress_health_check=CALM)
 @given(cramped())
 def test_a_plan_leaves_every_broker_room_or_is_refused_by_broker_and_bytes(problem):
     roomy = plan_local(replace(problem, brokers=tuple(replace(b, disk_free=None) for b in problem.brokers)))
@@ -146,7 +149,7 @@ def test_a_plan_leaves_every_broker_room_or_is_refused_by_broker_and_bytes(probl
     assert plan.summary.replicas_per_broker.bound == roomy.summary.replicas_per_broker.bound
 
 
-@settings(max_examples=40 // SHARE, suppress_health_check=CALM)
+@settings(max_examples=tried(40), suppress_health_check=CALM)
 @given(clusters(), st.randoms(use_true_random=False))
 def test_the_order_of_the_rows_and_of_the_brokers_does_not_matter(problem, random):
     rows = problem.partitions.to_pylist()
@@ -157,14 +160,14 @@ def test_the_order_of_the_rows_and_of_the_brokers_does_not_matter(problem, rando
     assert plan_local(shuffled).table.equals(plan_local(problem).table)
 
 
-@settings(max_examples=40 // SHARE, suppress_health_check=CALM)
+@settings(max_examples=tried(40), suppress_health_check=CALM)
 @given(clusters(), st.integers(1, 4), st.integers(1, 2000), st.integers(1, 9))
 def test_waves_keep_to_any_limits(problem, partitions, size, records):
     limits = WaveLimits(bytes_in=size, bytes_out=size, partitions_per_broker=partitions, records=records)
     assert verify(problem, plan_local(problem, limits), limits) == []
 
 
-@settings(max_examples=60 // SHARE, suppress_health_check=CALM)
+@settings(max_examples=tried(60), suppress_health_check=CALM)
 @given(clusters())
 def test_more_kinds_than_a_table_holds_are_planned_as_well(problem):
     with patch.object(solve, "LARGEST_TABLE", 0):
@@ -173,7 +176,7 @@ def test_more_kinds_than_a_table_holds_are_planned_as_well(problem):
     assert met(plan.summary), plan.summary
 
 
-@settings(max_examples=100 // SHARE, suppress_health_check=CALM)
+@settings(max_examples=tried(100), suppress_health_check=CALM)
 @given(clusters(brokers=(2, 5), topics=(1, 2), partitions=(1, 2)), st.booleans())
 def test_no_plan_at_all_is_better_on_a_tiny_cluster(problem, pooled):
     violations, loads = best_placement(problem)

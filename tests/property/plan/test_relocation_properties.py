@@ -13,7 +13,7 @@ from kafka_medic.plan.problem import ProblemError
 from kafka_medic.plan.relocate import plan_relocation
 from kafka_medic.plan.relocation import Leave, LowerImbalance, Relocation, SpreadRacks
 from kafka_medic.plan.verify_moves import verify_moves
-from tests.property.plan.test_plan_properties import CALM, SCHEMA, SHARE, clusters, cramped
+from tests.property.plan.test_plan_properties import CALM, SCHEMA, clusters, cramped, tried
 from tests.unit.plan.cluster_tables import brokers, partitions
 
 
@@ -25,7 +25,7 @@ def planned(problem, question):
     return None
 
 
-@settings(max_examples=15 // SHARE, suppress_health_check=CALM)
+@settings(max_examples=tried(15), suppress_health_check=CALM)
 @given(cramped(), st.data())
 def test_a_broker_is_left_with_one_move_for_each_of_its_replicas(problem, data):
     broker = data.draw(st.sampled_from(problem.brokers))
@@ -42,7 +42,7 @@ def test_a_broker_is_left_with_one_move_for_each_of_its_replicas(problem, data):
         assert plan.summary.replicas_per_broker.max == plan.summary.replicas_per_broker.bound
 
 
-@settings(max_examples=15 // SHARE, suppress_health_check=CALM)
+@settings(max_examples=tried(15), suppress_health_check=CALM)
 @given(cramped())
 def test_racks_are_spread_over_with_the_fewest_moves_and_then_there_is_nothing_left(problem):
     found = planned(problem, SpreadRacks())
@@ -55,7 +55,7 @@ def test_racks_are_spread_over_with_the_fewest_moves_and_then_there_is_nothing_l
     assert again is None or again[1].summary.moves == 0
 
 
-@settings(max_examples=15 // SHARE, suppress_health_check=CALM)
+@settings(max_examples=tried(15), suppress_health_check=CALM)
 @given(cramped(), st.integers(1, 60), st.booleans())
 def test_imbalance_is_lowered_within_the_moves_allowed(problem, moves, weighted):
     if weighted:
@@ -69,7 +69,7 @@ def test_imbalance_is_lowered_within_the_moves_allowed(problem, moves, weighted)
     assert plan.summary.moves <= moves
 
 
-@settings(max_examples=60 // SHARE)
+@settings(max_examples=tried(60))
 @given(st.lists(st.integers(0, 7), min_size=1, max_size=60), st.integers(1, 40), st.integers(0, 4))
 def test_without_racks_imbalance_is_as_low_as_that_many_moves_can_make_it(held, moves, empty):
     table = partitions({"t": [[broker] for broker in held]})
@@ -81,7 +81,7 @@ def test_without_racks_imbalance_is_as_low_as_that_many_moves_can_make_it(held, 
         assert figures.max - figures.min <= 1
 
 
-@settings(max_examples=6 // SHARE, suppress_health_check=CALM)
+@settings(max_examples=tried(6), suppress_health_check=CALM)
 @given(clusters(), st.randoms(use_true_random=False), st.sampled_from([SpreadRacks(), LowerImbalance(20)]))
 def test_the_order_of_the_rows_does_not_matter(problem, random, question):
     rows = problem.partitions.to_pylist()

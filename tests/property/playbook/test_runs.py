@@ -21,7 +21,7 @@ from tests.simulation.world import BASE, NO_ELECTIONS, World
 
 BROKERS = (0, 1, 2, 3)
 SOURCES = ("views", "reassignments", "configs", "log-dirs", "kafka")
-EXAMPLES = 40 if os.environ.get("THOROUGH") else 5
+EXAMPLES = 40 if os.environ.get("THOROUGH") else 2
 """More in `make simulate` than in `make check`."""
 RATE = "follower.replication.throttled.rate"
 

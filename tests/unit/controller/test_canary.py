@@ -14,6 +14,7 @@ from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.plan.canary_topic import MARKER
 from tests.simulation.kafka import SimKafka
 from tests.simulation.world import BASE, World
+from tests.thorough import thorough
 
 TOPIC = "kafka-medic-canary"
 ENABLED = {"interval": "1s", "canary": {"enabled": True}}
@@ -85,8 +86,8 @@ def test_the_topic_is_made_and_records_run_through_each_broker(world: World) -> 
     until(world, lambda: health(world)[0] == "True")
     assert leaders(world) == [0, 1, 2]
     assert {k[2]: v for k, v in world.kafka.dynamic.items() if k[1] == TOPIC} == {**MARKER, "min.insync.replicas": "2"}
-    for _ in range(10):
-        world.step()
+    for _ in range(3):
+        world.step(60)
     assert len(canary_writes(world)) == 1
     assert world.runs() == []
 
@@ -206,8 +207,8 @@ def test_a_refused_topic_is_said_once_and_tried_after_growing_pauses(world: Worl
 
     world.kafka.create_topic = refuse  # type: ignore[method-assign]
     world.install(probes=ENABLED)
-    for _ in range(200):
-        world.step(5)
+    for _ in range(50):
+        world.step(20)
     pauses = [b - a for a, b in itertools.pairwise(tries)]
     assert pauses == sorted(pauses)
     assert pauses[-1] >= 256
@@ -227,6 +228,7 @@ def test_a_fault_of_ours_in_it_ends_no_turn(world: World) -> None:
     assert world.condition("Replicated")["status"] == "True"
 
 
+@thorough
 def test_an_unreachable_cluster_leaves_the_canary_running_and_says_nothing_twice(world: World) -> None:
     world.install(probes=ENABLED)
     until(world, lambda: health(world)[0] == "True")

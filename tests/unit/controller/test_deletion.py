@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 
 from kafka_medic.clients.kubernetes_api import ApiFailure
 from kafka_medic.controller.store import Store
 from kafka_medic.resources.vocabulary import RESTORE_FINALIZER
 from tests.simulation.world import BASE, World, factor_one_cluster
+from tests.thorough import only
 
 CLUSTER = f"{BASE}/namespaces/ns/kafkaclusters/c"
 
@@ -68,8 +71,7 @@ def test_both_are_held_before_the_first_effect_and_until_the_last(world: World) 
     assert not held(world, CLUSTER)
 
 
-@pytest.mark.parametrize("what", ["run", "cluster"])
-@pytest.mark.parametrize("paused", [True, False])
+@pytest.mark.parametrize(("what", "paused"), only([0, 3], product(["run", "cluster"], [True, False])))
 def test_what_is_deleted_while_partitions_move_goes_once_kafka_is_as_it_was(
     world: World, what: str, paused: bool
 ) -> None:

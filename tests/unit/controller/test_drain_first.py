@@ -9,7 +9,7 @@ from kafka_medic.cluster.snapshot import TopicPartition
 from tests.simulation.deaths import Interrupted
 from tests.simulation.kafka import SimKafka
 from tests.simulation.world import BROKERS, NO_ELECTIONS, World
-from tests.unit.controller.test_crash_safety import EVERY
+from tests.thorough import only, thorough
 from tests.unit.controller.test_restarts import paused, watched
 
 ORDERS = ([0, 1, 2], [1, 2, 0], [2, 0, 1])
@@ -91,7 +91,7 @@ WRITES = ("alter_reassignments", "elect_preferred")
 DEATHS = [(nth, when) for nth in range(4) for when in ("before", "after")]
 
 
-@pytest.mark.parametrize(("nth", "when"), DEATHS if EVERY == 1 else DEATHS[3:5])
+@pytest.mark.parametrize(("nth", "when"), only([4], DEATHS))
 def test_killed_at_each_write_to_kafka(nth: int, when: str):
     """Order away, leaders away, order back, leaders back, each once."""
     world = asked("restart-broker", brokers="1")
@@ -106,7 +106,8 @@ def test_killed_at_each_write_to_kafka(nth: int, when: str):
     assert [w.partition(" ")[0] for w in world.kafka.writes] == ["reassign", "elect", "reassign", "elect"]
 
 
-@pytest.mark.parametrize("nth", range(0, 139, 5) if EVERY == 1 else [80])
+@thorough
+@pytest.mark.parametrize("nth", range(0, 139, 5))
 def test_killed_at_writes_to_the_api_server(nth: int):
     world = asked("restart-broker", brokers="1")
     before, at = orders(world), leaders(world)
@@ -131,7 +132,7 @@ def parts(world: World):
     return [world.kafka.partitions[tp] for tp in TWICE]
 
 
-@pytest.mark.parametrize("moment", AT if EVERY == 1 else list(AT)[:3])
+@pytest.mark.parametrize("moment", only([2], AT))
 def test_a_reject_in_between_puts_the_orders_back_and_says_who_leads(moment: str):
     world = asked()
     before = orders(world)
@@ -181,6 +182,7 @@ def test_an_order_that_comes_about_after_the_reject_is_put_back_as_well():
     assert orders(world) == before
 
 
+@thorough
 def test_what_somebody_else_ordered_meanwhile_ends_the_run_and_is_left_to_them():
     world = asked()
     before = orders(world)
@@ -196,7 +198,7 @@ def test_what_somebody_else_ordered_meanwhile_ends_the_run_and_is_left_to_them()
     assert world.pods.restarts == [1]
 
 
-@pytest.mark.parametrize("way", ["away", "back"])
+@pytest.mark.parametrize("way", only([0], ["away", "back"]))
 def test_an_order_that_somebody_changes_again_is_not_fought(way: str):
     """With two orders to choose from, theirs may be the one of the other way."""
     world = asked("restart-broker", brokers="1")
@@ -232,6 +234,7 @@ def test_who_would_take_over_and_is_out_of_the_isr_is_waited_for():
     assert "out of the ISR: broker 2" in world.run().status.message
 
 
+@thorough
 def test_one_that_falls_out_of_the_isr_between_order_and_election_is_not_elected():
     world = asked()
     approved(world)
@@ -248,6 +251,7 @@ def test_one_that_falls_out_of_the_isr_between_order_and_election_is_not_elected
     world.until(lambda: world.pods.restarts == [1])
 
 
+@thorough
 def test_nothing_comes_back_while_the_broker_is_out_of_an_isr_again():
     """Not even the order: Kafka's own rebalancing would go by it."""
     world = asked(brokers="1")
@@ -293,6 +297,7 @@ def test_a_drained_broker_that_becomes_the_controller_goes_on():
     assert evicted == [(1, 0)]
 
 
+@thorough
 def test_what_it_leads_without_being_preferred_goes_to_who_is_and_stays_there():
     world = asked("restart-broker", brokers="1")
     part = world.kafka.partitions[TopicPartition("orders", 2)]

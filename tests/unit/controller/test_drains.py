@@ -9,6 +9,7 @@ from tests.simulation.deaths import Interrupted
 from tests.simulation.kafka import SimKafka
 from tests.simulation.pods import NODES
 from tests.simulation.world import BROKERS, World
+from tests.thorough import only, thorough
 
 ORDERS = ([1, 2, 0], [1, 0, 2], [2, 1, 0], [0, 1, 2], [1, 2, 0], [0, 2, 1])
 
@@ -63,27 +64,28 @@ def test_leaderships_go_before_the_machine_and_come_back_after(world):
     assert all(sorted(now) == sorted(was) for now, was in zip(orders(world), ORDERS, strict=True)), "no replica moved"
     assert not any(replicas[0] == 1 for replicas in orders(world)), "nothing brings it back by itself"
     assert sorted(leaders(world).count(b) for b in (0, 2)) == [3, 3], "spread over the others"
-    for _ in range(20):
-        world.step()
+    for _ in range(5):
+        world.step(60)
     assert len(world.runs()) == 1, "drained once, however long the machine takes to go"
 
     cordon(world, 1, on=False)
     done(world, "undrain-broker")
     assert orders(world) == [list(o) for o in ORDERS]
     assert leaders(world) == before
-    for _ in range(20):
-        world.step()
+    for _ in range(5):
+        world.step(60)
     assert len(world.runs()) == 2
 
 
+@thorough
 def test_it_does_not_come_back_while_the_broker_is_away_or_behind(world):
     cordon(world, 1)
     done(world, "drain-broker")
     world.kafka.stop(1)
     world.kafka.copies_per_tick = 0
     cordon(world, 1, on=False)
-    for _ in range(20):
-        world.step()
+    for _ in range(5):
+        world.step(60)
     undrain = world.runs()[-1]
     assert undrain.spec.playbook.name == "undrain-broker"
     assert undrain.status.phase == "Planning"
@@ -97,6 +99,7 @@ def test_it_does_not_come_back_while_the_broker_is_away_or_behind(world):
     assert orders(world) == [list(o) for o in ORDERS]
 
 
+@thorough
 def test_an_order_that_somebody_changed_meanwhile_is_theirs(world):
     cordon(world, 1)
     done(world, "drain-broker")
@@ -125,8 +128,8 @@ def test_a_broker_that_leads_nothing_is_not_drained_again_and_again(world):
         part.replicas = part.isr = [0, 2, 1]
         part.leader = 0
     cordon(world, 1)
-    for _ in range(30):
-        world.step()
+    for _ in range(8):
+        world.step(60)
     assert [(r.spec.playbook.name, r.status.phase) for r in world.runs()] == [("drain-broker", "Superseded")]
     assert world.kafka.writes == []
 
@@ -137,8 +140,8 @@ def test_an_order_that_changes_after_the_plan_voids_it(world):
     world.approve(run)
     world.kafka.partitions[TopicPartition("orders", 0)].replicas = [0, 1, 2]
     world.step()
-    for _ in range(10):
-        world.step()
+    for _ in range(3):
+        world.step(60)
     assert world.kafka.writes == []
     assert world.runs()[0].status.phase == "AwaitingApproval", "a plan of its own, which nobody approved"
 
@@ -162,8 +165,8 @@ def test_a_person_may_ask_for_one_and_names_the_brokers(world):
     assert "set the parameter brokers" in next(r for r in world.runs() if r.status.phase == "Failed").status.message
 
 
-@pytest.mark.parametrize("moment", ["before", "after"])
-@pytest.mark.parametrize("write", ["alter_reassignments", "elect_preferred"])
+@pytest.mark.parametrize("moment", only([1], ["before", "after"]))
+@pytest.mark.parametrize("write", only([0], ["alter_reassignments", "elect_preferred"]))
 def test_killed_at_each_write(world, write, moment):
     cordon(world, 1)
     world.approve(world.until_phase("AwaitingApproval"))

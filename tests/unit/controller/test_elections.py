@@ -9,7 +9,7 @@ from kafka_medic.cluster.snapshot import TopicPartition
 from tests.simulation.deaths import Interrupted
 from tests.simulation.kafka import SimKafka
 from tests.simulation.world import World
-from tests.unit.controller.test_crash_safety import EVERY
+from tests.thorough import only, thorough
 
 PARTITIONS = 60
 
@@ -101,6 +101,7 @@ def test_a_parameter_makes_the_first_batch_small(world):
     assert [len(r) for r in kafka_of(world).requests] == [4, 8, 16, 32]
 
 
+@thorough
 def test_nothing_more_is_sent_until_the_leaders_serve_and_a_person_is_told(world):
     world.ask("elect-preferred-leaders", batchSize="4")
     approved(world)
@@ -128,12 +129,13 @@ def test_looks_at_many_partitions_are_apart_while_leaders_change(world):
     assert 1.0 <= operator.run() < 2.0
 
 
+@thorough
 def test_a_broker_that_hangs_is_elected_to_nothing(world):
     approved(world)
     kafka = kafka_of(world)
     kafka.hanging = {1}  # registered and in the ISR as long as its session lasts: Kafka itself would elect it
-    for _ in range(20):
-        world.step()
+    for _ in range(5):
+        world.step(60)
     assert kafka.requests == []
     assert any(w.guard == "PreferredAnswers" for w in world.run().status.waiting_for), world.run().status
     kafka.hanging = set()
@@ -146,21 +148,22 @@ def test_one_that_stops_answering_between_the_look_and_the_request_is_not_sent(w
     kafka = kafka_of(world)
     plain = kafka.memberships
     kafka.memberships = lambda brokers: plain(brokers) | {1: ReadFailed(FailureKind.UNREACHABLE, "broker 1")}
-    for _ in range(10):
-        world.step()
+    for _ in range(3):
+        world.step(60)
     assert kafka.requests == []
     kafka.memberships = plain
     watched(world)
     assert not kafka.away()
 
 
+@thorough
 def test_one_still_catching_up_is_waited_for(world):
     approved(world)
     kafka = kafka_of(world)
     kafka.copies_per_tick = 0
     kafka.partitions[TopicPartition("audit", 3)].isr.remove(1)
-    for _ in range(10):
-        world.step()
+    for _ in range(3):
+        world.step(60)
     assert kafka.requests == []
     assert any("still catching up: broker 1" in w.message for w in world.run().status.waiting_for)
     kafka.copies_per_tick = 2
@@ -172,8 +175,8 @@ def test_a_changed_preference_voids_the_plan(world):
     approved(world)
     kafka = kafka_of(world)
     kafka.partitions[TopicPartition("orders", 7)].replicas = [2, 1, 0]
-    for _ in range(30):
-        world.step()
+    for _ in range(8):
+        world.step(60)
     first = world.runs()[0]
     assert first.status.phase in ("Planning", "AwaitingApproval", "Superseded"), first.status.message
     assert kafka.requests == []
@@ -192,7 +195,7 @@ def test_a_topic_that_goes_is_not_waited_for(world):
 DEATHS = [(number, moment) for number in range(4) for moment in ("before", "after")]
 
 
-@pytest.mark.parametrize(("number", "moment"), DEATHS if EVERY == 1 else DEATHS[1:3])
+@pytest.mark.parametrize(("number", "moment"), only([1], DEATHS))
 def test_killed_at_an_election(world, number, moment):
     world.ask("elect-preferred-leaders", batchSize="8")
     approved(world)

@@ -8,6 +8,7 @@ import pytest
 
 from tests.simulation.kafka import SimKafka
 from tests.simulation.world import World
+from tests.thorough import thorough
 
 
 @pytest.fixture
@@ -43,6 +44,7 @@ def test_new_replicas_get_their_share_of_the_leaderships(world: World) -> None:
     assert all(entry.state == "Done" for entry in done.status.journal)
 
 
+@thorough
 def test_leaders_stay_while_replicas_are_copied_and_with_a_broker_that_is_away(world: World) -> None:
     world.kafka.copies_per_tick = 1
     world.approve(world.until_phase("AwaitingApproval"))

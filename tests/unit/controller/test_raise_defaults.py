@@ -3,7 +3,6 @@ without a person."""
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import pytest
@@ -12,13 +11,13 @@ from kafka_medic.resources.remediation import Remediation
 from tests.simulation.deaths import Interrupted
 from tests.simulation.kafka import SimKafka
 from tests.simulation.world import BASE, BROKERS, NO_ELECTIONS, World
+from tests.thorough import thorough
 
 MIN_ISR = "min.insync.replicas"
 FACTORS = ("default.replication.factor", "offsets.topic.replication.factor", "transaction.state.log.replication.factor")
 ONE = {**dict.fromkeys(FACTORS, "1"), "transaction.state.log.min.isr": "1", MIN_ISR: "1"}
 GOOD = {**dict.fromkeys(FACTORS, "3"), "transaction.state.log.min.isr": "2", MIN_ISR: "1"}
-THOROUGH = bool(os.environ.get("THOROUGH"))
-EVERY = 9 if THOROUGH else 61
+EVERY = 9
 
 
 def grown(files: dict[str, str] | None = None, topics: dict[str, Any] | None = None, **remediation: Any) -> World:
@@ -101,8 +100,8 @@ def test_one_that_comes_back_as_it_was_pauses_the_run_and_nobody_else_is_touched
     assert run.status.message.startswith("broker 1 came back with default.replication.factor=1, offsets.topic")
     assert "its configuration still says so. Change it (default.replication.factor=3," in run.status.message
     assert "or reject" in run.status.message
-    for _ in range(40):
-        world.step()
+    for _ in range(10):
+        world.step(60)
     assert (world.pods.restarts, cure(world).status.phase) == ([1], "Paused")
     (entry,) = cure(world).status.journal
     assert (entry.id, entry.state) == ("restart-brokers/restart-1", "Void")
@@ -133,13 +132,14 @@ def test_once_the_configuration_is_changed_and_the_plan_approved_anew_that_broke
     assert len({e.target_uid for e in done.status.journal[:2]}) == 2, "in the Pod that came after the first"
 
 
+@thorough
 def test_approving_anew_without_a_change_wastes_one_restart_of_the_same_broker():
     world = paused()
     again(world)
     world.until(lambda: world.pods.restarts == [1, 1])
     world.until(lambda: cure(world).status.phase == "Paused")
-    for _ in range(20):
-        world.step()
+    for _ in range(5):
+        world.step(60)
     assert world.pods.restarts == [1, 1]
     changed(world)
     again(world, number=2)
@@ -147,6 +147,7 @@ def test_approving_anew_without_a_change_wastes_one_restart_of_the_same_broker()
     assert world.pods.restarts == [1, 1, 1, 2, 0]
 
 
+@thorough
 def test_an_approval_from_before_or_of_somebody_who_may_not_restarts_nobody_again():
     world = grown()
     run = until(world, "AwaitingApproval")
@@ -154,11 +155,12 @@ def test_an_approval_from_before_or_of_somebody_who_may_not_restarts_nobody_agai
     again(world)  # twice, before anything is seen
     until(world, "Paused")
     again(world, "mallory")
-    for _ in range(20):
-        world.step()
+    for _ in range(5):
+        world.step(60)
     assert world.pods.restarts == [1]
 
 
+@thorough
 def test_every_one_of_several_approvers_has_to_say_so_again():
     world = grown(approvals={"required": 2})
     world.api.approvers = {"alice", "bob"}
@@ -168,13 +170,14 @@ def test_every_one_of_several_approvers_has_to_say_so_again():
     until(world, "Paused")
     changed(world)
     again(world)
-    for _ in range(10):
-        world.step()
+    for _ in range(3):
+        world.step(60)
     assert world.pods.restarts == [1]
     again(world, "bob")
     until(world, "Succeeded")
 
 
+@thorough
 def test_one_that_somebody_restarts_by_hand_is_seen_to_have_read_it():
     world = paused()
     changed(world)
@@ -207,8 +210,8 @@ def test_one_file_that_was_forgotten_is_found_at_its_broker():
 def test_auto_asks_a_person():
     world = grown(GOOD, mode="Auto", auto={"maxRisk": "High", "maxRestarts": 10})
     run = until(world, "AwaitingApproval")
-    for _ in range(10):
-        world.step()
+    for _ in range(3):
+        world.step(60)
     assert world.pods.restarts == []
     assert "only a person can say that the brokers' configuration has been changed" in cure(world).status.message
     world.approve(run)
@@ -224,6 +227,7 @@ def test_auto_sets_the_minimum_alone_where_nobody_has_to_change_a_file():
     assert world.pods.restarts == []
 
 
+@thorough
 def test_topics_come_first():
     world = grown(GOOD)
     world.kafka.topic("scratch", [1])
@@ -238,13 +242,14 @@ def test_topics_come_first():
     until(world, "Succeeded")
 
 
+@thorough
 def test_a_topic_that_cannot_spare_a_replica_by_then_keeps_the_minimum_where_it_is():
     world = grown(GOOD, topics=[{"pattern": "scratch", "exempt": True}])
     world.approve(until(world, "AwaitingApproval"))
     world.until(lambda: len(world.pods.restarts) == 3 and not world.pods.down())
     world.kafka.topic("scratch", [0, 1])
-    for _ in range(30):
-        world.step()
+    for _ in range(8):
+        world.step(60)
     assert world.kafka.dynamic == {}
     assert any(r.status.phase == "Superseded" and "scratch" in r.status.message for r in world.runs())
 
@@ -278,12 +283,14 @@ def killed(names: tuple[str, ...], nth: int, when: str, of: str) -> World:
     return world
 
 
-@pytest.mark.parametrize("when", ["before", "after"] if THOROUGH else ["after"])
+@thorough
+@pytest.mark.parametrize("when", ["before", "after"])
 def test_killed_where_the_minimum_is_set(when: str) -> None:
     killed(("alter_configs",), 0, when, "kafka")
 
 
-@pytest.mark.parametrize("when", ["before", "after"] if THOROUGH else ["after"])
+@thorough
+@pytest.mark.parametrize("when", ["before", "after"])
 def test_killed_at_a_write_to_the_api_server(when: str) -> None:
     """Evictions and the journal among them, over all that an undisturbed run writes."""
     whole = Interrupted(None, ("create", "replace"), None, when)
@@ -301,8 +308,8 @@ def test_killed_at_a_write_to_the_api_server(when: str) -> None:
 
 def test_nothing_is_proposed_where_the_mode_is_observe():
     world = grown(GOOD, mode="Observe")
-    for _ in range(10):
-        world.step()
+    for _ in range(3):
+        world.step(60)
     assert world.runs() == []
     found = world.api.get(f"{BASE}/namespaces/ns/kafkaclusters/c")["status"]["findings"]
     assert [f["id"] for f in found] == ["ReplicationFactorLow/broker-defaults"]

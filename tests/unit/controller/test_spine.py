@@ -7,6 +7,7 @@ import pytest
 from kafka_medic.resources.phases import Phase
 from kafka_medic.resources.remediation import Remediation
 from tests.simulation.world import World, factor_one_cluster
+from tests.thorough import only, thorough
 
 
 @pytest.fixture
@@ -59,8 +60,8 @@ def test_a_healthy_cluster_is_left_alone(world: World) -> None:
     for part in world.kafka.partitions.values():
         part.replicas = part.isr = [0, 1, 2]
         part.leader = 0
-    for _ in range(10):
-        world.step()
+    for _ in range(3):
+        world.step(60)
     assert world.kafka.writes == []
     assert world.runs() == []
     assert world.condition("Replicated")["status"] == "True"
@@ -87,13 +88,14 @@ def test_a_status_of_which_only_the_time_has_changed_is_written_anew_every_few_s
 def test_observe_mode_names_it_and_does_nothing(mode: str) -> None:
     world = World(factor_one_cluster())
     world.install(remediation={"mode": mode})
-    for _ in range(10):
-        world.step()
+    for _ in range(3):
+        world.step(60)
     assert world.runs() == []
     assert world.condition("Replicated")["reason"] == "ReplicationFactorLow"
     assert world.condition("RemediationAllowed")["reason"] == "ObserveMode"
 
 
+@thorough
 def test_an_exempt_topic_is_not_touched() -> None:
     world = World(factor_one_cluster())
     world.install(expectations={"topics": [{"pattern": "payments", "exempt": True}]})
@@ -110,8 +112,8 @@ def test_too_few_live_brokers_is_said_and_not_half_done(world: World) -> None:
         part.replicas = part.isr = [part.replicas[0] % 2]
         part.leader = part.replicas[0]
         assert tp
-    for _ in range(10):
-        world.step()
+    for _ in range(3):
+        world.step(60)
     assert world.kafka.writes == []
     assert world.run().status.phase is Phase.PLANNING
     assert "EnoughLiveBrokers" in {w.guard for w in world.run().status.waiting_for}
@@ -121,8 +123,8 @@ def test_too_few_live_brokers_is_said_and_not_half_done(world: World) -> None:
 
 def test_too_little_room_on_disk_is_said_and_nothing_is_proposed(world: World) -> None:
     world.kafka.free = 100
-    for _ in range(10):
-        world.step()
+    for _ in range(3):
+        world.step(60)
     assert world.kafka.writes == []
     run = world.run()
     assert run.status.phase is Phase.PLANNING
@@ -136,6 +138,7 @@ def test_room_on_disk_that_is_not_known_is_said_in_the_plan(world: World) -> Non
     assert "room on disk is not known, and so not checked, of 3 of the brokers copied to" in plan.summary
 
 
+@thorough
 def test_somebody_elses_reassignment_is_waited_for(world: World) -> None:
     run = world.until_phase("AwaitingApproval")
     other = next(p for tp, p in world.kafka.partitions.items() if tp.topic == "payments")
@@ -153,6 +156,7 @@ def test_somebody_elses_reassignment_is_waited_for(world: World) -> None:
     world.until_phase("Succeeded")
 
 
+@thorough
 def test_a_broker_that_dies_before_the_start_is_waited_for(world: World) -> None:
     run = world.until_phase("AwaitingApproval")
     world.kafka.stop(1)
@@ -166,11 +170,12 @@ def test_a_broker_that_dies_before_the_start_is_waited_for(world: World) -> None
     assert all_in_sync(world)
 
 
+@thorough
 def test_a_target_that_dies_in_the_middle_holds_the_run_until_it_is_back(world: World) -> None:
     under_way(world, copies=1)
     world.kafka.stop(2)
-    for _ in range(20):
-        world.step()
+    for _ in range(5):
+        world.step(60)
     assert world.run().status.phase not in (Phase.SUCCEEDED, Phase.FAILED, Phase.ABORTED)
     assert world.run().status.restore_owed
     world.kafka.start(2)
@@ -179,6 +184,7 @@ def test_a_target_that_dies_in_the_middle_holds_the_run_until_it_is_back(world: 
     assert throttles(world) == []
 
 
+@thorough
 def test_an_unreachable_cluster_freezes_the_run(world: World) -> None:
     under_way(world, copies=1)
     world.kafka.reachable = False
@@ -193,7 +199,7 @@ def test_an_unreachable_cluster_freezes_the_run(world: World) -> None:
     assert throttles(world) == []
 
 
-@pytest.mark.parametrize("source", ["views", "reassignments", "configs"])
+@pytest.mark.parametrize("source", only([0], ["views", "reassignments", "configs"]))
 def test_a_source_that_cannot_be_read_never_permits(world: World, source: str) -> None:
     run = world.until_phase("AwaitingApproval")
     world.kafka.unreadable = {source}
@@ -239,8 +245,8 @@ def test_a_rejection_in_the_middle_cancels_restores_and_ends(world: World) -> No
     world.until_phase("Aborted")
     assert not any(p.adding for p in world.kafka.partitions.values())
     assert throttles(world) == []
-    for _ in range(10):
-        world.step()
+    for _ in range(3):
+        world.step(60)
     assert len(world.runs()) == 1, "what a person stopped is not proposed again by itself"
 
 
@@ -256,6 +262,7 @@ def test_an_existing_throttle_is_what_it_was_afterwards(world: World) -> None:
     assert len(throttles(world)) == 2
 
 
+@thorough
 def test_replicas_that_somebody_changes_before_the_last_step_end_the_run(world: World) -> None:
     world.approve(world.until_phase("AwaitingApproval"))
     world.until(lambda: world.run().status.steps[0].phase == "Succeeded")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from kafka_medic.clients.kubernetes_api import ApiFailure
@@ -13,12 +11,12 @@ from kafka_medic.resources.phases import TERMINAL_PHASES
 from tests.simulation.deaths import Interrupted, Moments
 from tests.simulation.kafka import SimKafka
 from tests.simulation.world import World
+from tests.thorough import THOROUGH, only, thorough
 
 ORDERS = TopicPartition("orders", 0)
 FOUND = Committed(32, 3, "of the application")
 COLLECTION = "/apis/apps/v1/namespaces/ns/deployments/shop"
 SCALE = f"{COLLECTION}/scale"
-THOROUGH = bool(os.environ.get("THOROUGH"))
 
 
 def arrange() -> World:
@@ -141,8 +139,8 @@ def test_started_again_at_any_end(world, end):
     stopped(world)
     controllers(world, members=1)
     end(world)
-    for _ in range(60):
-        world.step()
+    for _ in range(15):
+        world.step(60)
         controllers(world)
         if all(r.status.phase in TERMINAL_PHASES for r in world.runs()):
             break
@@ -217,7 +215,7 @@ def test_what_cannot_be_stopped_is_refused_with_the_way_out(parameters, told):
     assert told in world.until_phase("Failed").status.message
 
 
-@pytest.mark.parametrize("when", ["before", "after"] if THOROUGH else ["after"])
+@pytest.mark.parametrize("when", only([1], ["before", "after"]))
 def test_killed_at_the_commit(world, when):
     world.wrap_kafka = lambda kafka: Interrupted(kafka, ("commit_offsets",), 0, when)
     world.operator()
@@ -227,6 +225,7 @@ def test_killed_at_the_commit(world, when):
     assert replicas(world) == 2
 
 
+@thorough
 def test_killed_at_any_write_to_the_api_server(world):
     moments = Moments(world, ("create", "replace", "merge"))
     world.wrap_api = lambda _: moments

@@ -9,6 +9,7 @@ from kafka_medic.resources.phases import Phase
 from kafka_medic.resources.remediation_status import JournalEntry, RemediationStatus
 from tests.simulation.kafka import SimKafka
 from tests.simulation.world import World, factor_one_cluster
+from tests.thorough import thorough
 
 RATE = "leader.replication.throttled.rate"
 LIST = "leader.replication.throttled.replicas"
@@ -94,6 +95,7 @@ def test_another_order_of_the_same_replicas_is_drift_and_planned_anew():
     assert next(c for c in new.changes if c.topic == "pairs").replicas_before == (1, 0)
 
 
+@thorough
 def test_a_topic_that_grows_in_the_middle_ends_the_run_and_its_new_partitions_are_in_the_next_plan():
     kafka = factor_one_cluster()
     kafka.copies_per_tick = 0

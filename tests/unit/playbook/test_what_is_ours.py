@@ -12,6 +12,7 @@ from kafka_medic.resources.phases import Phase
 from kafka_medic.resources.remediation_status import IntentState, SavedValue, saved_from
 from tests.simulation.kafka import SimKafka
 from tests.simulation.world import World, factor_one_cluster
+from tests.thorough import thorough
 from tests.unit.cluster import worlds
 from tests.unit.playbook.adding_replicas import (
     BEFORE,
@@ -160,13 +161,14 @@ def test_what_somebody_else_is_raising_is_waited_for_and_not_called_done():
     kafka.writes.clear()
     world = World(kafka)
     world.install()
-    for _ in range(12):
-        world.step()
+    for _ in range(3):
+        world.step(60)
     assert len(world.runs()) <= 1
     assert all(r.status.phase is Phase.PLANNING for r in world.runs())
     assert kafka.writes == []
 
 
+@thorough
 def test_the_longest_topic_name_can_be_saved():
     name = f"TOPIC/{'t' * 249}/follower.replication.throttled.replicas"
     assert saved_from({name: None}) == (SavedValue(name=name),)

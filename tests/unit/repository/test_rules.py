@@ -54,6 +54,19 @@ def test_no_module_is_longer_than_400_lines():
     assert long == {}
 
 
+def test_what_check_leaves_out_simulate_runs():
+    """Wherever a test is marked `thorough`, or does more where THOROUGH is set."""
+    told = subprocess.run(
+        ["make", "--dry-run", "simulate"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout  # fmt: skip
+    (line,) = (line for line in told.splitlines() if line.startswith("THOROUGH=1 "))
+    run = [ROOT / word for word in line.split() if word.startswith("tests/")]
+    tests = [p for folder in ("unit", "property") for p in (ROOT / "tests" / folder).rglob("test_*.py")]
+    left_out = [p for p in tests if p != Path(__file__) and "thorough" in p.read_text().lower()]
+    assert len(left_out) > 20
+    assert [p for p in left_out if not any(p.is_relative_to(folder) for folder in run)] == []
+
+
 def test_no_file_names_a_package_registry():
     """Where packages come from is the user's configuration, not ours."""
     found = []

@@ -145,7 +145,6 @@ def test_specs_that_are_words_of_people_cannot_change() -> None:
 
 
 def test_the_api_server_holds_the_table_of_transitions() -> None:
-    (remediation,) = (one for one in DEFINITIONS if one.short_name == "kmr")
     (rule,) = schema("kmr")["properties"]["status"]["properties"]["phase"]["x-kubernetes-validations"]
     for before, after in LEGAL_TRANSITIONS.items():
         listed = ", ".join(f"'{phase}'" for phase in sorted(after))

@@ -10,6 +10,7 @@ from kafka_medic.playbook import defaults_plan, defaults_step, restart_step, sta
 from tests.simulation.grounds import Violated
 from tests.simulation.scenarios import SCENARIOS
 from tests.simulation.stage import Stage
+from tests.thorough import thorough
 
 
 def played(turns: int, silent: str = "", thin: str = "") -> Stage:
@@ -29,6 +30,7 @@ def played(turns: int, silent: str = "", thin: str = "") -> Stage:
     return stage
 
 
+@thorough
 def test_undisturbed_it_ends_well_and_with_nobody_to_say_so_it_waits():
     assert {r["status"]["phase"] for r in played(60).runs()} == {"Succeeded"}
     waits = played(40, "Paused")
@@ -49,6 +51,7 @@ def test_a_missing_check_is_noticed(monkeypatch: Any, module: Any, name: str, in
         played(60, "Paused" if name == "said_again" else "")
 
 
+@thorough
 def test_a_minimum_that_would_stop_producers_is_noticed(monkeypatch: Any) -> None:
     nothing = defaults_step.Fallback((), (), (), (), ())
     for module in (defaults_plan, defaults_step):

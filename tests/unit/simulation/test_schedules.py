@@ -15,6 +15,7 @@ from tests.mutation.allow import without
 from tests.simulation import schedules, serial
 from tests.simulation.scenarios import prefix
 from tests.simulation.schedules import Schedule
+from tests.thorough import THOROUGH, thorough
 
 KEPT, NOTICED = schedules.kept(), schedules.noticed()
 
@@ -65,6 +66,7 @@ def test_where_guard_and_effect_both_look_either_is_enough_and_neither_is_notice
         assert schedules.run(schedule).violation is not None
 
 
+@thorough
 def test_a_restart_waits_for_the_canary(monkeypatch: pytest.MonkeyPatch) -> None:
     """A record has gone through each partition that the restarted broker holds, since it was back."""
     moment = min(prefix("canary").to_the_end()[1])
@@ -74,6 +76,7 @@ def test_a_restart_waits_for_the_canary(monkeypatch: pytest.MonkeyPatch) -> None
     assert "before a record of the canary" in (schedules.run(schedule).violation or "")
 
 
+@thorough
 def test_the_next_batch_of_elections_waits_for_the_last_one_to_serve(monkeypatch: pytest.MonkeyPatch) -> None:
     moment = min(prefix("elect-batches").to_the_end()[1])
     schedule = Schedule(1, "elect-batches", moment, 1, True, [["at", 0.0, "mute", 0, 45.0]])
@@ -89,7 +92,7 @@ def test_the_next_batch_of_elections_waits_for_the_last_one_to_serve(monkeypatch
 
 
 def test_a_few_schedules_hold_and_run_the_same_way_twice() -> None:
-    for seed in range(4, 8):
+    for seed in range(4, 8) if THOROUGH else (7,):
         schedule = schedules.of_seed(seed)
         outcome = schedules.run(schedule)
         assert outcome.violation is None, schedule
@@ -97,6 +100,7 @@ def test_a_few_schedules_hold_and_run_the_same_way_twice() -> None:
             assert schedules.run(schedule) == outcome
 
 
+@thorough
 def test_a_failure_is_told_and_made_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
     """An operator that does not heed a pause is found out, and only what it takes is kept."""
     _, (moment, *_) = prefix("roll").to_the_end()
