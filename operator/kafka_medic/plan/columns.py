@@ -96,9 +96,10 @@ def _read(table: pa.Table, broker_ids: Ints, *, whole: bool) -> Columns:
     key = topic.astype(np.int64) << 32 | partition
     already = bool((key[1:] > key[:-1]).all())
     order = np.arange(len(key)) if already else np.argsort(key, kind="stable")
+    at = slice(None) if already else order  # in order already: nothing is copied
     columns = Columns(
-        topics, topic[order], partition[order].astype(np.int32), held[order], held_count[order],
-        leader[order], isr_count[order], size[order], order,
+        topics, topic[at], partition[at].astype(np.int32), held[at], held_count[at], leader[at], isr_count[at],
+        size[at], order,
     )  # fmt: skip
     if whole:
         _check_numbering(columns)
@@ -194,6 +195,8 @@ def _unknown_broker(name: str, broker: int) -> str:
 
 
 def _refuse_repeated(held: Ints, ids: Ints, name: str) -> None:
+    if held.shape[1] < 2:
+        return
     ordered = np.sort(held, axis=1)
     twice = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
     _refuse(
