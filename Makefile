@@ -31,7 +31,7 @@ unexport PYTHONDONTWRITEBYTECODE
 venv:
 	@$(TESTBED) venv
 
-check: venv ## Format, lint, types, import directions, unit and property tests (under 45 s)
+check: venv ## Format, lint, types, import directions, unit and property tests (about a minute)
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target format-check lint types imports turns unit
 
 format-check:

@@ -9,19 +9,21 @@ from collections.abc import Callable, Mapping
 import hypothesis
 import pytest
 
+from kafka_medic.plan.arrow import leave_pandas_out
 from tests.testbed import FACTOR_ONE, KafkaDeployment, Shape, deploy_kafka, secured
 from tests.testbed.kafka import slot_addresses
 from tests.testbed.kafka_settings import Settings
 from tests.testbed.secured import Credentials
+from tests.thorough import THOROUGH
 
-THOROUGH = bool(os.environ.get("THOROUGH"))
-"""`make simulate` sets it: everything is run, and of examples more."""
 # The same examples every time, so that what is red is red for the change at hand; SEARCH=1 looks for new ones. And on a
 # busy machine no example fails for its time.
 hypothesis.settings.register_profile(
     "the same", derandomize=not os.environ.get("SEARCH"), deadline=None, max_examples=100 if THOROUGH else 25
 )
 hypothesis.settings.load_profile("the same")
+
+leave_pandas_out()  # half a second in each process, for nothing that is done here
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

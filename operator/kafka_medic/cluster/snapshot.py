@@ -262,6 +262,12 @@ class ClusterInfo:
     version: str | None = None
 
 
+_OF_A_ROW = tuple(name for name in PARTITIONS_SCHEMA.names if name != "topicId")
+"""The columns that a PartitionRow is made of, in the order of its fields."""
+FEW = 64
+"""So many rows are sooner made than filtered."""
+
+
 @dataclass(frozen=True, slots=True)
 class PartitionRow:
     """One partition, for the code that looks at a handful of them."""
@@ -351,14 +357,15 @@ class Snapshot:
         if self.partitions is None:
             return
         table = self.partitions
-        if wanted is not None:
+        if wanted is not None and table.num_rows > FEW:
             topics = pa.array(sorted({tp.topic for tp in wanted}), pa.string())
             table = table.filter(pc.is_in(table["topic"], value_set=topics))
             numbers = pa.array(sorted({tp.partition for tp in wanted}), pa.int32())
             table = table.filter(pc.is_in(table["partition"], value_set=numbers))
-        for row in table.to_pylist():
-            if wanted is None or (row["topic"], row["partition"]) in wanted:
-                yield _row(row)
+        columns: list[list[Any]] = [table[name].to_pylist() for name in _OF_A_ROW]
+        for row in zip(*columns, strict=True):
+            if wanted is None or row[:2] in wanted:
+                yield PartitionRow(*row[:4], *map(_ids, row[4:8]), *row[8:])
 
     def config(self, resource_type: str, resource: str, name: str) -> ConfigValue | None:
         """One setting, or None when it is not set (or configs are not known: check `configs` first)."""
@@ -373,20 +380,3 @@ class Snapshot:
 
 def _ids(values: list[int] | None) -> tuple[int, ...] | None:
     return None if values is None else tuple(values)
-
-
-def _row(row: dict[str, object]) -> PartitionRow:
-    return PartitionRow(
-        topic=row["topic"],  # type: ignore[arg-type]
-        partition=row["partition"],  # type: ignore[arg-type]
-        leader=row["leader"],  # type: ignore[arg-type]
-        leader_epoch=row["leaderEpoch"],  # type: ignore[arg-type]
-        replicas=_ids(row["replicas"]),  # type: ignore[arg-type]
-        isr=_ids(row["isr"]),  # type: ignore[arg-type]
-        adding=_ids(row["adding"]),  # type: ignore[arg-type]
-        removing=_ids(row["removing"]),  # type: ignore[arg-type]
-        log_start=row["logStart"],  # type: ignore[arg-type]
-        log_end=row["logEnd"],  # type: ignore[arg-type]
-        size_bytes=row["sizeBytes"],  # type: ignore[arg-type]
-        min_isr=row["minIsr"],  # type: ignore[arg-type]
-    )

@@ -50,7 +50,10 @@ def wanted(root: Path) -> dict[Path, str]:
 
 def stale(root: Path) -> list[Path]:
     """Files that are missing, differ, or should not be there."""
-    files = wanted(root)
+    return _stale(root, wanted(root))
+
+
+def _stale(root: Path, files: dict[Path, str]) -> list[Path]:
     differing = [
         path
         for path, text in files.items()
@@ -69,7 +72,7 @@ def stale(root: Path) -> list[Path]:
 def write(root: Path) -> list[Path]:
     """Brings every file up to date and returns those that changed."""
     files = wanted(root)
-    changed = stale(root)
+    changed = _stale(root, files)
     for path in changed:
         target = root / path
         if path in files:

@@ -13,6 +13,7 @@ from kafka_medic.cli.exits import UnusableInputError
 from kafka_medic.cli.offsets.documents import KIND, read
 from kafka_medic.playbook.offset_step import partition_of, saved
 from kafka_medic.resources.vocabulary import API_VERSION
+from tests.thorough import THOROUGH
 
 NUMBERS = st.integers(-(2**70), 2**70)
 ROW = st.fixed_dictionaries(
@@ -38,7 +39,7 @@ def of(data: bytes) -> dict[str, object] | None:
     return {f"{c.group} {partition_of(c)}": saved(c) for c in found.rows}
 
 
-@settings(max_examples=60)
+@settings(max_examples=60 if THOROUGH else 15)
 @given(rows=st.lists(ROW, max_size=4))
 def test_all_rows_of_a_document_or_none(rows):
     told = of(json.dumps({"kind": KIND, "apiVersion": API_VERSION, "offsets": rows}).encode())
@@ -56,7 +57,7 @@ def test_all_rows_of_a_document_or_none(rows):
     assert told == (wanted if good else None)
 
 
-@settings(max_examples=60)
+@settings(max_examples=60 if THOROUGH else 15)
 @given(
     data=st.binary(max_size=20) | st.lists(st.text(',"0919\n abckind: {}', max_size=12)).map("\n".join).map(str.encode)
 )

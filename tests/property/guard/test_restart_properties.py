@@ -3,7 +3,6 @@ something not known."""
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 
 import pytest
@@ -13,10 +12,11 @@ from hypothesis import strategies as st
 from kafka_medic.cluster.document import SnapshotDocumentError, from_document, to_document
 from kafka_medic.cluster.snapshot import Mode
 from kafka_medic.guard.restart import judge_restart
+from tests.thorough import THOROUGH
 from tests.unit.cluster import worlds
 
 BROKERS = (1, 2, 3, 4)
-SETTINGS = settings(max_examples=150 if os.environ.get("THOROUGH") else 30)
+SETTINGS = settings(max_examples=150 if THOROUGH else 25)
 """More in `make simulate` than in `make check`."""
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
@@ -19,6 +18,7 @@ from kafka_medic.plan.local import plan_local
 from kafka_medic.plan.problem import Broker, Problem, ProblemError
 from kafka_medic.plan.verify import verify
 from kafka_medic.plan.waves import WaveLimits
+from tests.thorough import THOROUGH
 
 CALM = [HealthCheck.too_slow, HealthCheck.filter_too_much]
 SCHEMA = pa.schema(
@@ -34,8 +34,8 @@ SCHEMA = pa.schema(
 
 
 def tried(most: int) -> int:
-    """So many examples in `make simulate`; an eighth of them in `make check`."""
-    return most if os.environ.get("THOROUGH") else max(3, most // 8)
+    """So many examples in `make simulate`; a twelfth of them in `make check`."""
+    return most if THOROUGH else max(3, most // 12)
 
 
 @st.composite

@@ -3,7 +3,6 @@ counted approval, takes no replica away, and leaves no throttle behind."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,10 +17,11 @@ from kafka_medic.resources.phases import TERMINAL_PHASES, Phase, may_transition
 from kafka_medic.resources.vocabulary import RESTORE_FINALIZER, Decision
 from tests.simulation.kafka import SimKafka
 from tests.simulation.world import BASE, NO_ELECTIONS, World
+from tests.thorough import THOROUGH
 
 BROKERS = (0, 1, 2, 3)
 SOURCES = ("views", "reassignments", "configs", "log-dirs", "kafka")
-EXAMPLES = 40 if os.environ.get("THOROUGH") else 2
+EXAMPLES = 40 if THOROUGH else 2
 """More in `make simulate` than in `make check`."""
 RATE = "follower.replication.throttled.rate"
 

@@ -84,8 +84,8 @@ def test_it_does_not_come_back_while_the_broker_is_away_or_behind(world):
     world.kafka.stop(1)
     world.kafka.copies_per_tick = 0
     cordon(world, 1, on=False)
-    for _ in range(5):
-        world.step(60)
+    for _ in range(20):
+        world.step()
     undrain = world.runs()[-1]
     assert undrain.spec.playbook.name == "undrain-broker"
     assert undrain.status.phase == "Planning"
@@ -140,8 +140,8 @@ def test_an_order_that_changes_after_the_plan_voids_it(world):
     world.approve(run)
     world.kafka.partitions[TopicPartition("orders", 0)].replicas = [0, 1, 2]
     world.step()
-    for _ in range(3):
-        world.step(60)
+    for _ in range(10):
+        world.step()
     assert world.kafka.writes == []
     assert world.runs()[0].status.phase == "AwaitingApproval", "a plan of its own, which nobody approved"
 

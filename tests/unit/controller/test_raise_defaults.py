@@ -138,8 +138,8 @@ def test_approving_anew_without_a_change_wastes_one_restart_of_the_same_broker()
     again(world)
     world.until(lambda: world.pods.restarts == [1, 1])
     world.until(lambda: cure(world).status.phase == "Paused")
-    for _ in range(5):
-        world.step(60)
+    for _ in range(20):
+        world.step()
     assert world.pods.restarts == [1, 1]
     changed(world)
     again(world, number=2)
@@ -155,8 +155,8 @@ def test_an_approval_from_before_or_of_somebody_who_may_not_restarts_nobody_agai
     again(world)  # twice, before anything is seen
     until(world, "Paused")
     again(world, "mallory")
-    for _ in range(5):
-        world.step(60)
+    for _ in range(20):
+        world.step()
     assert world.pods.restarts == [1]
 
 
@@ -170,8 +170,8 @@ def test_every_one_of_several_approvers_has_to_say_so_again():
     until(world, "Paused")
     changed(world)
     again(world)
-    for _ in range(3):
-        world.step(60)
+    for _ in range(10):
+        world.step()
     assert world.pods.restarts == [1]
     again(world, "bob")
     until(world, "Succeeded")
@@ -210,8 +210,8 @@ def test_one_file_that_was_forgotten_is_found_at_its_broker():
 def test_auto_asks_a_person():
     world = grown(GOOD, mode="Auto", auto={"maxRisk": "High", "maxRestarts": 10})
     run = until(world, "AwaitingApproval")
-    for _ in range(3):
-        world.step(60)
+    for _ in range(10):
+        world.step()
     assert world.pods.restarts == []
     assert "only a person can say that the brokers' configuration has been changed" in cure(world).status.message
     world.approve(run)
@@ -248,8 +248,8 @@ def test_a_topic_that_cannot_spare_a_replica_by_then_keeps_the_minimum_where_it_
     world.approve(until(world, "AwaitingApproval"))
     world.until(lambda: len(world.pods.restarts) == 3 and not world.pods.down())
     world.kafka.topic("scratch", [0, 1])
-    for _ in range(8):
-        world.step(60)
+    for _ in range(30):
+        world.step()
     assert world.kafka.dynamic == {}
     assert any(r.status.phase == "Superseded" and "scratch" in r.status.message for r in world.runs())
 
@@ -308,8 +308,8 @@ def test_killed_at_a_write_to_the_api_server(when: str) -> None:
 
 def test_nothing_is_proposed_where_the_mode_is_observe():
     world = grown(GOOD, mode="Observe")
-    for _ in range(3):
-        world.step(60)
+    for _ in range(10):
+        world.step()
     assert world.runs() == []
     found = world.api.get(f"{BASE}/namespaces/ns/kafkaclusters/c")["status"]["findings"]
     assert [f["id"] for f in found] == ["ReplicationFactorLow/broker-defaults"]

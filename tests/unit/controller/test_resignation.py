@@ -78,8 +78,8 @@ def test_one_that_acts_again_by_itself_is_left_alone():
     world.until(lambda: any(r.status.phase == "AwaitingApproval" for r in cures(world)))
     world.kafka.up.add(2)
     world.approve(cures(world)[0])
-    for _ in range(3):
-        world.step(60)
+    for _ in range(10):
+        world.step()
     assert world.ensemble.asked == 0
     assert cures(world)[0].status.phase == "Superseded", cures(world)[0].status.message
 

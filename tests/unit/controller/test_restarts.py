@@ -65,7 +65,7 @@ def test_the_controller_is_looked_up_again_before_each_restart():
 
 def test_a_broker_that_does_not_come_back_holds_the_run_and_nothing_else_is_touched():
     world = approved(rolling(never_back={1}))
-    run = world.until_phase("Paused", seconds=60)
+    run = world.until_phase("Paused", seconds=240)
     assert world.pods.restarts == [1]
     assert "broker 1 is not back" in run.status.message
     assert "not registered yet" in run.status.message
@@ -78,7 +78,7 @@ def test_a_broker_that_does_not_come_back_holds_the_run_and_nothing_else_is_touc
 @thorough
 def test_a_broker_that_crashes_again_and_again_holds_the_run_and_nothing_else_is_touched():
     world = approved(rolling(crashing={1}))
-    run = world.until_phase("Paused", seconds=60)
+    run = world.until_phase("Paused", seconds=240)
     assert world.pods.restarts == [1], "it is never evicted again, and nobody else is"
     assert "broker 1 is not back" in run.status.message
     world.pods.crashing.clear()
@@ -89,7 +89,7 @@ def test_a_broker_that_crashes_again_and_again_holds_the_run_and_nothing_else_is
 @thorough
 def test_a_reject_while_paused_ends_it_and_touches_nothing_else():
     world = approved(rolling(never_back={1}))
-    run = world.until_phase("Paused", seconds=60)
+    run = world.until_phase("Paused", seconds=240)
     world.approve(run, decision="Reject")
     watched(world)
     assert world.run().status.phase == "Aborted"
@@ -146,7 +146,7 @@ def test_the_active_controller_is_looked_up_again_among_those_that_are_no_broker
 def test_a_controller_that_does_not_catch_up_holds_the_next():
     world = approved(apart(brokers="10,12"))
     world.pods.never_back.add(10)
-    run = world.until_phase("Paused", seconds=60)
+    run = world.until_phase("Paused", seconds=240)
     assert world.pods.restarts == [10]
     assert "broker 10 is not back" in run.status.message
 

@@ -60,8 +60,8 @@ def test_a_healthy_cluster_is_left_alone(world: World) -> None:
     for part in world.kafka.partitions.values():
         part.replicas = part.isr = [0, 1, 2]
         part.leader = 0
-    for _ in range(3):
-        world.step(60)
+    for _ in range(10):
+        world.step()
     assert world.kafka.writes == []
     assert world.runs() == []
     assert world.condition("Replicated")["status"] == "True"
@@ -88,8 +88,8 @@ def test_a_status_of_which_only_the_time_has_changed_is_written_anew_every_few_s
 def test_observe_mode_names_it_and_does_nothing(mode: str) -> None:
     world = World(factor_one_cluster())
     world.install(remediation={"mode": mode})
-    for _ in range(3):
-        world.step(60)
+    for _ in range(10):
+        world.step()
     assert world.runs() == []
     assert world.condition("Replicated")["reason"] == "ReplicationFactorLow"
     assert world.condition("RemediationAllowed")["reason"] == "ObserveMode"
@@ -112,8 +112,8 @@ def test_too_few_live_brokers_is_said_and_not_half_done(world: World) -> None:
         part.replicas = part.isr = [part.replicas[0] % 2]
         part.leader = part.replicas[0]
         assert tp
-    for _ in range(3):
-        world.step(60)
+    for _ in range(10):
+        world.step()
     assert world.kafka.writes == []
     assert world.run().status.phase is Phase.PLANNING
     assert "EnoughLiveBrokers" in {w.guard for w in world.run().status.waiting_for}
@@ -123,8 +123,8 @@ def test_too_few_live_brokers_is_said_and_not_half_done(world: World) -> None:
 
 def test_too_little_room_on_disk_is_said_and_nothing_is_proposed(world: World) -> None:
     world.kafka.free = 100
-    for _ in range(3):
-        world.step(60)
+    for _ in range(10):
+        world.step()
     assert world.kafka.writes == []
     run = world.run()
     assert run.status.phase is Phase.PLANNING
@@ -174,8 +174,8 @@ def test_a_broker_that_dies_before_the_start_is_waited_for(world: World) -> None
 def test_a_target_that_dies_in_the_middle_holds_the_run_until_it_is_back(world: World) -> None:
     under_way(world, copies=1)
     world.kafka.stop(2)
-    for _ in range(5):
-        world.step(60)
+    for _ in range(20):
+        world.step()
     assert world.run().status.phase not in (Phase.SUCCEEDED, Phase.FAILED, Phase.ABORTED)
     assert world.run().status.restore_owed
     world.kafka.start(2)
@@ -245,8 +245,8 @@ def test_a_rejection_in_the_middle_cancels_restores_and_ends(world: World) -> No
     world.until_phase("Aborted")
     assert not any(p.adding for p in world.kafka.partitions.values())
     assert throttles(world) == []
-    for _ in range(3):
-        world.step(60)
+    for _ in range(10):
+        world.step()
     assert len(world.runs()) == 1, "what a person stopped is not proposed again by itself"
 
 

@@ -161,8 +161,8 @@ def test_what_somebody_else_is_raising_is_waited_for_and_not_called_done():
     kafka.writes.clear()
     world = World(kafka)
     world.install()
-    for _ in range(3):
-        world.step(60)
+    for _ in range(12):
+        world.step()
     assert len(world.runs()) <= 1
     assert all(r.status.phase is Phase.PLANNING for r in world.runs())
     assert kafka.writes == []

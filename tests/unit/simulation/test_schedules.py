@@ -25,6 +25,7 @@ def test_what_failed_once_holds(why: str, schedule: Schedule) -> None:
     assert schedules.run(schedule).violation is None
 
 
+@thorough
 @pytest.mark.parametrize(("mutant", "schedule"), NOTICED, ids=[mutant.rpartition(":")[2] for mutant, _ in NOTICED])
 def test_a_missing_guard_is_noticed(mutant: str, schedule: Schedule) -> None:
     """By what the world is like, and not by what another guard says."""
