@@ -2,7 +2,7 @@
 
 The planner works on padded matrices, kinds and flows; this works on the raw tables as flat lists of
 (row, broker) and looks at each replica once, so an error in one is not repeated in the other. Linear in
-replicas, apart from one sort by name. It imports nothing of aggregate, solve, expand, settle or leaders.
+replicas, apart from sorts by name and by topic. It imports nothing of aggregate, solve, expand, settle or leaders.
 """
 
 from __future__ import annotations
