@@ -4,8 +4,9 @@ PYTHON ?= python3
 TESTBED := $(PYTHON) -m tests.testbed
 VENV := .venv/bin
 MYPY_CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/kafka-medic-mypy
-# Tests of the operator's whole turns.
-TURNS := tests/unit/controller tests/unit/simulation
+# Tests of the operator's whole turns; those that mostly wait for time limits, and the schedules.
+TURNS := tests/unit/controller
+WAITS := tests/unit/clients tests/unit/simulation
 MODE ?= kraft
 RUNS ?= 3
 PARTITIONS ?= 2000
@@ -17,7 +18,7 @@ TESTS ?= tests/integration tests/contract tests/e2e
 WHOLE_SUITE := $(if $(filter file,$(origin TESTS)),1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup venv check format-check lint types imports turns unit simulate soak test gameday mutate-guards demo bench-observe bench-plan bench-roll bench-elect bench-offsets up down status logs enter crds lock clean-cache
+.PHONY: help setup venv check format-check lint types imports turns waits unit simulate soak test gameday mutate-guards demo bench-observe bench-plan bench-roll bench-elect bench-offsets up down status logs enter crds lock clean-cache
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,7 +33,7 @@ venv:
 	@$(TESTBED) venv
 
 check: venv ## Format, lint, types, import directions, unit and property tests (about a minute)
-	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target format-check lint types imports turns unit
+	@$(MAKE) --no-print-directory --jobs 3 --output-sync=target format-check lint types imports turns unit waits
 
 format-check:
 	@$(VENV)/ruff format --check .
@@ -47,16 +48,19 @@ types:
 imports:
 	@$(VENV)/lint-imports
 
-# Two processes that take about as long as each other. What it costs to hand 2,500 tests out to workers and to hear of
+# Three processes, of which one waits half of its time. What it costs to hand 2,500 tests out to workers and to hear of
 # each, and to collect all of them in every worker, is more than that evens out.
 turns:
 	@$(VENV)/python -m pytest -q $(TURNS)
 
+waits:
+	@$(VENV)/python -m pytest -q $(WAITS)
+
 unit:
-	@$(VENV)/python -m pytest -q tests/unit tests/property $(addprefix --ignore=,$(TURNS))
+	@$(VENV)/python -m pytest -q tests/unit tests/property $(addprefix --ignore=,$(TURNS) $(WAITS))
 
 simulate: venv ## Every story, a death at every write, and 10,000 seeded schedules against a simulated world (SEED=0)
-	@THOROUGH=1 $(VENV)/python -m pytest -q -n 2 $(TURNS) tests/unit/playbook tests/property
+	@THOROUGH=1 $(VENV)/python -m pytest -q -n 2 $(TURNS) tests/unit/simulation tests/unit/playbook tests/property
 	@$(VENV)/python -m tests.simulation.soak --schedules 10000 --seed $(SEED)
 
 soak: venv ## New stories, and as many schedules as you like: SCHEDULES=100000 SEED=10000

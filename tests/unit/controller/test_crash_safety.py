@@ -12,7 +12,7 @@ import pytest
 from tests.simulation.deaths import Interrupted, Moments
 from tests.simulation.kafka import SimKafka
 from tests.simulation.world import BROKERS, World, factor_one_cluster
-from tests.thorough import THOROUGH, only
+from tests.thorough import THOROUGH, only, thorough
 
 EVERY = 1 if THOROUGH else 72
 """`make simulate` dies at every moment, `make check` at some."""
@@ -62,6 +62,7 @@ def test_the_matrix_covers_every_write(undisturbed: World) -> None:
     assert len(undisturbed.kafka.writes) == 4
 
 
+@thorough
 def test_killed_at_any_write_to_the_api_server(undisturbed: World) -> None:
     whole = fresh()
     moments = Moments(whole)

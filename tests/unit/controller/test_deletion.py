@@ -10,7 +10,7 @@ from kafka_medic.clients.kubernetes_api import ApiFailure
 from kafka_medic.controller.store import Store
 from kafka_medic.resources.vocabulary import RESTORE_FINALIZER
 from tests.simulation.world import BASE, World, factor_one_cluster
-from tests.thorough import only
+from tests.thorough import only, thorough
 
 CLUSTER = f"{BASE}/namespaces/ns/kafkaclusters/c"
 
@@ -94,6 +94,7 @@ def test_what_is_deleted_while_partitions_move_goes_once_kafka_is_as_it_was(
         assert not held(world, CLUSTER)
 
 
+@thorough
 def test_a_cluster_that_does_not_answer_is_waited_for_without_haste(world: World) -> None:
     copying(world)
     world.kafka.reachable = False

@@ -91,6 +91,7 @@ WRITES = ("alter_reassignments", "elect_preferred")
 DEATHS = [(nth, when) for nth in range(4) for when in ("before", "after")]
 
 
+@thorough
 @pytest.mark.parametrize(("nth", "when"), only([4], DEATHS))
 def test_killed_at_each_write_to_kafka(nth: int, when: str):
     """Order away, leaders away, order back, leaders back, each once."""

@@ -146,6 +146,7 @@ def test_an_order_that_changes_after_the_plan_voids_it(world):
     assert world.runs()[0].status.phase == "AwaitingApproval", "a plan of its own, which nobody approved"
 
 
+@thorough
 def test_an_order_that_somebody_changes_once_it_was_changed_is_theirs(world):
     cordon(world, 1)
     world.approve(world.until_phase("AwaitingApproval"))

@@ -94,6 +94,7 @@ def test_the_plan_says_what_kafkas_own_rebalancing_does(world):
     assert "What it has done by then is not done again" in plan.summary
 
 
+@thorough
 def test_a_parameter_makes_the_first_batch_small(world):
     world.ask("elect-preferred-leaders", batchSize="4")
     approved(world)

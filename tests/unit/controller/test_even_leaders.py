@@ -62,6 +62,7 @@ def test_leaders_stay_while_replicas_are_copied_and_with_a_broker_that_is_away(w
     assert leads(world) == {0: 2, 1: 2, 2: 2}
 
 
+@thorough
 def test_what_a_drain_leaves_is_not_mistaken_for_it(world: World) -> None:
     """Bringing leaders back after maintenance goes by what drains changed, not by this."""
     world.approve(world.until_phase("AwaitingApproval"))

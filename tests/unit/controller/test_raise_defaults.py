@@ -114,6 +114,7 @@ def paused() -> World:
     return world
 
 
+@thorough
 def test_once_the_configuration_is_changed_and_the_plan_approved_anew_that_broker_is_restarted_again_and_it_goes_on():
     world = paused()
     changed(world)
@@ -207,6 +208,7 @@ def test_one_file_that_was_forgotten_is_found_at_its_broker():
     )
 
 
+@thorough
 def test_auto_asks_a_person():
     world = grown(GOOD, mode="Auto", auto={"maxRisk": "High", "maxRestarts": 10})
     run = until(world, "AwaitingApproval")

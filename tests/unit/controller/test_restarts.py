@@ -56,6 +56,7 @@ def test_the_whole_cluster_is_rolled_the_controller_last():
     assert world.kafka.writes == [], "leaderships go by themselves unless drainFirst is asked for"
 
 
+@thorough
 def test_the_controller_is_looked_up_again_before_each_restart():
     world = approved(rolling())
     world.kafka.voted = 2  # another broker takes over after the plan was made
@@ -98,6 +99,7 @@ def test_a_reject_while_paused_ends_it_and_touches_nothing_else():
     assert (entry.id, entry.state, entry.target_uid) == ("restart-brokers/restart-1", "Intended", "pod-1-2")
 
 
+@thorough
 def test_a_pause_holds_it_between_two_brokers_and_it_goes_on_afterwards():
     world = approved(rolling())
     world.until(lambda: world.pods.restarts == [1])
@@ -124,6 +126,7 @@ def apart(**parameters) -> World:
     return world
 
 
+@thorough
 def test_controllers_that_are_no_brokers_go_first_the_active_one_last_of_them():
     world = approved(apart())
     plan = world.run().status.plan
@@ -172,6 +175,7 @@ def six(**parameters) -> World:
     return world
 
 
+@thorough
 @pytest.mark.parametrize(("most", "down"), only([2], [("1", 1), ("2", 2), ("6", 2)]))
 def test_brokers_that_share_no_partition_are_restarted_together(most: str, down: int):
     """Of six voters four have to be left, so that never more than two are away. More brokers than tell their whole
@@ -200,6 +204,7 @@ def test_brokers_that_share_a_partition_are_not_restarted_together_whatever_is_a
     assert world.run().status.phase == "Succeeded"
 
 
+@thorough
 def test_a_replica_that_stays_out_of_the_isr_holds_the_next_restart():
     world = approved(rolling())
     world.kafka.copies_per_tick = 0

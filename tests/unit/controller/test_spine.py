@@ -288,6 +288,7 @@ def test_a_pause_on_the_cluster_holds_the_run(world: World) -> None:
     assert any("freeze" in w.message for w in world.run().status.waiting_for)
 
 
+@thorough
 def test_another_cluster_behind_the_same_bootstrap_servers_is_not_touched(world: World) -> None:
     run = world.until_phase("AwaitingApproval")
     world.kafka.cluster_id = "other"

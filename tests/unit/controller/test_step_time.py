@@ -76,6 +76,7 @@ def test_more_time_is_no_licence_for_ever(world: World) -> None:
     assert world.run().status.phase is Phase.PAUSED
 
 
+@thorough
 @pytest.mark.parametrize(
     "hold",
     only(

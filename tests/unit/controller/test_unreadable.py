@@ -9,7 +9,7 @@ from kafka_medic.controller.unreadable import Unreadable
 from kafka_medic.resources.approval import RemediationApproval
 from kafka_medic.resources.playbook import Playbook
 from tests.simulation.world import World, factor_one_cluster
-from tests.thorough import only
+from tests.thorough import only, thorough
 
 
 @pytest.fixture
@@ -71,6 +71,7 @@ def test_the_run_waits_with_the_reason_and_goes_on_when_it_is_gone(world):
     world.until_phase("Succeeded")
 
 
+@thorough
 @pytest.mark.parametrize(
     "other",
     only([0], [{"planDigest": "sha256:" + "0" * 64}, {"remediationRef": {"name": "another", "uid": "another"}}]),

@@ -15,12 +15,12 @@ from tests.mutation.allow import without
 from tests.simulation import schedules, serial
 from tests.simulation.scenarios import prefix
 from tests.simulation.schedules import Schedule
-from tests.thorough import THOROUGH, thorough
+from tests.thorough import THOROUGH, only, thorough
 
 KEPT, NOTICED = schedules.kept(), schedules.noticed()
 
 
-@pytest.mark.parametrize(("why", "schedule"), KEPT, ids=[why for why, _ in KEPT])
+@pytest.mark.parametrize(("why", "schedule"), only([len(KEPT) - 1], KEPT), ids=[why for why, _ in KEPT])
 def test_what_failed_once_holds(why: str, schedule: Schedule) -> None:
     assert schedules.run(schedule).violation is None
 
