@@ -42,3 +42,11 @@ def test_partitions_outside_the_plan_keep_their_leaders_and_count():
     column, bound = balance_leaders(replicas, np.array([9, 0, 0]), np.ones(3, bool))
     assert led(replicas, column, 3) == [0, 4, 0]
     assert bound == 9
+
+
+def test_where_only_some_of_many_are_looked_at_first_the_best_is_found_as_well():
+    rng = np.random.default_rng(1)
+    replicas = np.argsort(rng.random((150_000, 20)), axis=1)[:, :2].astype(np.int32)
+    column, bound = balance_leaders(replicas, np.zeros(20, np.int64), np.ones(20, bool))
+    assert bound == 7500
+    assert set(led(replicas, column, 20)) == {7500}

@@ -1,11 +1,17 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafka_medic.plan.local import plan_local
+from kafka_medic.plan.problem import Broker, Problem
+from kafka_medic.plan.spark.question import Question
 from kafka_medic.plan.topic_leaders import spread_leaders
+from kafka_medic.plan.wanted import Wanted
+from tests.unit.plan.in_blocks import planned_in_blocks
 
 NOBODY = np.zeros(0, np.int64), np.zeros(0, np.int64)
 
@@ -59,6 +65,26 @@ def test_ten_thousand_partitions_at_random_end_within_one_of_the_bound():
     assert max(most(topic, led(replicas, column)).values()) > 2
     assert max(most(topic, led(replicas, after)).values()) <= 2
     assert (np.bincount(led(replicas, after)) == np.bincount(led(replicas, column))).all()
+
+
+@pytest.mark.parametrize("rows", [None, 3000], ids=["at once", "in blocks"])
+def test_no_topic_of_a_plan_is_led_more_than_one_above_its_bound(rows):
+    rng = np.random.default_rng(3)
+    partitions = pa.table(
+        {
+            "topic": [f"t{number // 60:03}" for number in range(6000)],
+            "partition": pa.array(np.arange(6000) % 60, pa.int32()),
+            "replicas": pa.array([[int(b)] for b in rng.integers(0, 24, 6000)], pa.list_(pa.int32())),
+        }
+    )
+    problem = Problem(partitions, tuple(Broker(n, "abc"[n % 3]) for n in range(24)), 3)
+    if rows is None:
+        found = plan_local(problem).summary.topic_leaders
+    else:
+        found = planned_in_blocks(problem.partitions, Question(problem.brokers, Wanted(3)), rows)[
+            1
+        ].summary.topic_leaders
+    assert found.max <= found.bound + 1
 
 
 @st.composite
