@@ -20,6 +20,7 @@ from kafka_medic.cluster.snapshot import TopicPartition
 from tests.incident.records import commit_offset, create_topic, delete_topic, joined, transaction, write
 from tests.simulation.kafka import SimKafka
 from tests.testbed import KafkaDeployment, Shape
+from tests.testbed.steps import granted
 
 
 @dataclass
@@ -53,9 +54,9 @@ class Subject:
         return next((p for p in view.partitions if p.topic == topic and p.partition == 0), None)
 
     def until(self, so: Callable[[], bool], seconds: float = 30) -> None:
-        end = time.monotonic() + seconds
+        end = granted() + seconds
         while not so():
-            assert time.monotonic() < end, "it did not come about"
+            assert granted() < end, "it did not come about"
             self.pass_time()
 
 

@@ -20,6 +20,7 @@ from tests.simulation.kafka import SimKafka
 from tests.simulation.pods import SETS_PATH, SimPods
 from tests.testbed import apply, kubectl
 from tests.testbed.build import PAUSE_IMAGE
+from tests.testbed.steps import granted
 
 NAMESPACE = "contract-pods"
 LABELS = {"app": "kafka"}
@@ -60,9 +61,9 @@ class Subject:
         EvictedPods(self.api, self.namespace).replace_pod(name, uid)
 
     def until(self, so: Callable[[], bool], seconds: float = 60) -> None:
-        end = time.monotonic() + seconds
+        end = granted() + seconds
         while not so():
-            assert time.monotonic() < end, "it did not come about"
+            assert granted() < end, "it did not come about"
             self.pass_time()
 
 

@@ -22,7 +22,10 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.testbed.steps import wait_for
+from tests.testbed.steps import granted, wait_for
+
+PATIENCE = 120
+"""Seconds for one request of ours to Kafka: more than a busy host ever kept these machines waiting."""
 
 
 def create_topic(bootstrap: str, name: str, assignment: list[list[int]], config: dict[str, str] | None = None) -> None:
@@ -49,7 +52,7 @@ def delete_topic(bootstrap: str, name: str) -> None:
     def deleted() -> bool:
         admin = AdminClient({"bootstrap.servers": bootstrap})
         try:
-            admin.delete_topics([name])[name].result(timeout=30)
+            admin.delete_topics([name])[name].result(timeout=PATIENCE)
         except KafkaException as problem:
             if problem.args[0].code() not in (KafkaError.NOT_CONTROLLER, KafkaError.UNKNOWN, gone):
                 raise
@@ -110,9 +113,9 @@ def read_group(
     consumer.subscribe([topic])
     last: Message | None = None
     found: list[tuple[int, str]] = []
-    end = time.monotonic() + seconds
+    end = granted() + seconds
     try:
-        while len(found) < wanted and time.monotonic() < end:
+        while len(found) < wanted and granted() < end:
             message = consumer.poll(0.5)
             if message is None or message.error():
                 continue
@@ -132,9 +135,9 @@ def read_from(bootstrap: str, topic: str, start: int, wanted: int, seconds: floa
     consumer = _consumer(bootstrap, None)
     consumer.assign([TopicPartition(topic, 0, start)])
     found: list[tuple[int, str]] = []
-    end = time.monotonic() + seconds
+    end = granted() + seconds
     try:
-        while len(found) < wanted and time.monotonic() < end:
+        while len(found) < wanted and granted() < end:
             message = consumer.poll(0.5)
             if message is not None and not message.error():
                 found.append((message.offset(), message.value().decode()))
@@ -144,31 +147,34 @@ def read_from(bootstrap: str, topic: str, start: int, wanted: int, seconds: floa
 
 
 def commit_offset(bootstrap: str, group: str, topic: str, offset: int) -> None:
-    """Set the offset of partition 0 of a group without members; its coordinator may still be loading."""
-    end = time.monotonic() + 30
-    with AdminClient({"bootstrap.servers": bootstrap}) as admin:  # see forget_group
-        while True:
-            wanted = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0, offset)])
-            answer = admin.alter_consumer_group_offsets([wanted])[group].result(timeout=30)
-            failed = [tp.error for tp in answer.topic_partitions if tp.error is not None]
-            if not failed:
-                return
-            assert time.monotonic() < end, failed
-            time.sleep(0.1)
+    """Set the offset of partition 0 of a group without members; its coordinator may still be loading, or not exist
+    yet. Each try has a client of its own (see forget_group): one that was told three times that there is no coordinator
+    never asks again and never fails either (librdkafka 2.16)."""
+    wanted = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0, offset)])
+
+    def taken() -> bool:
+        with AdminClient({"bootstrap.servers": bootstrap}) as admin:
+            try:
+                answer = admin.alter_consumer_group_offsets([wanted])[group].result(timeout=10)
+            except TimeoutError:
+                return False
+            return all(tp.error is None for tp in answer.topic_partitions)
+
+    wait_for(f"{group} to have committed", taken, 60, every=0.1)
 
 
 def forget_group(bootstrap: str, group: str) -> None:
     """Delete a group without members and all that it has committed. The client is gone afterwards: one that has asked a
     coordinator can abort the process once that broker goes away (librdkafka#3663)."""
     with AdminClient({"bootstrap.servers": bootstrap}) as admin:
-        admin.delete_consumer_groups([group])[group].result(timeout=30)
+        admin.delete_consumer_groups([group])[group].result(timeout=PATIENCE)
 
 
 def forget_records(bootstrap: str, topic: str, before: int) -> None:
     """The log of partition 0 begins there from now on, as once retention has passed what was before."""
     admin, tp = AdminClient({"bootstrap.servers": bootstrap}), TopicPartition(topic, 0, before)
     (told,) = admin.delete_records([tp]).values()
-    assert told.result(timeout=30).low_watermark == before
+    assert told.result(timeout=PATIENCE).low_watermark == before
 
 
 @contextlib.contextmanager
@@ -225,7 +231,7 @@ def transaction(bootstrap: str, group: str, topic: str, offset: int) -> Iterator
 def committed(bootstrap: str, group: str, topic: str) -> int:
     consumer = _consumer(bootstrap, group)
     try:
-        (found,) = consumer.committed([TopicPartition(topic, 0)], timeout=30)
+        (found,) = consumer.committed([TopicPartition(topic, 0)], timeout=PATIENCE)
         return int(found.offset)
     finally:
         consumer.close()
@@ -234,7 +240,7 @@ def committed(bootstrap: str, group: str, topic: str) -> int:
 def log_end(bootstrap: str, topic: str) -> int:
     consumer = _consumer(bootstrap, None)
     try:
-        return int(consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=30)[1])
+        return int(consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=PATIENCE)[1])
     finally:
         consumer.close()
 
@@ -242,7 +248,7 @@ def log_end(bootstrap: str, topic: str) -> int:
 def leader(bootstrap: str, topic: str) -> int:
     """-1: nobody."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    return int(admin.list_topics(topic, timeout=10).topics[topic].partitions[0].leader)
+    return int(admin.list_topics(topic, timeout=PATIENCE).topics[topic].partitions[0].leader)
 
 
 @dataclass
@@ -273,8 +279,8 @@ class Traffic:
         """Stop producing, wait for every acknowledgement, and read on until all of them were read or time is up."""
         self._stopping.set()
         self._threads[0].join(seconds)
-        end = time.monotonic() + seconds
-        while time.monotonic() < end and self.lost:
+        end = granted() + seconds
+        while granted() < end and self.lost:
             time.sleep(0.2)
         self._done = True
         self._threads[1].join(seconds)
@@ -332,7 +338,7 @@ class Traffic:
 
     def _consume(self) -> None:
         consumer = _consumer(self.bootstrap, None)
-        partitions = consumer.list_topics(self.topic, timeout=30).topics[self.topic].partitions
+        partitions = consumer.list_topics(self.topic, timeout=PATIENCE).topics[self.topic].partitions
         consumer.assign([TopicPartition(self.topic, p, 0) for p in partitions])
         try:
             while not self._done:

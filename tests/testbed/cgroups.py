@@ -6,6 +6,8 @@ import contextlib
 import time
 from pathlib import Path
 
+from tests.testbed.steps import granted
+
 _ROOT = Path("/sys/fs/cgroup")
 
 
@@ -43,10 +45,10 @@ def _delegate(group: Path) -> None:
 
 def remove(name: str, seconds: float = 10.0) -> list[Path]:
     """Remove the group and all below it; returns what was still busy at the deadline."""
-    deadline = time.monotonic() + seconds
+    deadline = granted() + seconds
     while True:
         left = [group for group in present(name) if not _remove_tree(group)]
-        if not left or time.monotonic() > deadline:
+        if not left or granted() > deadline:
             return left
         time.sleep(0.1)
 

@@ -8,7 +8,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from tests.testbed import cgroups, credentials, processes
 from tests.testbed.cache import locked
 from tests.testbed.places import NODES, REPOSITORY, STATE_VARIABLE, State, own_state
 from tests.testbed.programs import Programs, programs
-from tests.testbed.steps import StepFailedError, say, tail, wait_for
+from tests.testbed.steps import StepFailedError, granted, say, tail, wait_for
 
 _START_SECONDS = 120.0
 _CHECKOUT_RECORD = "checkout"
@@ -194,10 +193,10 @@ def _end_and_sweep(state: State) -> bool:
     if busy:
         raise StepFailedError(f"control groups still busy: {busy}")
     swept = state.root.exists()
-    deadline = time.monotonic() + 20
+    deadline = granted() + 20
     while state.root.exists():
         # What ends only now may still write.
-        shutil.rmtree(state.root, ignore_errors=time.monotonic() < deadline)
+        shutil.rmtree(state.root, ignore_errors=granted() < deadline)
     if not ended and swept:
         say("  swept up what an earlier run had left")
     return ended or swept

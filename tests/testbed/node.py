@@ -18,6 +18,7 @@ from tests.testbed.daemons import Daemons
 from tests.testbed.isolation import cover, run
 from tests.testbed.node_images import furnish
 from tests.testbed.places import NODES, REPOSITORY, Node, State, cache_root
+from tests.testbed.steps import granted
 
 CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
 PID_FILE = "node.pid"
@@ -128,8 +129,8 @@ def _prepare(state: State, node: Node, folder: Path) -> None:
 
 def _await_socket() -> None:
     """A kubelet that finds no containerd ends, and is started again only after a pause."""
-    deadline = time.monotonic() + _START_SECONDS
-    while not Path(CONTAINERD_SOCKET).exists() and time.monotonic() < deadline:
+    deadline = granted() + _START_SECONDS
+    while not Path(CONTAINERD_SOCKET).exists() and granted() < deadline:
         time.sleep(0.05)
 
 

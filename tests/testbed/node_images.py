@@ -16,7 +16,7 @@ from pathlib import Path
 from tests.testbed.build import images
 from tests.testbed.cache import digest, drop_older, ensure
 from tests.testbed.operator_image import dependencies_key, save_dependencies
-from tests.testbed.steps import run_logged
+from tests.testbed.steps import granted, run_logged
 
 _START_SECONDS = 30
 
@@ -59,13 +59,13 @@ def furnish(template: Path, root: Path) -> None:
 
 def import_image(socket: Path | str, archive: Path | str, seconds: float = 0) -> None:
     """Load an archive into a containerd; within `seconds` also one that is only starting."""
-    deadline = time.monotonic() + seconds
+    deadline = granted() + seconds
     while True:
         command = ["ctr", "-a", str(socket), "-n", "k8s.io", "images", "import", str(archive)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode == 0:
             return
-        if time.monotonic() > deadline:
+        if granted() > deadline:
             raise RuntimeError(f"{archive} could not be loaded: {done.stderr}")
         time.sleep(0.2)
 

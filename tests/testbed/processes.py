@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 from tests.testbed.places import State
+from tests.testbed.steps import granted
 
 SUPERVISOR = "tests.testbed.supervise"
 
@@ -68,9 +69,9 @@ def end(state: State, seconds: float = 20.0) -> bool:
     for number in targets:
         with contextlib.suppress(ProcessLookupError):
             os.kill(number, signal.SIGKILL)
-    deadline = time.monotonic() + seconds
+    deadline = granted() + seconds
     while _matching(state):
-        if time.monotonic() > deadline:
+        if granted() > deadline:
             raise RuntimeError(f"processes of {state.root} did not end: {_matching(state)}")
         time.sleep(0.05)
     return bool(targets)
