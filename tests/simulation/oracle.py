@@ -303,7 +303,8 @@ class Oracle(Effects):
                 left = part.replicas == drain["replicas"] != drain["replicasBefore"]
                 if left and tp not in self.theirs | self.foreign:
                     self.blame(f"{after} and {tp} is left in the order {part.replicas}")
-                if after == "Succeeded" and part.replicas != drain["replicasBefore"] and tp not in self.theirs:
+                order = [b for b in part.replicas if b in drain["replicasBefore"]]  # others are somebody else's
+                if after == "Succeeded" and order != drain["replicasBefore"] and tp not in self.theirs:
                     self.blame(f"Succeeded and {tp} has the order {part.replicas}")
             for c in (status.get("plan") or {}).get("offsets", ()):
                 key = c["group"], TopicPartition(c["topic"], c["partition"])
