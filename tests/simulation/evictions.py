@@ -4,6 +4,7 @@ the oracle."""
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -17,14 +18,16 @@ def parallel(run: dict[str, Any]) -> int:
 
 
 class Evictions(Grounds):
-    """`by_us`: brokers that our eviction took down and that are not up yet; `away`: nor back in every ISR. `restarted`:
-    by run. `rescues`: when each run began to save records. `well`: when a broker was back in every ISR. `wasted`: by
-    run and broker, the restarts that were for nothing and have been made up for; `evicted`: likewise, the Pods."""
+    """`by_us`: brokers that our eviction took down and that are not up yet; `away`: nor back in every ISR; `looked`:
+    who was in sync by the last look before. `restarted`: by run. `rescues`: when each run began to save records.
+    `well`: when a broker was back in every ISR. `wasted`: by run and broker, the restarts that were for nothing and
+    have been made up for; `evicted`: likewise, the Pods."""
 
     def __init__(self) -> None:
         self.effects: list[str] = []
         self.by_us: set[int] = set()
         self.away: set[int] = set()
+        self.looked: dict[int, dict[TopicPartition, frozenset[int]]] = {}
         self.restarted: set[tuple[str, int]] = set()
         self.rescues: dict[str, float] = {}
         self.well: dict[int, float] = {}
@@ -195,6 +198,11 @@ class Evictions(Grounds):
         if broker not in self.kafka.nodes:
             self.by_us.add(broker)
             self.away.add(broker)
+            self.looked[broker] = {tp: isr for tp, (_, isr, *_) in seen["views"][1].items()}
+
+    def could_spare(self, tp: TopicPartition, ours: Sequence[int]) -> bool:
+        """Whether somebody else was in sync by the last look before each of these was evicted: who has gone since."""
+        return all(self.looked[broker].get(tp, frozenset()) - self.by_us for broker in ours)
 
     def before_rescue(self, seen: dict[str, Any], topic: str, now: float) -> None:
         run = self.run_of(seen, "RescueRecords")

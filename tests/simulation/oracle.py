@@ -250,7 +250,7 @@ class Oracle(Effects):
                 self.blame(f"{tp} lost a replica: {part.replicas}")
             if not part.adding and tp not in self.foreign and len(part.replicas) > len(self.least[tp]):
                 self.least[tp] = frozenset(part.replicas)
-            if part.leader < 0 and set(part.isr) <= self.by_us:
+            if part.leader < 0 and set(part.isr) <= self.by_us and not self.could_spare(tp, part.isr):
                 self.blame(f"{tp} has no leader, since we took down broker {part.isr}")
             if part.leader >= 0 and (part.leader not in part.isr or self.logs[tp].get(part.leader, 0) < self.acked[tp]):
                 self.blame(f"{tp}: broker {part.leader} leads and does not hold every acknowledged record")

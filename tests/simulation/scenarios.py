@@ -218,6 +218,13 @@ def _defaults(**how: Any) -> Stage:
     return _stage(kafka, **how)
 
 
+def _minimum(**how: Any) -> Stage:
+    """A topic acknowledges what one broker has, and has replicas for more."""
+    kafka = _healthy_kafka()
+    kafka.dynamic["TOPIC", "orders", "min.insync.replicas"] = "1"
+    return _stage(kafka, **how)
+
+
 SCENARIOS: dict[str, Callable[[], Stage]] = {
     "roll": _roll,
     "roll-zookeeper": lambda: _roll(zookeeper=True),
@@ -242,6 +249,8 @@ SCENARIOS: dict[str, Callable[[], Stage]] = {
     "offsets-zookeeper": lambda: _offsets(zookeeper=True),
     "defaults": _defaults,
     "defaults-zookeeper": lambda: _defaults(zookeeper=True),
+    "minimum": _minimum,
+    "minimum-zookeeper": lambda: _minimum(zookeeper=True),
     "raise": _raise,
     "raise-beside": lambda: _raise(beside=True),
     "raise-wide": lambda: _raise(wide={0: "a", 1: "b", 2: "c", 3: "a"}),
@@ -271,6 +280,8 @@ WEIGHTS = {
     "offsets-zookeeper": 1,
     "defaults": 3,
     "defaults-zookeeper": 2,
+    "minimum": 1,
+    "minimum-zookeeper": 1,
     "raise": 2,
     "raise-beside": 3,
     "raise-wide": 2,
