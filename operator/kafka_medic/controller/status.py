@@ -37,6 +37,7 @@ CONDITION_OF: Mapping[str, str] = {
     "PartitionUnderReplicated": "Replicated",
     "PartitionUnderMinIsr": "Replicated",
     "ReplicationFactorLow": "Replicated",
+    "MinInsyncReplicasLow": "Replicated",
     "RackSpreadLow": "Replicated",
     "LeadersImbalanced": "LeadersBalanced",
     "OffsetBeyondLogEnd": "OffsetsConsistent",

@@ -286,6 +286,11 @@ def raises_defaults(playbook: Playbook) -> bool:
     return any(s.action is Action.SET_CLUSTER_DEFAULTS for s in playbook.spec.steps)
 
 
+def raises_minimums(playbook: Playbook) -> bool:
+    """Whether all that it does is to raise min.insync.replicas of topics."""
+    return all(s.action is Action.SET_MIN_INSYNC_REPLICAS for s in playbook.spec.steps)
+
+
 def removes_throttles(playbook: Playbook) -> bool:
     return any(s.action is Action.REMOVE_THROTTLES for s in playbook.spec.steps)
 

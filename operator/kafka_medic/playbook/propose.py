@@ -11,6 +11,7 @@ from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.playbook.defaults_plan import defaults_plan
 from kafka_medic.playbook.drain_plan import drain_plan
 from kafka_medic.playbook.election_plan import election_plan
+from kafka_medic.playbook.min_isr_plan import min_isr_plan
 from kafka_medic.playbook.offset_plan import reset_plan
 from kafka_medic.playbook.offset_undo_plan import undo_plan
 from kafka_medic.playbook.parameters import (
@@ -19,6 +20,7 @@ from kafka_medic.playbook.parameters import (
     check,
     check_values,
     raises_defaults,
+    raises_minimums,
     removes_throttles,
     sets_offsets,
 )
@@ -64,6 +66,8 @@ def propose(
         return Refusal(message, (Reason(Guard.PRECONDITIONS_HOLD.value, Verdict.UNKNOWN, message),))
     if raises_defaults(playbook):
         return defaults_plan(run, cluster, playbook, snapshot, now, pending)
+    if raises_minimums(playbook):
+        return min_isr_plan(run, cluster, playbook, snapshot, now)
     if removes_throttles(playbook):
         return throttle_plan(run, cluster, playbook, snapshot, now)
     if brings_leaders(playbook) is not None:

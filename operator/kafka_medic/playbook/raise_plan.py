@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_medic.cluster.snapshot import PartitionRow, Snapshot
+from kafka_medic.diagnose.defaults import MIN_ISR
 from kafka_medic.diagnose.expectations import Expectations, below_factor
 from kafka_medic.guard.reassign import judge_reassign
 from kafka_medic.plan.estimate import estimate
@@ -21,6 +22,7 @@ from kafka_medic.plan.problem import Problem, ProblemError
 from kafka_medic.plan.verify import verify
 from kafka_medic.plan.waves import WaveLimits
 from kafka_medic.playbook.approval import plan_digest
+from kafka_medic.playbook.min_isr_plan import minimum_change
 from kafka_medic.playbook.parameters import ReassignParameters, reassign_parameters
 from kafka_medic.playbook.plan_file import MAX_CHANGES, elections_of, in_file
 from kafka_medic.playbook.reassign_step import present_settings, unsavable
@@ -34,7 +36,6 @@ from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_plan import (
     MAX_INLINE_CHANGES,
     ConfigChange,
-    ConfigResourceType,
     PartitionChange,
     Plan,
     PlanStep,
@@ -42,7 +43,6 @@ from kafka_medic.resources.remediation_plan import (
 )
 from kafka_medic.resources.vocabulary import Action
 
-MIN_ISR = "min.insync.replicas"
 MAX_WAVES = 150
 """Of one run: the journal holds 200 entries, one for each wave and a few more."""
 MAX_SAVED = 256
@@ -234,32 +234,18 @@ def _min_isr_changes(snapshot: Snapshot, expectations: Expectations, moves: Sequ
     """Topics of this plan whose min.insync.replicas is below what is expected and will have a replica to spare. Only
     topics that this plan brings to their factor with every partition: a minimum that one partition cannot meet would
     stop its writers."""
-    factors: dict[str, int] = {}
-    for move in moves:
-        factors[move.topic] = min(factors.get(move.topic, 99), len(move.replicas))
-    planned = {(m.topic, m.partition) for m in moves}
-    changes = []
-    for topic in sorted(factors):
-        wanted = expectations.min_isr_of(topic)
-        present = snapshot.config("TOPIC", topic, MIN_ISR)
-        if wanted is None or present is None or present.value is None or int(present.value) >= wanted:
-            continue
-        others = [
-            r
-            for r in snapshot.rows()
-            if r.topic == topic and (r.topic, r.partition) not in planned and len(r.replicas or ()) <= wanted
-        ]
-        if factors[topic] > wanted and not others:
-            changes.append(
-                ConfigChange(
-                    resource_type=ConfigResourceType.TOPIC,
-                    resource_name=topic,
-                    name=MIN_ISR,
-                    before=present.value if present.dynamic else None,
-                    after=str(wanted),
-                )
-            )
-    return tuple(changes)
+    planned = {(m.topic, m.partition): len(m.replicas) for m in moves}
+    topics, fewest = {m.topic for m in moves}, dict[str, int]()
+    for row in snapshot.rows():
+        if row.topic in topics:
+            count = planned.get((row.topic, row.partition), len(row.replicas or ()))
+            fewest[row.topic] = min(count, fewest.get(row.topic, count))
+    found = (
+        minimum_change(snapshot, topic, wanted)
+        for topic, count in sorted(fewest.items())
+        if (wanted := expectations.min_isr_of(topic)) is not None and count > wanted
+    )
+    return tuple(change for change in found if change is not None)
 
 
 def _orders(playbook: Playbook, moves: Sequence[Move]) -> tuple[PartitionChange, ...]:

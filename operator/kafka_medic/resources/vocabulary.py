@@ -41,6 +41,7 @@ class FindingType(StrEnum):
     PARTITION_UNDER_REPLICATED = "PartitionUnderReplicated"
     PARTITION_UNDER_MIN_ISR = "PartitionUnderMinIsr"
     REPLICATION_FACTOR_LOW = "ReplicationFactorLow"
+    MIN_INSYNC_REPLICAS_LOW = "MinInsyncReplicasLow"
     RACK_SPREAD_LOW = "RackSpreadLow"
     LEADERS_IMBALANCED = "LeadersImbalanced"
     NODE_MAINTENANCE = "NodeMaintenance"

@@ -1,0 +1,80 @@
+"""The plan that raises min.insync.replicas alone: what it names, how much of it one run holds, when there is none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import yaml
+
+from kafka_medic.playbook.approval import plan_digest
+from kafka_medic.playbook.min_isr_plan import MAX_TOPICS
+from kafka_medic.playbook.propose import propose
+from kafka_medic.playbook.refusal import Refusal
+from kafka_medic.resources.kafkacluster import KafkaCluster
+from kafka_medic.resources.playbook import Playbook
+from kafka_medic.resources.remediation import Remediation
+from kafka_medic.resources.remediation_plan import Plan
+from tests.unit.cluster import worlds
+
+MIN_ISR = "min.insync.replicas"
+PLAYBOOK = Playbook.parse(
+    yaml.safe_load((Path(__file__).parents[3] / "playbooks" / "raise-min-insync-replicas.yaml").read_text())
+)
+API = {"apiVersion": "kafkamedic.dev/v1alpha1"}
+CLUSTER = KafkaCluster.parse(
+    API
+    | {
+        "kind": "KafkaCluster",
+        "metadata": {"name": "demo", "namespace": "ns", "uid": "uid-demo"},
+        "spec": {"bootstrapServers": "kafka:9092"},
+    }
+)
+RUN = Remediation.parse(
+    API
+    | {
+        "kind": "Remediation",
+        "metadata": {"name": "minimums", "namespace": "ns", "uid": "uid-run"},
+        "spec": {
+            "clusterRef": {"name": "demo", "uid": "uid-demo"},
+            "playbook": {"name": PLAYBOOK.name, "digest": PLAYBOOK.digest()},
+            "cause": {"findingId": "MinInsyncReplicasLow", "findingType": "MinInsyncReplicasLow"},
+        },
+    }
+)
+
+
+def proposed(topics: list[str], **changes) -> Plan | Refusal:
+    rows = [worlds.partition(topic, 0, minIsr=1) for topic in topics]
+    settings = worlds.configs(*(("TOPIC", topic, MIN_ISR, "1", True) for topic in topics))
+    snapshot = worlds.healthy(rows=rows, **({"configs": settings} | changes))
+    return propose(RUN, CLUSTER, PLAYBOOK, snapshot, worlds.NOW)
+
+
+def test_it_names_each_topic_and_moves_nothing():
+    plan = proposed(["orders", "audit"])
+    assert isinstance(plan, Plan)
+    assert [(c.resource_name, c.name, c.before, c.after) for c in plan.config_changes] == [
+        ("audit", MIN_ISR, "1", "2"),
+        ("orders", MIN_ISR, "1", "2"),
+    ]
+    assert (plan.changes, plan.moves) == ((), 0)
+    assert plan.digest == plan_digest(RUN, plan)
+    assert "set min.insync.replicas on 2 topics: audit, orders" in plan.summary
+    assert "refused while fewer are in sync" in plan.summary
+
+
+def test_more_topics_than_a_journal_entry_holds_are_left_for_the_next_plan():
+    plan = proposed([f"topic-{n:03}" for n in range(MAX_TOPICS + 5)])
+    assert isinstance(plan, Plan)
+    assert len(plan.config_changes) == MAX_TOPICS
+    assert "5 more topics follow in a later plan" in plan.summary
+
+
+def test_nothing_to_do_is_not_the_same_as_not_known():
+    nothing = proposed([])
+    assert isinstance(nothing, Refusal)
+    assert nothing.nothing_to_do
+    for unread in ({"configs": None}, {"partitions": None}):
+        refused = proposed(["orders"], **unread)
+        assert isinstance(refused, Refusal)
+        assert not refused.nothing_to_do
