@@ -105,7 +105,7 @@ class Evictions(Grounds):
             self.blame(f"broker {broker} while {sorted(others)} is down by us")
         partitions, up, silent, stale, away = self.known(seen, "views", now)
         # Those that this run has away itself count as gone, whatever the metadata says, and nobody else may be away.
-        ours = {broker} | (others | away if parallel(run) > 1 else set())
+        ours = {broker} | (others | away | self._claimed(seen, run) if parallel(run) > 1 else set())
         (recovering,) = self.known(seen, "recovering", now)
         if broker in recovering and broker not in self.kafka.apart:  # whose log is small, and whom no quorum needs
             self.blame(f"broker {broker} while it recovers its log")
@@ -149,6 +149,15 @@ class Evictions(Grounds):
                         self.blame(f"broker {broker} before a record of the canary went through {tp} of broker {b}")
         self._before_pod(seen, broker, uid, ours, now)
         self._before_loss(seen, run, broker)
+
+    def _claimed(self, seen: dict[str, Any], run: dict[str, Any]) -> set[int]:
+        """Brokers whose Pod was about to be evicted, and is gone: by whom, nobody can tell."""
+        uids = {pod[0] for pod in seen["pods"][1].values()}
+        return {
+            int(e["id"].rpartition("/restart-")[2].partition("-")[0])
+            for e in run["status"]["journal"]
+            if e["kind"] == "RestartPod" and e["state"] == "Intended" and e.get("targetUid") not in uids
+        }
 
     def _before_loss(self, seen: dict[str, Any], run: dict[str, Any], broker: int) -> None:
         """What only this broker's log holds, and its return truncates, is saved: whatever was there by the last look at
