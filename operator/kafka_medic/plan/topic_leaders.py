@@ -1,8 +1,9 @@
 """Lay the preferred leaders of each single topic apart, once all brokers lead as many as they should.
 
 Two partitions trade places: one that is led where its topic leads too much gives its leadership to another of its
-replicas, and one of another topic that is led there gives its own back. What brokers lead in all stays as it was, and
-no topic is brought above what is allowed: one more than no plan could do without.
+replicas, and one of another topic that is led there gives its own back. Where no two fit, three do it in a ring. What
+brokers lead in all stays as it was, and no topic is brought above what is allowed: one more than no plan could do
+without.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kafka_medic.plan.columns import Bools, Ints
+from kafka_medic.plan.topic_rings import trade_in_rings
 from kafka_medic.plan.topic_spread import loads
 
 __all__ = ["spread_leaders"]
@@ -20,11 +22,14 @@ ROUNDS = 40
 """A round trades one leadership of a topic and a broker at most, and stops earlier where nothing is left to trade."""
 
 
-def spread_leaders(replicas: Ints, lead: Ints, topic: Ints, untouched: tuple[Ints, Ints], live: Bools) -> Ints:
+def spread_leaders(
+    replicas: Ints, lead: Ints, topic: Ints, untouched: tuple[Ints, Ints], live: Bools, elsewhere: Bools | None = None
+) -> Ints:
     """int32[n] the column of the replica that should lead, after trades.
 
     replicas: int32[n, F] broker indexes, -1 padded; lead: int32[n] the columns chosen for even brokers; topic: int[n];
-    untouched: int[k] topics and int[k] leaders of the partitions outside the plan; live: bool[B].
+    untouched: int[k] topics and int[k] leaders of the partitions outside the plan; live: bool[B]; elsewhere: bool[T]
+    topics that have partitions in other blocks too, where one more is allowed them as well: here none is.
     """
     brokers = len(live)
     leader = replicas[np.arange(len(replicas)), lead]
@@ -32,6 +37,8 @@ def spread_leaders(replicas: Ints, lead: Ints, topic: Ints, untouched: tuple[Int
     topics = max(int(topic.max(initial=-1)), int(untouched[0].max(initial=-1))) + 1
     share = -(-after.total(topics) // max(int(live.sum()), 1))
     allowed = np.maximum(share, given.most(topics)) + 1
+    if elsewhere is not None:
+        allowed -= elsewhere[:topics]
     heavy = after.count > allowed[after.topic]
     if not heavy.any():
         return lead
@@ -49,7 +56,7 @@ def spread_leaders(replicas: Ints, lead: Ints, topic: Ints, untouched: tuple[Int
     for turn in range(ROUNDS):
         if not trades.round(turn, column):
             break
-    return column
+    return trade_in_rings(replicas, column, topic, untouched, live, allowed) if trades.too_much() else column
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,6 +135,10 @@ class _Trades:
             ).take(np.argsort(pair, kind="stable"))
             for (offers, (of, to)), pair in zip(both, pairs, strict=True)
         )
+
+    def too_much(self) -> bool:
+        """Whether any topic still leads more somewhere than it should."""
+        return bool((self.count > self.allowed).any())
 
     def round(self, turn: int, column: Ints) -> int:
         """Trade once more, into `column`; how many trades."""

@@ -215,7 +215,7 @@ def lay_out(table: pa.Table, question: Question, share: Share | None) -> tuple[p
     untouched = np.ones(len(columns.topic), dtype=bool)
     untouched[rows] = False
     rest = columns.topic[untouched], columns.held[untouched, 0]
-    lead = spread_leaders(replicas, lead, columns.topic[rows], rest, rack >= 0)
+    lead = spread_leaders(replicas, lead, columns.topic[rows], rest, rack >= 0, share.scattered == 1)
     wave = _waves(columns, rows, added, share, question)
     order = lead_first(replicas, lead)
     plan = plan_table(columns, columns.held, rows, replicas, order, wave, ids)
