@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kafka_medic.plan.columns import Bools, Ints
-from kafka_medic.plan.topic_rings import trade_in_rings
+from kafka_medic.plan.topic_rings import Ledger, trade_in_rings
 from kafka_medic.plan.topic_spread import loads
 
 __all__ = ["spread_leaders"]
@@ -51,12 +51,15 @@ def spread_leaders(
     # Who is led by the one and has a replica on the other, for one that wants it the other way round.
     wanted = _distinct(wanting.to * brokers + wanting.of)
     willing = _offers(replicas, leader, np.arange(len(replicas)), wanted, brokers)
-    trades = _Trades(_Ledger(topic, brokers, known, after.count, allowed), wanting, willing)
+    ledger = Ledger(topic, brokers, known, after.count, allowed)
+    trades = _Trades(ledger, wanting, willing)
     column = lead.copy()
     for turn in range(ROUNDS):
         if not trades.round(turn, column):
             break
-    return trade_in_rings(replicas, column, topic, untouched, live, allowed) if trades.too_much() else column
+    if trades.too_much():
+        trade_in_rings(replicas, lead, column, rows, ledger)
+    return column
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,22 +89,6 @@ def _offers(replicas: Ints, leader: Ints, rows: Ints, pairs: Ints | None = None,
 
 
 @dataclass(frozen=True, eq=False)
-class _Ledger:
-    """What topics lead where. topic: int[n] of each partition; known: int64[K] topic * brokers + broker, ascending;
-    count: int[K]; allowed: int[T]."""
-
-    topic: Ints
-    brokers: int
-    known: Ints
-    count: Ints
-    allowed: Ints
-
-    def cell(self, offers: _Offers, broker: Ints) -> Ints:
-        """int64[K] the number of topic and broker of each offer."""
-        return self.topic[offers.row].astype(np.int64) * self.brokers + broker
-
-
-@dataclass(frozen=True, eq=False)
 class _Side:
     """Offers, and for each of them int64[K]: the place of its row, and of what its topic leads on both brokers, among
     those that occur; and the pair of brokers it fits."""
@@ -119,8 +106,10 @@ class _Side:
 class _Trades:
     """Offers of both kinds, and what the topics they are of lead where."""
 
-    def __init__(self, ledger: _Ledger, wanting: _Offers, willing: _Offers) -> None:
-        both = [(offers, [ledger.cell(offers, at) for at in (offers.of, offers.to)]) for offers in (wanting, willing)]
+    def __init__(self, ledger: Ledger, wanting: _Offers, willing: _Offers) -> None:
+        both = [
+            (offers, [ledger.cell(offers.row, at) for at in (offers.of, offers.to)]) for offers in (wanting, willing)
+        ]
         cells = _distinct(np.concatenate([cell for _, pair in both for cell in pair]))
         rows = _distinct(np.concatenate([wanting.row, willing.row]))
         place = np.searchsorted(ledger.known, cells).clip(max=len(ledger.known) - 1)

@@ -6,55 +6,62 @@ thousand brokers often none. In a ring any of the n / B that are led by the one 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from kafka_medic.plan.columns import Bools, Ints
-from kafka_medic.plan.topic_spread import loads
+from kafka_medic.plan.columns import Ints
 
-__all__ = ["trade_in_rings"]
+__all__ = ["Ledger", "trade_in_rings"]
 
 MOST = 128
 IN_VAIN = 16
 """So many partitions, or so many without a ring one after the other, and the rest is let be: each looks at all of
 them."""
-LOOKED_AT = 64
+LOOKED_AT = 16
 """Rings that are tried for one partition and one of its replicas: the topics in it may have no room by now."""
 
 
-def trade_in_rings(
-    replicas: Ints, column: Ints, topic: Ints, untouched: tuple[Ints, Ints], live: Bools, allowed: Ints
-) -> Ints:
-    """int32[n] the column of the replica that should lead; the arguments as in `spread_leaders`, allowed: int[T] the
-    most that a topic may lead on one broker."""
-    rings = _Rings(replicas, column.copy(), topic, untouched, live, allowed)
-    in_vain = 0
-    for row in rings.heavy()[:MOST]:
-        if rings.too_much(row):
-            in_vain = 0 if rings.relieve(row) else in_vain + 1
-        if in_vain == IN_VAIN:
+@dataclass(frozen=True, eq=False)
+class Ledger:
+    """What topics lead where, before any trade. topic: int[n] of each partition; known: int64[K] topic * brokers +
+    broker, ascending; count: int[K]; allowed: int[T] the most on one broker."""
+
+    topic: Ints
+    brokers: int
+    known: Ints
+    count: Ints
+    allowed: Ints
+
+    def cell(self, rows: Ints, broker: Ints) -> Ints:
+        """int64[k] the number of the topic of each of these partitions, and broker."""
+        return self.topic[rows].astype(np.int64) * self.brokers + broker
+
+
+def trade_in_rings(replicas: Ints, lead: Ints, column: Ints, rows: Ints, ledger: Ledger) -> None:
+    """Trade on, into `column`.
+
+    replicas: int32[n, F] broker indexes, -1 padded; lead, column: int32[n] the replica that led before any trade, and
+    the one that leads by now; rows: int64[k] partitions that were led where their topic led too much.
+    """
+    rings = _Rings(replicas, lead, column, ledger)
+    in_vain = tried = 0
+    for row in rows.tolist():
+        if not rings.too_much(row):
+            continue
+        in_vain, tried = 0 if rings.relieve(row) else in_vain + 1, tried + 1
+        if in_vain == IN_VAIN or tried == MOST:
             break
-    return rings.column
 
 
 class _Rings:
-    def __init__(
-        self, replicas: Ints, column: Ints, topic: Ints, untouched: tuple[Ints, Ints], live: Bools, allowed: Ints
-    ) -> None:
-        self.replicas, self.column, self.topic, self.allowed = replicas, column, topic, allowed
-        self.brokers = len(live)
-        self.leader = replicas[np.arange(len(replicas)), column].astype(np.int64)
-        led = loads([(topic, self.leader), untouched], live)
-        self.known = led.topic.astype(np.int64) * self.brokers + led.broker
-        self.count = led.count
+    def __init__(self, replicas: Ints, lead: Ints, column: Ints, ledger: Ledger) -> None:
+        self.replicas, self.column, self.ledger = replicas, column, ledger
+        self.topic, self.allowed = ledger.topic, ledger.allowed
+        self.leader = replicas[np.arange(len(replicas)), column]
         self.since: dict[int, int] = {}
-
-    def heavy(self) -> list[int]:
-        """The partitions that are led where their topic leads too much."""
-        over = self.known[self.count > self.allowed[self.known // self.brokers]]
-        if not len(over):
-            return []
-        found: list[int] = np.flatnonzero(np.isin(self.topic * np.int64(self.brokers) + self.leader, over)).tolist()
-        return found
+        for row in np.flatnonzero(lead != column).tolist():
+            self._note(row, int(replicas[row, lead[row]]), int(self.leader[row]))
 
     def too_much(self, row: int) -> bool:
         return self._leads(row, int(self.leader[row])) > int(self.allowed[self.topic[row]])
@@ -81,7 +88,7 @@ class _Rings:
     def _closing(self, to: int, last: Ints) -> list[tuple[int, int, int]]:
         """(a partition led by `to`, another of its replicas, one of `last` that is led there)."""
         second, leaders = np.flatnonzero(self.leader == to), self.leader[last]
-        offers = self.replicas[second].astype(np.int64)
+        offers = self.replicas[second]
         first, after = (np.searchsorted(leaders, offers, side=side) for side in ("left", "right"))
         rows, columns = np.nonzero((after > first) & (offers != to) & (offers >= 0))
         found = []
@@ -97,17 +104,20 @@ class _Rings:
 
     def _leads(self, row: int, broker: int) -> int:
         """How many its topic leads there."""
-        cell = int(self.topic[row]) * self.brokers + broker
-        place = int(np.searchsorted(self.known, cell))
-        at_first = int(self.count[place]) if place < len(self.known) and self.known[place] == cell else 0
+        known, cell = self.ledger.known, int(self.topic[row]) * self.ledger.brokers + broker
+        place = int(np.searchsorted(known, cell))
+        at_first = int(self.ledger.count[place]) if place < len(known) and known[place] == cell else 0
         return at_first + self.since.get(cell, 0)
 
     def _column(self, row: int, broker: int) -> int:
         return int(np.flatnonzero(self.replicas[row] == broker)[0])
 
     def _move(self, row: int, column: int) -> None:
-        of, to = int(self.leader[row]), int(self.replicas[row, column])
-        for broker, more in ((of, -1), (to, 1)):
-            cell = int(self.topic[row]) * self.brokers + broker
-            self.since[cell] = self.since.get(cell, 0) + more
+        to = int(self.replicas[row, column])
+        self._note(row, int(self.leader[row]), to)
         self.column[row], self.leader[row] = column, to
+
+    def _note(self, row: int, of: int, to: int) -> None:
+        for broker, more in ((of, -1), (to, 1)):
+            cell = int(self.topic[row]) * self.ledger.brokers + broker
+            self.since[cell] = self.since.get(cell, 0) + more
