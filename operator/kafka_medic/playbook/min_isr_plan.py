@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from kafka_medic.cluster.snapshot import Snapshot
 from kafka_medic.diagnose.defaults import MIN_ISR
 from kafka_medic.diagnose.expectations import Expectations
 from kafka_medic.diagnose.min_isr import low_minimums
-from kafka_medic.playbook.approval import plan_digest
-from kafka_medic.playbook.refusal import NO_DIGEST, Refusal, unread
-from kafka_medic.playbook.safety import CLUSTER_ID
-from kafka_medic.resources.durations import parse_duration
+from kafka_medic.playbook.refusal import Refusal, unread
+from kafka_medic.playbook.settings_plan import settings_plan
 from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.playbook import Playbook
 from kafka_medic.resources.remediation import Remediation
-from kafka_medic.resources.remediation_plan import ConfigChange, ConfigResourceType, Plan, PlanStep, Precondition
+from kafka_medic.resources.remediation_plan import ConfigChange, ConfigResourceType, Plan
 
 MAX_TOPICS = 256
 """Of one run: its journal entry holds what each was set to before."""
@@ -33,9 +31,8 @@ def min_isr_plan(
         return Refusal(f"no topic that has its replicas has a lower {MIN_ISR} than expected", nothing_to_do=True)
     found = (minimum_change(snapshot, topic, wanted) for topic, (_, wanted) in list(low.items())[:MAX_TOPICS])
     changes = tuple(change for change in found if change is not None)
-    words = f"set {MIN_ISR} on {len(changes)} topics"
     lines = [
-        f"{words}: {', '.join(c.resource_name for c in changes[:8])}"
+        f"set {MIN_ISR} on {len(changes)} topics: {', '.join(c.resource_name for c in changes[:8])}"
         + (f" and {len(changes) - 8} more" if len(changes) > 8 else ""),
         "every partition of theirs has a replica to spare; from then on acks=all waits for that many brokers, and is "
         "refused while fewer are in sync",
@@ -43,17 +40,7 @@ def min_isr_plan(
     ]
     if len(low) > len(changes):
         lines.append(f"{len(low) - len(changes)} more topics follow in a later plan: one holds {MAX_TOPICS}")
-    plan = Plan(
-        digest=NO_DIGEST,
-        proposed_at=now,
-        expires_at=now + timedelta(seconds=parse_duration(cluster.spec.remediation.approvals.expire_after)),
-        summary="\n".join(lines)[:8000],
-        moves=0,
-        steps=tuple(PlanStep(name=s.name, action=s.action, description=words) for s in playbook.spec.steps),
-        config_changes=changes,
-        preconditions=(Precondition(name=CLUSTER_ID, value=snapshot.cluster.id or ""),),
-    )
-    return plan.model_copy(update={"digest": plan_digest(run, plan)})
+    return settings_plan(run, cluster, playbook, snapshot, now, lines, changes)
 
 
 def minimum_change(snapshot: Snapshot, topic: str, wanted: int) -> ConfigChange | None:

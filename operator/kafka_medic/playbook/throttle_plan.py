@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from kafka_medic.cluster.snapshot import Snapshot
 from kafka_medic.diagnose.moves import throttles
-from kafka_medic.playbook.approval import plan_digest
-from kafka_medic.playbook.refusal import NO_DIGEST, Refusal, unread
-from kafka_medic.playbook.safety import CLUSTER_ID
-from kafka_medic.resources.durations import parse_duration
+from kafka_medic.playbook.refusal import Refusal, unread
+from kafka_medic.playbook.settings_plan import settings_plan
 from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.playbook import Playbook
 from kafka_medic.resources.remediation import Remediation
@@ -18,8 +16,6 @@ from kafka_medic.resources.remediation_plan import (
     ConfigChange,
     ConfigResourceType,
     Plan,
-    PlanStep,
-    Precondition,
 )
 
 MAX_VALUE = 1024
@@ -55,21 +51,14 @@ def throttle_plan(
     if not here:
         return Refusal(f"every throttle is longer than {MAX_VALUE} characters: remove them by hand", permanent=True)
     topics = sum(c.resource_type is ConfigResourceType.TOPIC for c in here)
-    words = f"remove {len(here)} replication throttles: {topics} of topics, {len(here) - topics} of brokers"
-    lines = [f"{words}; no reassignment is in flight", "what catches up is no longer held back from then on"]
+    lines = [
+        f"remove {len(here)} replication throttles: {topics} of topics, {len(here) - topics} of brokers; "
+        "no reassignment is in flight",
+        "what catches up is no longer held back from then on",
+    ]
     lines += [
         f"  {c.resource_type.value.lower()} {c.resource_name}: {c.name}={(c.before or '')[:60]}" for c in here[:20]
     ]
     if len(found) > len(here):
         lines.append(f"{len(found) - len(here)} more are left for a further run, or are too long for a plan")
-    plan = Plan(
-        digest=NO_DIGEST,
-        proposed_at=now,
-        expires_at=now + timedelta(seconds=parse_duration(cluster.spec.remediation.approvals.expire_after)),
-        summary="\n".join(lines)[:8000],
-        moves=0,
-        steps=tuple(PlanStep(name=s.name, action=s.action, description=words) for s in playbook.spec.steps),
-        config_changes=here,
-        preconditions=(Precondition(name=CLUSTER_ID, value=snapshot.cluster.id or ""),),
-    )
-    return plan.model_copy(update={"digest": plan_digest(run, plan)})
+    return settings_plan(run, cluster, playbook, snapshot, now, lines, here)

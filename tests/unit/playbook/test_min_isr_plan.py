@@ -64,7 +64,7 @@ def test_it_names_each_topic_and_moves_nothing():
 
 
 def test_more_topics_than_a_journal_entry_holds_are_left_for_the_next_plan():
-    plan = proposed([f"topic-{n:03}" for n in range(MAX_TOPICS + 5)])
+    plan = proposed([f"topic-{n:03}".ljust(249, "x") for n in range(MAX_TOPICS + 5)])
     assert isinstance(plan, Plan)
     assert len(plan.config_changes) == MAX_TOPICS
     assert "5 more topics follow in a later plan" in plan.summary
