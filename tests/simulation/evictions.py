@@ -100,12 +100,13 @@ class Evictions(Grounds):
             self.blame(f"broker {broker} was restarted by this run already")
         for other in set(self.misread(plan, seen)) - set(left) - {broker}:
             self.blame(f"broker {broker} though {other} has come back with its old configuration")
-        others = self.by_us - {broker}
+        claimed = self._claimed(seen, run)
+        others = (self.by_us | claimed) - {broker}
         if len(others) >= parallel(run):
             self.blame(f"broker {broker} while {sorted(others)} is down by us")
         partitions, up, silent, stale, away = self.known(seen, "views", now)
         # Those that this run has away itself count as gone, whatever the metadata says, and nobody else may be away.
-        ours = {broker} | (others | away | self._claimed(seen, run) if parallel(run) > 1 else set())
+        ours = {broker} | (others | away if parallel(run) > 1 else set())
         (recovering,) = self.known(seen, "recovering", now)
         if broker in recovering and broker not in self.kafka.apart:  # whose log is small, and whom no quorum needs
             self.blame(f"broker {broker} while it recovers its log")
@@ -152,7 +153,7 @@ class Evictions(Grounds):
 
     def _claimed(self, seen: dict[str, Any], run: dict[str, Any]) -> set[int]:
         """Brokers whose Pod was about to be evicted, and is gone: by whom, nobody can tell."""
-        uids = {pod[0] for pod in seen["pods"][1].values()}
+        uids = {pod[0] for pod in seen.get("pods", (0.0, {}))[1].values()}
         return {
             int(e["id"].rpartition("/restart-")[2].partition("-")[0])
             for e in run["status"]["journal"]
@@ -211,7 +212,8 @@ class Evictions(Grounds):
 
     def could_spare(self, tp: TopicPartition, ours: Sequence[int]) -> bool:
         """Whether somebody else was in sync by the last look before each of these was evicted: who has gone since."""
-        return all(self.looked[broker].get(tp, frozenset()) - self.by_us for broker in ours)
+        gone = self.by_us | self.away
+        return bool(ours) and all(self.looked[broker].get(tp, frozenset()) - gone for broker in ours)
 
     def before_rescue(self, seen: dict[str, Any], topic: str, now: float) -> None:
         run = self.run_of(seen, "RescueRecords")

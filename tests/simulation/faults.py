@@ -144,6 +144,7 @@ class Faults:
         if fit and broker in self.kafka.racks:
             part = self.kafka.partitions[tp := fit[number % len(fit)]]
             self.oracle.foreign.add(tp)
+            self.oracle.widened.add(tp)
             part.before, part.adding = list(part.replicas), [broker]
             part.replicas = [*part.replicas, broker]
             self.copying.add((tp, broker))

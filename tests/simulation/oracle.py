@@ -34,15 +34,16 @@ PATHS = {
 
 class Oracle(Effects):
     """Sees every request with its answer. `starting`: brokers that are recovering their logs; `foreign`: partitions
-    that somebody else is moving; `theirs`: whose order somebody else has changed. `offsets`: what is
-    committed, as far as anybody's doing explains it; `moved`: by somebody else. `through`: when a record of the
-    canary was last read back."""
+    that somebody else is moving; `theirs`: whose order somebody else has changed; `widened`: to which they have added a
+    replica. `offsets`: what is committed, as far as anybody's doing explains it; `moved`: by somebody else. `through`:
+    when a record of the canary was last read back."""
 
     def __init__(self, kafka: SimKafka, api: SimApi, starting: set[int]) -> None:
         super().__init__()
         self.kafka, self.api, self.starting = kafka, api, starting
         self.foreign: set[TopicPartition] = set()
         self.theirs: set[TopicPartition] = set()
+        self.widened: set[TopicPartition] = set()
         self.plans: dict[str, Any] = {}
         self.words: dict[tuple[str, str], int] = {}
         self.phases: dict[str, str | None] = {}
@@ -303,7 +304,7 @@ class Oracle(Effects):
                 left = part.replicas == drain["replicas"] != drain["replicasBefore"]
                 if left and tp not in self.theirs | self.foreign:
                     self.blame(f"{after} and {tp} is left in the order {part.replicas}")
-                order = [b for b in part.replicas if b in drain["replicasBefore"]]  # others are somebody else's
+                order = [b for b in part.replicas if b in drain["replicasBefore"] or tp not in self.widened]
                 if after == "Succeeded" and order != drain["replicasBefore"] and tp not in self.theirs:
                     self.blame(f"Succeeded and {tp} has the order {part.replicas}")
             for c in (status.get("plan") or {}).get("offsets", ()):

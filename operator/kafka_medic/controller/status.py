@@ -74,6 +74,7 @@ SOURCES_OF: Mapping[str, tuple[str, ...]] = {
     "NodeMaintenance": ("kubernetes",),
     "BrokerSilent": ("metrics",),
     "VersionAdvisory": ("version", "metrics"),
+    "MinInsyncReplicasLow": ("views", "configs", "reassignments"),
     "ForeignReassignment": ("reassignments",),
     "LeftoverThrottle": ("configs", "reassignments"),
     "ControllerMissing": ("kafka", "quorum"),

@@ -220,12 +220,9 @@ class Turn:
         return self._metrics[1] if self._metrics else None
 
     def _diagnose(self, cluster: KafkaCluster, snapshot: Snapshot, runs: Sequence[Remediation]) -> tuple[Finding, ...]:
-        ours = frozenset(
-            TopicPartition(c.topic, c.partition)
-            for run in runs
-            if run.status.phase in ACTING_PHASES and run.status.plan is not None
-            for c in run.status.plan.changes
-        )
+        plans = [r.status.plan for r in runs if r.status.phase in ACTING_PHASES and r.status.plan is not None]
+        ours = frozenset(TopicPartition(c.topic, c.partition) for plan in plans for c in plan.changes)
+        adding = [plan for plan in plans if plan.replication_factor is not None]
         ours |= self._canary.ours
         return diagnose(
             snapshot,
@@ -234,6 +231,7 @@ class Turn:
             remembered={f.id: f.since for f in cluster.status.findings},
             fired=[f.id for f in cluster.status.findings if f.state is FindingState.FIRING],
             ours=ours,
+            being_set=frozenset(c.resource_name for plan in adding for c in plan.config_changes),
             memory=self._recollection.memory,
         )
 

@@ -65,6 +65,7 @@ def diagnose(
     remembered: Mapping[str, datetime] | None = None,
     fired: Collection[str] = (),
     ours: frozenset[TopicPartition] = frozenset(),
+    being_set: frozenset[str] = frozenset(),
     memory: Memory | None = None,
 ) -> tuple[Finding, ...]:
     """What is wrong, worst first. A finding's `since` is what its detector knows from `memory` (which holds `snapshot`
@@ -75,10 +76,11 @@ def diagnose(
     given longer from now on: a broker that hung for a while and whose Pod then is not Ready has not begun to start.
 
     `ours` are the partitions that a run of this project is reassigning: they are nobody else's reassignment.
+    `being_set` are the topics whose settings such a run changes afterwards.
     """
     if previous is not None and previous.taken_at >= snapshot.taken_at:
         previous = None  # a clock that went back, or the same snapshot twice: nothing lasted in between
-    scene = Scene(snapshot, expectations or Expectations(), previous, ours, memory)
+    scene = Scene(snapshot, expectations or Expectations(), previous, ours, being_set, memory)
     by_detector = {detector: [_named(f) for f in detector(scene)] for detector in DETECTORS}
     found = {f.id: f for findings in by_detector.values() for f in findings}
     known = remembered or {}

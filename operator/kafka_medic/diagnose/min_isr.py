@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,12 +20,22 @@ from kafka_medic.resources.vocabulary import Severity
 
 PLAYBOOK = "raise-min-insync-replicas"
 LOW_FOR = 60.0
-"""Seconds: raise-replication-factor sets it a few looks after the last replica is in sync."""
+"""Seconds: in which somebody who makes a topic sets it, too."""
+UNKNOWN = -1
+"""In place of a number of replicas."""
 
 
-def low_minimums(snapshot: Snapshot, expectations: Expectations) -> Mapping[str, tuple[int, int]] | None:
-    """Topic -> (its min.insync.replicas, the one that is expected), by name; None where partitions or settings are not
-    known.
+@dataclass(frozen=True, slots=True)
+class LowMinimums:
+    """low: topic -> (its min.insync.replicas, the one that is expected), by name; unknown: topics that may belong to
+    them, as far as is known of their replicas."""
+
+    low: Mapping[str, tuple[int, int]]
+    unknown: tuple[str, ...]
+
+
+def low_minimums(snapshot: Snapshot, expectations: Expectations) -> LowMinimums | None:
+    """None where partitions or settings are not known.
 
     Only topics that have as many replicas as expected and one to spare, in every partition: the others come first, or
     would stop with the first broker that goes. And only what no default cures: topics that fall back on one that is too
@@ -36,22 +47,23 @@ def low_minimums(snapshot: Snapshot, expectations: Expectations) -> Mapping[str,
     low = {
         topic: (value, wanted)
         for topic, value, own in _minimums(snapshot.configs)
-        if (wanted := expectations.min_isr_of(topic) or 0) > value
-        and (own or wanted > expectations.min_in_sync_replicas)
+        if (wanted := _wanted(topic, expectations)) > value and (own or wanted > expectations.min_in_sync_replicas)
     }
     if not low:
-        return {}
+        return LowMinimums({}, ())
     fewest = _fewest_replicas(p, low)
-    return {
+    found = {
         topic: low[topic]
         for topic in sorted(low)
         if fewest.get(topic, 0) >= max(low[topic][1] + 1, expectations.factor_of(topic) or 0)
     }
+    return LowMinimums(found, tuple(topic for topic in sorted(low) if fewest.get(topic) == UNKNOWN))
 
 
 def detect(scene: Scene) -> Iterator[Finding]:
-    """MinInsyncReplicasLow."""
-    low = low_minimums(scene.snapshot, scene.expectations)
+    """MinInsyncReplicasLow, without topics of which a run that adds replicas is about to set it."""
+    found = low_minimums(scene.snapshot, scene.expectations)
+    low = {topic: both for topic, both in found.low.items() if topic not in scene.being_set} if found else {}
     if not low:
         return
     examples = [f"{topic} has {value} (wanted {wanted})" for topic, (value, wanted) in low.items()]
@@ -72,6 +84,11 @@ def detect(scene: Scene) -> Iterator[Finding]:
     )
 
 
+def _wanted(topic: str, expectations: Expectations) -> int:
+    """What is expected of it, but never so much that the replicas expected of it have none to spare; 0: nothing."""
+    return min(expectations.min_isr_of(topic) or 0, max((expectations.factor_of(topic) or 0) - 1, 1))
+
+
 def _minimums(configs: pa.Table) -> Iterator[tuple[str, int, bool]]:
     """(topic, value in effect, whether it is the topic's own); what is no number is not known, and left out."""
     of_topics = configs.filter(
@@ -85,10 +102,10 @@ def _minimums(configs: pa.Table) -> Iterator[tuple[str, int, bool]]:
 
 
 def _fewest_replicas(p: Partitions, topics: Collection[str]) -> dict[str, int]:
-    """Of each topic's partitions the fewest replicas, without those that are only coming or about to go; 0 where those
-    of one are not known."""
+    """Of each topic's partitions the fewest replicas, without those that are only coming or about to go; UNKNOWN where
+    those of one are not known."""
     staying = p.replicas.per_row(~p.replicas.within(p.adding) & ~p.replicas.within(p.removing))
-    staying[~(p.replicas.known & p.adding.known & p.removing.known)] = 0
+    staying[~(p.replicas.known & p.adding.known & p.removing.known)] = UNKNOWN
     codes = [code for code, name in enumerate(p.topics) if name in topics]
     chosen = np.isin(p.topic, codes)
     fewest = np.full(len(p.topics), np.iinfo(np.int64).max, dtype=np.int64)

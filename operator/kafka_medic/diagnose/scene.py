@@ -24,6 +24,8 @@ class Scene:
     expectations: Expectations
     previous: Snapshot | None = None
     ours: frozenset[TopicPartition] = frozenset()
+    being_set: frozenset[str] = frozenset()
+    """Topics whose settings a run of this project changes once it has added their replicas."""
     memory: Memory | None = None
     partitions: Partitions | None = field(init=False)
     brokers: tuple[Broker, ...] = field(init=False)

@@ -47,11 +47,11 @@ def spread_leaders(
     too_much[after.topic[heavy]] = True
     rows = np.flatnonzero(too_much[topic])
     rows = rows[np.isin(topic[rows].astype(np.int64) * brokers + leader[rows], known[heavy])]
-    wanting = _offers(replicas, leader, rows)
+    wanting = _offers(replicas, leader, rows, live)
     # Who is led by the one and has a replica on the other, for one that wants it the other way round.
     wanted = _distinct(wanting.to * brokers + wanting.of)
-    willing = _offers(replicas, leader, np.arange(len(replicas)), wanted, brokers)
-    ledger = Ledger(topic, brokers, known, after.count, allowed)
+    willing = _offers(replicas, leader, np.arange(len(replicas)), live, wanted)
+    ledger = Ledger(topic, live, known, after.count, allowed)
     trades = _Trades(ledger, wanting, willing)
     column = lead.copy()
     for turn in range(ROUNDS):
@@ -75,14 +75,14 @@ class _Offers:
         return _Offers(self.row[at], self.column[at], self.of[at], self.to[at])
 
 
-def _offers(replicas: Ints, leader: Ints, rows: Ints, pairs: Ints | None = None, brokers: int = 0) -> _Offers:
-    """All of these rows; pairs: only those whose of * brokers + to is among them (int64, ascending)."""
+def _offers(replicas: Ints, leader: Ints, rows: Ints, live: Bools, pairs: Ints | None = None) -> _Offers:
+    """All of these rows, to live brokers; pairs: only those whose of * B + to is among them (int64, ascending)."""
     found = []
     for column in range(replicas.shape[1]):
         to, of = replicas[rows, column].astype(np.int64), leader[rows].astype(np.int64)
-        able = (to >= 0) & (to != of)
+        able = (to >= 0) & (to != of) & live[to]
         if pairs is not None:
-            able &= np.isin(of * brokers + to, pairs)
+            able &= np.isin(of * len(live) + to, pairs)
         at = np.flatnonzero(able)
         found.append(_Offers(rows[at], np.full(len(at), column, dtype=np.int32), of[at], to[at]))
     return _Offers(*(np.concatenate([getattr(part, name) for part in found]) for name in ("row", "column", "of", "to")))

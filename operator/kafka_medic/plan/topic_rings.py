@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kafka_medic.plan.columns import Ints
+from kafka_medic.plan.columns import Bools, Ints
 
 __all__ = ["Ledger", "trade_in_rings"]
 
@@ -25,13 +25,17 @@ LOOKED_AT = 16
 @dataclass(frozen=True, eq=False)
 class Ledger:
     """What topics lead where, before any trade. topic: int[n] of each partition; known: int64[K] topic * brokers +
-    broker, ascending; count: int[K]; allowed: int[T] the most on one broker."""
+    broker, ascending; count: int[K]; allowed: int[T] the most on one broker; live: bool[B], others get nothing."""
 
     topic: Ints
-    brokers: int
+    live: Bools
     known: Ints
     count: Ints
     allowed: Ints
+
+    @property
+    def brokers(self) -> int:
+        return len(self.live)
 
     def cell(self, rows: Ints, broker: Ints) -> Ints:
         """int64[k] the number of the topic of each of these partitions, and broker."""
@@ -100,7 +104,7 @@ class _Rings:
         return found
 
     def _room(self, row: int, broker: int) -> bool:
-        return self._leads(row, broker) < int(self.allowed[self.topic[row]])
+        return bool(self.ledger.live[broker]) and self._leads(row, broker) < int(self.allowed[self.topic[row]])
 
     def _leads(self, row: int, broker: int) -> int:
         """How many its topic leads there."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from kafka_medic.guard.breaker import BreakerState, breaker
 from kafka_medic.guard.other_runs import OtherRun
 from kafka_medic.guard.verdict import Verdict
-from kafka_medic.playbook import consumers_step, drain_first, offset_step, reorder_step, rescue_step
+from kafka_medic.playbook import consumers_step, drain_first, min_isr_step, offset_step, reorder_step, rescue_step
 from kafka_medic.playbook.acting import advance
 from kafka_medic.playbook.drift import drifted_long_enough
 from kafka_medic.playbook.parameters import AWAY, brings_leaders
@@ -122,7 +122,7 @@ def _await(run: Remediation, world: World) -> Decision:
     drift = drift or rescue_step.unsaved(plan, world.snapshot, {r.broker for r in plan.restarts})
     if not plan.changes:  # else there is nothing to put into another order until replicas have been added
         drift = drift or reorder_step.other_orders(reorder_step.planned_orders(plan), world.snapshot)
-    drift = drift or drain_first.other_orders(plan, world.snapshot)
+    drift = drift or drain_first.other_orders(plan, world.snapshot) or min_isr_step.other_values(plan, world.snapshot)
     drift = drift or offset_step.void(plan, world.snapshot) or consumers_step.void(plan, world.answers)
     status, voided = drifted_long_enough(status, drift or _done_by_others(run, world), world.now)
     if voided:

@@ -8,12 +8,16 @@ from kafka_medic.cluster.snapshot import Snapshot
 from kafka_medic.diagnose.defaults import MIN_ISR
 from kafka_medic.diagnose.expectations import Expectations
 from kafka_medic.diagnose.min_isr import low_minimums
+from kafka_medic.guard.evaluate import some
+from kafka_medic.guard.verdict import Reason, Verdict
+from kafka_medic.playbook.min_isr_step import without_spare
 from kafka_medic.playbook.refusal import Refusal, unread
 from kafka_medic.playbook.settings_plan import settings_plan
 from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.playbook import Playbook
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_plan import ConfigChange, ConfigResourceType, Plan
+from kafka_medic.resources.vocabulary import Guard
 
 MAX_TOPICS = 256
 """Of one run: its journal entry holds what each was set to before."""
@@ -22,24 +26,32 @@ MAX_TOPICS = 256
 def min_isr_plan(
     run: Remediation, cluster: KafkaCluster, playbook: Playbook, snapshot: Snapshot, now: datetime
 ) -> Plan | Refusal:
-    """The whole plan, its digest included, or why not. The step asks again, for every partition, whether a replica more
-    than the new minimum is in sync."""
-    low = low_minimums(snapshot, Expectations.from_spec(cluster.spec.expectations))
-    if low is None:
+    """The whole plan, its digest included, or why not. Only topics with an in-sync replica to spare in every
+    partition; that is asked again before the run begins, and by its step."""
+    found = low_minimums(snapshot, Expectations.from_spec(cluster.spec.expectations))
+    if found is None or (found.unknown and not found.low):
         return unread(snapshot)
-    if not low:
+    if not found.low:
         return Refusal(f"no topic that has its replicas has a lower {MIN_ISR} than expected", nothing_to_do=True)
-    found = (minimum_change(snapshot, topic, wanted) for topic, (_, wanted) in list(low.items())[:MAX_TOPICS])
-    changes = tuple(change for change in found if change is not None)
+    thin = without_spare(snapshot, {topic: wanted for topic, (_, wanted) in found.low.items()})
+    held = {row.topic for row in thin}
+    low = {topic: both for topic, both in found.low.items() if topic not in held}
+    if not low:
+        message = f"no in-sync replica to spare yet in {some([str(row.tp) for row in thin], 5)}"
+        return Refusal(message, (Reason(Guard.PRECONDITIONS_HOLD.value, Verdict.WAIT, message),))
+    due = (minimum_change(snapshot, topic, wanted) for topic, (_, wanted) in list(low.items())[:MAX_TOPICS])
+    changes = tuple(change for change in due if change is not None)
     lines = [
         f"set {MIN_ISR} on {len(changes)} topics: {', '.join(c.resource_name for c in changes[:8])}"
         + (f" and {len(changes) - 8} more" if len(changes) > 8 else ""),
-        "every partition of theirs has a replica to spare; from then on acks=all waits for that many brokers, and is "
-        "refused while fewer are in sync",
+        "every partition of theirs has a replica to spare; from then on acks=all is refused while fewer are in sync, "
+        "and with eligible leader replicas (KIP-966) what acks=0 and 1 write then is not readable until enough are",
         *(f"  {c.resource_name}: {low[c.resource_name][0]} -> {c.after}" for c in changes[:20]),
     ]
     if len(low) > len(changes):
         lines.append(f"{len(low) - len(changes)} more topics follow in a later plan: one holds {MAX_TOPICS}")
+    if held:
+        lines.append(f"left for a later plan, since a replica of theirs is not in sync: {some(sorted(held), 5)}")
     return settings_plan(run, cluster, playbook, snapshot, now, lines, changes)
 
 

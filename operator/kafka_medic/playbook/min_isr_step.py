@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
+from kafka_medic.cluster.snapshot import PartitionRow, Snapshot, TopicPartition
+from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.playbook.intents import ChangeSettings, SettingKey, dynamic_value, settings_observed, topics_gone
 from kafka_medic.playbook.report import StepReport, StepState
 from kafka_medic.resources.remediation_plan import Plan
 from kafka_medic.resources.remediation_status import JournalEntry, Progress
+from kafka_medic.resources.vocabulary import Action, Guard
 
 
 def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: Snapshot) -> StepReport:
@@ -53,9 +55,7 @@ def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot:
                 progress=Progress(done=0, total=total, unit="topics"),
             )
     floors = {resource: int(floor or 0) for (_, resource, _), floor in wanted.items()}
-    thin = [
-        row for row in snapshot.rows() if row.topic in floors and (row.isr is None or len(row.isr) <= floors[row.topic])
-    ]
+    thin = without_spare(snapshot, floors)
     few = [row.tp for row in thin if row.replicas is not None and len(row.replicas) <= floors[row.topic]]
     lost = {tp.topic for tp in few}
     due = {k: value for k, value in wanted.items() if k[1] not in lost and dynamic_value(snapshot, k) != value}
@@ -83,6 +83,41 @@ def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot:
         saved={"/".join(key): value for key, value in before.items()},
         progress=progress,
     )
+
+
+def without_spare(snapshot: Snapshot, floors: Mapping[str, int]) -> list[PartitionRow]:
+    """Partitions whose ISR is not larger than their topic's new minimum, or not known. floors: by topic."""
+    return [
+        row for row in snapshot.rows() if row.topic in floors and (row.isr is None or len(row.isr) <= floors[row.topic])
+    ]
+
+
+def alone(plan: Plan) -> bool:
+    """Whether it does nothing else."""
+    return [step.action for step in plan.steps] == [Action.SET_MIN_INSYNC_REPLICAS]
+
+
+def other_values(plan: Plan, snapshot: Snapshot) -> str | None:
+    """What is not as the plan saw it any more, of a plan that does nothing else; None also where it is not known."""
+    if not alone(plan) or snapshot.configs is None:
+        return None
+    for change in plan.config_changes:
+        present = dynamic_value(snapshot, (change.resource_type, change.resource_name, change.name))
+        if present != change.before:
+            return f"{change.name} of {change.resource_name} is {present} now; the plan saw {change.before}"
+    return None
+
+
+def may_begin(plan: Plan, snapshot: Snapshot) -> Reason:
+    """Whether a run that does nothing else can do it now: one that had to wait would hold up every other."""
+    guard = Guard.PRECONDITIONS_HOLD.value
+    if snapshot.configs is None or snapshot.partitions is None:
+        return Reason(guard, Verdict.UNKNOWN, "the topics' settings could not be read")
+    thin = without_spare(snapshot, {c.resource_name: int(c.after or 0) for c in plan.config_changes})
+    if thin:
+        message = f"{len(thin)} partitions have no in-sync replica to spare yet: {_first([row.tp for row in thin])}"
+        return Reason(guard, Verdict.WAIT, message)
+    return Reason(guard, Verdict.ALLOW, "every partition has an in-sync replica to spare")
 
 
 def _first(partitions: list[TopicPartition]) -> str:

@@ -17,7 +17,7 @@ from kafka_medic.guard.reset_offsets import judge_reset_offsets
 from kafka_medic.guard.restart import judge_restart
 from kafka_medic.guard.run import alone_on_kafka, judge_run, within_fleet
 from kafka_medic.guard.verdict import Reason, Verdict
-from kafka_medic.playbook import consumers_step, drain_first, offset_step, resign_step
+from kafka_medic.playbook import consumers_step, drain_first, min_isr_step, offset_step, resign_step
 from kafka_medic.playbook.election_step import planned_elections
 from kafka_medic.playbook.intents import (
     ChangeSettings,
@@ -97,6 +97,8 @@ def forward_reasons(run: Remediation, world: World, intent: Intent | None = None
         return (*reasons, *_offset_reasons(run, plan, world, intent))
     if plan.restarts and not isinstance(intent, ChangeSettings):
         return tuple(dict.fromkeys((*reasons, *_restart_reasons(run, plan, world, intent))))
+    if not started and min_isr_step.alone(plan):
+        reasons = (*reasons, min_isr_step.may_begin(plan, world.snapshot))
     moves = [(c.topic, c.partition, c.replicas_before, c.replicas) for c in plan.changes]
     factor = plan.replication_factor or 1
     return (

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.resources.remediation import Remediation
 from tests.simulation.kafka import SimKafka
 from tests.simulation.world import World
@@ -66,6 +67,66 @@ def test_not_while_no_replica_is_spared(world: World) -> None:
     world.kafka.up.add(2)
     world.until_phase("Succeeded")
     assert world.kafka.dynamic[key("orders")] == "2"
+
+
+def test_a_replica_that_stays_behind_holds_up_neither_the_run_nor_others(world: World) -> None:
+    """It begins when it can be done, and is not Paused for hours in everybody's way."""
+    world.approve(proposed(world))
+    behind = world.kafka.partitions[TopicPartition("orders", 1)]
+    behind.isr.remove(2)
+    world.kafka.copies_per_tick = 0
+    for _ in range(60):
+        world.step()
+    (run,) = world.runs()
+    assert run.status.phase == "Approved"
+    assert "no in-sync replica to spare" in run.status.message
+    assert world.kafka.writes == []
+    world.kafka.copies_per_tick = 2
+    world.until_phase("Succeeded")
+    assert world.kafka.dynamic[key("orders")] == "2"
+
+
+def test_what_could_not_be_read_has_not_gone(world: World) -> None:
+    for _ in range(6):
+        world.step()
+    (before,) = world.cluster()["status"]["findings"]
+    world.kafka.unreadable.add("reassignments")
+    world.step()
+    (now,) = world.cluster()["status"]["findings"]
+    assert (now["id"], now["state"], now["since"]) == ("MinInsyncReplicasLow", "Firing", before["since"])
+    assert "could not be read" in now["evidence"][-1]
+    world.ask(PLAYBOOK)
+    for _ in range(3):
+        world.step()
+    (run,) = world.runs()
+    assert run.status.phase == "Planning"
+    world.kafka.unreadable.clear()
+    assert world.until_phase("AwaitingApproval").name == run.name
+
+
+def test_a_raise_in_several_waves_sets_it_itself() -> None:
+    kafka = SimKafka()
+    for topic in ("orders", "ledger", "audit"):
+        kafka.topic(topic, [0], size=30_000_000_000)
+        kafka.dynamic[key(topic)] = "1"
+    world = World(kafka)
+    world.install(remediation={"limits": {"cooldown": "0s"}})
+    run = world.until_phase("AwaitingApproval")
+    assert run.status.plan is not None
+    assert (run.status.plan.waves or 0) > 1
+    world.approve(run)
+    half_way = 0
+    for _ in range(200):
+        sizes = {len(p.isr) for p in kafka.partitions.values()}
+        half_way += sizes == {1, 3}
+        kafka.copies_per_tick = 2 if not 0 < half_way < 40 else 0  # the second wave is long
+        world.step()
+        if world.runs()[0].status.phase == "Succeeded":
+            break
+        assert not any(f["type"] == "MinInsyncReplicasLow" for f in world.cluster()["status"].get("findings", []))
+    assert half_way >= 40
+    assert [(r.name, r.status.phase) for r in world.runs()] == [(run.name, "Succeeded")]
+    assert set(kafka.dynamic.values()) == {"2"}
 
 
 def test_what_somebody_has_set_meanwhile_is_theirs(world: World) -> None:

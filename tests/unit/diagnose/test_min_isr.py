@@ -17,10 +17,10 @@ OWN = ("TOPIC", "orders", MIN_ISR, "1", True)
 ROWS = [worlds.partition("orders", 0, minIsr=1), worlds.partition("orders", 1, (2, 3, 1), minIsr=1)]
 
 
-def found(*settings, rows=ROWS, topics=(), **changes) -> Finding | None:
+def found(*settings, rows=ROWS, topics=(), being_set=(), **changes) -> Finding | None:
     spec = kafkacluster.Expectations.model_validate({"topics": list(topics)})
     snapshot = worlds.healthy(rows=rows, configs=worlds.configs(*settings), **changes)
-    findings = diagnose(snapshot, expectations=Expectations.from_spec(spec))
+    findings = diagnose(snapshot, expectations=Expectations.from_spec(spec), being_set=frozenset(being_set))
     return next((f for f in findings if f.type == "MinInsyncReplicasLow"), None)
 
 
@@ -50,6 +50,11 @@ TWINS = {
     "the default is low, which is said of the default": {"settings": [(*OWN[:4], False)]},
     "exempt": {"settings": [OWN], "topics": [{"pattern": "orders", "exempt": True}]},
     "less is expected of it": {"settings": [OWN], "topics": [{"pattern": "orders", "minInSyncReplicas": 1}]},
+    "fewer replicas are expected of it, none of which would be spared": {
+        "settings": [OWN],
+        "topics": [{"pattern": "orders", "replicationFactor": 2}],
+    },
+    "a run that adds replicas is about to set it": {"settings": [OWN], "being_set": ["orders"]},
     "too few replicas in one partition": {"settings": [OWN], "rows": [ROWS[0], worlds.partition("orders", 1, (1, 2))]},
     "a replica is only coming": {"settings": [OWN], "rows": [ROWS[0], {**ROWS[1], "adding": [1]}]},
     "a replica is about to go": {"settings": [OWN], "rows": [ROWS[0], {**ROWS[1], "removing": [1]}]},

@@ -56,6 +56,15 @@ def test_three_trade_in_a_ring_where_no_two_fit():
     assert max(found.values()) <= 2
 
 
+def test_nothing_is_given_to_a_broker_that_is_not_live():
+    # Each trade, and each ring, would need broker 1.
+    replicas = np.array([[0, 1]] * 8 + [[1, 2]] * 8 + [[2, 0]] * 8, np.int32)
+    topic = np.array([0] * 8 + list(range(1, 9)) * 2)
+    live = np.array([True, False, True])
+    column = spread_leaders(replicas, np.zeros(24, np.int32), topic, NOBODY, live)
+    assert not column.any()
+
+
 @pytest.mark.parametrize(("outside", "left"), [(0, 4), (3, 5)])
 def test_leaders_of_partitions_outside_the_plan_count(outside, left):
     # Five of five on one of two brokers are more than the four allowed; of eight, five are not.

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import yaml
 
+from kafka_medic.guard.verdict import Verdict
 from kafka_medic.playbook.approval import plan_digest
 from kafka_medic.playbook.min_isr_plan import MAX_TOPICS
 from kafka_medic.playbook.propose import propose
@@ -43,8 +45,10 @@ RUN = Remediation.parse(
 )
 
 
-def proposed(topics: list[str], **changes) -> Plan | Refusal:
+def proposed(topics: list[str], partition=None, **changes) -> Plan | Refusal:
+    """partition: of the first topic one more, and what is different about it."""
     rows = [worlds.partition(topic, 0, minIsr=1) for topic in topics]
+    rows += [{**worlds.partition(topics[0], 1, minIsr=1), **partition}] if partition else []
     settings = worlds.configs(*(("TOPIC", topic, MIN_ISR, "1", True) for topic in topics))
     snapshot = worlds.healthy(rows=rows, **({"configs": settings} | changes))
     return propose(RUN, CLUSTER, PLAYBOOK, snapshot, worlds.NOW)
@@ -74,7 +78,26 @@ def test_nothing_to_do_is_not_the_same_as_not_known():
     nothing = proposed([])
     assert isinstance(nothing, Refusal)
     assert nothing.nothing_to_do
-    for unread in ({"configs": None}, {"partitions": None}):
+    for unread in (
+        {"configs": None},
+        {"partitions": None},
+        {"partition": {"adding": None}},
+        {"partition": {"replicas": None}},
+    ):
         refused = proposed(["orders"], **unread)
         assert isinstance(refused, Refusal)
         assert not refused.nothing_to_do
+        assert [reason.verdict for reason in refused.reasons] == [Verdict.UNKNOWN]
+
+
+@pytest.mark.parametrize("isr", [[1, 2], None], ids=["behind", "not known"])
+def test_a_topic_with_a_replica_out_of_sync_is_left_for_later_and_alone_it_is_waited_for(isr):
+    plan = proposed(["orders", "audit"], {"isr": isr})
+    assert isinstance(plan, Plan)
+    assert [c.resource_name for c in plan.config_changes] == ["audit"]
+    assert "left for a later plan, since a replica of theirs is not in sync: orders" in plan.summary
+    refused = proposed(["orders"], {"isr": isr})
+    assert isinstance(refused, Refusal)
+    assert not refused.nothing_to_do
+    assert [reason.verdict for reason in refused.reasons] == [Verdict.WAIT]
+    assert "orders-1" in refused.message
