@@ -57,8 +57,8 @@ def spread_leaders(
     for turn in range(ROUNDS):
         if not trades.round(turn, column):
             break
-    if trades.too_much():
-        trade_in_rings(replicas, lead, column, rows, ledger)
+    if len(left := trades.left()):
+        trade_in_rings(replicas, lead, column, left, ledger)
     return column
 
 
@@ -125,9 +125,10 @@ class _Trades:
             for (offers, (of, to)), pair in zip(both, pairs, strict=True)
         )
 
-    def too_much(self) -> bool:
-        """Whether any topic still leads more somewhere than it should."""
-        return bool((self.count > self.allowed).any())
+    def left(self) -> Ints:
+        """int64[k] the partitions that are still led where their topic leads too much."""
+        heavy = (self.count > self.allowed)[self.wanting.of] & ~self.traded[self.wanting.row]
+        return _distinct(self.wanting.offers.row[heavy])
 
     def round(self, turn: int, column: Ints) -> int:
         """Trade once more, into `column`; how many trades."""

@@ -46,7 +46,7 @@ def trade_in_rings(replicas: Ints, lead: Ints, column: Ints, rows: Ints, ledger:
     """Trade on, into `column`.
 
     replicas: int32[n, F] broker indexes, -1 padded; lead, column: int32[n] the replica that led before any trade, and
-    the one that leads by now; rows: int64[k] partitions that were led where their topic led too much.
+    the one that leads by now; rows: int64[k] partitions that are led where their topic leads too much.
     """
     rings = _Rings(replicas, lead, column, ledger)
     in_vain = tried = 0
