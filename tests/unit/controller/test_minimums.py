@@ -137,6 +137,13 @@ def test_what_somebody_has_set_meanwhile_is_theirs(world: World) -> None:
     assert world.kafka.dynamic[key("orders")] == "3"
 
 
+def test_what_somebody_else_has_set_is_not_said_to_be_our_doing(world: World) -> None:
+    world.approve(proposed(world))
+    world.kafka.dynamic[key("orders")] = "2"
+    assert world.until_phase("Superseded").status.journal == ()
+    assert world.kafka.writes == []
+
+
 def test_what_a_raise_that_ended_early_has_left_is_cured_as_well() -> None:
     """Its topics have their replicas by then, so that the plan that follows is not about them."""
     kafka = SimKafka()
