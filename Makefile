@@ -12,6 +12,7 @@ RUNS ?= 3
 PARTITIONS ?= 2000
 SEED ?= 0
 SCHEDULES ?= 100000
+SCRIPTS ?= 100
 CMD ?= $(SHELL)
 TESTS ?= tests/integration tests/contract tests/e2e
 # Whether the last test judges what the whole suite used. Nobody's choice of TESTS is the whole.
@@ -70,8 +71,8 @@ soak: venv ## New stories, and as many schedules as you like: SCHEDULES=100000 S
 test: setup check simulate ## check, 10,000 schedules, then the integration and e2e tests in the testbed (KEEP=1 leaves it up)
 	@$(TESTBED) run env WHOLE_SUITE=$(WHOLE_SUITE) $(VENV)/python -m pytest --durations=15 $(wildcard $(TESTS))
 
-gameday: setup ## Each incident and its twin on real clusters of both kinds (about 50 minutes)
-	@EVERY_WRITE=1 $(TESTBED) run $(VENV)/python -m pytest tests/process tests/gameday -s --timeout 3000
+gameday: setup ## Each incident and its twin on real clusters of both kinds, and SCRIPTS=100 of each against the simulation
+	@EVERY_WRITE=1 $(TESTBED) run env SCRIPTS=$(SCRIPTS) $(VENV)/python -m pytest tests/process tests/gameday tests/contract/differential -s --timeout 3000
 
 mutate-guards: venv ## Each guard made permissive in turn: a test has to notice
 	@$(VENV)/python -m tests.mutation

@@ -32,16 +32,15 @@ import pyarrow as pa
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "operator"), str(ROOT)]
 
+from kafka_medic.clients.answers import Groups, LogDir, LogDirs  # noqa: E402
 from kafka_medic.clients.ports import (  # noqa: E402
-    STATES_SCHEMA,
     BrokerView,
     ClusterDescription,
-    LogDirs,
     Node,
 )
 from kafka_medic.cluster.document import from_document, to_document  # noqa: E402
 from kafka_medic.cluster.groups import Committed, GroupOffsets  # noqa: E402
-from kafka_medic.cluster.snapshot import Broker, ConfigValue, Quorum, Snapshot, TopicPartition, Voter  # noqa: E402
+from kafka_medic.cluster.snapshot import STATES_SCHEMA, Broker, ConfigValue, Quorum, Snapshot, TopicPartition, Voter  # noqa: E402
 from kafka_medic.diagnose.diagnosis import diagnose  # noqa: E402
 from kafka_medic.diagnose.memory import Memory, remember  # noqa: E402
 from kafka_medic.observe.snapshot import ClusterReaders, observe_cluster  # noqa: E402
@@ -87,30 +86,34 @@ class Answers:
     def reassignments(self) -> Any:
         return {}
 
-    def topic_configs(self, topics: Any) -> Any:
+    def topic_configs(self, topics: Any, among: Any = None) -> Any:  # noqa: ARG002
         return {t: {"min.insync.replicas": ConfigValue("2", False)} for t in topics}
 
     def broker_configs(self, brokers: Any) -> Any:
         return {b: {"default.replication.factor": ConfigValue("3", False)} for b in brokers}
 
-    def cluster_configs(self) -> Any:
+    def cluster_configs(self, among: Any = None) -> Any:  # noqa: ARG002
         return {}
 
     def log_dirs(self, brokers: Any) -> Any:
         found: dict[int, dict[TopicPartition, int]] = {b: {} for b in brokers}
         for tp, leader in zip(self.keys, self.states["leader"].to_pylist(), strict=True):
             found[leader][tp] = 1 << 30
-        return {b: LogDirs(sizes, 1 << 40) for b, sizes in found.items()}
+        return {b: LogDirs((LogDir("/data", sizes, 1 << 41, 1 << 40),)) for b, sizes in found.items()}
 
-    def log_bounds(self, partitions: Any) -> Any:
-        return dict.fromkeys(partitions, (0, 1000))
+    def log_bounds(self, leaders: Any, epochs: Any = None) -> Any:  # noqa: ARG002
+        led: dict[int, dict[TopicPartition, tuple[int, int]]] = {}
+        for tp, leader in leaders.items():
+            led.setdefault(leader, {})[tp] = (0, 1000)
+        return led
 
-    def groups(self, wanted: Any) -> Any:  # noqa: ARG002
+    def groups(self, wanted: Any, brokers: Any) -> Any:  # noqa: ARG002
         chosen = self.keys[:OFFSETS]
-        return [
+        told = [
             GroupOffsets(f"group-{n}", "Stable", dict.fromkeys(chosen[n * 10 : n * 10 + 10], Committed(990)))
             for n in range(len(chosen) // 10)
         ]
+        return Groups(told)
 
     def quorum(self) -> Quorum:
         return Quorum(0, tuple(Voter(b, 0, 0) for b in range(3)))

@@ -14,13 +14,18 @@ from dataclasses import dataclass, field
 import pytest
 
 from kafka_medic.clients.kafka import RealKafka
+from kafka_medic.clients.pod_identity import PodAddress
 from kafka_medic.clients.ports import BrokerView, Connection, Kafka, PartitionState
 from kafka_medic.cluster.groups import GroupMember
 from kafka_medic.cluster.snapshot import TopicPartition
 from tests.incident.records import commit_offset, create_topic, delete_topic, joined, transaction, write
 from tests.simulation.kafka import SimKafka
-from tests.testbed import KafkaDeployment, Shape
+from tests.testbed import FACTOR_ONE, KafkaDeployment, Shape, faults
+from tests.testbed.kafka_settings import CLIENT_PORT, CONTROLLER_PORT
 from tests.testbed.steps import granted
+
+FILE = {name: str(value) for name, value in FACTOR_ONE.items()}
+"""Every broker's configuration, real or simulated, as far as the contract is about it."""
 
 
 @dataclass
@@ -39,6 +44,8 @@ class Subject:
     transact: Callable[[str, str, int], contextlib.AbstractContextManager[None]]
     """Group, topic, offset: a transaction that is open as long as this lasts, and then has committed it, and a
     record."""
+    pod: Callable[[int], PodAddress]
+    """Where to ask the Pod of that number which broker it runs."""
     topics: list[str] = field(default_factory=list)
 
     def topic(self, *assignment: list[int]) -> str:
@@ -63,7 +70,8 @@ class Subject:
 @pytest.fixture(params=["simulated", "kraft", "zookeeper"])
 def subject(request: pytest.FixtureRequest, kafka_of: Callable[[Shape], KafkaDeployment]) -> Iterator[Subject]:
     if request.param == "simulated":
-        sim = SimKafka(racks={0: "zone-1", 1: "zone-2", 2: "zone-3"})
+        racks, housed = {0: "zone-1", 1: "zone-2", 2: "zone-3"}, {f"10.0.0.{n}": n for n in range(3)}
+        sim = SimKafka(racks=racks, files=dict.fromkeys(range(3), FILE), housed=housed)
 
         def commit(group: str, topic: str, offset: int) -> None:
             sim.committed[group] = {TopicPartition(topic, 0): offset}
@@ -83,13 +91,31 @@ def subject(request: pytest.FixtureRequest, kafka_of: Callable[[Shape], KafkaDep
             sim.committed[group][tp], sim.partitions[tp].end = offset, 2
 
         def written(topic: str) -> int:
+            if not sim.acknowledges(TopicPartition(topic, 0)):
+                return 0
             now = int(time.time() * 1000)
             sim.written_at[TopicPartition(topic, 0)] = dict.fromkeys(range(21), now)
             return 21
 
-        yield Subject(sim, lambda n, a: sim.topic(n, *a), sim.delete, sim.tick, written, commit, join, transact)
+        yield Subject(
+            sim,
+            lambda n, a: sim.topic(n, *a),
+            sim.delete,
+            sim.tick,
+            written,
+            commit,
+            join,
+            transact,
+            lambda number: PodAddress(f"10.0.0.{number}", (CLIENT_PORT,), ()),
+        )
         return
-    boot = kafka_of(request.param).bootstrap
+    deployment = kafka_of(request.param)
+    boot = deployment.bootstrap
+
+    def pod(number: int) -> PodAddress:
+        ip = faults.pod_address(deployment.namespace, deployment.pod_name(number))
+        return PodAddress(ip, (CLIENT_PORT, CONTROLLER_PORT), (deployment.broker_addresses[number],))
+
     real = RealKafka(Connection(boot))
     subject = Subject(
         real,
@@ -100,6 +126,7 @@ def subject(request: pytest.FixtureRequest, kafka_of: Callable[[Shape], KafkaDep
         lambda group, topic, offset: commit_offset(boot, group, topic, offset),
         lambda group, topic: joined(boot, group, topic, "contract-reader"),
         lambda group, topic, offset: transaction(boot, group, topic, offset),
+        pod,
     )
     yield subject
     for topic in subject.topics:

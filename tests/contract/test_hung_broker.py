@@ -26,6 +26,7 @@ def test_a_hung_broker_delays_no_look(kafka: KafkaDeployment, fault: str, capsys
         line = told(kafka, fault, found, first)
         with capsys.disabled():
             print(f"\n{line}")
+        changing = 0
         for seconds, snapshot in found:
             said = [(s.name, s.duration_ms, s.error) for s in snapshot.sources]
             assert seconds <= 2 * TIMEOUT + WORK_SECONDS, (line, said)
@@ -38,8 +39,14 @@ def test_a_hung_broker_delays_no_look(kafka: KafkaDeployment, fault: str, capsys
                 # What is for the controller is not known until the brokers have heard of another one.
                 may_be |= {"quorum", "reassignments"}
             assert unknown <= may_be, (line, said)
-            rows = [row for row in snapshot.rows() if row.topic == topic]
-            assert [row.leader for row in rows if row.log_end is None] in ([HUNG], [NO_LEADER], [])
+            unknown_ends = [row for row in snapshot.rows() if row.topic == topic and row.log_end is None]
+            assert all(HUNG in row.replicas for row in unknown_ends), (line, unknown_ends)
+            if any(row.leader not in (HUNG, NO_LEADER) for row in unknown_ends):
+                # The session's end shrinks the ISR under a new epoch, and its leader may hear of that a moment later.
+                (ends,) = (s.error for s in snapshot.sources if s.name == "log-ends")
+                assert "not served by their leader" in (ends or ""), (line, said)
+                changing += 1
+        assert changing <= (1 if fault == "stopped" else 0), line
         assert first <= 2 * TIMEOUT + WORK_SECONDS, line
         watcher = Watcher(kafka)
         wait_for("a whole look again", lambda: all(s.known for s in watcher.look()[1].sources), 60)

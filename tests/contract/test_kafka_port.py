@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 
 import pytest
 from confluent_kafka import KafkaException
 
+from kafka_medic.clients.answers import LogDirs
 from kafka_medic.clients.ports import BrokerView, ConfigChange, NewTopic, OwnRecord, ReadFailed, WriteFailed
 from kafka_medic.cluster.snapshot import ConfigValue, TopicPartition
 from kafka_medic.plan.canary_topic import MARKER, recognised
@@ -60,12 +62,68 @@ def test_a_topic_made_anew_under_its_old_name_has_another_id(subject: Subject) -
     second = subject.state(topic)
     assert second is not None
     assert second.topic_id not in (None, first.topic_id)
+    assert second.leader_epoch == 0, "epochs begin anew with each incarnation"
+    tp = TopicPartition(topic, 0)
+    subject.until(lambda: tp in subject.kafka.own_log_ends(1, [tp]))
+
+
+def test_partitions_that_are_added_belong_to_the_same_incarnation(subject: Subject) -> None:
+    topic = subject.topic([1])
+    subject.kafka.add_partitions(topic, 2, [[2]])
+
+    def ids() -> list[str | None]:
+        view = subject.kafka.views([0])[0]
+        assert isinstance(view, BrokerView)
+        return [p.topic_id for p in view.partitions if p.topic == topic]
+
+    subject.until(lambda: len(ids()) == 2)
+    assert len(set(ids())) == 1
+
+
+def test_what_is_committed_on_a_topic_goes_with_it(subject: Subject) -> None:
+    topic, group = subject.topic([1]), f"contract-{uuid.uuid4().hex[:8]}"
+    subject.write(topic)
+    subject.commit(group, topic, 7)
+    tp = TopicPartition(topic, 0)
+
+    def committed() -> list[int]:
+        found = subject.kafka.groups(lambda name: name == group).told
+        return [offsets.committed[tp].offset for offsets in found if tp in offsets.committed]
+
+    subject.until(lambda: committed() == [7])
+    subject.unmake(topic)
+    subject.until(lambda: committed() == [])
+
+
+def test_of_a_topic_that_is_gone_no_broker_has_a_log(subject: Subject) -> None:
+    topic = subject.topic([1])
+    tp = TopicPartition(topic, 0)
+    subject.unmake(topic)
+    subject.until(lambda: subject.kafka.own_log_ends(1, [tp]) == {})
+    assert subject.kafka.log_bounds({tp: 1}) == {1: {}}
+    assert subject.kafka.epoch_ends(1, {tp: 0}) == {}
 
 
 def test_a_broker_that_is_not_there_fails_alone(subject: Subject) -> None:
     answers = subject.kafka.views([0, 77])
     assert isinstance(answers[0], BrokerView)
     assert isinstance(answers[77], ReadFailed)
+
+
+def test_at_a_pods_own_address_its_broker_answers_and_no_other(subject: Subject) -> None:
+    """Brokers announce the addresses of Services here, so that each Pod is asked at its own."""
+    pods = {n: subject.pod(n) for n in range(3)}
+    assert subject.kafka.identities(pods, [0, 1, 2]) == {0: 0, 1: 1, 2: 2}
+    crossed = {0: pods[0], 1: pods[2], 2: pods[1]}
+    assert subject.kafka.identities(crossed, [0, 1, 2]) == {0: 0, 1: 2, 2: 1}
+
+
+def test_a_pod_that_does_not_answer_or_as_none_of_these_ids_fails_alone(subject: Subject) -> None:
+    pods = {0: subject.pod(0), 1: replace(subject.pod(1), ip="198.51.100.1"), 7: subject.pod(2)}
+    answers = subject.kafka.identities(pods, [0, 1, 7])
+    assert answers[0] == 0
+    assert isinstance(answers[1], ReadFailed)
+    assert isinstance(answers[7], ReadFailed)
 
 
 def test_a_replica_tells_its_own_log_end_and_a_leader_where_an_epoch_ends(subject: Subject) -> None:
@@ -201,6 +259,14 @@ def test_what_is_set_for_all_brokers_is_told_by_each_and_counts_where_a_topic_ha
     subject.until(lambda: subject.kafka.cluster_configs().get(name) == before)
 
 
+def test_a_leader_asks_for_no_more_in_sync_replicas_than_there_are(subject: Subject) -> None:
+    """Since 3.7 (KAFKA-15583): of a topic with one replica every record is acknowledged, whatever its minimum."""
+    topic = subject.topic([1])
+    subject.kafka.alter_configs([ConfigChange("TOPIC", topic, "min.insync.replicas", "2")])
+    subject.until(lambda: subject.kafka.topic_configs([topic])[topic]["min.insync.replicas"].value == "2")
+    assert subject.write(topic) == 21
+
+
 def test_what_brokers_read_from_their_file_alone_is_not_set_while_they_run(subject: Subject) -> None:
     with pytest.raises(WriteFailed):
         subject.kafka.alter_configs([ConfigChange("BROKER", "", "default.replication.factor", "3")])
@@ -210,10 +276,24 @@ def test_what_brokers_read_from_their_file_alone_is_not_set_while_they_run(subje
 def test_sizes_are_told_for_each_replica_and_room_for_each_broker(subject: Subject) -> None:
     topic = subject.topic([1])
     tp = TopicPartition(topic, 0)
-    told = subject.kafka.log_dirs([0, 1, 2])
+    told = {b: disks for b, disks in subject.kafka.log_dirs([0, 1, 2]).items() if isinstance(disks, LogDirs)}
     assert tp in told[1].sizes
     assert tp not in told[0].sizes
     assert all((disks.usable or 0) > 1 << 20 for disks in told.values())
+    for disks in told.values():
+        assert all(d.path and d.error is None and (d.total or 0) >= (d.usable or 0) for d in disks.directories)
+    answers = subject.kafka.log_dirs([0, 77])
+    assert isinstance(answers[0], LogDirs)
+    assert isinstance(answers[77], ReadFailed), "whoever does not answer fails alone"
+
+
+def test_the_settings_of_a_topic_that_is_not_there_fail_alone(subject: Subject) -> None:
+    topic = subject.topic([1])
+    told = subject.kafka.topic_configs([topic, "no-such-topic"])
+    there = told[topic]
+    assert not isinstance(there, ReadFailed)
+    assert "min.insync.replicas" in there
+    assert isinstance(told["no-such-topic"], ReadFailed)
 
 
 def test_the_quorum_has_a_leader_and_three_voters(subject: Subject, request: pytest.FixtureRequest) -> None:

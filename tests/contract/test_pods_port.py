@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kafka_medic.clients.broker_pods import EvictedPods
+from kafka_medic.clients.broker_pods import EvictedPods, StrimziPods
 from kafka_medic.clients.kubernetes_api import ApiFailure, KubernetesApi
 from kafka_medic.clients.ports import WriteFailed
 from kafka_medic.cluster.snapshot import Pod
@@ -174,6 +174,20 @@ def test_a_pod_that_is_not_there_is_no_error(subject: Subject) -> None:
     subject.evict("kafka-7", "11111111-2222-3333-4444-555555555555")
 
 
+def test_a_pod_has_an_address_of_its_own_which_no_other_has(subject: Subject) -> None:
+    pods = subject.look().pods()
+    assert len({pod.ip for pod in pods.values()}) == len(pods) == 3
+    assert None not in {pod.ip for pod in pods.values()}
+    before = pods[1]
+    assert before.uid is not None
+    subject.evict("kafka-1", before.uid)
+    subject.until(lambda: (p := subject.pod(1)) is not None and p.uid != before.uid)
+    subject.until(subject.ready)
+    after = subject.look().pods()
+    assert {after[n].ip for n in (0, 2)} == {pods[n].ip for n in (0, 2)}, "an address stays with its Pod"
+    assert after[1].ip not in {pods[n].ip for n in (0, 2)}
+
+
 def test_a_budget_that_does_not_permit_it_is_told(subject: Subject) -> None:
     before = subject.uid(0)
     subject.budget(3)
@@ -185,6 +199,27 @@ def test_a_budget_that_does_not_permit_it_is_told(subject: Subject) -> None:
         subject.budget(None)
     subject.evict("kafka-0", before)
     subject.until(lambda: (p := subject.pod(0)) is not None and p.uid != before)
+
+
+def test_an_annotation_for_strimzi_is_set_and_taken_off_on_the_very_pod_alone(subject: Subject) -> None:
+    pods, uid, another = StrimziPods(subject.api, subject.namespace), subject.uid(0), subject.uid(1)
+
+    def asked() -> bool | None:
+        pod = subject.pod(0)
+        assert pod is not None
+        return pod.restart_asked
+
+    for ask, by, then in (
+        (pods.replace_pod, another, False),
+        (pods.replace_pod, uid, True),
+        (pods.keep_pod, another, True),
+        (pods.keep_pod, uid, False),
+        (pods.keep_pod, uid, False),
+    ):
+        ask("kafka-0", by)
+        assert asked() is then
+    pods.keep_pod("kafka-7", uid)
+    assert subject.uid(0) == uid
 
 
 def test_a_rollout_is_seen_while_it_goes_on(subject: Subject) -> None:

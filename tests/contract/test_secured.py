@@ -7,11 +7,13 @@ import logging
 import traceback
 import uuid
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from kafka_medic.clients.kafka import RealKafka
+from kafka_medic.clients.pod_identity import PodAddress
 from kafka_medic.clients.ports import Connection, EnsembleConnection, FailureKind, OAuthClient, ReadFailed, TlsMaterial
 from kafka_medic.clients.zookeeper import ZooKeeper
 from kafka_medic.cluster.document import to_document
@@ -19,7 +21,7 @@ from kafka_medic.cluster.snapshot import Snapshot
 from kafka_medic.observe.snapshot import ClusterReaders, observe_cluster
 from tests.incident.records import create_topic, delete_topic, read_group, write
 from tests.simulation.token_endpoint import CLIENT_ID, CLIENT_SECRET, TokenEndpoint
-from tests.testbed import KafkaDeployment, Shape, secured
+from tests.testbed import KafkaDeployment, Shape, faults, secured
 from tests.testbed.secured import LISTENERS, PASSWORD, USER, Credentials, Identity
 
 MARK = "hunter2"
@@ -129,6 +131,27 @@ def whole(seen: Snapshot, topic: str) -> dict[str, Any]:
         "min.insync.replicas": all(p["minIsr"] == 1 for p in mine),
         "log sizes": all(p["sizeBytes"] is not None for p in mine),
     }
+
+
+@pytest.mark.parametrize(
+    ("listener", "mechanism"), [("SASL", "PLAIN"), ("TLS", None), ("MUTUAL", None), ("SASLTLS", "SCRAM-SHA-512")]
+)
+def test_a_pod_is_asked_which_broker_it_runs_with_the_certificate_of_its_announced_name(
+    kafka: KafkaDeployment, credentials: Credentials, endpoint: TokenEndpoint, listener: str, mechanism: str | None
+) -> None:
+    connected = RealKafka(to(listener, mechanism)(kafka, credentials, endpoint))
+    ip = faults.pod_address(kafka.namespace, kafka.pod_name(2))
+    pod = PodAddress(ip, (LISTENERS[listener][1],), (kafka.broker_addresses[2],))
+    try:
+        connected.describe_cluster()
+        assert connected.identities({1: pod}, [0, 1, 2]) == {1: 2}
+        if LISTENERS[listener][0].endswith("SSL"):
+            elsewhere = replace(pod, hosts=("kafka.elsewhere.example.com",))
+            refused = connected.identities({1: elsewhere}, [0, 1, 2])[1]
+            assert isinstance(refused, ReadFailed)
+            assert refused.kind is FailureKind.TLS
+    finally:
+        connected.close()
 
 
 def wrong_secret(_: Credentials, endpoint: TokenEndpoint) -> OAuthClient:

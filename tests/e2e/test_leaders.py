@@ -82,7 +82,7 @@ def test_leadership_goes_home_and_not_to_a_broker_that_hangs(case: Case) -> None
         # What hangs is registered and in the ISR for as long as its session lasts: Kafka's own election takes it.
         wait_for("the trap", lambda: trapped(case, kafka, topic, home), 10, every=0.1)
         assert operator.approve(run, "alice").returncode == 0
-        assert str(home) in case.wait_for_guard("PreferredAnswers")
+        assert str(home) in case.wait_for_guard("FitToReceive")
         assert leaders(kafka, topic)[home] <= 1
     finally:
         faults.resume_broker(case.kafka, home)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import uuid
 
 from kafka_medic.clients.kafka import RealKafka
+from kafka_medic.clients.pod_identity import PodAddress
 from kafka_medic.clients.ports import Connection
 from tests.e2e.conftest import STEADY, Case
 from tests.incident import operator, records
 from tests.incident.watcher import Watcher
-from tests.testbed import KafkaDeployment, deployed, get
-from tests.testbed.kafka_settings import FIRST_CONTROLLER
+from tests.testbed import KafkaDeployment, deployed, faults, get
+from tests.testbed.kafka_settings import CONTROLLER_PORT, FIRST_CONTROLLER
 
 SLOT = 9
 NAMESPACE = "gameday-apart"
@@ -30,6 +31,11 @@ def rolled(kafka: KafkaDeployment) -> None:
     case.ask("rolling-restart")
     run = case.wait("AwaitingApproval")
     client = RealKafka(Connection(kafka.bootstrap))
+    client.describe_cluster()
+    one, other, _ = CONTROLLERS
+    at = {n: PodAddress(faults.pod_address(NAMESPACE, f"controller-{n}"), (CONTROLLER_PORT,), ()) for n in CONTROLLERS}
+    crossed = client.identities({one: at[other], other: at[one]}, (0, 1, 2, *CONTROLLERS))
+    assert crossed == {one: other, other: one}, "each controller says itself which one it is"
     before = pods()
     traffic, watcher = records.Traffic(case.boot, orders), Watcher(kafka)
     leaders: dict[int, int | None] = {}

@@ -12,9 +12,11 @@ from tests.gameday import cluster
 from tests.gameday.cluster import ORDERS, Cuts
 from tests.gameday.scenario import Act, Expected, Scenario, Scene, Twin, run
 from tests.incident import records
+from tests.testbed import wait_for
 
 SESSION = 12.0
 """Seconds until a broker that is cut off has lost its session (ZooKeeper here 6 s, KRaft 9 s), and a look."""
+RECREATED = "recreated"
 FOLLOWS = frozenset({"ViewDiverged", "PartitionUnderReplicated", "PartitionLeaderless"})
 """Of a broker that the cluster has dropped: what it believes is old, and what it has replicas of lacks one."""
 
@@ -46,6 +48,32 @@ def acts(scene: Scene) -> Iterator[Act]:
         partial(cluster.home, scene),
         may=frozenset({"ForeignReassignment"}),  # which changing the order of replicas is, for a moment
     )
+    yield Twin(
+        "a topic deleted and recreated under load, time after time",
+        partial(recreate, scene),
+        partial(records.delete_topic, scene.boot, RECREATED),
+        seconds=60.0,
+    )
+
+
+def recreate(scene: Scene) -> None:
+    """Each incarnation begins at leader epoch 0, and is written to."""
+    for _ in range(6):
+        wait_for("the name to be free", lambda: _made(scene), 30)
+        assert records.write(scene.boot, RECREATED, [f"r-{n}" for n in range(200)]) == 200
+        records.delete_topic(scene.boot, RECREATED)
+    wait_for("the name to be free", lambda: _made(scene), 30)
+
+
+def _made(scene: Scene) -> bool:
+    """With ZooKeeper a name is taken for a moment after its topic was deleted."""
+    try:
+        records.create_topic(scene.boot, RECREATED, [[0, 1, 2], [1, 2, 0]], {"min.insync.replicas": "2"})
+    except Exception as problem:
+        if "marked for deletion" in str(problem) or "already exists" in str(problem):
+            return False
+        raise
+    return True
 
 
 def restarted(scene: Scene, broker: int) -> None:
@@ -73,7 +101,7 @@ def stale(scene: Scene) -> Scenario:
     words = (
         f"still counts broker {away}, not registered",
         f"3 records are only in its own log and are lost when it restarts, unless they are saved: {ORDERS}-{kept}: 3",
-        f"it is broker {kept} whose view is stale",
+        f"broker {kept} is the stale one",
     )
     return Scenario(
         "a broker that the controller cannot tell",

@@ -177,17 +177,14 @@ def test_the_breaker_opens_drops_what_waits_and_tries_one_after_a_time_or_at_a_p
     cluster.turns(1)
     assert allowed()["reason"] == "BreakerOpen"
 
-    # Half open at a person's word: what is approved now runs, once, and closes it.
+    # Half open at a person's word: what is approved now runs, once, and closes it. What failed cured nothing, so no
+    # cooldown of it holds a cure back.
     now = datetime.now(UTC) + timedelta(seconds=cluster.ahead)
     cluster.rule(breaker={"tryAgainAt": now.strftime("%Y-%m-%dT%H:%M:%SZ")})
     last = proposed(cluster)
     cluster.rule(limits={"cooldown": "1h"})
     for _ in range(2):
         cluster.say(known["alice"], last)
-    cluster.turns(3)
-    assert "limits.cooldown is 1h" in cluster.why(last)
-    assert cluster.kafka.writes == []
-    cluster.rule(limits={"cooldown": "0s"})
     cluster.until(last, Phase.SUCCEEDED, 60)
     assert [w.split(" ", 1)[0] for w in cluster.kafka.writes] == WHOLE_RUN
     cluster.turns(1)

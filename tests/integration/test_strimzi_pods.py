@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from kafka_medic.clients.broker_pods import STRIMZI_ROLL, StrimziPods
-from kafka_medic.clients.kubernetes_api import KubernetesApi
+from kafka_medic.clients.broker_pods import StrimziPods
+from kafka_medic.clients.kubernetes_api import ApiFailure, KubernetesApi
 from kafka_medic.observe.pods import BrokerPods
-from kafka_medic.resources.kafkacluster import KafkaCluster
+from kafka_medic.resources.kafkacluster import STRIMZI_ROLL, KafkaCluster
 from tests.incident.operator import kubeconfig
 from tests.testbed import apply, get, kubectl
 from tests.unit.resources.sources import smallest
@@ -71,12 +71,16 @@ def pod(chart: None) -> Iterator[str]:
     kubectl("delete", "crd", TYPE["metadata"]["name"], "--wait=false")
 
 
-def test_a_roll_of_strimzis_is_seen(api: KubernetesApi, pod: str) -> None:
+def broker_pods(api: KubernetesApi) -> BrokerPods:
     raw = smallest("KafkaCluster")
     raw["spec"]["brokers"] = {"podSelector": {"matchLabels": {"app": "kafka"}}, "restart": "StrimziAnnotation"}
     brokers = KafkaCluster.parse(raw).spec.brokers
     assert brokers is not None
-    pods = BrokerPods(api, NAMESPACE, brokers)
+    return BrokerPods(api, NAMESPACE, brokers)
+
+
+def test_a_roll_of_strimzis_is_seen(api: KubernetesApi, pod: str) -> None:
+    pods = broker_pods(api)
     assert list(pods.pods()) == [0]
     (rollout,) = pods.rollouts()
     assert (rollout.kind, rollout.name, rollout.reason) == (
@@ -91,7 +95,27 @@ def test_a_restart_is_asked_of_strimzi_for_this_very_pod(api: KubernetesApi, pod
         notes: dict[str, str] = get("pod", "kafka-0", namespace=NAMESPACE)["metadata"].get("annotations", {})
         return notes.get(STRIMZI_ROLL)
 
-    StrimziPods(api, NAMESPACE).replace_pod("kafka-0", "the-uid-of-one-before")
+    pods = StrimziPods(api, NAMESPACE)
+    pods.replace_pod("kafka-0", "the-uid-of-one-before")
     assert asked() is None
-    StrimziPods(api, NAMESPACE).replace_pod("kafka-0", pod)
+    pods.replace_pod("kafka-0", pod)
     assert asked() == "true"
+    assert broker_pods(api).pods()[0].restart_asked is True
+    # And is called off on this very Pod alone, once or twice.
+    pods.keep_pod("kafka-0", "the-uid-of-one-before")
+    assert asked() == "true"
+    kubectl("annotate", "pod", "kafka-0", "-n", NAMESPACE, "somebody=else")
+    for _ in range(2):
+        pods.keep_pod("kafka-0", pod)
+        assert asked() is None
+    assert get("pod", "kafka-0", namespace=NAMESPACE)["metadata"]["annotations"]["somebody"] == "else"
+    assert broker_pods(api).pods()[0].restart_asked is False
+    pods.keep_pod("kafka-9", pod)  # a Pod that is gone asks for nothing
+
+
+def test_the_api_server_refuses_a_patch_with_another_pods_uid_by_its_field(api: KubernetesApi, pod: str) -> None:
+    """What `StrimziPods` takes for `another Pod by now`: 422 Invalid, and no other reason that it may have."""
+    body = {"metadata": {"uid": "the-uid-of-one-before", "annotations": {STRIMZI_ROLL: None}}}
+    with pytest.raises(ApiFailure, match=r"metadata\.uid: Invalid value") as refused:
+        api.merge(f"/api/v1/namespaces/{NAMESPACE}/pods/kafka-0", body)
+    assert refused.value.status == 422

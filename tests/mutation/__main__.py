@@ -27,7 +27,7 @@ MUTANTS = (
     "elect:_partitions_known:PartitionsKnown",
     "elect:_controller_active:ControllerActive",
     "elect:_in_isr:PreferredInIsr",
-    "elect:_answers:PreferredAnswers",
+    "fit:fit_to_receive:FitToReceive",
     "elect:_caught_up:PreferredCaughtUp",
     "elect:_not_reassigning:NotReassigning",
     "reset_offsets:_group_empty:GroupEmpty",
@@ -37,7 +37,7 @@ MUTANTS = (
     "run:_not_paused:NotPaused",
     "run:within_window:WithinWindow",
     "run:_lease:LeaseHeld",
-    "run:_alone:NoOtherRemediation",
+    "precedence:goes_first:NoOtherRemediation",
     "run:_within_limits:WithinLimits",
 )
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kafka_medic.clients.kubernetes_api import ApiFailure
+from kafka_medic.cluster.clock import EXACT, Skew
 
 Object = dict[str, Any]
 
@@ -40,7 +41,8 @@ def _collection(path: str) -> tuple[str, str]:
 
 class SimApi:
     """The part of `KubernetesApi` that the controller uses. `approvers`: users, or `group:NAME`, with the verb
-    `approve`; `created_at`: the creationTimestamp of what is created next."""
+    `approve`; `created_at`: the creationTimestamp of what is created next; `skew`: what its answers tell of its
+    clock."""
 
     def __init__(self) -> None:
         self.objects: dict[str, Object] = {}
@@ -48,6 +50,7 @@ class SimApi:
         self.created_at = "2026-01-01T00:00:00Z"
         self.events: list[tuple[str, str]] = []
         self.status_writes = 0
+        self.skew: Skew | None = EXACT
         self.evicted: Callable[[str], None] | None = None
         self._numbers = itertools.count(1)
 
@@ -114,11 +117,20 @@ class SimApi:
         return self.put(path, body)
 
     def merge(self, path: str, body: Object) -> Object:
-        """Of metadata only; what is being deleted takes no new finalizer, and goes with its last one."""
+        """Of metadata only; what is being deleted takes no new finalizer, and goes with its last one. A uid that is not
+        the object's cannot be merged into it (`ValidateObjectMetaUpdate`)."""
         stored, wanted = self._taken(path), body["metadata"]
         meta = stored["metadata"]
+        if wanted.get("uid", meta["uid"]) != meta["uid"]:
+            raise ApiFailure(422, "metadata.uid: Invalid value: field is immutable")
         if wanted.get("resourceVersion", meta["resourceVersion"]) != meta["resourceVersion"]:
             raise ApiFailure(409, "the object has been modified")
+        if "annotations" in wanted:
+            merged = {**meta.get("annotations", {}), **wanted["annotations"]}
+            meta["annotations"] = {key: value for key, value in merged.items() if value is not None}
+            meta["resourceVersion"] = str(next(self._numbers))
+            self.objects[path] = stored
+            return _copy(stored)
         if "deletionTimestamp" in meta and set(wanted["finalizers"]) - set(meta.get("finalizers", ())):
             raise ApiFailure(422, "metadata.finalizers: Forbidden: no new finalizers can be added")
         meta |= {"finalizers": wanted["finalizers"], "resourceVersion": str(next(self._numbers))}

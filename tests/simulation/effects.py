@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kafka_medic.cluster.groups import Committed
-from kafka_medic.cluster.snapshot import TopicPartition
 from tests.simulation.evictions import Evictions
-from tests.simulation.grounds import ACTING, CANARY, drains
+from tests.simulation.grounds import ACTING, CANARY, TopicPartition, drains
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/ns/leases/kafka-medic-c"
 FACTORS = ("default.replication.factor", "offsets.topic.replication.factor")
@@ -16,9 +14,9 @@ RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.ra
 LISTS = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
 
 
-def committed_of(change: dict[str, Any], when: str) -> Committed:
-    """What a plan says was committed `before`, or is to be `after`."""
-    return Committed(change[when], change.get(f"{when}Epoch"), change.get(f"{when}Metadata", ""))
+def committed_of(change: dict[str, Any], when: str) -> tuple[int, int | None, str]:
+    """What a plan says was committed `before`, or is to be `after`: offset, leader epoch, metadata."""
+    return change[when], change.get(f"{when}Epoch"), change.get(f"{when}Metadata", "")
 
 
 class Effects(Evictions):
@@ -41,6 +39,8 @@ class Effects(Evictions):
                 self._before_canary(operator.seen, now)
             case "create":
                 self.before_eviction(operator.seen, args[1], now)
+            case "merge":
+                self.before_annotation(operator.seen, args, now)
             case "alter_reassignments":
                 self._before_reassignment(operator.seen, args[0], now)
             case "alter_configs":
@@ -55,6 +55,11 @@ class Effects(Evictions):
                 self._before_offsets(operator.seen, *args, now)
             case _:
                 self.blame(f"{name}: no step of these playbooks writes that")
+
+    def unanswered(self, name: str, args: tuple[Any, ...]) -> None:
+        """Sent, and not known to have come: what has no effect yet may be sent once more."""
+        if name == "commit_offsets":
+            self.offsets_set = {k for k in self.offsets_set if k[1] != args[0] or k[2] not in args[1]}
 
     @staticmethod
     def _of_canary(name: str, args: tuple[Any, ...]) -> bool:
@@ -87,24 +92,26 @@ class Effects(Evictions):
             partitions, *_ = self.known(seen, "views", now)
             moving, _ = self.known(seen, "moving", now)
             for tp, replicas in targets.items():
-                if list(replicas) != back.get(tp) or set(replicas) != partitions[tp][0] or tp in moving:
+                if list(replicas) != back.get(tp) or set(replicas) != self.row(partitions, tp)[0] or tp in moving:
                     self.blame(f"{tp} to {replicas} does not put back what was there, and the run is given up")
             return
         self.permitted(run, seen, now)
         planned = {TopicPartition(c["topic"], c["partition"]): [c["replicas"]] for c in plan.get("reorders", ())}
         planned |= {tp: [d["replicas"], d["replicasBefore"]] for tp, d in drains(plan)}
-        partitions, up, _, _, _ = self.known(seen, "views", now)
+        partitions, up, silent, stale, _ = self.known(seen, "views", now)
         moving, _ = self.known(seen, "moving", now)
         self.known(seen, "controller", now)
         behind = {b for replicas, isr, *_ in partitions.values() for b in replicas - isr}
         for tp, replicas in targets.items():
             if list(replicas) not in planned.get(tp, ()):
                 self.blame(f"{tp} to {replicas} is not in the plan")
-            now_on, isr, *_ = partitions[tp]
+            now_on, isr, *_ = self.row(partitions, tp)
             if set(replicas) != now_on or len(replicas) != len(now_on):
                 self.blame(f"{tp} has replicas {sorted(now_on)}, and another order of them is {replicas}")
             if replicas[0] not in isr & up or replicas[0] in behind:
                 self.blame(f"prefers broker {replicas[0]} for {tp}, which is not in sync or not up")
+            if replicas[0] in stale | silent:
+                self.blame(f"prefers broker {replicas[0]} for {tp}, which would not know that it leads")
             if tp in moving:
                 self.blame(f"changes the order of {tp}, which is being reassigned")
 
@@ -121,7 +128,7 @@ class Effects(Evictions):
             return None
         plan = self.permitted(run, seen, now)
         planned = {TopicPartition(c["topic"], c["partition"]): c for c in plan["changes"]}
-        partitions, up, silent, _, _ = self.known(seen, "views", now)
+        partitions, up, silent, stale, _ = self.known(seen, "views", now)
         moving, foreign = self.known(seen, "moving", now)
         if foreign:
             self.blame(f"reassigns while somebody else moves {sorted(foreign)}")
@@ -132,11 +139,15 @@ class Effects(Evictions):
         for tp, replicas in targets.items():
             if tp not in planned or list(replicas) != planned[tp]["replicas"]:
                 self.blame(f"{tp} to {replicas} is not in the plan")
-            now_on, _, leader, _ = partitions[tp]
+            now_on, _, leader, _ = self.row(partitions, tp)
             if not set(replicas) >= now_on:
                 self.blame(f"{tp} would lose {sorted(now_on - set(replicas))}")
             if sorted(now_on) != sorted(planned[tp]["replicasBefore"]):
                 self.blame(f"{tp} is on {sorted(now_on)}, which is not where the plan found it")
+            if deaf := (set(replicas) - now_on) & stale:
+                self.blame(f"{tp} gets replicas on {sorted(deaf)}, which would not know of them")
+            if leader in stale:
+                self.blame(f"{tp} is led by broker {leader}, which would not know of its new replicas")
             if leader not in up:
                 self.blame(f"{tp} has no live leader to copy from")
         if all(moving.get(tp) == set(replicas) for tp, replicas in targets.items()):
@@ -160,31 +171,36 @@ class Effects(Evictions):
         waiting = {
             tp
             for tp in self.unserved.setdefault(run["metadata"]["uid"], set()) - set(wanted)
-            if self.kafka.partitions[tp].leader in (-1, self.kafka.partitions[tp].replicas[0])
+            if (part := self.kafka.partitions.get(tp)) is not None and part.leader in (-1, part.replicas[0])
         }
         if waiting:
             self.blame(f"elects the next batch, and {sorted(waiting)} of the last one does not serve")
         self.unserved[run["metadata"]["uid"]] |= set(wanted)
         planned = {(e["topic"], p): {e["broker"]} for e in plan.get("elections", ()) for p in e["partitions"]}
         planned |= {tuple(tp): {d["replicas"][0], d["replicasBefore"][0]} for tp, d in drains(plan)}
-        partitions, up, _, _, _ = self.known(seen, "views", now)
+        partitions, up, silent, stale, _ = self.known(seen, "views", now)
         self.known(seen, "controller", now)
         (answered,) = self.known(seen, "answered", now)
         moving, _ = self.known(seen, "moving", now)
         behind = {b for replicas, isr, _, _ in partitions.values() for b in replicas - isr}
         for tp in wanted:
+            self.row(partitions, tp)
+            if tp not in self.kafka.partitions:
+                continue  # deleted since
             broker = self.kafka.partitions[tp].replicas[0]
             if broker not in planned.get(tp, ()) and tp not in self.theirs:
                 self.blame(f"the election of broker {broker} for {tp} is not in the plan")
             if broker not in partitions[tp][1] or broker not in up or broker not in answered:
                 self.blame(f"elects broker {broker} for {tp}, which is not in sync or does not answer")
+            if broker in stale | silent:
+                self.blame(f"elects broker {broker} for {tp}, which would not know that it leads")
             if broker in behind:
                 self.blame(f"elects broker {broker} while it catches up elsewhere")
             if tp in moving:
                 self.blame(f"elects a leader of {tp}, which is being reassigned")
 
     def _before_offsets(
-        self, seen: dict[str, Any], group: str, wanted: Mapping[TopicPartition, Committed], now: float
+        self, seen: dict[str, Any], group: str, wanted: Mapping[TopicPartition, Any], now: float
     ) -> None:
         run = self.run_of(seen, "SetOffsets")
         plan = self.permitted(run, seen, now)
@@ -200,6 +216,11 @@ class Effects(Evictions):
                 continue
             if present.get(tp) != committed_of(change, "before"):
                 self.blame(f"{group} on {tp} was seen at {present.get(tp)}, which is not what the plan saw")
+            if tp not in self.kafka.partitions:
+                continue  # deleted since: the coordinator refuses it
+            (ids,) = self.known(seen, "ids", now)
+            if ids.get(tp) != self.incarnations[plan["digest"]].get(tp):
+                self.blame(f"{committed} of {group} was planned for another topic of the name {tp.topic}")
             if not 0 <= committed.offset <= self.kafka.partitions[tp].end:
                 self.blame(f"{committed} of {group} is not in the log of {tp}")
             key = run["metadata"]["uid"], group, tp

@@ -4,12 +4,14 @@ the oracle."""
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import Any
 
-from kafka_medic.cluster.snapshot import TopicPartition
-from tests.simulation.grounds import CANARY, START, Grounds, drains
+from tests.simulation.grounds import ACTING, CANARY, RUNS, START, Grounds, TopicPartition, drains
+
+NEVER_SENT = 60.0
+"""Seconds after which what was begun and not seen done is taken for never sent."""
 
 
 def parallel(run: dict[str, Any]) -> int:
@@ -21,11 +23,17 @@ class Evictions(Grounds):
     """`by_us`: brokers that our eviction took down and that are not up yet; `away`: nor back in every ISR; `looked`:
     who was in sync by the last look before. `restarted`: by run. `rescues`: when each run began to save records.
     `well`: when a broker was back in every ISR. `wasted`: by run and broker, the restarts that were for nothing and
-    have been made up for; `evicted`: likewise, the Pods."""
+    have been made up for; `evicted`: likewise, the Pods. `late`: those of `by_us` that a request took which came late;
+    `sent`: the run that has asked for the eviction of a Pod, by its uid. `asked`: by uid of a Pod that Strimzi was
+    asked to restart, the run, the Pod's path, and who was in sync before."""
+
+    true_times: dict[tuple[str, str, str], float]
 
     def __init__(self) -> None:
         self.effects: list[str] = []
         self.by_us: set[int] = set()
+        self.late: set[int] = set()
+        self.sent: dict[str, str] = {}
         self.away: set[int] = set()
         self.looked: dict[int, dict[TopicPartition, frozenset[int]]] = {}
         self.restarted: set[tuple[str, int]] = set()
@@ -33,6 +41,7 @@ class Evictions(Grounds):
         self.well: dict[int, float] = {}
         self.wasted: dict[tuple[str, int], set[str]] = {}
         self.evicted: dict[tuple[str, int], set[str]] = {}
+        self.asked: dict[str, tuple[str, str, dict[TopicPartition, frozenset[int]]]] = {}
 
     def misread(self, plan: dict[str, Any], seen: dict[str, Any] | None = None) -> list[int]:
         """Brokers that have not read what the plan says they are to read; by what was `seen`, or as it is."""
@@ -57,7 +66,7 @@ class Evictions(Grounds):
         self.wasted[run["metadata"]["uid"], broker].add(void[-1]["id"])
         if broker not in self.misread(run["status"]["plan"], seen):
             self.blame(f"broker {broker} is restarted again, and has read what it was to read")
-        seen_so = datetime.fromisoformat(void[-1]["doneAt"]).replace(microsecond=0)
+        seen_so = START + timedelta(seconds=int(self.true_times[run["metadata"]["uid"], void[-1]["id"], "Void"]))
         (words,) = self.known(seen, "words", now)
         said = [
             w for w in words
@@ -72,8 +81,7 @@ class Evictions(Grounds):
             self.blame(f"broker {broker} is restarted again, and nobody has said so since it came back as it was")
         return True
 
-    @staticmethod
-    def _begun_long_ago(run: dict[str, Any], broker: int, now: float) -> bool:
+    def _begun_long_ago(self, run: dict[str, Any], broker: int, now: float) -> bool:
         """And never sent, or sent away what it led: nobody else is begun before it is back."""
         if any(
             e["id"].endswith((f"/order-away-{broker}", f"/elect-away-{broker}-0"))
@@ -83,11 +91,25 @@ class Evictions(Grounds):
             return True
         begun = [e for e in run["status"].get("journal", []) if e["state"] == "Intended"]
         mine = [e for e in begun if e["id"].endswith(f"/restart-{broker}")]
-        at = START + timedelta(seconds=now)
-        return begun == mine and any(at - datetime.fromisoformat(e["intendedAt"]) > timedelta(minutes=1) for e in mine)
+        began = [self.true_times[run["metadata"]["uid"], e["id"], "Intended"] for e in mine]
+        return begun == mine and any(now - at > NEVER_SENT for at in began)
+
+    def before_annotation(self, seen: dict[str, Any], args: tuple[Any, ...], now: float) -> None:
+        """What asks Strimzi for a restart rests on all that a restart rests on; what asks no longer, on nothing."""
+        path, meta = args[0], args[1]["metadata"]
+        if not meta.get("uid"):
+            self.blame(f"changes an annotation of {path}, whichever Pod that is by now")
+        if all(value is None for value in meta["annotations"].values()):
+            run = self.run_of(seen, "CallOffRestarts")
+            if not any(e["id"] == "give-up" for e in run["status"]["journal"]):
+                self.blame(f"calls the restart of {path} off, and the run goes on")
+        else:
+            self._before_restart(seen, path.rpartition("/")[2], meta["uid"], now)
 
     def before_eviction(self, seen: dict[str, Any], body: dict[str, Any], now: float) -> None:
-        uid, pod = body["deleteOptions"]["preconditions"]["uid"], body["metadata"]["name"]
+        self._before_restart(seen, body["metadata"]["name"], body["deleteOptions"]["preconditions"]["uid"], now)
+
+    def _before_restart(self, seen: dict[str, Any], pod: str, uid: str, now: float) -> None:
         broker = int(pod.rpartition("-")[2])
         run = self.run_of(seen, "RestartPod", uid)
         plan = self.permitted(run, seen, now)
@@ -101,28 +123,37 @@ class Evictions(Grounds):
         for other in set(self.misread(plan, seen)) - set(left) - {broker}:
             self.blame(f"broker {broker} though {other} has come back with its old configuration")
         claimed = self._claimed(seen, run)
-        others = (self.by_us | claimed) - {broker}
+        others = (self.by_us - self.late | claimed) - {broker}
+        self.sent[uid] = run["metadata"]["uid"]
         if len(others) >= parallel(run):
             self.blame(f"broker {broker} while {sorted(others)} is down by us")
         partitions, up, silent, stale, away = self.known(seen, "views", now)
         # Those that this run has away itself count as gone, whatever the metadata says, and nobody else may be away.
         ours = {broker} | (others | away if parallel(run) > 1 else set())
+        # That one which this run has away is gone may be news to the others, which settles nothing.
+        stale = {b for b in stale if not seen["apart"].get(b, {None}) <= ours - {broker}}
         (recovering,) = self.known(seen, "recovering", now)
         if broker in recovering and broker not in self.kafka.apart:  # whose log is small, and whom no quorum needs
             self.blame(f"broker {broker} while it recovers its log")
         if silent - ours:  # what does not answer itself may be what its restart is to cure
             self.blame(f"broker {sorted(silent)} did not tell its view")
         cured = {r["broker"] for r in plan["restarts"] if r.get("stale")} & set(left)
+        blamed = {r["broker"] for r in plan["restarts"] if r.get("stale")}
+        if broker in blamed - stale and stale:
+            self.blame(f"broker {broker} as the stale one, and it is {sorted(stale)} that hears nothing")
         if stale - ours and not {broker, *stale} <= cured:
             self.blame(f"broker {sorted(stale)} told another story")
         if broker in stale and broker not in cured:
             self.blame(f"broker {broker} told another story, and nobody approved to restart it for that")
         if down := set(self.kafka.racks) - up - ours:
             self.blame(f"broker {broker} while {sorted(down)} is down")
-        for tp, (replicas, isr, _, least) in partitions.items():
+        (disks,) = self.known(seen, "disks", now)
+        for tp, (replicas, isr, _, minimums) in partitions.items():
+            least = max((minimums[b] for b in isr - ours), default=1)  # any of them may lead it then
             if broker in replicas and (len(isr - ours) < max(least, 1) or len(replicas) <= least):
                 self.blame(f"broker {broker} takes {tp} below min.insync.replicas {least}: ISR {sorted(isr)}")
-            if replicas - isr - ours:
+            # What is on a failed disk does not come back by waiting: it is gone, and counted so above.
+            if replicas - isr - ours - {b for b, lost in disks.items() if tp in lost}:
                 self.blame(f"broker {broker} while {sorted(replicas - isr)} is out of the ISR of {tp}")
         moving, _ = self.known(seen, "moving", now)
         if moving:
@@ -140,7 +171,9 @@ class Evictions(Grounds):
             serving, total = self.known(seen, "ensemble", now)
             if serving * 2 <= total:
                 self.blame("the ZooKeeper ensemble has no majority")
-        if kept := [tp for tp, d in drains(plan) if d["broker"] == broker and partitions[tp][2] == broker]:
+        if kept := [
+            tp for tp, d in drains(plan) if d["broker"] == broker and tp in partitions and partitions[tp][2] == broker
+        ]:
             self.blame(f"broker {broker} while it leads {kept}, which was to be moved off it first")
         earlier = {b for of, b in self.restarted if of == run["metadata"]["uid"]} - ours
         for tp, part in self.kafka.partitions.items():
@@ -148,7 +181,7 @@ class Evictions(Grounds):
                 for b in earlier & set(part.replicas):
                     if self.through.get(tp, -1.0) < self.well.get(b, 0.0):
                         self.blame(f"broker {broker} before a record of the canary went through {tp} of broker {b}")
-        self._before_pod(seen, broker, uid, ours, now)
+        self._before_pod(seen, broker, pod, uid, ours, now)
         self._before_loss(seen, run, broker)
 
     def _claimed(self, seen: dict[str, Any], run: dict[str, Any]) -> set[int]:
@@ -183,7 +216,10 @@ class Evictions(Grounds):
         records = [dict(r.headers) for r in self.kafka.logs.get(TopicPartition(topic, 0), ())]
         return [tuple(headers[name] for name in names) for headers in records]
 
-    def _before_pod(self, seen: dict[str, Any], broker: int, uid: str, ours: set[int], now: float) -> None:
+    def _before_pod(self, seen: dict[str, Any], broker: int, pod: str, uid: str, ours: set[int], now: float) -> None:
+        (there,) = (o for p, o in self.api.objects.items() if p.endswith(f"/pods/{pod}"))
+        if (runs := self.kafka.housed[there["status"]["podIP"]]) != broker:
+            self.blame(f"Pod {pod} is evicted for broker {broker}, and runs broker {runs}")
         (pods,), (cordoned,) = self.known(seen, "pods", now), self.known(seen, "cordoned", now)
         if pods.get(broker, ("", True, False))[:2] != (uid, False):
             self.blame(f"Pod of broker {broker} was seen as {pods.get(broker)}, and {uid} is evicted")
@@ -194,12 +230,45 @@ class Evictions(Grounds):
         if "rollout" in seen and self.known(seen, "rollout", now)[0]:
             self.blame("evicted while a StatefulSet rolls out")
 
+    def annotated(self, seen: dict[str, Any], args: tuple[Any, ...]) -> None:
+        """Told of each that was sent."""
+        path, meta = args[0], args[1]["metadata"]
+        if any(meta["annotations"].values()):
+            run = self.run_of(seen, "RestartPod", meta["uid"])
+            self.effects.append(f"ask {path.rpartition('-')[2]}")
+            looked = {tp: isr for tp, (_, isr, *_) in seen["views"][1].items()}
+            self.asked[meta["uid"]] = run["metadata"]["uid"], path, looked
+        else:
+            self.effects.append("call off")
+
+    def rolled(self, broker: int, uid: str) -> None:
+        """Strimzi does what it was asked for."""
+        if uid in self.asked:
+            run, _, looked = self.asked[uid]
+            self.restarted.add((run, broker))
+            self.by_us.add(broker)
+            self.away.add(broker)
+            self.looked[broker] = looked
+
+    def nothing_asked_by_who_has_ended(self) -> None:
+        """What asks for a restart goes with the run: however that ends."""
+        for uid, (run, path, _) in self.asked.items():
+            meta = self.api.objects[path]["metadata"]
+            if meta["uid"] != uid or not meta.get("annotations") or "deletionTimestamp" in meta:
+                continue
+            alive = [r for p, r in self.api.objects.items() if p.startswith(RUNS) and r["metadata"]["uid"] == run]
+            if not alive or (alive[0].get("status") or {}).get("phase") not in ACTING:
+                self.blame(f"the annotation on {path} outlives its run")
+
     def after_eviction(self, seen: dict[str, Any], args: tuple[Any, ...]) -> None:
         uid = args[1]["deleteOptions"]["preconditions"]["uid"]
+        self.taken_away(seen, args, self.run_of(seen, "RestartPod", uid)["metadata"]["uid"])
+
+    def taken_away(self, seen: dict[str, Any], args: tuple[Any, ...], run: str) -> None:
+        uid = args[1]["deleteOptions"]["preconditions"]["uid"]
         broker = int(args[1]["metadata"]["name"].rpartition("-")[2])
-        run = self.run_of(seen, "RestartPod", uid)
         self.effects.append(f"evict {broker}")
-        key = run["metadata"]["uid"], broker
+        key = run, broker
         pods = self.evicted.setdefault(key, set())
         if uid in pods or len(pods) > len(self.wasted.get(key, ())):
             self.blame(f"broker {broker} was evicted twice by one run")
@@ -210,7 +279,7 @@ class Evictions(Grounds):
             self.away.add(broker)
             self.looked[broker] = {tp: isr for tp, (_, isr, *_) in seen["views"][1].items()}
 
-    def could_spare(self, tp: TopicPartition, ours: Sequence[int]) -> bool:
+    def could_spare(self, tp: TopicPartition, ours: Collection[int]) -> bool:
         """Whether somebody else was in sync by the last look before each of these was evicted: who has gone since."""
         gone = self.by_us | self.away
         return bool(ours) and all(self.looked[broker].get(tp, frozenset()) - gone for broker in ours)

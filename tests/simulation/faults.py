@@ -8,9 +8,8 @@ from typing import Any
 
 from kafka_medic.clients.ports import LogRecord
 from kafka_medic.cluster.snapshot import TopicPartition
-from kafka_medic.resources.phases import TERMINAL_PHASES
 from tests.simulation.api import SimApi
-from tests.simulation.grounds import RUNS
+from tests.simulation.grounds import ENDED, RUNS
 from tests.simulation.kafka import SimKafka
 from tests.simulation.oracle import CLUSTER, Oracle
 from tests.simulation.pods import SETS_PATH, SimPods
@@ -29,11 +28,14 @@ class Faults:
     starting: set[int]
     copying: set[tuple[TopicPartition, int]]
     slow: set[int]
+    hung: set[int]
     thinned: dict[str, str | None]
     api_down: bool
+    laden: float
     later: Callable[..., None]
     accept: Callable[[TopicPartition, list[LogRecord], int], None]
     approve: Callable[..., None]
+    ends_without_warning: Callable[[int], None]
     runs: Callable[[], list[dict[str, Any]]]
 
     def on_fault(self, what: str, *args: Any) -> None:
@@ -42,13 +44,28 @@ class Faults:
     def _dies(self, broker: int) -> None:
         """Its process ends, and is started again in the same Pod."""
         if broker in self.kafka.nodes:
-            assert self.pods is not None
             self.kafka.stop(broker)
-            self.kafka.heal(broker)
-            self.pods._put(broker, ready=False, keep=True)
-            self.starting.add(broker)
-            recovery = self.random.uniform(30, 90) if broker in self.slow else self.random.uniform(3, 20)
-            self.later(recovery, "pod_up", broker, self.pods.uid(broker))
+            self._starts_anew(broker)
+
+    def _killed(self, broker: int) -> None:
+        """Its process is killed (out of memory, a lost node): nothing is handed over, and nobody serves what it led
+        until its session is over."""
+        if broker in self.kafka.nodes:
+            self.kafka.kill(broker)
+            self.ends_without_warning(broker)
+            self._starts_anew(broker)
+
+    def _starts_anew(self, broker: int) -> None:
+        assert self.pods is not None
+        self.pods._put(broker, ready=False, keep=True)
+        self.starting.add(broker)
+        recovery = self.random.uniform(30, 90) if broker in self.slow else self.random.uniform(3, 20)
+        self.later(recovery, "pod_up", broker, self.pods.uid(broker))
+
+    def _hanging(self, broker: int, seconds: float) -> None:
+        """Its graceful end would take longer than the grace period: the kubelet kills it."""
+        self.kafka.hanging.add(broker)
+        self.later(seconds, "fault", "undo", "hanging", broker)
 
     def _slow_recovery(self, broker: int, seconds: float) -> None:
         self.slow.add(broker)
@@ -83,7 +100,7 @@ class Faults:
 
     def _rejected(self) -> None:
         for run in self.runs():
-            if (run.get("status") or {}).get("plan") and run["status"]["phase"] not in TERMINAL_PHASES:
+            if (run.get("status") or {}).get("plan") and run["status"]["phase"] not in ENDED:
                 self.approve(run, decision="Reject")
 
     def _blind(self, source: str, seconds: float) -> None:
@@ -109,12 +126,57 @@ class Faults:
             part, other = found[number % len(found)]
             part.elect(other)
 
+    def _fenced(self, broker: int, seconds: float) -> None:
+        """Cut off from all that the controller is: it hears nothing, and after its session it is no member any more."""
+        if broker in self.kafka.up and broker != self.kafka.controller() and broker not in self.kafka.stale:
+            self._stale(broker, seconds)
+            self.later(self.random.uniform(6.0, 18.0), "fault", "session_ends", broker)
+
+    def _session_ends(self, broker: int) -> None:
+        if broker in self.kafka.stale and broker in self.kafka.up:
+            self.kafka.fence(broker)
+
+    def _parts(self, broker: int) -> None:
+        """From here on what it accepts for those that others lead now is in its own log alone."""
+        for tp, part in self.kafka.partitions.items():
+            believed = self.kafka.led_by(broker, tp)
+            if believed is not None and believed.epoch < part.epoch and believed.id == part.id(tp.topic):
+                self.kafka.parted.setdefault((broker, tp), part.began.get(believed.epoch + 1, part.end))
+
+    def _remade(self, number: int, seconds: float | None) -> None:
+        """Somebody deletes a topic, and makes it anew under its old name: another incarnation, which begins with leader
+        epoch 0. None: it stays away."""
+        names = sorted({tp.topic for tp in self.kafka.partitions if not tp.topic.startswith(("__", "kafka-medic"))})
+        name = names[number % len(names)] if names else ""
+        if len(names) < 2 or not self.kafka.deletable(name):  # a cluster without any topic is of no use here
+            return
+        replicas = [list(p.before or p.replicas) for tp, p in sorted(self.kafka.partitions.items()) if tp.topic == name]
+        settings = {k: v for k, v in self.kafka.dynamic.items() if k[:2] == ("TOPIC", name) and "throttled" not in k[2]}
+        self.kafka.delete(name)
+        self.oracle.remade(name)
+        if seconds is not None:
+            self.later(seconds, "fault", "made", name, replicas, settings)
+
+    def _made(self, name: str, replicas: list[list[int]], settings: dict[Any, str]) -> None:
+        """With the brokers that are up, as Kafka insists."""
+        members = self.kafka.members
+        if any(set(ids) - members for ids in replicas):
+            return self.later(1.0, "fault", "made", name, replicas, settings)
+        self.kafka.topic(name, *replicas, size=0, end=0)
+        self.kafka.dynamic |= settings
+        self.oracle.remade(name)
+        return None
+
     def _written(self, number: int) -> None:
         """A client that still takes a stale broker for the leader writes to one more partition."""
         if led := sorted(self.kafka.parted):
             broker, tp = led[number % len(led)]
             log = self.kafka.alone.setdefault((broker, tp), [])
             self.accept(tp, log, log[-1].offset + 1 if log else self.kafka.parted[broker, tp])
+
+    def _near(self, broker: int) -> None:
+        """From now on the operator's requests that any broker can answer go to this one."""
+        self.kafka.near = broker
 
     def _deaf(self, broker: int, seconds: float) -> None:
         self.kafka.deaf.add(broker)
@@ -125,6 +187,18 @@ class Faults:
         self.kafka.mute.add(broker)
         self.later(seconds, "fault", "undo", "mute", broker)
 
+    def _disk_fails(self, number: int, broker: int, seconds: float) -> None:
+        """One of its two log directories fails with every third of its replicas, and is replaced after so long."""
+        if broker in self.kafka.up and broker not in self.kafka.failed_disk:
+            held = [tp for tp, p in sorted(self.kafka.partitions.items()) if broker in p.replicas and not p.adding]
+            self.kafka.disk_fails(broker, set(held[number % 3 :: 3]))
+            self.later(seconds, "fault", "undo", "disk_fails", broker)
+
+    def _hangs(self, broker: int) -> None:
+        """Likewise, until it is restarted."""
+        self.hung.add(broker)
+        self.kafka.mute.add(broker)
+
     def _offline(self, number: int, seconds: float) -> None:
         """The disk of the only replica that is in sync fails, and its broker goes on."""
         found = [tp for tp, p in sorted(self.kafka.partitions.items()) if len(p.isr) == 1 and p.leader in self.kafka.up]
@@ -133,9 +207,33 @@ class Faults:
             self.kafka.partitions[tp].elect(-1)
             self.later(seconds, "fault", "undo", "offline", tp)
 
+    def _unclean(self, number: int) -> None:
+        """An administrator gives partitions that nobody in sync can lead to a replica that is behind: what that one
+        lacks is lost by their doing."""
+        up = self.kafka.up
+        found = [
+            (tp, b)
+            for tp, part in sorted(self.kafka.partitions.items())
+            if part.leader not in up and not up & {*part.isr, *part.eligible}
+            for b in part.replicas
+            if b in up
+        ]
+        if found:
+            tp, broker = found[number % len(found)]
+            part = self.kafka.partitions[tp]
+            part.end = min(part.end, self.oracle.logs[tp].get(broker, 0))
+            part.isr, part.eligible = [broker], []
+            part.elect(broker)
+            self.oracle.truncated(tp)
+
+    def _laden(self, share: float, seconds: float) -> None:
+        """The cluster is large or slow: each read of much takes so long."""
+        self.laden = share
+        self.later(seconds, "fault", "undo", "laden", 0)
+
     def _behind(self, broker: int, seconds: float) -> None:
         if broker != self.kafka.controller():
-            self.kafka.behind.add(broker)
+            self.kafka.behind.setdefault(broker, self.kafka.elapsed)
             self.later(seconds, "fault", "undo", "behind", broker)
 
     def _foreign(self, number: int, broker: int, seconds: float) -> None:
@@ -171,7 +269,7 @@ class Faults:
         """Another replica in sync comes to lead a partition."""
         part = self.kafka.partitions[sorted(self.kafka.partitions)[number % len(self.kafka.partitions)]]
         others = [b for b in part.isr if b != part.leader and b in self.kafka.up]
-        if others and part.leader >= 0 and not self.kafka.stale:
+        if others and part.leader >= 0:
             part.elect(others[0])
 
     def _joined(self, number: int, seconds: float) -> None:
@@ -246,6 +344,10 @@ class Faults:
 
     def _undo(self, what: str, whom: Any) -> None:
         match what:
+            case "laden":
+                self.laden = 0.0
+            case "hanging":
+                self.kafka.hanging.discard(whom)
             case "slow":
                 self.slow.discard(whom)
             case "revoked":
@@ -258,9 +360,10 @@ class Faults:
                 self.kafka.deaf.discard(whom)
             case "mute":
                 self.kafka.mute.discard(whom)
-            case "offline" if self.kafka.partitions[whom].leader < 0:
-                part = self.kafka.partitions[whom]
+            case "offline" if (part := self.kafka.partitions.get(whom)) is not None and part.leader < 0:
                 part.elect(next((b for b in part.isr if b in self.kafka.up), -1))
+            case "disk_fails":
+                self.kafka.disk_replaced(whom)
             case "joined":
                 self.kafka.states[whom] = "Empty"
             case "thinned":
@@ -270,7 +373,7 @@ class Faults:
                 else:
                     self.kafka.dynamic[key] = before
             case "behind":
-                self.kafka.behind.discard(whom)
+                self.kafka.behind.pop(whom, None)
             case "told_to_pause":
                 self._spec()["paused"] = False
             case "window_closes":

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from kafka_medic.clients.ports import BrokerView
 from tests.simulation.api import UNCHANGING
+from tests.simulation.images import Image
 
 
 class _Freezer(pickle.Pickler):
@@ -20,7 +21,7 @@ class _Freezer(pickle.Pickler):
         self._unchanging = {id(o) for path, o in objects.items() if UNCHANGING.match(path)}
 
     def persistent_id(self, found: Any) -> int | None:
-        if isinstance(found, BrokerView) or id(found) in self._unchanging:
+        if isinstance(found, BrokerView | Image) or id(found) in self._unchanging:
             self.kept[id(found)] = found
             return id(found)
         return None

@@ -3,20 +3,55 @@ yes to that; a part of the oracle."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kafka_medic.cluster.snapshot import TopicPartition
-from tests.simulation.api import SimApi
-from tests.simulation.kafka import SimKafka
+if TYPE_CHECKING:
+    from tests.simulation.api import SimApi
+    from tests.simulation.kafka import SimKafka
 
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)
 RUNS = "/apis/kafkamedic.dev/v1alpha1/namespaces/ns/remediations/"
 FRESH = 30.0
 """Seconds that a read may be old when a write rests on it."""
+BEFORE = ("Planning", "AwaitingApproval", "Approved")
 ACTING = ("Running", "Verifying", "Paused", "Blocked")
+ENDED = ("Succeeded", "Failed", "Aborted", "Rejected", "Expired", "Superseded")
 PROSE = ("proposedAt", "expiresAt", "summary")
 CANARY = "kafka-medic-canary"
+
+
+class TopicPartition(NamedTuple):
+    """A partition's address, equal to whatever else names it by the same two."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+def may_follow(before: str | None, after: str, *, acted: bool) -> bool:
+    """Whether a run may be `after` when it was last seen `before`. `acted`: it has begun something."""
+    if before is None:
+        return after == "Planning"
+    if before == after:
+        return True
+    sources: dict[str, tuple[str, ...]] = {
+        "Planning": BEFORE[1:],  # a new plan, as long as nothing was done by the old one
+        "AwaitingApproval": ("Planning", "Approved"),
+        "Approved": ("AwaitingApproval",),
+        "Running": ("Approved", *ACTING),
+        "Verifying": ACTING,
+        "Paused": ("Approved", *ACTING),
+        "Blocked": ("Approved", *ACTING),
+        "Succeeded": ("Verifying",),
+        "Failed": ("Planning", *ACTING),
+        "Aborted": (*BEFORE, *ACTING),
+        "Superseded": (*BEFORE, *ACTING),
+    }
+    undone = (*BEFORE[1:], *(() if acted else ("Paused", "Blocked")))
+    return before in sources.get(after, undone)
 
 
 class Violated(BaseException):
@@ -28,10 +63,21 @@ def drains(plan: dict[str, Any]) -> list[tuple[TopicPartition, dict[str, Any]]]:
     return [(TopicPartition(d["topic"], p), d) for d in plan.get("drains", ()) for p in d["partitions"]]
 
 
+def last_asked(entry: dict[str, Any]) -> datetime:
+    """When the effect was written down to be sent for the last time."""
+    return datetime.fromisoformat(entry.get("askedAt") or entry["intendedAt"])
+
+
+def annotates(name: str, args: tuple[Any, ...]) -> bool:
+    """Whether a request sets or takes off an annotation of a Pod."""
+    return name == "merge" and "/pods/" in args[0]
+
+
 class Grounds:
     kafka: SimKafka
     api: SimApi
     plans: dict[str, Any]
+    incarnations: dict[str, dict[TopicPartition, str]]
     theirs: set[TopicPartition]
     through: dict[TopicPartition, float]
 
@@ -47,15 +93,25 @@ class Grounds:
             self.blame(f"written on {kind} as of {now - found[0]:.0f} s ago")
         return found[1:]
 
+    def row(self, partitions: dict[TopicPartition, Any], tp: TopicPartition) -> Any:
+        """Of what was read last."""
+        if tp not in partitions:
+            self.blame(f"{tp} was gone when the views were read last, and is written to")
+        return partitions[tp]
+
     def run_of(self, seen: dict[str, Any], kind: str, uid: str | None = None) -> dict[str, Any]:
         """The run that has written down what it is about to do: as it is, or, deleted since, as it was last read."""
         present = [run for path, run in self.api.objects.items() if path.startswith(RUNS)]
-        for run in (*present, *seen.get("runs", (0, {}))[1].values()):
-            status = run.get("status") or {}
-            if status.get("phase") in ACTING:
-                for entry in status.get("journal") or ():
-                    if entry["kind"] == kind and uid in (None, entry.get("targetUid")):
-                        return run
+        for runs in (present, seen.get("runs", (0, {}))[1].values()):
+            found = [
+                (entry["state"] == "Intended", last_asked(entry), number)
+                for number, run in enumerate(runs)
+                if (run.get("status") or {}).get("phase") in ACTING
+                for entry in run["status"].get("journal") or ()
+                if entry["kind"] == kind and uid in (None, entry.get("targetUid"))
+            ]
+            if found:
+                return list(runs)[max(found)[2]]
         self.blame(f"{kind} {uid or ''} without an intent in any journal")
         raise AssertionError
 
@@ -80,14 +136,34 @@ class Grounds:
             self.blame("written outside every window")
         (runs,) = self.known(seen, "runs", now)
         others = {n: o.get("status") or {} for n, o in runs.items() if n != run["metadata"]["name"]}
-        if acting := [n for n, s in others.items() if s.get("phase") in ACTING]:
+        if acting := [n for n, s in others.items() if s.get("phase") in ACTING and not self._at_rest(s, now)]:
             self.blame(f"written while {acting} acts as well")
         return plan
 
+    def _at_rest(self, status: dict[str, Any], now: float) -> bool:
+        """Whether nothing that the run has sent, or set for a time, may still change anything: its throttles are off,
+        its Pods are as they were, and its requests were carried out or lost."""
+        if status.get("restoreOwed"):
+            return False
+        for entry in status.get("journal") or ():
+            if entry["state"] != "Intended" or entry["id"] == "give-up":
+                continue
+            pods = [o["metadata"] for path, o in self.api.objects.items() if "/pods/" in path]
+            stays = [m for m in pods if m["uid"] == entry.get("targetUid") and "deletionTimestamp" not in m]
+            ago = START + timedelta(seconds=now) - last_asked(entry)
+            if ago < timedelta(minutes=1) or (entry["kind"] == "RestartPod" and not stays):
+                return False
+        return True
+
     def intends(self, kind: str) -> dict[str, Any] | None:
+        """The run that was last about to do such a thing, and has not seen it done."""
+        latest: tuple[datetime, dict[str, Any]] | None = None
         for path, run in self.api.objects.items():
             status = run.get("status") or {}
-            open_ = [e["kind"] for e in status.get("journal") or () if e["state"] == "Intended"]
-            if path.startswith(RUNS) and status.get("phase") in ACTING and kind in open_:
-                return run
-        return None
+            if not path.startswith(RUNS) or status.get("phase") not in ACTING:
+                continue
+            for entry in status.get("journal") or ():
+                open_ = entry["kind"] == kind and entry["state"] == "Intended"
+                if open_ and (latest is None or last_asked(entry) > latest[0]):
+                    latest = last_asked(entry), run
+        return latest[1] if latest else None

@@ -10,27 +10,29 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from kafka_medic.clients.answers import Groups, LogDir, LogDirs
+from kafka_medic.clients.pod_identity import PodAddress
 from kafka_medic.clients.ports import (
     Address,
     BrokerView,
     ClusterDescription,
     ConfigChange,
     FailureKind,
-    LogDirs,
+    LedBounds,
     LogRecord,
     MaySend,
     NewTopic,
     Node,
     OwnRecord,
-    PartitionState,
     ReadFailed,
     Reassignment,
     WriteFailed,
     unasked,
 )
+from kafka_medic.cluster.elements import STORAGE_ERROR
 from kafka_medic.cluster.groups import Committed, GroupMember, GroupOffsets
 from kafka_medic.cluster.snapshot import ConfigValue, Quorum, TopicPartition, Voter
-from tests.simulation.brokers import SimBrokers, SimPartition
+from tests.simulation.brokers import MIN_ISR, SimBrokers, SimPartition
 
 READ_ONLY = (
     "default.replication.factor",
@@ -44,33 +46,24 @@ READ_ONLY = (
 class SimKafka(SimBrokers):
     def describe_cluster(self) -> ClusterDescription:
         self._readable("kafka")
-        asked = self.stale.get(min(self.up))
-        members = sorted(self.members) if asked is None else asked.members
-        nodes = tuple(Node(b, f"broker-{b}", 9092, self.racks[b]) for b in members)
+        asked = self.answering()
+        nodes = tuple(Node(b, f"broker-{b}", 9092, self.racks[b]) for b in self.image(asked).members)
         controller = self.controller()
-        return ClusterDescription(self.cluster_id, nodes, controller if controller in self.racks else min(self.up))
+        return ClusterDescription(self.cluster_id, nodes, controller if controller in self.racks else asked)
 
-    def view(self) -> BrokerView:
-        """What a broker that is cut off from nothing tells; the same object until something changes."""
-        now = [(tp, p.leader, p.epoch, (*p.replicas,), (*p.isr,), p.born) for tp, p in sorted(self.partitions.items())]
-        controller = self.controller() if self.zookeeper else None
-        key = (now, sorted(self.members), controller)
-        if self._told is None or self._told[0] != key:
-            rows = [
-                PartitionState(*tp, leader, epoch, replicas, isr, f"id-{born}-{tp.topic}")
-                for tp, leader, epoch, replicas, isr, born in now
-            ]
-            self._told = key, BrokerView.of(-1, sorted(self.members), controller, rows)
-        return self._told[1]
+    def answering(self) -> int:
+        """The broker that a request goes to which any broker can answer: with ZooKeeper the controller, which KRaft's
+        brokers do not name."""
+        near = self.controller() if self.zookeeper else self.near
+        return near if near is not None and near in self.up else min(self.up - self.stale.keys() or self.up)
 
     def views(self, brokers: Sequence[int]) -> Mapping[int, BrokerView | ReadFailed]:
         return self._answers(brokers)
 
     def _answers(self, brokers: Sequence[int]) -> Mapping[int, BrokerView | ReadFailed]:
         self._readable("views")
-        told = self.view()
         return {
-            b: replace(self.stale.get(b, told), broker=b)
+            b: replace(self.image(b).view, broker=b)
             if b in self.up and b not in self.deaf
             else ReadFailed(FailureKind.UNREACHABLE, f"broker {b}")
             for b in brokers
@@ -91,52 +84,75 @@ class SimKafka(SimBrokers):
             for b in brokers
         }
 
+    def identities(self, pods: Mapping[int, PodAddress], ids: Sequence[int]) -> Mapping[int, int | ReadFailed]:
+        self._readable("identities")
+        silent = ReadFailed(FailureKind.UNREACHABLE, "simulated: no answer")
+        able = (self.nodes - self.deaf - self.closed).intersection(ids)
+        answering = {ip: b for ip, b in self.housed.items() if b in able}
+        return {said: answering.get(pod.ip, silent) for said, pod in pods.items()}
+
     def reassignments(self) -> Mapping[TopicPartition, Reassignment]:
         self._readable("reassignments")
         return {
             tp: Reassignment(tuple(p.replicas), tuple(p.adding), ()) for tp, p in self.partitions.items() if p.adding
         }
 
-    def topic_configs(self, topics: Sequence[str]) -> Mapping[str, Mapping[str, ConfigValue]]:
+    def topic_configs(
+        self, topics: Sequence[str], among: Sequence[int] | None = None
+    ) -> Mapping[str, Mapping[str, ConfigValue] | ReadFailed]:
+        """Of one broker, which knows the topics of its own image."""
         self._readable("configs")
-        least = {"min.insync.replicas": ConfigValue(self.least(), False)}
-        return {t: least | self._set("TOPIC", t) for t in topics}
+        asked = self.answering() if among is None else next((b for b in among if b in self.up), self.answering())
+        there = {tp.topic for tp in self.image(asked).rows}
+        gone = ReadFailed(FailureKind.OTHER, "UnknownTopicOrPartitionError: simulated")
+        # Of a topic without a value of its own, each broker shows its own default.
+        shown = {MIN_ISR: ConfigValue(self.default_minimum(asked), False)}
+        return {t: shown | self._set("TOPIC", t) if t in there else gone for t in topics}
 
-    def least(self) -> str:
-        """The min.insync.replicas of a topic that has none of its own."""
-        static = self.started_with[min(self.racks)].get("min.insync.replicas", "1")
-        return self.dynamic.get(("BROKER", "", "min.insync.replicas"), static)
-
-    def broker_configs(self, brokers: Sequence[int]) -> Mapping[int, Mapping[str, ConfigValue]]:
+    def broker_configs(self, brokers: Sequence[int]) -> Mapping[int, Mapping[str, ConfigValue] | ReadFailed]:
         self._readable("configs")
         return {b: self._static(b) | self._set("BROKER", str(b)) for b in brokers}
 
-    def cluster_configs(self) -> Mapping[str, ConfigValue]:
+    def cluster_configs(self, among: Sequence[int] | None = None) -> Mapping[str, ConfigValue]:
         self._readable("configs")
         return self._set("BROKER", "")
 
     def _static(self, broker: int) -> dict[str, ConfigValue]:
         """What it read when it was started, and what is set at run time for all brokers."""
-        told = {name: ConfigValue(value, False) for name, value in self.started_with[broker].items()}
+        started_with = {MIN_ISR: "1"} | self.started_with[broker]
+        told = {name: ConfigValue(value, False) for name, value in started_with.items()}
         return told | {name: ConfigValue(v.value, False) for name, v in self._set("BROKER", "").items()}
 
     def _set(self, kind: str, resource: str) -> dict[str, ConfigValue]:
         return {k[2]: ConfigValue(v, True) for k, v in self.dynamic.items() if k[:2] == (kind, resource)}
 
-    def log_dirs(self, brokers: Sequence[int]) -> Mapping[int, LogDirs]:
+    def log_dirs(self, brokers: Sequence[int]) -> Mapping[int, LogDirs | ReadFailed]:
         self._readable("log-dirs")
-        held = {b: {tp: p.size for tp, p in self.partitions.items() if b in p.replicas} for b in brokers}
-        return {b: LogDirs(sizes, self.free) for b, sizes in held.items()}
+        away = ReadFailed(FailureKind.UNREACHABLE, "simulated")
+        return {b: self._directories(b) if b in self.up else away for b in brokers}
+
+    def _directories(self, broker: int) -> LogDirs:
+        """One, and another that failed if it did."""
+        lost = self.failed_disk.get(broker)
+        held = {tp: p.size for tp, p in self.partitions.items() if broker in p.replicas and tp not in (lost or ())}
+        total = None if self.free is None else self.free + sum(held.values())
+        found = LogDir("/data/0", held, total, self.free)
+        return LogDirs((found,) if lost is None else (found, LogDir("/data/1", None, error=STORAGE_ERROR)))
 
     def log_bounds(
-        self, leaders: Mapping[TopicPartition, int]
-    ) -> Mapping[int, Mapping[TopicPartition, tuple[int, int]] | ReadFailed]:
+        self, leaders: Mapping[TopicPartition, int], epochs: Mapping[TopicPartition, int] | None = None
+    ) -> Mapping[int, LedBounds | ReadFailed]:
+        """Each serves what it believes it leads, and answers NOT_LEADER_OR_FOLLOWER for the rest, or with an error for
+        another epoch than it knows (KIP-320)."""
         self._readable("log-ends")
         return {
             b: {
-                tp: (0, self.partitions[tp].end)
+                tp: (0, self.parted.get((b, tp), part.end))
                 for tp, leader in leaders.items()
-                if leader == b and self.partitions[tp].leader == b
+                if leader == b
+                and (belief := self.led_by(b, tp))
+                and (epochs or {}).get(tp, belief.epoch) == belief.epoch
+                and (part := self.log_of(b, tp)) is not None
             }
             if b in self.up - self.mute
             else ReadFailed(FailureKind.UNREACHABLE, f"broker {b}")
@@ -144,37 +160,49 @@ class SimKafka(SimBrokers):
         }
 
     def own_log_ends(self, broker: int, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
-        self._readable("log-ends")
-        if broker not in self.up:
-            raise ReadFailed(FailureKind.UNREACHABLE, f"broker {broker}")
-        parts = {tp: p for tp in partitions if (p := self.partitions.get(tp)) and broker in p.replicas}
+        self._answers_for_logs(broker)
+        parts = {tp: part for tp in partitions if (part := self.log_of(broker, tp)) is not None}
         held = {tp: self.parted.get((broker, tp), p.end) for tp, p in parts.items()}
         return held | {tp: log[-1].offset + 1 for tp in held if (log := self.alone.get((broker, tp)))}
 
     def epoch_ends(self, broker: int, epochs: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        self._answers_for_logs(broker)
+        ends = self.own_log_ends(broker, list(epochs))
+        found = {}
+        for tp, asked in epochs.items():
+            belief, part = self.led_by(broker, tp), self.log_of(broker, tp)
+            if belief is not None and part is not None and asked <= belief.epoch:
+                found[tp] = min([ends[tp], *(at for e, at in part.began.items() if asked < e <= belief.epoch)])
+        return found
+
+    def _answers_for_logs(self, broker: int) -> None:
         self._readable("log-ends")
         if broker not in self.up:
             raise ReadFailed(FailureKind.UNREACHABLE, f"broker {broker}")
-        led = {tp: p for tp in epochs if (p := self.partitions.get(tp)) and p.leader == broker}
-        known = {tp: p for tp, p in led.items() if epochs[tp] <= p.epoch}
-        return {tp: min([p.end, *(at for e, at in p.began.items() if e > epochs[tp])]) for tp, p in known.items()}
 
     def read_log(self, broker: int, tp: TopicPartition, start: int, end: int) -> tuple[Sequence[LogRecord], int]:
         if broker not in self.up:
             raise ReadFailed(FailureKind.UNREACHABLE, f"broker {broker}")
-        if broker not in self.partitions[tp].replicas:
+        part = self.log_of(broker, tp)
+        if part is None:
             raise ReadFailed(FailureKind.OTHER, f"log of {tp}: not here")
         alone = self.alone.get((broker, tp), [])
-        log = [r for r in self.logs.get(tp, []) if not alone or r.offset < alone[0].offset] + alone
+        shared = self.logs.get(tp, []) if part is self.partitions.get(tp) else []
+        log = [r for r in shared if not alone or r.offset < alone[0].offset] + alone
         return [r for r in log if start <= r.offset < end], end
 
     def read_topic(self, topic: str, partition: int) -> list[LogRecord]:
         self._readable("log-ends")
-        return list(self.logs.get(TopicPartition(topic, partition), []))
+        tp = TopicPartition(topic, partition)
+        if tp in self.partitions and not self.served(tp):
+            raise ReadFailed(FailureKind.UNREACHABLE, f"{tp}: its leader does not serve it")
+        return list(self.logs.get(tp, []))
 
     def append(self, topic: str, partition: int, records: Iterable[OwnRecord]) -> int:
         self._writable()
         tp = TopicPartition(topic, partition)
+        if tp not in self.partitions or not self.served(tp):
+            raise WriteFailed(FailureKind.UNREACHABLE, f"{tp}: its leader does not serve it")
         log, before = self.logs.setdefault(tp, []), self.partitions[tp].end
         for record in records:
             end = self.partitions[tp].end
@@ -183,13 +211,14 @@ class SimKafka(SimBrokers):
         self.writes.append(f"append to {topic}-{partition}")
         return self.partitions[tp].end - before
 
-    def groups(self, wanted: Callable[[str], bool]) -> Sequence[GroupOffsets]:
+    def groups(self, wanted: Callable[[str], bool], brokers: Sequence[int] | None = None) -> Groups:
         self._readable("groups")
-        return [
+        told = [
             GroupOffsets(g, self.states.get(g, "Empty"), {tp: self._said(g, tp, o) for tp, o in offsets.items()})
             for g, offsets in self.committed.items()
             if wanted(g)
         ]
+        return Groups(told)
 
     def _said(self, group: str, tp: TopicPartition, offset: int) -> Committed:
         """What was committed without a word more, or changed since behind its back, has none."""
@@ -227,11 +256,17 @@ class SimKafka(SimBrokers):
         up = self.up | self.controllers
         return Quorum(
             self.controller(),
-            tuple(
-                Voter(v, 900, 60_000) if v in self.behind else Voter(v, 0, 0) if v in up else Voter(v)
-                for v in self.apart or sorted(self.racks)
-            ),
+            tuple(Voter(v, *self._fetched(v)) if v in up else Voter(v) for v in self.apart or sorted(self.racks)),
         )
+
+    def _fetched(self, voter: int) -> tuple[int, int]:
+        """How many records it is behind, and how many milliseconds ago it was not, by the leader's own clock: a record
+        comes twice a second (NoOpRecord, KIP-835), and a voter fetches it some milliseconds later."""
+        now = int(self.elapsed * 1000)
+        if voter in self.behind:
+            age = now - int(self.behind[voter] * 1000)
+            return 1 + age // 500, age
+        return (0, 0) if voter == self.controller() else ((now + voter) % 10 // 9, (now + 37 * voter) % 480)
 
     def version(self) -> str | None:
         return "4.3"
@@ -296,8 +331,11 @@ class SimKafka(SimBrokers):
             raise WriteFailed(FailureKind.REFUSED, f"topic {topic}: UnknownTopicOrPartitionError")
         if total <= there:
             return
+        born = next(p.born for tp, p in self.partitions.items() if tp.topic == topic)
         for number, ids in enumerate(assignment, there):
-            self.partitions[TopicPartition(topic, number)] = SimPartition(list(ids), list(ids), ids[0], size=0, end=0)
+            self.partitions[TopicPartition(topic, number)] = SimPartition(
+                list(ids), list(ids), ids[0], size=0, end=0, born=born
+            )
 
     def elect_preferred(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, str]:
         self._writable()
@@ -307,7 +345,7 @@ class SimKafka(SimBrokers):
             part = self.partitions.get(tp)
             if part is None:
                 refused[tp] = "UnknownTopicOrPartition"
-            elif part.replicas[0] not in part.isr or part.replicas[0] not in self.up:
+            elif part.replicas[0] not in part.isr or part.replicas[0] not in self.members:
                 refused[tp] = "PreferredLeaderNotAvailable"
             elif part.leader != part.replicas[0]:
                 part.elect(part.replicas[0])

@@ -3,10 +3,12 @@ stage."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kafka_medic.clients.zookeeper import Registrations
+from kafka_medic.cluster.accounts import TopicRecord
 from kafka_medic.cluster.snapshot import Controller, Quorum, Voter
 from kafka_medic.controller.turn import Turn
 from tests.simulation.kafka import SimKafka
@@ -26,22 +28,26 @@ EFFECTS = frozenset(
         "commit_offsets",
     }
 )
+LATE = frozenset({"alter_reassignments", "alter_configs", "elect_preferred", "commit_offsets", "create"})
+"""Effects that may be carried out after their caller gave up."""
 KAFKA_CALLS = EFFECTS | {
     "describe_cluster", "views", "memberships", "unnamed_views", "reassignments", "topic_configs", "broker_configs",
     "cluster_configs", "log_dirs", "log_bounds", "own_log_ends", "epoch_ends", "read_log", "read_topic", "groups",
-    "group_members", "unsettled", "offsets_at", "quorum",
-    "version", "registrations", "ensemble",
+    "group_members", "unsettled", "offsets_at", "quorum", "identities",
+    "version", "registrations", "ensemble", "topics",
 }  # fmt: skip
 API_CALLS = frozenset({"get", "list", "create", "replace", "merge"})
 
 
 @dataclass
 class Operator:
-    """A process: how many requests of each kind it has sent, and what it has read in this turn (kept by the oracle)."""
+    """A process: how many requests of each kind it has sent, and what it has read in this turn (kept by the oracle).
+    `skew`: by how many seconds the clock of its machine is ahead of the API server's."""
 
     name: str
     counts: dict[str, int] = field(default_factory=lambda: {"effect": 0, "status": 0, "call": 0})
     busy: bool = False
+    skew: float = 0.0
     turn: Turn | None = None
     seen: dict[str, Any] = field(default_factory=dict)
     canaries: list[Rounds] = field(default_factory=list)
@@ -79,6 +85,16 @@ class SimZooKeeper:
     def ensemble(self) -> Quorum:
         self._kafka._readable("ensemble")
         return Quorum(0, tuple(Voter(n) if n in self._kafka.behind else Voter(n, 0) for n in range(3)))
+
+    def topics(self, names: Sequence[str]) -> Mapping[str, TopicRecord | None]:
+        self._kafka._readable("zookeeper")
+        found: dict[str, TopicRecord | None] = dict.fromkeys(names)
+        for tp, p in self._kafka.partitions.items():
+            if tp.topic in found:
+                record = found[tp.topic] or TopicRecord(f"id-{p.born}-{tp.topic}", {})
+                state = p.leader, p.epoch, (*p.isr,), (*p.replicas,)
+                found[tp.topic] = TopicRecord(record.topic_id, {**record.partitions, tp.partition: state})
+        return found
 
     def close(self) -> None:
         pass

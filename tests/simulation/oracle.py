@@ -1,30 +1,37 @@
 """What must hold after every event, whatever happens: the project's invariants, said once more and by other means than
-the guards say them. Nothing here asks a guard, a detector or the engine.
+the guards say them. Nothing here asks a guard, a detector or the engine, nor imports anything of the product.
 
 A write is judged by what was true when its operator last read it, in the same turn: between a read and a write the
 world may change, and no operator could know. What was not read, or not answered, permits nothing.
+
+A request that is carried out after its caller gave up was judged when it was sent. What it then meets is nobody's
+fault, as far as the protocol cannot fence it:
+- an eviction names the Pod's uid, so it cannot hit a successor, but no number of brokers that are down stops it;
+- a reassignment, or another order of replicas, states the whole list, so that it ends as sent once, whatever was
+  changed in between; an election takes only what is in sync then;
+- settings and offsets are overwritten. A throttle that comes after it was taken back is left for whoever finds it.
+The Lease fences none of them. All other invariants hold all the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
-from kafka_medic.clients.ports import BrokerView
-from kafka_medic.cluster.snapshot import TopicPartition
-from kafka_medic.resources.phases import TERMINAL_PHASES, Phase, may_transition
-from tests.simulation.api import SimApi
 from tests.simulation.effects import Effects
 from tests.simulation.evictions import parallel
-from tests.simulation.grounds import PROSE, RUNS, drains
-from tests.simulation.kafka import SimKafka
+from tests.simulation.grounds import ENDED, PROSE, RUNS, TopicPartition, annotates, drains, may_follow
+
+if TYPE_CHECKING:
+    from tests.simulation.api import SimApi
+    from tests.simulation.kafka import SimKafka
 
 CLUSTER = "/apis/kafkamedic.dev/v1alpha1/namespaces/ns/kafkaclusters/c"
 
 KINDS = {
     "views": "views", "memberships": "views", "reassignments": "moving", "quorum": "voters",
     "registrations": "controller", "ensemble": "ensemble", "broker_configs": "configs", "topic_configs": "configs",
-    "groups": "groups",
+    "groups": "groups", "log_dirs": "disks",
 }  # fmt: skip
 PATHS = {
     "/pods": "pods", "/remediationapprovals": "words", "/remediations": "runs", "/c": "rules",
@@ -32,11 +39,17 @@ PATHS = {
 }  # fmt: skip
 
 
+FETCH_TIMEOUT = 2.0
+"""Seconds; controller.quorum.fetch.timeout.ms."""
+
+
 class Oracle(Effects):
     """Sees every request with its answer. `starting`: brokers that are recovering their logs; `foreign`: partitions
     that somebody else is moving; `theirs`: whose order somebody else has changed; `widened`: to which they have added a
     replica. `offsets`: what is committed, as far as anybody's doing explains it; `moved`: by somebody else. `through`:
-    when a record of the canary was last read back."""
+    when a record of the canary was last read back. `anew`: partitions of topics that somebody has deleted or made anew;
+    `incarnations`: by plan, the topic ids there were when a person has read it. `late_settings`: made by requests that
+    came late; `true_times`: when an entry of a journal was first seen in that state, as clocks are off."""
 
     def __init__(self, kafka: SimKafka, api: SimApi, starting: set[int]) -> None:
         super().__init__()
@@ -44,7 +57,11 @@ class Oracle(Effects):
         self.foreign: set[TopicPartition] = set()
         self.theirs: set[TopicPartition] = set()
         self.widened: set[TopicPartition] = set()
+        self.late_settings: set[tuple[str, str, str]] = set()
+        self.true_times: dict[tuple[str, str, str], float] = {}
+        self.anew: set[TopicPartition] = set()
         self.plans: dict[str, Any] = {}
+        self.incarnations: dict[str, dict[TopicPartition, str]] = {}
         self.words: dict[tuple[str, str], int] = {}
         self.phases: dict[str, str | None] = {}
         self.versions: dict[str, str] = {}
@@ -56,6 +73,12 @@ class Oracle(Effects):
         self.offsets: dict[tuple[str, TopicPartition], int] = {}
         self.moved: set[tuple[str, TopicPartition]] = set()
         self.through: dict[TopicPartition, float] = {}
+
+    def truncated(self, tp: TopicPartition) -> None:
+        """Somebody has elected a leader that lacks records."""
+        part = self.kafka.partitions[tp]
+        self.acked[tp] = part.end
+        self.logs[tp] = dict.fromkeys(part.isr, part.end)
 
     def begin(self) -> None:
         """The world is set up: from now on nothing may be lost."""
@@ -72,20 +95,40 @@ class Oracle(Effects):
         self.acked[tp] = part.end
         self.least[tp] = frozenset(part.replicas)
 
+    def remade(self, name: str) -> None:
+        """Somebody has deleted a topic, or made it anew: what it held is lost by their doing."""
+        there = {tp for tp in self.kafka.partitions if tp.topic == name}
+        gone = {tp for tp in self.least if tp.topic == name}
+        self.anew |= there | gone
+        for tp in gone:
+            del self.least[tp], self.logs[tp], self.acked[tp]
+        for marked in (self.theirs, self.foreign, self.widened):
+            marked.difference_update(gone)
+        for tp in there:
+            self._is_there(tp)
+        self.moved |= {key for key in self.offsets if key[1] in gone}
+        self.offsets = {key: offset for key, offset in self.offsets.items() if key[1] not in gone}
+        self.original = {k: v for k, v in self.original.items() if k[:2] != ("TOPIC", name)} | {
+            k: v for k, v in self.kafka.dynamic.items() if k[:2] == ("TOPIC", name)
+        }
+
     # -- the world -------------------------------------------------------------------------------------
 
     def committed(self) -> dict[tuple[str, TopicPartition], int]:
         return {(group, tp): o for group, offsets in self.kafka.committed.items() for tp, o in offsets.items()}
 
-    def min_isr(self, topic: str) -> int:
-        return int(self.kafka.dynamic.get(("TOPIC", topic, "min.insync.replicas"), self.kafka.least()))
+    def minimums(self, topic: str, replicas: Iterable[int]) -> dict[int, int]:
+        """What each of these brokers enforces while it leads."""
+        return {b: self.kafka.enforced(topic, b) for b in replicas}
 
     def produce(self) -> None:
+        """With acks=all: what the leader has and everybody in the ISR has fetched."""
+        sick = self.kafka.stale or self.kafka.lagging or self.kafka.lingering
         for tp, part in self.kafka.partitions.items():
             if (
                 not tp.topic.startswith("kafka-medic")
-                and part.leader in self.kafka.up
-                and len(part.isr) >= self.min_isr(tp.topic)
+                and self.kafka.acknowledges(tp)
+                and (not sick or all(self.kafka.follows(b, tp) for b in part.isr))
             ):
                 part.end += 1
                 self.acked[tp] = part.end
@@ -102,6 +145,7 @@ class Oracle(Effects):
 
     def back(self, broker: int) -> None:
         self.by_us.discard(broker)
+        self.late.discard(broker)
 
     # -- people ----------------------------------------------------------------------------------------
 
@@ -109,6 +153,8 @@ class Oracle(Effects):
         """A person has read the plan as it is now."""
         plan = run["status"]["plan"]
         self.plans[plan["digest"]] = {k: v for k, v in plan.items() if k not in PROSE}
+        ids = {tp: part.id(tp.topic) for tp, part in self.kafka.partitions.items()}
+        self.incarnations.setdefault(plan["digest"], ids)
         word = run["metadata"]["uid"], plan["digest"]
         self.words[word] = self.words.get(word, 0) + 1
 
@@ -123,20 +169,19 @@ class Oracle(Effects):
             return self._read_object(seen, args[0], answer, now)
         match name:
             case "memberships":
-                seen["answered"] = now, frozenset(b for b, a in answer.items() if isinstance(a, BrokerView))
+                seen["answered"] = now, frozenset(b for b, a in answer.items() if hasattr(a, "members"))
             case "elect_preferred":
                 self.effects.append("elect")
             case "groups":
                 known = seen.get("groups", (now, {}))[1]
-                seen["groups"] = now, known | {g.group: (g.state, dict(g.committed)) for g in answer}
+                seen["groups"] = now, known | {g.group: (g.state, dict(g.committed)) for g in answer.told}
             case "commit_offsets":
                 self.effects.append("offsets")
                 self.offsets |= {(args[0], tp): c.offset for tp, c in args[1].items() if tp not in answer}
             case "log_bounds":
                 told = [a for a in answer.values() if isinstance(a, dict)]
-                served = {
-                    tp for t in told for tp in t if kafka.partitions[tp].leader == kafka.partitions[tp].replicas[0]
-                }
+                parts = {tp: kafka.partitions[tp] for t in told for tp in t if tp in kafka.partitions}
+                served = {tp for tp, part in parts.items() if part.leader == part.replicas[0]}
                 for unserved in self.unserved.values():
                     unserved.difference_update(served)
             case "create_topic" | "add_partitions":
@@ -153,9 +198,7 @@ class Oracle(Effects):
             case "describe_cluster" if not kafka.zookeeper:
                 seen["recovering"] = now, frozenset(self.starting)
             case "views":
-                silent = kafka.up - {b for b, a in answer.items() if isinstance(a, BrokerView)}
-                stale = {b for b, a in kafka.stale.items() if b in kafka.up and self._differs(a)}
-                seen["views"] = now, self._partitions(), frozenset(kafka.members), silent, stale, frozenset(self.away)
+                self._read_views(seen, answer, now)
             case "reassignments":
                 seen["moving"] = (
                     now,
@@ -164,12 +207,15 @@ class Oracle(Effects):
                 )
             case "quorum":
                 seen["controller"] = (now, answer.leader)
-                seen["voters"] = (now, {v.id for v in answer.voters if v.lag == 0}, len(answer.voters))
+                good = {v.id for v in answer.voters if v.id in kafka.nodes and not self._left_behind(v.id, now)}
+                seen["voters"] = (now, good, len(answer.voters))
             case "registrations":
                 seen["controller"] = (now, answer.controller.id)
                 seen["recovering"] = now, frozenset(self.starting)
             case "ensemble":
                 seen["ensemble"] = (now, sum(v.lag is not None for v in answer.voters), len(answer.voters))
+            case "log_dirs":
+                seen["disks"] = now, {b: frozenset(lost) for b, lost in kafka.failed_disk.items()}
             case "broker_configs":
                 seen["configs"] = (now, dict(kafka.dynamic))
                 seen["read"] = {b: dict(told) for b, told in kafka.started_with.items()}
@@ -177,11 +223,62 @@ class Oracle(Effects):
                 seen["rights"] = (now, frozenset(self.api.approvers))
             case "create" if args[0].endswith("/eviction"):
                 self.after_eviction(seen, args)
+            case "merge" if annotates(name, args):
+                self.annotated(seen, args)
             case "alter_reassignments":
                 self.effects.append("reassign")
             case "alter_configs":
                 self.effects.append("configs")
         return None
+
+    def _left_behind(self, voter: int, now: float) -> bool:
+        """Longer than controller.quorum.fetch.timeout.ms, after which it would vote for another leader."""
+        return now - self.kafka.behind.get(voter, now) >= FETCH_TIMEOUT
+
+    def arrived(self, seen: dict[str, Any], name: str, args: tuple[Any, ...], answer: Any) -> None:
+        """Late, that is: judged when it was sent."""
+        match name:
+            case "create":
+                broker = int(args[1]["metadata"]["name"].rpartition("-")[2])
+                if broker not in self.kafka.nodes:
+                    self.late.add(broker)
+                self.taken_away(seen, args, self.sent.get(args[1]["deleteOptions"]["preconditions"]["uid"], ""))
+            case "alter_reassignments":
+                self.effects.append("reassign")
+                for tp in args[0].keys() & self.kafka.partitions.keys():
+                    self.least[tp] = frozenset(self.kafka.partitions[tp].before or self.kafka.partitions[tp].replicas)
+                    self.theirs.add(tp)
+            case "alter_configs":
+                self.effects.append("configs")
+                self.late_settings |= {(c.resource_type, c.resource, c.name) for c in args[0]}
+            case "elect_preferred":
+                self.effects.append("elect")
+            case "commit_offsets":
+                self.effects.append("offsets")
+                taken = {(args[0], tp): c.offset for tp, c in args[1].items() if tp not in answer}
+                self.offsets |= taken
+                self.moved |= taken.keys()
+
+    def _read_views(self, seen: dict[str, Any], answer: Any, now: float) -> None:
+        """What brokers have answered. Where all are behind the truth alike, nobody can know it. `apart`: those that
+        differ in nothing but these members."""
+        kafka, truth = self.kafka, self.kafka.truth()
+        images = {b: kafka.image(b) for b, a in answer.items() if hasattr(a, "members")}
+        stale = {b for b, image in images.items() if image is not truth and image.led != truth.led}
+        newest = truth
+        if stale and stale == images.keys():
+            newest = max(images.values(), key=lambda image: image.number)
+            stale = {b for b, image in images.items() if image.led != newest.led}
+        partitions = {
+            tp: (frozenset(row.replicas), frozenset(row.isr), row.leader, self.minimums(tp.topic, row.replicas))
+            for tp, row in newest.rows.items()
+        }
+        up = frozenset(newest.members) & kafka.up
+        seen["views"] = now, partitions, up, kafka.up - images.keys(), stale, frozenset(self.away)
+        seen["apart"] = {
+            b: set(images[b].members) ^ set(newest.members) for b in stale if images[b].led[1] == newest.led[1]
+        }
+        seen["ids"] = now, {tp: row.id for tp, row in newest.rows.items()}
 
     def _read_object(self, seen: dict[str, Any], path: str, answer: Any, now: float) -> None:
         if path.endswith("/pods"):
@@ -221,20 +318,6 @@ class Oracle(Effects):
         if name == "quorum":
             operator.seen.pop("controller", None)
 
-    def _partitions(self) -> dict[TopicPartition, tuple[frozenset[int], frozenset[int], int, int]]:
-        return {
-            tp: (frozenset(p.replicas), frozenset(p.isr), p.leader, self.min_isr(tp.topic))
-            for tp, p in self.kafka.partitions.items()
-        }
-
-    def _differs(self, told: Any) -> bool:
-        """Whether a view that was true once tells other members, leaders or epochs than there are now."""
-        now = self.kafka.view()
-        if told.members != now.members:
-            return True
-        columns = ["topic", "partition", "leader", "leaderEpoch"]
-        return told.states is not now.states and not told.states.select(columns).equals(now.states.select(columns))
-
     # -- after each event ------------------------------------------------------------------------------
 
     def after_event(self, now: float) -> None:
@@ -242,7 +325,9 @@ class Oracle(Effects):
             self._several()
         for broker in list(self.away):
             if broker in self.kafka.nodes and all(
-                broker in p.isr for p in self.kafka.partitions.values() if broker in p.replicas
+                broker in p.isr or self.kafka.on_failed_disk(broker, p)
+                for p in self.kafka.partitions.values()
+                if broker in p.replicas
             ):
                 self.away.discard(broker)
                 self.well[broker] = now
@@ -251,8 +336,9 @@ class Oracle(Effects):
                 self.blame(f"{tp} lost a replica: {part.replicas}")
             if not part.adding and tp not in self.foreign and len(part.replicas) > len(self.least[tp]):
                 self.least[tp] = frozenset(part.replicas)
-            if part.leader < 0 and set(part.isr) <= self.by_us and not self.could_spare(tp, part.isr):
-                self.blame(f"{tp} has no leader, since we took down broker {part.isr}")
+            able = {*part.isr, *part.eligible}
+            if part.leader < 0 and able and able <= self.by_us - self.late and not self.could_spare(tp, able):
+                self.blame(f"{tp} has no leader, since we took down broker {sorted(able)}")
             if part.leader >= 0 and (part.leader not in part.isr or self.logs[tp].get(part.leader, 0) < self.acked[tp]):
                 self.blame(f"{tp}: broker {part.leader} leads and does not hold every acknowledged record")
         for path, run in list(self.api.objects.items()):
@@ -261,6 +347,8 @@ class Oracle(Effects):
                 self._run(run, now)
         if self.kafka.committed and self.offsets != self.committed():
             self.blame(f"an offset changed by itself: {self.offsets.items() ^ self.committed().items()}")
+        if self.asked:
+            self.nothing_asked_by_who_has_ended()
         if self.throttled() and not any(
             (r.get("status") or {}).get("restoreOwed") and r["metadata"].get("finalizers")
             for p, r in self.api.objects.items()
@@ -271,23 +359,28 @@ class Oracle(Effects):
     def _several(self) -> None:
         """More than one broker down by us: as many as was asked for, and never two that a partition cannot spare."""
         runs = [r for path, r in self.api.objects.items() if path.startswith(RUNS)]
-        if len(self.by_us) > max(map(parallel, runs), default=1):
-            self.blame(f"brokers {sorted(self.by_us)} are down by us")
+        by_us = self.by_us - self.late
+        if len(by_us) > max(map(parallel, runs), default=1):
+            self.blame(f"brokers {sorted(by_us)} are down by us")
         for tp, part in self.kafka.partitions.items():
-            ours = self.by_us & set(part.replicas)
-            if len(ours) > 1 and len(part.replicas) - len(ours) < max(self.min_isr(tp.topic), 1):
+            ours = by_us & set(part.replicas)
+            left = [least for broker, least in self.minimums(tp.topic, part.replicas).items() if broker not in ours]
+            if len(ours) > 1 and len(left) < max(left, default=1):
                 self.blame(f"brokers {sorted(ours)} are down by us, and {tp} cannot spare both")
 
     def throttled(self) -> set[Any]:
-        return {kv for kv in self.kafka.dynamic.items() ^ self.original.items() if "throttled" in kv[0][2]}
+        changed = self.kafka.dynamic.items() ^ self.original.items()
+        return {kv for kv in changed if "throttled" in kv[0][2] and kv[0] not in self.late_settings}
 
     def _run(self, run: dict[str, Any], now: float) -> None:
         status, uid = run.get("status") or {}, run["metadata"]["uid"]
         after, before = status.get("phase"), self.phases.get(uid)
         self.phases[uid] = after
+        for entry in status.get("journal") or ():
+            self.true_times.setdefault((uid, entry["id"], entry["state"]), now)
         if after is None:
             return
-        if not may_transition(None if before is None else Phase(before), Phase(after)):
+        if not may_follow(before, after, acted=bool(status.get("journal"))):
             self.blame(f"{run['metadata']['name']}: {before} -> {after}")
         if not status.get("message"):
             self.blame(f"{run['metadata']['name']} is {after} and does not say why")
@@ -296,10 +389,12 @@ class Oracle(Effects):
             self.blame(f"{run['metadata']['name']} is Blocked and names no guard: {status['message']}")
         if after == "Running" and before == "Approved":
             self._begins(run, now)
-        if after in TERMINAL_PHASES and before not in TERMINAL_PHASES:
+        if after in ENDED and before not in ENDED:
             if self.throttled() or status.get("restoreOwed"):
                 self.blame(f"{after} and a throttle is left: {self.throttled()}")
             for tp, drain in drains(status.get("plan") or {}):
+                if tp in self.anew:
+                    continue
                 part = self.kafka.partitions[tp]
                 left = part.replicas == drain["replicas"] != drain["replicasBefore"]
                 if left and tp not in self.theirs | self.foreign:
@@ -309,8 +404,8 @@ class Oracle(Effects):
                     self.blame(f"Succeeded and {tp} has the order {part.replicas}")
             for c in (status.get("plan") or {}).get("offsets", ()):
                 key = c["group"], TopicPartition(c["topic"], c["partition"])
-                if after == "Succeeded" and self.offsets[key] != c["after"] and key not in self.moved:
-                    self.blame(f"Succeeded and {key} is at {self.offsets[key]}")
+                if after == "Succeeded" and self.offsets.get(key) != c["after"] and key not in self.moved:
+                    self.blame(f"Succeeded and {key} is at {self.offsets.get(key)}")
             if after == "Succeeded" and (wrong := self.misread(status.get("plan") or {})):
                 self.blame(f"Succeeded and broker {wrong} has not read what it was to read")
             made_up_for = {id_ for (of, _), ids in self.wasted.items() if of == uid for id_ in ids}
@@ -325,7 +420,14 @@ class Oracle(Effects):
         others = [
             r["status"] for p, r in self.api.objects.items() if p.startswith(RUNS) and r is not run and "status" in r
         ]
-        if limits.get("cooldown", "0s") != "0s" and any(s.get("finishedAt") and s.get("startedAt") for s in others):
+        as_grave = [
+            s for s in others if s.get("finishedAt") and s.get("startedAt") and _grave(s) >= _grave(run["status"])
+        ]
+        if limits.get("cooldown", "0s") != "0s" and as_grave:
             self.blame("a run begins within the cooldown of the one before")
         if sum("startedAt" in s for s in others) >= limits.get("perDay", 1000):
             self.blame("more runs begin in a day than limits.perDay")
+
+
+def _grave(status: dict[str, Any]) -> int:
+    return ("Info", "Warning", "Critical").index(status["cures"]["severity"]) + 1 if "cures" in status else 0

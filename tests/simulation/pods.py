@@ -13,6 +13,7 @@ from tests.simulation.kafka import SimKafka
 PODS, NODES = "/api/v1/namespaces/ns/pods", "/api/v1/nodes"
 SETS = "/apis/apps/v1/namespaces/ns/statefulsets"
 SETS_PATH = f"{SETS}/kafka"
+ROLL = "strimzi.io/manual-rolling-update"
 OWNER = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "kafka", "uid": "uid-of-set", "controller": True}
 
 
@@ -20,22 +21,28 @@ OWNER = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "kafka", "uid":
 class SimPods:
     """One Pod a broker. An evicted one stops its broker, is gone one tick later, and its successor is Ready
     `start_ticks` after that; `never_back` names brokers whose successor never becomes Ready, `crashing` those that come
-    up, register, and are down again by the next tick."""
+    up, register, and are down again by the next tick. `crossed`: brokers that run in the Pod of another number. All
+    numbers here are those of the broker that runs in a Pod."""
 
     api: SimApi
     kafka: SimKafka
     start_ticks: int = 1
     never_back: set[int] = field(default_factory=set)
     crashing: set[int] = field(default_factory=set)
+    crossed: dict[int, int] = field(default_factory=dict)
     most_down: int = 0
     restarts: list[int] = field(default_factory=list)
     evicted: list[tuple[int, str]] = field(default_factory=list)
     """(broker, uid) of each eviction that was granted."""
     stopped: Callable[[int], None] | None = None
     """Told of each Pod that begins to stop; without it `tick` is what makes the successors."""
+    strimzi_ticks: int | None = None
+    """After which Strimzi restarts a Pod that it has read the annotation of, whatever has become of that since. None:
+    there is no Strimzi."""
     min_available: int | None = None
     """Of a PodDisruptionBudget over the Pods; None: there is none."""
     _starting: dict[int, int] = field(default_factory=dict)
+    _asked: dict[str, int] = field(default_factory=dict)
     _generation: int = 0
 
     def create(self, owned: bool = False) -> None:
@@ -48,15 +55,15 @@ class SimPods:
                 SETS, {"metadata": {"name": "kafka"}, "spec": spec, "status": status | {"observedGeneration": 1}}
             )
         for broker in self._nodes():
-            self.api.put(NODES, {"metadata": {"name": f"node-{broker}"}, "spec": {}, "status": {}})
+            self.api.put(NODES, {"metadata": {"name": self._node(broker)}, "spec": {}, "status": {}})
             self._put(broker, ready=True)
 
     def _nodes(self) -> list[int]:
         return sorted({*self.kafka.racks, *self.kafka.apart})
 
     def evict(self, name: str) -> None:
-        broker = int(name.rpartition("-")[2])
         pod = self.api.objects[f"{PODS}/{name}"]
+        broker = self.kafka.housed[pod["status"]["podIP"]]
         if "deletionTimestamp" in pod["metadata"]:
             return
         if self.min_available is not None and self.available() <= self.min_available:
@@ -69,7 +76,10 @@ class SimPods:
     def stop(self, broker: int) -> None:
         """The Pod is told to go, by whomever."""
         self.api.touch(f"{PODS}/{self._name(broker)}")["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-        self.kafka.stop(broker)
+        if broker in self.kafka.hanging:
+            self.kafka.kill(broker)
+        else:
+            self.kafka.stop(broker)
         if self.stopped is not None:
             self.stopped(broker)
 
@@ -95,7 +105,34 @@ class SimPods:
     def down(self) -> set[int]:
         return set(self.kafka.racks) - self.kafka.up
 
+    def annotated(self) -> dict[int, str]:
+        """Brokers whose Pods carry Strimzi's annotation, with the Pods' uids."""
+        found = {b: self.api.objects.get(f"{PODS}/{self._name(b)}", {}).get("metadata", {}) for b in self._nodes()}
+        return {b: str(m["uid"]) for b, m in found.items() if ROLL in m.get("annotations", {})}
+
+    def roll(self, broker: int, uid: str) -> bool:
+        """Strimzi deletes the Pod that it found annotated (`KafkaRoller`), if that one is still there and stays."""
+        meta = self.api.objects[f"{PODS}/{self._name(broker)}"]["metadata"]
+        if meta["uid"] != uid or "deletionTimestamp" in meta:
+            return False
+        self.restarts.append(broker)
+        self.stop(broker)
+        self.most_down = max(self.most_down, len(self.down()))
+        return True
+
+    def _strimzi(self) -> None:
+        for uid in self.annotated().values() if self.strimzi_ticks is not None else ():
+            self._asked.setdefault(uid, self.strimzi_ticks or 0)
+        for broker in self._nodes():
+            uid = self.uid(broker)
+            if uid in self._asked:
+                self._asked[uid] -= 1
+                if self._asked[uid] < 0:
+                    self._asked.pop(uid)
+                    self.roll(broker, uid)
+
     def tick(self) -> None:
+        self._strimzi()
         for broker, left in list(self._starting.items()):
             if left > 0:
                 self._starting[broker] = left - 1
@@ -124,17 +161,25 @@ class SimPods:
         name = self._name(broker)
         if not keep:
             self._generation += 1
-        old = self.api.objects.get(f"{PODS}/{name}", {}).get("metadata", {}).get("uid") if keep else None
-        status: dict[str, Any] = {"conditions": [{"type": "Ready", "status": "True" if ready else "False"}]}
+        before = self.api.objects.get(f"{PODS}/{name}") if keep else None
+        ip = before["status"]["podIP"] if before else f"10.0.{self._generation // 250}.{self._generation % 250}"
+        self.kafka.housed = {at: b for at, b in self.kafka.housed.items() if b != broker} | {ip: broker}
+        conditions = [{"type": "Ready", "status": "True" if ready else "False"}]
+        status: dict[str, Any] = {"conditions": conditions, "podIP": ip}
+        old = before["metadata"]["uid"] if before else None
         meta: dict[str, Any] = {"name": name, "namespace": "ns", "uid": old or f"pod-{broker}-{self._generation}"}
         meta["labels"] = {"app": name.partition("-")[0]}
         if SETS_PATH in self.api.objects:
             meta["ownerReferences"] = [OWNER]
             meta["labels"]["controller-revision-hash"] = self.api.objects[SETS_PATH]["status"]["updateRevision"]
-        self.api.put(PODS, {"metadata": meta, "spec": {"nodeName": f"node-{broker}"}, "status": status})
+        self.api.put(PODS, {"metadata": meta, "spec": {"nodeName": self._node(broker)}, "status": status})
 
     def _name(self, node: int) -> str:
-        return f"kafka-{node}" if node in self.kafka.racks else f"controller-{node}"
+        number = self.crossed.get(node, node)
+        return f"kafka-{number}" if number in self.kafka.racks else f"controller-{number}"
+
+    def _node(self, broker: int) -> str:
+        return f"node-{self.crossed.get(broker, broker)}"
 
 
 def _ready(pod: dict[str, Any]) -> bool:

@@ -25,6 +25,18 @@ def _healthy_kafka() -> SimKafka:
     return kafka
 
 
+def _apart_kafka() -> SimKafka:
+    """The controllers are no brokers, and leaders have changed often."""
+    kafka = SimKafka(controllers={10, 11, 12}, voted=11)
+    kafka.topic("orders", [0, 1, 2], [1, 2, 0], [2, 0, 1])
+    kafka.topic("ledger", [2, 1, 0])
+    for topic in ("orders", "ledger"):
+        kafka.dynamic["TOPIC", topic, "min.insync.replicas"] = "2"
+    for part in kafka.partitions.values():
+        part.epoch = 57
+    return kafka
+
+
 def _spared_kafka() -> SimKafka:
     """A topic has brokers that it is not on, so that somebody may be moving it."""
     kafka = SimKafka()
@@ -34,14 +46,28 @@ def _spared_kafka() -> SimKafka:
     return kafka
 
 
+def _can_spare(kafka: SimKafka) -> None:
+    """Topics with too few replicas for the brokers' own minimum were given a lower one by their owners."""
+    for tp, part in kafka.partitions.items():
+        if any(len(part.replicas) <= int(kafka.default_minimum(b)) for b in part.replicas):
+            kafka.dynamic.setdefault(("TOPIC", tp.topic, "min.insync.replicas"), "1")
+
+
 ELECT, DRAIN = ("elect-preferred-leaders",), ("drain-broker", "undrain-broker")
 
 
 def _stage(
-    kafka: SimKafka, *, cooldown: str = "0s", wanted: tuple[str, ...] = (), canary: bool = False, **how: Any
+    kafka: SimKafka,
+    *,
+    cooldown: str = "0s",
+    wanted: tuple[str, ...] = (),
+    canary: bool = False,
+    crossed: dict[int, int] | None = None,
+    **how: Any,
 ) -> Stage:
     """`wanted`: which of the playbooks may be proposed that a broker asks for which is restarted, or whose node is
-    cordoned, since it leads less."""
+    cordoned, since it leads less. `crossed`: brokers that run in the Pod of another number."""
+    _can_spare(kafka)
     stage = Stage(kafka, **how)
     metadata = {"metadata": {"zookeeper": {"connect": "zk:2181"}}} if kafka.zookeeper else {}
     observed = {"playbooks": [{"name": name, "mode": "Observe"} for name in (*DRAIN, *ELECT) if name not in wanted]}
@@ -51,13 +77,21 @@ def _stage(
         metadata["probes"] = {"canary": {"enabled": True}}
         stage.later(1.0, "canary")
     stage.world.install(brokers=BROKERS, remediation=limits, expectations=exempt, **metadata)
-    stage.with_pods()
+    stage.with_pods(crossed=crossed)
     return stage
 
 
 def _roll(playbook: str = "rolling-restart", **how: Any) -> Stage:
     stage = _stage(_healthy_kafka(), **how)
     stage.world.ask(playbook)
+    return stage
+
+
+def _strimzi() -> Stage:
+    """Brokers are restarted by Strimzi, when it next reconciles."""
+    stage = _roll()
+    stage.api.touch(CLUSTER)["spec"]["brokers"]["restart"] = "StrimziAnnotation"
+    stage.later(10.0, "strimzi")
     return stage
 
 
@@ -106,6 +140,16 @@ def _stale(broker: int, **how: Any) -> Stage:
     return stage
 
 
+def _overtaken() -> Stage:
+    """Leaderships go home one at a time, to a broker that does not serve before its restart. Meanwhile another broker
+    becomes stale, and its restart cures something graver."""
+    stage = _batches()
+    stage.kafka.voted = 1
+    stage._hangs(0)
+    stage.later(15.0, "fault", "diverges", 2, 0, 1e9)
+    return stage
+
+
 def _zombie(broker: int, **how: Any) -> Stage:
     """The same, and the controller has taken it for gone: out of every ISR, and not a member any more."""
     stage = _stale(broker, **how)
@@ -146,6 +190,13 @@ def _thin() -> Stage:
     return stage
 
 
+def _crossed() -> Stage:
+    """Two brokers run in each other's Pods, which do not let the operator in: nobody can know, so neither may go."""
+    stage = _roll("restart-controller", crossed={0: 1, 1: 0})
+    stage.kafka.closed = {0, 1}
+    return stage
+
+
 def _raise(
     *, throttled: bool = False, size: int = 5_000_000, beside: bool = False, wide: dict[int, str | None] | None = None
 ) -> Stage:
@@ -174,6 +225,15 @@ def _elect() -> Stage:
     for part in kafka.partitions.values():
         if part.leader == 0:
             part.leader, part.epoch = part.replicas[1], 1
+    return _stage(kafka, wanted=ELECT)
+
+
+def _elect_apart() -> Stage:
+    """Broker 2 was away, no broker is a controller, and so none knows better than another."""
+    kafka = _apart_kafka()
+    for part in kafka.partitions.values():
+        if part.leader == 2:
+            part.elect(part.replicas[1])
     return _stage(kafka, wanted=ELECT)
 
 
@@ -228,6 +288,7 @@ def _minimum(**how: Any) -> Stage:
 SCENARIOS: dict[str, Callable[[], Stage]] = {
     "roll": _roll,
     "roll-zookeeper": lambda: _roll(zookeeper=True),
+    "strimzi": _strimzi,
     "spared": _spared,
     "spared-zookeeper": lambda: _spared(zookeeper=True),
     "drained": lambda: _spared(drainFirst="true"),
@@ -237,13 +298,16 @@ SCENARIOS: dict[str, Callable[[], Stage]] = {
     "parallel": _parallel,
     "stale": lambda: _stale(2),
     "stale-zookeeper": lambda: _stale(0, zookeeper=True),
+    "overtaken": _overtaken,
     "zombie": lambda: _zombie(2),
     "zombie-zookeeper": lambda: _zombie(0, zookeeper=True),
     "cooling": _cooling,
     "thin": _thin,
+    "crossed": _crossed,
     "canary": lambda: _roll(canary=True),
     "elect": _elect,
     "elect-batches": _batches,
+    "elect-apart": _elect_apart,
     "drain": _drain,
     "offsets": _offsets,
     "offsets-zookeeper": lambda: _offsets(zookeeper=True),
@@ -257,10 +321,12 @@ SCENARIOS: dict[str, Callable[[], Stage]] = {
     "raise-throttled": lambda: _raise(throttled=True),
     "raise-waves": lambda: _raise(size=30_000_000_000),
     "healthy": lambda: _stage(_healthy_kafka()),
+    "resting": lambda: _stage(_apart_kafka(), wanted=ELECT),
 }
 WEIGHTS = {
     "roll": 3,
     "roll-zookeeper": 2,
+    "strimzi": 4,
     "spared": 7,
     "spared-zookeeper": 4,
     "drained": 4,
@@ -270,11 +336,13 @@ WEIGHTS = {
     "parallel": 3,
     "stale": 3,
     "stale-zookeeper": 2,
+    "overtaken": 4,
     "zombie": 2,
     "zombie-zookeeper": 2,
     "canary": 3,
     "elect": 2,
     "elect-batches": 2,
+    "elect-apart": 2,
     "drain": 4,
     "offsets": 3,
     "offsets-zookeeper": 1,
@@ -329,7 +397,7 @@ class Prefix:
             assert well or not self._over, [(r["status"]["phase"], r["status"]["message"]) for r in stage.runs()]
             return
         self._over = here == 7
-        if self._scenario == "healthy":
+        if self._scenario in ("healthy", "resting"):
             findings = stage.world.cluster()["status"].get("findings", [])
             assert not findings, findings
             assert not stage.oracle.effects, stage.oracle.effects

@@ -24,6 +24,8 @@ SHARP_TURNS, SHARP_SECONDS = 3, 400.0
 CALM_TURNS, IDLE_TURNS = 150, 20
 HORIZON = 120.0
 """Seconds within which the faults of a whole schedule begin."""
+LONG = 120.0, 300.0
+"""Seconds that a fault lasts where nothing else is wrong: a finding has to fire before anything begins."""
 SOURCES = ("views", "reassignments", "configs", "log-dirs", "kafka", "quorum", "log-ends", "zookeeper", "groups")
 
 
@@ -57,16 +59,31 @@ class Outcome:
 
 RESTARTS = (
     "dies", "diverges", "thinned", "foreign", "controller_moves", "behind", "isr_shrinks", "unready", "cordoned",
-    "rollout", "blind", "told_to_pause",
+    "rollout", "blind", "told_to_pause", "killed", "stale", "remade", "disk_fails",
 )  # fmt: skip
-ELECTIONS = ("dies", "deaf", "mute", "mute", "isr_shrinks", "foreign", "stale", "blind", "controller_moves")
+ELECTIONS = (
+    "dies",
+    "deaf",
+    "mute",
+    "mute",
+    "isr_shrinks",
+    "foreign",
+    "stale",
+    "blind",
+    "controller_moves",
+    "fenced",
+    "remade",
+)
 FEARS = {
     "canary": (*RESTARTS, "mute", "mute"),
     "drained": (*RESTARTS, "deaf", "reordered", "elected"),
+    "strimzi": (*RESTARTS, "rejected", "rejected", "deleted", "pod_replaced"),
     "stale": (*RESTARTS, "written", "written", "written"),
     "zombie": (*RESTARTS, "written", "written", "written"),
+    "overtaken": (*RESTARTS, *ELECTIONS),
     "defaults": (*RESTARTS, "pod_replaced", "revoked"),
     "elect": ELECTIONS,
+    "resting": ("stale", "remade", "elected", "fenced", "killed", "near"),
     "drain": (*ELECTIONS, "cordoned", "pod_replaced"),
     "offsets": ("joined", "joined", "committed", "committed", "dies", "deaf", "blind", "revoked", "rejected"),
     "raise": ("dies", "offline", "isr_shrinks", "foreign", "cancelled", "deaf", "blind", "behind", "stale", "revoked"),
@@ -78,8 +95,9 @@ def of_seed(seed: int) -> Schedule:
     chance = random.Random(seed)
     whole = seed % WHOLE == 0
     others = [] if whole else ["thin", "cooling", "healthy"]
-    names = [*WEIGHTS, *others]
+    names = [*WEIGHTS, "resting", *others]
     scenario = chance.choices(names, [WEIGHTS.get(n, 1) for n in names])[0]
+    whole |= scenario == "resting"
     moments, sharp = prefix(scenario).to_the_end()
     moment = 0
     if not whole:
@@ -96,15 +114,21 @@ def of_seed(seed: int) -> Schedule:
 def _fault(chance: random.Random, schedule: Schedule) -> Fault:
     aimed, whole = chance.random(), schedule.whole
     if aimed < 0.2:
-        kind = chance.choice(("effect", "status", "status", "call"))
+        kind = chance.choice(("effect", "effect", "status", "status", "call"))
         highest = {"effect": 5 if whole else 2, "status": 60 if whole else 14, "call": 1000 if whole else 120}[kind]
+        if kind == "effect" and chance.random() < 0.4:
+            return ["late", kind, chance.randint(1, highest), chance.choice((1.0, 8.0, 25.0, 60.0))]
         what, when = chance.choice(("crash", "crash", "lost")), chance.choice(("before", "after"))
         return [what, kind, chance.randint(1, highest), when]
     if aimed < (0.45 if schedule.operators > 1 else 0.25):
         return ["pause", chance.randint(1, 1000 if whole else 100), chance.choice((5.0, 35.0, 70.0))]
     soon = chance.choice((0.0, chance.uniform(0.2, 2.5), chance.uniform(0.2, 2.5), chance.uniform(0, 12)))
-    at = chance.uniform(0, HORIZON) if whole else soon
-    broker, number, lasts = _broker(chance, schedule), chance.randrange(10), chance.choice((2.0, 15.0, 45.0))
+    at = chance.uniform(0, HORIZON) if whole and schedule.scenario != "resting" else soon
+    broker, number, lasts = (
+        _broker(chance, schedule),
+        chance.randrange(10),
+        chance.choice(LONG if schedule.scenario == "resting" else (2.0, 15.0, 45.0)),
+    )
     args: dict[str, list[Any]] = {
         "dies": [broker], "isr_shrinks": [number, broker, lasts], "controller_moves": [broker], "revoked": [lasts],
         "blind": [chance.choice(SOURCES), lasts], "stale": [broker, lasts], "behind": [broker, lasts],
@@ -114,6 +138,10 @@ def _fault(chance: random.Random, schedule: Schedule) -> Fault:
         "api_down": [lasts], "asked": ["rolling-restart"], "deleted": [], "diverges": [broker, number, lasts],
         "thinned": [number, lasts], "written": [number], "reordered": [number], "elected": [number],
         "joined": [number, lasts], "committed": [number], "mute": [broker, lasts], "offline": [number, lasts],
+        "killed": [broker], "hanging": [broker, lasts], "fenced": [broker, lasts], "near": [broker],
+        "unclean": [number], "laden": [chance.choice((0.3, 1.0, 4.0)), lasts],
+        "remade": [number, chance.choice((0.0, 0.5, 3.0, 20.0, None))],
+        "disk_fails": [number, broker, lasts],
     }  # fmt: skip
     feared = FEARS.get(schedule.scenario.partition("-")[0], RESTARTS)
     what = chance.choice(feared if chance.random() < 0.6 else list(args))
@@ -197,6 +225,8 @@ def _play(stage: Stage, schedule: Schedule) -> None:
     calm = stage.turns
     while not stage.quiet():
         if stage.turns > calm + CALM_TURNS * schedule.operators:
+            if stage.beyond_cure():
+                return
             stage.oracle.blame("nothing is wrong any more, and a run does not end")
         if stage.turns > calm + IDLE_TURNS * schedule.operators and stage.ended():
             return  # what there was to do went by itself, or a person does not want it done

@@ -22,14 +22,13 @@ from kafka_medic.controller.events import recorder
 from kafka_medic.controller.lease import ClusterLease
 from kafka_medic.controller.metrics import Metrics
 from kafka_medic.controller.turn import Clients, Turn
-from kafka_medic.resources.phases import TERMINAL_PHASES
 from tests.simulation import frozen
 from tests.simulation.api import SimApi
 from tests.simulation.canary import SimCanary
 from tests.simulation.faults import Faults
-from tests.simulation.grounds import RUNS, START
+from tests.simulation.grounds import ENDED, RUNS, START, annotates
 from tests.simulation.kafka import SimKafka
-from tests.simulation.lines import API_CALLS, EFFECTS, KAFKA_CALLS, Line, Operator, SimZooKeeper
+from tests.simulation.lines import API_CALLS, EFFECTS, KAFKA_CALLS, LATE, Line, Operator, SimZooKeeper
 from tests.simulation.oracle import Oracle
 from tests.simulation.pods import NODES, SimPods
 from tests.simulation.serial import Rounds, one_after_another
@@ -38,20 +37,35 @@ from tests.simulation.world import Killed, World
 
 SPACING = 3.0
 """Seconds that lie at least between two turns; the real one would look at a broker that is away twice a second."""
+REPLICA_LAG = 10.0, 20.0
+"""Seconds after which a follower that fetches nothing leaves the ISR (replica.lag.time.max.ms, shortened)."""
+SESSION = 6.0, 18.0
+"""Seconds until a process that was killed is no member any more (broker.session.timeout.ms is 9 s, ZooKeeper's 18)."""
+SKEW = 60.0
+"""Seconds by which a machine's clock may be off from the API server's."""
+TIMEOUT = 5.0
+"""Seconds after which an operator gives up a request."""
+READS = frozenset({"views", "topic_configs", "broker_configs", "log_bounds", "log_dirs", "groups"})
+"""What takes time in proportion to the cluster."""
+LATE_NEWS = 0.15
+"""How often news reaches a broker later than the others."""
 SERIES = Metrics()
 
 Fault = list[Any]
 """["at", seconds, what, ...], or aimed at an operator's requests: ["crash" or "lost", kind, nth, "before" or "after"]
-with the kinds effect, status and call; ["pause", nth, seconds]."""
+with the kinds effect, status and call; ["pause", nth, seconds]; ["late", "effect", nth, seconds]: the caller times out,
+and the request is carried out so much later than it was sent."""
 
 
 class Stage(Faults):
     """`elapsed`: seconds since the beginning. `aimed`: faults at requests that have not been met yet. `until`: the
-    seconds before which more is to come, whatever has ended."""
+    seconds before which more is to come, whatever has ended. `chance`: of what the faults do not choose, such as how
+    long news takes; None in an undisturbed run, in which it takes no time. `falling`: followers that fetch nothing.
+    `laden`: the seconds that each read of much takes."""
 
     def __init__(self, kafka: SimKafka, seed: int = 0, *, zookeeper: bool = False) -> None:
         self.kafka, self.api = kafka, SimApi()
-        kafka.zookeeper = zookeeper
+        kafka.zookeeper, kafka.elr = zookeeper, not zookeeper
         self.random = random.Random(seed)
         self.elapsed, self.number, self.turns, self.events = 0.0, 0, 0, 0
         self.queue: list[tuple[float, int, str, tuple[Any, ...]]] = []
@@ -59,11 +73,16 @@ class Stage(Faults):
         self.starting: set[int] = set()
         self.copying: set[tuple[TopicPartition, int]] = set()
         self.slow: set[int] = set()
+        self.hung: set[int] = set()
         self.thinned: dict[str, str | None] = {}
         self.api_down = False
         self.willing = True
         self.until = 0.0
         self.aimed: list[Fault] = []
+        self.chance: random.Random | None = None
+        self.laden = 0.0
+        self.falling: set[tuple[TopicPartition, int]] = set()
+        self.truth = kafka.truth()
         self.operators: dict[str, Operator] = {}
         self.oracle = Oracle(kafka, self.api, self.starting)
         self._begin()
@@ -94,7 +113,9 @@ class Stage(Faults):
     @staticmethod
     def thaw(kept: bytes, seed: int) -> Stage:
         stage: Stage = frozen.thaw(kept)
-        stage.random = random.Random(seed)
+        stage.random, stage.chance = random.Random(seed), random.Random(f"nature {seed}")
+        for operator in stage.operators.values():
+            operator.skew = stage.chance.uniform(-SKEW, SKEW)
         return stage
 
     # -- time -----------------------------------------------------------------------------------------
@@ -120,15 +141,17 @@ class Stage(Faults):
         self.oracle.after_event(self.elapsed)
 
     def _to(self, elapsed: float) -> None:
-        self.elapsed = elapsed
+        self.elapsed = self.kafka.elapsed = elapsed
 
-    def now(self) -> datetime:
-        return START + timedelta(seconds=self.elapsed)
+    def now(self, operator: Operator | None = None) -> datetime:
+        """By the API server's clock, or by that of an operator's machine."""
+        return START + timedelta(seconds=self.elapsed + (operator.skew if operator else 0.0))
 
     # -- operators ------------------------------------------------------------------------------------
 
     def start(self, name: str) -> None:
-        self.operators[name] = Operator(name)
+        skew = self.chance.uniform(-SKEW, SKEW) if self.chance else 0.0
+        self.operators[name] = Operator(name, skew=skew)
         self._process(self.operators[name])
         self.later(0.5, "turn", name)
 
@@ -142,7 +165,7 @@ class Stage(Faults):
             zookeeper=lambda _: Line(self, operator, SimZooKeeper(self.kafka), KAFKA_CALLS),  # type: ignore[arg-type,return-value]
             canary=lambda _, topic, __: SimCanary(self.kafka, topic, self.kafka.mute, through=self._through),
             series=SERIES,
-            now=self.now,
+            now=lambda: self.now(operator),
             monotonic=lambda: self.elapsed,
         )
         operator.turn = Turn(
@@ -172,7 +195,7 @@ class Stage(Faults):
         return None
 
     def _rounds(self, operator: Operator, *args: Any) -> Rounds:
-        rounds = Rounds(*args, clock=lambda: self.elapsed, now=self.now)
+        rounds = Rounds(*args, clock=lambda: self.elapsed, now=lambda: self.now(operator))
         operator.canaries.append(rounds)
         return rounds
 
@@ -199,12 +222,17 @@ class Stage(Faults):
             self.pass_time(fault[2])
         elif kind != "effect":
             # What Kafka is sent, it is sent right after the Lease was renewed; how long that took nobody can fence.
-            self.pass_time(self.random.uniform(0.005, 0.05))
-        when = fault[3] if fault is not None and fault[0] != "pause" else None
+            self.pass_time(self.random.uniform(0.005, 0.05) + (self.laden if name in READS else 0.0))
+        when = fault[3] if fault is not None and fault[0] in ("crash", "lost") else None
         if when == "before":
             self._lost(operator, fault, name)
         if kind == "effect":
             self.oracle.before_effect(operator, name, args, self.elapsed)
+            if fault is not None and fault[0] == "late" and name in LATE:
+                self.oracle.unanswered(name, args)
+                self.later(fault[3], "arrives", name, args, dict(operator.seen))
+                self.pass_time(TIMEOUT)
+                self._lost(operator, fault, name)
         if self.api_down and name in API_CALLS:
             self.oracle.failed(operator, name, args)
             raise ApiFailure(0, "simulated: no answer")
@@ -224,10 +252,21 @@ class Stage(Faults):
             self._lost(operator, fault, name)
         return answer
 
+    def on_arrives(self, name: str, args: tuple[Any, ...], seen: dict[str, Any]) -> None:
+        """A request whose caller gave up is carried out."""
+        try:
+            if name == "create":
+                answer = self.api.create(*args)
+            else:
+                answer = getattr(self.kafka, name)(*(args[:1] if name == "alter_configs" else args))
+        except (WriteFailed, ApiFailure):
+            return
+        self.oracle.arrived(seen, name, args, answer)
+
     def kind(self, name: str, args: tuple[Any, ...]) -> str:
         if name in ("get", "list"):  # most of them
             return "call"
-        if name in EFFECTS or (name == "create" and args[0].endswith("/eviction")):
+        if name in EFFECTS or (name == "create" and args[0].endswith("/eviction")) or annotates(name, args):
             return "effect"
         if name in ("replace", "create", "merge") and not args[0].endswith(("/subjectaccessreviews", "/events")):
             return "status"
@@ -256,24 +295,84 @@ class Stage(Faults):
     # -- nature ---------------------------------------------------------------------------------------
 
     def settle(self) -> None:
-        """Whatever has to come, comes in time: replicas that lag catch up, one event each."""
-        able = self.kafka.up - self.kafka.stale.keys()
-        for tp, part in self.kafka.partitions.items():
-            for broker in part.replicas:
-                key = (tp, broker)
-                if broker in able and broker not in part.isr and key not in self.copying:
-                    self.copying.add(key)
-                    self.later(self.random.uniform(0.5, 6.0), "caught_up", tp, broker)
+        """Whatever has to come, comes in time: news, and replicas that lag catch up, one event each."""
+        kafka = self.kafka
+        self._news()
+        for broker in kafka.stale:
+            self._parts(broker)
+        odd = kafka.stale or kafka.lingering or kafka.lagging
+        for tp, part in kafka.partitions.items():
+            if len(part.isr) < len(part.replicas):
+                for broker in part.replicas:
+                    key = (tp, broker)
+                    if broker not in part.isr and key not in self.copying and kafka.follows(broker, tp):
+                        self.copying.add(key)
+                        self.later(self.random.uniform(0.5, 6.0), "caught_up", tp, broker)
+            if odd and part.leader >= 0:
+                self._fall_behind(tp)
 
-    def with_pods(self, owned: bool = True) -> None:
-        self.pods = SimPods(self.api, self.kafka)
+    def _news(self) -> None:
+        """What has changed is known everywhere at once, or reaches a broker somewhat later."""
+        before, self.truth = self.truth, self.kafka.truth()
+        if self.chance is None or self.truth is before:
+            return
+        for broker in sorted(self.kafka.up - self.kafka.stale.keys() - self.kafka.lagging.keys()):
+            if self.chance.random() < LATE_NEWS:
+                self.kafka.lagging[broker] = before
+                self.later(self.chance.choice((0.02, 0.1, 0.5, 2.0)) * self.chance.random(), "hears", broker)
+
+    def on_hears(self, broker: int) -> None:
+        self.kafka.lagging.pop(broker, None)
+
+    def _fall_behind(self, tp: TopicPartition) -> None:
+        kafka, part = self.kafka, self.kafka.partitions[tp]
+        for broker in part.isr:
+            if broker == part.leader or (tp, broker) in self.falling or kafka.follows(broker, tp):
+                continue
+            self.falling.add((tp, broker))
+            self.later(self.random.uniform(*REPLICA_LAG), "falls_behind", tp, broker)
+
+    def on_falls_behind(self, tp: TopicPartition, broker: int) -> None:
+        """Its leader takes it out of the ISR, if that leader knows that it leads and the controller hears it."""
+        self.falling.discard((tp, broker))
+        part = self.kafka.partitions.get(tp)
+        if part is None or broker not in part.isr or self.kafka.follows(broker, tp) or part.leader == broker:
+            return
+        if self.kafka.served(tp) and part.leader not in self.kafka.stale:
+            part.isr.remove(broker)
+
+    def with_pods(self, owned: bool = True, crossed: dict[int, int] | None = None) -> None:
+        self.pods = SimPods(self.api, self.kafka, crossed=crossed or {})
         self.pods.stopped = self.stopped
         self.pods.create(owned=owned)
 
     def stopped(self, broker: int) -> None:
         self.starting.discard(broker)
-        self.kafka.heal(broker)
+        if broker in self.hung:
+            self.hung.discard(broker)
+            self.kafka.mute.discard(broker)
         self.later(self.random.uniform(0.5, 4.0), "pod_gone", broker)
+        self.ends_without_warning(broker)
+
+    def ends_without_warning(self, broker: int) -> None:
+        if broker in self.kafka.lingering:
+            self.later(self.random.uniform(*SESSION), "expires", broker)
+
+    def on_expires(self, broker: int) -> None:
+        self.kafka.expire(broker)
+
+    def on_strimzi(self) -> None:
+        """Its reconciles: the annotated Pods are listed once, and restarted one by one for as long as it takes."""
+        assert self.pods is not None
+        self.later(self.random.uniform(20, 40), "strimzi")
+        for broker, uid in self.pods.annotated().items():
+            self.later(self.random.uniform(1, 15), "strimzi_rolls", broker, uid)
+
+    def on_strimzi_rolls(self, broker: int, uid: str) -> None:
+        assert self.pods is not None
+        if self.pods.uid(broker) == uid and self.kafka.up >= set(self.kafka.racks) - {broker}:
+            self.oracle.rolled(broker, uid)
+            self.pods.roll(broker, uid)
 
     def on_pod_gone(self, broker: int) -> None:
         assert self.pods is not None
@@ -295,10 +394,13 @@ class Stage(Faults):
         """Its log is recovered and it is registered, which is when it is Ready."""
         assert self.pods is not None
         if broker in self.starting and self.pods.uid(broker) == uid:
+            if broker in self.kafka.lingering:  # its id is taken until the session of its predecessor is over
+                return self.later(1.0, "pod_up", broker, uid)
             self.starting.discard(broker)
             self.kafka.start(broker)
             self.pods.ready(broker)
             self.oracle.back(broker)
+        return None
 
     def on_caught_up(self, tp: TopicPartition, broker: int) -> None:
         self.copying.discard((tp, broker))
@@ -308,9 +410,9 @@ class Stage(Faults):
         if tp in self.oracle.foreign and self.kafka.stale.keys() & set(part.replicas):
             self.withdraw(tp)  # it would never end
             return
-        if part.leader not in self.kafka.up or broker in self.kafka.stale:
+        if not self.kafka.follows(broker, tp):
             return
-        part.isr.append(broker)
+        self.kafka.joins(tp, broker)
         self.oracle.caught_up(tp, broker)
         if part.adding and set(part.replicas) <= set(part.isr):
             part.adding, part.before = [], []
@@ -320,8 +422,9 @@ class Stage(Faults):
         """Every producer asks for acks=all; a partition below min.insync.replicas acknowledges nothing. Those of a
         broker that leads no more and has not heard of it have never asked for more than its own word."""
         self.oracle.produce()
-        for (_, tp), log in self.kafka.alone.items():
-            self.accept(tp, log, log[-1].offset + 1)
+        for (broker, tp), log in self.kafka.alone.items():
+            if self.kafka.led_by(broker, tp):
+                self.accept(tp, log, log[-1].offset + 1)
         self.later(2.0, "produce")
 
     def accept(self, tp: TopicPartition, log: list[LogRecord], offset: int) -> None:
@@ -372,5 +475,13 @@ class Stage(Faults):
         to_come = not self.oracle.phases or self.kafka.parted or self.elapsed < self.until
         return self.ended() and not to_come
 
+    def beyond_cure(self) -> bool:
+        """A partition has nobody in sync but brokers that do not know that one of them leads: only their restart cures
+        that, and it takes the last replica in sync. That is for a person to decide, and a run may wait for it."""
+        kafka = self.kafka
+        return any(
+            not kafka.served(tp) and p.isr and set(p.isr) <= kafka.stale.keys() for tp, p in kafka.partitions.items()
+        )
+
     def ended(self) -> bool:
-        return all((r.get("status") or {}).get("phase") in TERMINAL_PHASES for r in self.runs())
+        return all((r.get("status") or {}).get("phase") in ENDED for r in self.runs())

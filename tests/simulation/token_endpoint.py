@@ -16,10 +16,11 @@ CLIENT_SECRET = "hunter2-of-the-client/%"
 
 
 class TokenEndpoint:
-    """`lifetime` is that of the tokens in seconds; `answer`, if set, is sent instead: status, headers, body."""
+    """`lifetime` is that of the tokens in seconds; `answer`, if set, is sent instead: status, headers, body. `ahead`:
+    of its clock, in seconds."""
 
     def __init__(self, context: ssl.SSLContext | None = None) -> None:
-        self.lifetime = 60.0
+        self.lifetime, self.ahead = 60.0, 0.0
         self.asked: list[dict[str, list[str]]] = []
         self.answer: tuple[int, dict[str, str], bytes] | None = None
         endpoint = self
@@ -34,6 +35,9 @@ class TokenEndpoint:
                     self.send_header(name, value)
                 self.end_headers()
                 self.wfile.write(body)
+
+            def date_time_string(self, timestamp: float | None = None) -> str:
+                return super().date_time_string(int(time.time() + endpoint.ahead))
 
             def log_message(self, *_: Any) -> None: ...
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml
 
+from kafka_medic.cluster.clock import Skew
 from kafka_medic.controller.events import recorder
 from kafka_medic.controller.lease import ClusterLease
 from kafka_medic.controller.metrics import Metrics
@@ -21,6 +22,7 @@ from kafka_medic.resources.playbook import Playbook
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.vocabulary import ADMISSION_POLICIES, APPROVAL_POLICY
 from tests.simulation.api import SimApi
+from tests.simulation.brokers import MIN_ISR
 from tests.simulation.canary import SimCanary
 from tests.simulation.kafka import SimKafka
 from tests.simulation.pods import SimPods
@@ -60,6 +62,8 @@ class World:
     """The operator's volume for long plans."""
     ensemble: Any = None
     """Of a cluster on ZooKeeper."""
+    ahead: float = 0.0
+    """Seconds by which the API server's clock is ahead of the operator's."""
     wrap_kafka: Callable[[SimKafka], Any] = lambda kafka: kafka
     wrap_api: Callable[[SimApi], Any] = lambda api: api
 
@@ -101,7 +105,7 @@ class World:
         return self.api.put(f"{BASE}/namespaces/ns/{plural}", body)
 
     def timestamp(self) -> str:
-        return self.now.strftime("%Y-%m-%dT%H:%M:%SZ")
+        return (self.now + timedelta(seconds=self.ahead)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def operator(self, identity: str = "operator") -> Turn:
         """A fresh operator process: nothing is carried over but what the API server and Kafka hold."""
@@ -129,6 +133,8 @@ class World:
             self.operator()
         assert self.turn is not None
         self.api.created_at = self.timestamp()
+        # As from the dates of its answers, which are in whole seconds.
+        self.api.skew = Skew(self.ahead - 0.5, self.ahead + 0.5)
         with one_after_another():
             self.turn.run()
         self.kafka.tick()
@@ -203,11 +209,13 @@ def _ended(runs: list[Remediation]) -> bool:
 
 
 def factor_one_cluster() -> SimKafka:
-    """The incident: three brokers, everything with one replica."""
+    """The incident: three brokers, everything with one replica, which is enough for acks=all."""
     kafka = SimKafka()
     kafka.topic("orders", [1], size=5_000_000)
     kafka.topic("payments", [0], [1], [2])
     kafka.topic("__consumer_offsets", [0], [1], [2])
+    for topic in ("orders", "payments", "__consumer_offsets"):
+        kafka.dynamic["TOPIC", topic, MIN_ISR] = "1"
     return kafka
 
 

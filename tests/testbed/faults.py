@@ -66,6 +66,14 @@ def crash_broker(deployment: KafkaDeployment, broker: int, *, keep_down: bool = 
         kubectl("delete", "pod", pod, "-n", deployment.namespace, "--force", "--grace-period=0")
 
 
+def fill_disk(deployment: KafkaDeployment, broker: int, place: str) -> None:
+    """Write into a directory of the broker's Pod until nothing more fits on its file system."""
+    process = processes_of(get("pod", deployment.pod_name(broker), namespace=deployment.namespace))[0]
+    with contextlib.suppress(OSError), open(f"/proc/{process}/root{place}/filler", "wb", buffering=0) as file:
+        while True:
+            file.write(bytes(65536))
+
+
 def pause_broker(deployment: KafkaDeployment, broker: int) -> None:
     """Freeze a broker: its port still accepts connections, nothing answers on them."""
     _signal(deployment, broker, signal.SIGSTOP)

@@ -11,11 +11,12 @@ from kafka_medic.actuate.offsets import set_offsets
 from kafka_medic.actuate.reassign import reassign, reorder
 from kafka_medic.actuate.rescue import rescue
 from kafka_medic.actuate.resign import ControllerWrites, resign
-from kafka_medic.actuate.restart import PodWrites, restart
+from kafka_medic.actuate.restart import AskedPods, PodWrites, call_off, restart
 from kafka_medic.actuate.scale import WorkloadWrites, scale
 from kafka_medic.actuate.settings import change_settings
 from kafka_medic.clients.ports import FailureKind, Kafka, MaySend, WriteFailed
 from kafka_medic.playbook.intents import (
+    CallOffRestarts,
     ChangeSettings,
     ElectPreferred,
     Intent,
@@ -31,9 +32,10 @@ from kafka_medic.playbook.intents import (
 
 @dataclass(frozen=True, slots=True)
 class KubernetesWrites:
-    """What effects need of Kubernetes."""
+    """What effects need of Kubernetes. `pods` are evicted, `strimzi` is asked."""
 
     pods: PodWrites
+    strimzi: AskedPods
     workloads: WorkloadWrites
 
 
@@ -68,7 +70,9 @@ def carry_out(
         case ElectPreferred():
             elect(kafka, intent, ask)
         case RestartPod():
-            restart(kubernetes.pods, intent)
+            restart(kubernetes.strimzi if intent.annotated else kubernetes.pods, intent)
+        case CallOffRestarts():
+            call_off(kubernetes.strimzi, intent, ask)
         case ResignController():
             resign(ensemble, intent)
         case SetOffsets():

@@ -22,10 +22,20 @@ def set_offsets(kafka: Kafka, intent: SetOffsets, ask: Callable[[], None]) -> No
         where = ", ".join(map(str, unsettled[:5]))
         told = f"a transaction is open that commits offsets of group {intent.group} on {where}"
         raise WriteFailed(FailureKind.REFUSED, f"not sent: {told}; it ends by itself, or at its timeout")
-    if not found or found[0].state != EMPTY:
-        state = found[0].state or "in an unknown state" if found else "gone"
+    if why := found.unread.get(intent.group):
+        raise WriteFailed(why.kind, f"not sent: {why.message}")
+    group = next(iter(found.told), None)
+    if group is None and found.unlisted:
+        silent = ", ".join(map(str, sorted(found.unlisted)[:5]))
+        told = f"broker {silent} did not list its groups, so whether group {intent.group} exists is not known"
+        raise WriteFailed(FailureKind.UNREACHABLE, f"not sent: {told}")
+    if group is None or group.state != EMPTY:
+        state = group.state or "in an unknown state" if group else "gone"
         raise WriteFailed(FailureKind.REFUSED, f"not sent: group {intent.group} is {state} by now")
-    present = found[0].committed
+    present = group.committed
+    if unknown := sorted(tp for tp in intent.offsets if tp in present and present[tp] is None):
+        names = ", ".join(map(str, unknown[:5]))
+        raise WriteFailed(FailureKind.OTHER, f"not sent: what group {intent.group} has committed on {names} is unknown")
     due = {tp: after for tp, (_, after) in intent.offsets.items() if present.get(tp) != after}
     changed = sorted(tp for tp in due if present.get(tp) != intent.offsets[tp][0])
     if changed:

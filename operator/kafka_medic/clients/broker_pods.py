@@ -6,9 +6,7 @@ from collections.abc import Callable
 
 from kafka_medic.clients.kubernetes_api import ApiFailure, KubernetesApi, Object
 from kafka_medic.clients.ports import FailureKind, WriteFailed
-
-STRIMZI_ROLL = "strimzi.io/manual-rolling-update"
-"""Strimzi restarts a Pod that carries this annotation when it next reconciles, and then takes it off."""
+from kafka_medic.resources.kafkacluster import STRIMZI_ROLL
 
 
 class EvictedPods:
@@ -36,9 +34,15 @@ class StrimziPods:
         self._api, self._namespace = api, namespace
 
     def replace_pod(self, name: str, uid: str) -> None:
-        # The uid in a patch is a precondition: for another Pod of that name it is refused, as a change of what cannot
-        # change (422 Invalid).
-        body = {"metadata": {"uid": uid, "annotations": {STRIMZI_ROLL: "true"}}}
+        self._annotate(name, uid, "true")
+
+    def keep_pod(self, name: str, uid: str) -> None:
+        self._annotate(name, uid, None)
+
+    def _annotate(self, name: str, uid: str, value: str | None) -> None:
+        # The uid in a patch is a precondition. For another Pod of that name the API server refuses it as a change of an
+        # immutable field: 422 Invalid (ValidateObjectMetaUpdate), as Kubernetes' own PodControllerRefManager expects.
+        body = {"metadata": {"uid": uid, "annotations": {STRIMZI_ROLL: value}}}
         _unless_gone(lambda: self._api.merge(f"/api/v1/namespaces/{self._namespace}/pods/{name}", body), name)
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
+from kafka_medic.clients.answers import Groups, LogDirs
 from kafka_medic.clients.kafka_wire import WireAdmin
 from kafka_medic.clients.librdkafka import LibrdkafkaAdmin
 from kafka_medic.clients.librdkafka_records import OwnTopics
 from kafka_medic.clients.oauth import TokenSource
+from kafka_medic.clients.pod_identity import PodAddress
 from kafka_medic.clients.ports import (
     Address,
     BrokerView,
@@ -16,7 +18,7 @@ from kafka_medic.clients.ports import (
     ConfigChange,
     Connection,
     FailureKind,
-    LogDirs,
+    LedBounds,
     LogRecord,
     MaySend,
     NewTopic,
@@ -27,7 +29,7 @@ from kafka_medic.clients.ports import (
     unasked,
 )
 from kafka_medic.clients.tls import explained
-from kafka_medic.cluster.groups import Committed, GroupMember, GroupOffsets
+from kafka_medic.cluster.groups import Committed, GroupMember
 from kafka_medic.cluster.snapshot import ConfigValue, Quorum, TopicPartition
 
 PATIENCE = 0.5
@@ -97,25 +99,30 @@ class RealKafka:
     def unnamed_views(self, brokers: Mapping[int, Sequence[Address]]) -> Mapping[int, BrokerView | ReadFailed]:
         return self._wire.unnamed_views(brokers)
 
+    def identities(self, pods: Mapping[int, PodAddress], ids: Sequence[int]) -> Mapping[int, int | ReadFailed]:
+        return self._wire.identities(pods, ids)
+
     def reassignments(self) -> Mapping[TopicPartition, Reassignment]:
         return self._wire.reassignments()
 
-    def topic_configs(self, topics: Sequence[str]) -> Mapping[str, Mapping[str, ConfigValue]]:
-        return self._wire.topic_configs(topics)
+    def topic_configs(
+        self, topics: Sequence[str], among: Sequence[int] | None = None
+    ) -> Mapping[str, Mapping[str, ConfigValue] | ReadFailed]:
+        return self._wire.topic_configs(topics, among)
 
-    def broker_configs(self, brokers: Sequence[int]) -> Mapping[int, Mapping[str, ConfigValue]]:
+    def broker_configs(self, brokers: Sequence[int]) -> Mapping[int, Mapping[str, ConfigValue] | ReadFailed]:
         return self._wire.broker_configs(brokers)
 
-    def cluster_configs(self) -> Mapping[str, ConfigValue]:
-        return self._wire.cluster_configs()
+    def cluster_configs(self, among: Sequence[int] | None = None) -> Mapping[str, ConfigValue]:
+        return self._wire.cluster_configs(among)
 
-    def log_dirs(self, brokers: Sequence[int]) -> Mapping[int, LogDirs]:
+    def log_dirs(self, brokers: Sequence[int]) -> Mapping[int, LogDirs | ReadFailed]:
         return self._wire.log_dirs(brokers)
 
     def log_bounds(
-        self, leaders: Mapping[TopicPartition, int]
-    ) -> Mapping[int, Mapping[TopicPartition, tuple[int, int]] | ReadFailed]:
-        return self._wire.log_bounds(leaders)
+        self, leaders: Mapping[TopicPartition, int], epochs: Mapping[TopicPartition, int] | None = None
+    ) -> Mapping[int, LedBounds | ReadFailed]:
+        return self._wire.log_bounds(leaders, epochs)
 
     def own_log_ends(self, broker: int, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         return self._wire.own_log_ends(broker, partitions)
@@ -132,11 +139,9 @@ class RealKafka:
     def append(self, topic: str, partition: int, records: Iterable[OwnRecord]) -> int:
         return self._own.append(topic, partition, records)
 
-    def groups(self, wanted: Callable[[str], bool]) -> Sequence[GroupOffsets]:
-        # States first, offsets after: those of a group that is Empty now may still change, and not the other way round.
-        states = self._rd.group_states(wanted)
-        committed = self._wire.groups.committed(list(states))
-        return [GroupOffsets(group, state, committed[group]) for group, state in states.items()]
+    def groups(self, wanted: Callable[[str], bool], brokers: Sequence[int] | None = None) -> Groups:
+        named = [node.id for node in self._wire.members().nodes] if brokers is None else brokers
+        return self._wire.groups.read(wanted, named)
 
     def group_members(self, groups: Sequence[str]) -> Mapping[str, Sequence[GroupMember]]:
         return self._wire.groups.members(groups)

@@ -27,12 +27,17 @@ def configs_request(kind: int, names: Sequence[str]) -> Any:
     return DescribeConfigsRequest(resources=asked, include_synonyms=False)
 
 
-def configs(answer: Any) -> dict[str, dict[str, ConfigValue]]:
-    """By name of the topic or broker. A sensitive setting has no value. Dynamic is what was set on that very resource:
-    of a topic, what shows through of its broker is not."""
-    found = {}
+def configs(answer: Any) -> dict[str, dict[str, ConfigValue] | ReadFailed]:
+    """By name of the topic or broker, each with its own error: a topic may be deleted between two requests. A sensitive
+    setting has no value. Dynamic is what was set on that very resource: of a topic, what shows through of its broker
+    is not."""
+    found: dict[str, dict[str, ConfigValue] | ReadFailed] = {}
     for result in answer.results:
-        refuse(ReadFailed, result.error_code, f"settings of {result.resource_name or 'all'}", result.error_message)
+        try:
+            refuse(ReadFailed, result.error_code, f"settings of {result.resource_name or 'all'}", result.error_message)
+        except ReadFailed as problem:
+            found[result.resource_name] = problem
+            continue
         own = _OF_TOPIC if result.resource_type == TOPIC else _OF_BROKER
         if result.resource_type == BROKER and result.resource_name == EVERY_BROKER:
             own = _OF_EVERY_BROKER

@@ -14,7 +14,7 @@ import re
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from kafka import errors
@@ -172,15 +172,22 @@ class WireLink:
         return broker if named else self.unnamed.get(broker, broker)
 
     def ask_anyone(
-        self, request: Callable[[], Any], what: str, *, at_once: int = 1, as_type: type[ClientFailure] = ReadFailed
+        self,
+        request: Callable[[], Any],
+        what: str,
+        *,
+        at_once: int = 1,
+        as_type: type[ClientFailure] = ReadFailed,
+        among: Sequence[int] | None = None,
     ) -> tuple[int, Any]:
         """One request to a broker that answered when last it was asked who is there: which one, and its answer. The
         controller if it did: with ZooKeeper another one may have lost what it would have to look up there. What a
         broker passes on to the controller may go to several, of whom the first answer counts: one that is cut off from
-        the controller answers everything else."""
+        the controller answers everything else. `among`: the brokers that it may be, where not any will do."""
 
         async def send(client: Any) -> tuple[int, Any]:
-            nodes = self.in_turn(client)[:at_once]
+            able = self.in_turn(client)
+            nodes = (able if among is None else [n for n in able if n in among] or list(among))[:at_once]
             first, left = Future(), list(nodes)
 
             def failed(node: int, problem: BaseException) -> None:

@@ -26,23 +26,42 @@ _ABSENT = (
     # Of one that leads only now: until its followers have fetched from it, it cannot tell consumers an end (KIP-207).
     errors.OffsetNotAvailableError,
     errors.LeaderNotAvailableError,
+    # It leads, under another epoch than the one that was asked about (KIP-320).
+    errors.FencedLeaderEpochError,
+    errors.UnknownLeaderEpochError,
 )
+ANY_EPOCH = -1
 
 
 def log_ends_request(
-    partitions: Iterable[TopicPartition], *, replica: int = DEBUGGING_REPLICA, timestamp: int = LATEST
+    partitions: Iterable[TopicPartition],
+    *,
+    replica: int = DEBUGGING_REPLICA,
+    timestamp: int = LATEST,
+    epochs: Mapping[TopicPartition, int] | None = None,
 ) -> Any:
-    """ListOffsets for the log end offset; as a CONSUMER for the high watermark; for EARLIEST the log start."""
+    """ListOffsets for the log end offset; as a CONSUMER for the high watermark; for EARLIEST the log start. A broker
+    that leads under another epoch than the one in `epochs` answers with an error."""
     topic, part = ListOffsetsRequest.ListOffsetsTopic, ListOffsetsRequest.ListOffsetsTopic.ListOffsetsPartition
     topics = [
-        topic(name=name, partitions=[part(partition_index=tp.partition, timestamp=timestamp) for tp in group])
+        topic(
+            name=name,
+            partitions=[
+                part(
+                    partition_index=tp.partition,
+                    timestamp=timestamp,
+                    current_leader_epoch=(epochs or {}).get(tp, ANY_EPOCH),
+                )
+                for tp in group
+            ],
+        )
         for name, group in groupby(sorted(partitions), key=lambda tp: tp.topic)
     ]
     return ListOffsetsRequest(replica_id=replica, isolation_level=0, topics=topics)
 
 
-def log_ends(answer: Any) -> dict[TopicPartition, int]:
-    """Raises ReadFailed for an error other than that the broker does not hold, or not serve, the partition."""
+def log_ends(answer: Any) -> dict[TopicPartition, int | ReadFailed]:
+    """Nothing for a partition that the broker does not hold, or not serve; ReadFailed for any other error."""
     return _told((t.name, p.partition_index, p.error_code, p.offset) for t in answer.topics for p in t.partitions)
 
 
@@ -57,17 +76,43 @@ def epoch_ends_request(epochs: Mapping[TopicPartition, int]) -> Any:
     return OffsetForLeaderEpochRequest(replica_id=DEBUGGING_REPLICA, topics=topics)
 
 
-def epoch_ends(answer: Any) -> dict[TopicPartition, int]:
+def epoch_ends(answer: Any) -> dict[TopicPartition, int | ReadFailed]:
     """As `log_ends`; an epoch that the broker never had is left out."""
     return _told((t.topic, p.partition, p.error_code, p.end_offset) for t in answer.topics for p in t.partitions)
 
 
-def _told(rows: Iterable[tuple[str, int, int, int]]) -> dict[TopicPartition, int]:
-    found: dict[TopicPartition, int] = {}
+def known(found: Mapping[TopicPartition, int | ReadFailed]) -> dict[TopicPartition, int]:
+    """Those that could be read. Raises the first failure when there is nothing else."""
+    told = {tp: end for tp, end in found.items() if not isinstance(end, ReadFailed)}
+    failed = next((end for end in found.values() if isinstance(end, ReadFailed)), None)
+    if failed is not None and not told:
+        raise failed
+    return told
+
+
+def bounds(
+    asked: Iterable[TopicPartition],
+    starts: Mapping[TopicPartition, int | ReadFailed],
+    ends: Mapping[TopicPartition, int | ReadFailed],
+) -> dict[TopicPartition, tuple[int, int] | ReadFailed]:
+    """Log start and log end of what was asked for and is in both."""
+    found: dict[TopicPartition, tuple[int, int] | ReadFailed] = {}
+    for tp in asked:
+        start, end = starts.get(tp), ends.get(tp)
+        if isinstance(start, ReadFailed):
+            found[tp] = start
+        elif start is not None and end is not None:
+            found[tp] = end if isinstance(end, ReadFailed) else (start, end)
+    return found
+
+
+def _told(rows: Iterable[tuple[str, int, int, int]]) -> dict[TopicPartition, int | ReadFailed]:
+    found: dict[TopicPartition, int | ReadFailed] = {}
     for topic, partition, code, offset in rows:
         error = errors.for_code(code)
         if code and not issubclass(error, _ABSENT):
-            raise ReadFailed(FailureKind.OTHER, f"log end of {topic}-{partition}: {error.__name__}")
-        if not code and offset >= 0:
+            told = f"log end of {topic}-{partition}: {error.__name__}"
+            found[TopicPartition(topic, partition)] = ReadFailed(FailureKind.OTHER, told)
+        elif not code and offset >= 0:
             found[TopicPartition(topic, partition)] = offset
     return found

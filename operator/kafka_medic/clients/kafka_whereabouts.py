@@ -32,7 +32,7 @@ async def find(client: Any, broker: int, addresses: Sequence[Address]) -> str | 
         client._manager.cluster._coordinator_brokers[name] = MetadataResponse.MetadataResponseBroker(
             name, host, port, None
         )
-        asked[name] = client._manager.call_soon(answer_of, client, name, who_are_you(broker), TRY_SECONDS)
+        asked[name] = client._manager.call_soon(answer_of, client, name, who_are_you([broker]), TRY_SECONDS)
     found = None
     for name, answer in asked.items():
         try:
@@ -43,10 +43,12 @@ async def find(client: Any, broker: int, addresses: Sequence[Address]) -> str | 
     return found
 
 
-def who_are_you(broker: int) -> Any:
+def who_are_you(ids: Sequence[int]) -> Any:
     resource = DescribeConfigsRequest.DescribeConfigsResource
-    asked = resource(resource_type=BROKER_RESOURCE, resource_name=str(broker), configuration_keys=["broker.id"])
-    return DescribeConfigsRequest(resources=[asked], include_synonyms=False)
+    asked = [
+        resource(resource_type=BROKER_RESOURCE, resource_name=str(i), configuration_keys=["broker.id"]) for i in ids
+    ]
+    return DescribeConfigsRequest(resources=asked, include_synonyms=False)
 
 
 def is_it(answer: Any) -> bool:

@@ -6,8 +6,8 @@ request sent to one named broker. Whatever any broker can answer is asked of one
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -19,7 +19,8 @@ from kafka.protocol.admin import (
 )
 from kafka.protocol.metadata import MetadataRequest
 
-from kafka_medic.clients import kafka_whereabouts
+from kafka_medic.clients import kafka_identity, kafka_whereabouts
+from kafka_medic.clients.answers import LogDir, LogDirs
 from kafka_medic.clients.kafka_changes import WireChanges
 from kafka_medic.clients.kafka_configs import (
     BROKER,
@@ -37,36 +38,40 @@ from kafka_medic.clients.kafka_log_ends import (
     CONSUMER,
     EARLIEST,
     LATEST,
+    bounds,
     epoch_ends,
     epoch_ends_request,
+    known,
     log_ends,
     log_ends_request,
 )
 from kafka_medic.clients.kafka_log_read import fetch_request, fetched
 from kafka_medic.clients.oauth import TokenSource
+from kafka_medic.clients.pod_identity import PodAddress
 from kafka_medic.clients.ports import (
-    STATES_SCHEMA,
     Address,
     BrokerView,
     ClusterDescription,
     ConfigChange,
     Connection,
     FailureKind,
-    LogDirs,
+    LedBounds,
     LogRecord,
     Node,
     ReadFailed,
     Reassignment,
     WriteFailed,
 )
-from kafka_medic.cluster.snapshot import ConfigValue, Quorum, TopicPartition, Voter
+from kafka_medic.cluster.snapshot import STATES_SCHEMA, ConfigValue, Quorum, TopicPartition, Voter
 
 VIEWS_AT_ONCE = 5
 BROKERS_AT_ONCE = 50
 TOPICS_AT_ONCE = 200
 PASSED_ON = 2
+PORTS, HOSTS = 8, 8
 """Answers of large clusters are large, and decoded larger: so many at the same time, or in one request. PASSED_ON: how
-many brokers are asked the same that they only pass on to the controller."""
+many brokers are asked the same that they only pass on to the controller. PORTS, HOSTS: of a Pod, when it is asked which
+broker it runs."""
 T = TypeVar("T")
 
 
@@ -145,26 +150,48 @@ class WireAdmin:
 
         return link.call(lambda c: c._manager.run(ask_all, c), ReadFailed, "metadata of brokers that are not named")
 
+    def identities(self, pods: Mapping[int, PodAddress], ids: Sequence[int]) -> Mapping[int, int | ReadFailed]:
+        usual = [_address(server)[1] for server in self._connection.bootstrap_servers.split(",")]
+        found: dict[int, int | ReadFailed] = {}
+
+        async def ask_all(client: Any, part: Sequence[int]) -> None:
+            asked = {}
+            for said in part:
+                ports = tuple(dict.fromkeys((*pods[said].ports, *usual)))[:PORTS]
+                pod = replace(pods[said], ports=ports, hosts=pods[said].hosts[:HOSTS])
+                known = (client, said, pod, ids, self._link.seconds)
+                asked[said] = client._manager.call_soon(kafka_identity.identify, *known)
+            for said, answer in asked.items():
+                try:
+                    found[said] = await answer
+                except Exception as problem:  # noqa: BLE001 - any failure of one Pod is that Pod's Unknown
+                    found[said] = failure_of(ReadFailed, problem, f"at {pods[said].ip}")
+
+        for part in _parts(sorted(pods), BROKERS_AT_ONCE):
+            what = "which broker each Pod runs"
+            self._link.call(lambda c, part=part: c._manager.run(ask_all, c, part), ReadFailed, what)  # type: ignore[misc]
+        return found
+
     def own_log_ends(self, broker: int, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         request = log_ends_request(partitions)
-        return log_ends(self._link.ask(broker, request, f"log ends of broker {broker}"))
+        return known(log_ends(self._link.ask(broker, request, f"log ends of broker {broker}")))
 
     def log_bounds(
-        self, leaders: Mapping[TopicPartition, int]
-    ) -> Mapping[int, Mapping[TopicPartition, tuple[int, int]] | ReadFailed]:
+        self, leaders: Mapping[TopicPartition, int], epochs: Mapping[TopicPartition, int] | None = None
+    ) -> Mapping[int, LedBounds | ReadFailed]:
         led: dict[int, list[TopicPartition]] = {}
         for tp, leader in leaders.items():
             led.setdefault(leader, []).append(tp)
 
-        def ask(when: int, brokers: Sequence[int]) -> dict[int, dict[TopicPartition, int] | ReadFailed]:
+        def ask(when: int, brokers: Sequence[int]) -> dict[int, dict[TopicPartition, int | ReadFailed] | ReadFailed]:
             return self._link.ask_each(
                 brokers,
-                lambda broker: log_ends_request(led[broker], replica=CONSUMER, timestamp=when),
+                lambda broker: log_ends_request(led[broker], replica=CONSUMER, timestamp=when, epochs=epochs),
                 lambda _, answer: log_ends(answer),
                 "log bounds",
             )
 
-        found: dict[int, Mapping[TopicPartition, tuple[int, int]] | ReadFailed] = {}
+        found: dict[int, LedBounds | ReadFailed] = {}
         for part in _parts(sorted(led), BROKERS_AT_ONCE):
             starts = ask(EARLIEST, part)
             ends = ask(LATEST, [broker for broker, told in starts.items() if not isinstance(told, ReadFailed)])
@@ -175,12 +202,12 @@ class WireAdmin:
                 elif isinstance(end, ReadFailed):
                     found[broker] = end
                 else:
-                    found[broker] = {tp: (start[tp], end[tp]) for tp in led[broker] if tp in start and tp in end}
+                    found[broker] = bounds(led[broker], start, end)
         return found
 
     def epoch_ends(self, broker: int, epochs: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         request = epoch_ends_request(epochs)
-        return epoch_ends(self._link.ask(broker, request, f"epoch ends of broker {broker}"))
+        return known(epoch_ends(self._link.ask(broker, request, f"epoch ends of broker {broker}")))
 
     def read_log(self, broker: int, tp: TopicPartition, start: int, end: int) -> tuple[Sequence[LogRecord], int]:
         answer = self._link.ask(broker, fetch_request(tp, start), f"log of {tp} on broker {broker}")
@@ -206,27 +233,37 @@ class WireAdmin:
     def _reassignments_request(self) -> Any:
         return ListPartitionReassignmentsRequest(timeout_ms=self._timeout_ms, topics=None)
 
-    def topic_configs(self, topics: Sequence[str]) -> Mapping[str, Mapping[str, ConfigValue]]:
-        found: dict[str, Mapping[str, ConfigValue]] = {}
+    def topic_configs(
+        self, topics: Sequence[str], among: Sequence[int] | None = None
+    ) -> Mapping[str, Mapping[str, ConfigValue] | ReadFailed]:
+        found: dict[str, Mapping[str, ConfigValue] | ReadFailed] = {}
         for part in _parts(topics, TOPICS_AT_ONCE):
-            _, answer = self._link.ask_anyone(lambda part=part: configs_request(TOPIC, part), "settings of topics")  # type: ignore[misc]
+            try:
+                _, answer = self._link.ask_anyone(
+                    lambda part=part: configs_request(TOPIC, part),  # type: ignore[misc]
+                    "settings of topics",
+                    among=among,
+                )
+            except ReadFailed as problem:
+                if not found:
+                    raise
+                return found | {topic: problem for topic in topics if topic not in found}
+            found |= {t: ReadFailed(FailureKind.OTHER, f"settings of topic {t}: not in the answer") for t in part}
             found |= configs(answer)
-        if missing := set(topics) - set(found):
-            raise ReadFailed(FailureKind.OTHER, f"settings of topic {min(missing)}: not in the answer")
         return found
 
-    def broker_configs(self, brokers: Sequence[int]) -> Mapping[int, Mapping[str, ConfigValue]]:
-        return self._every(
+    def broker_configs(self, brokers: Sequence[int]) -> Mapping[int, Mapping[str, ConfigValue] | ReadFailed]:
+        return self._each(
             brokers,
             lambda broker: configs_request(BROKER, [str(broker)]),
-            lambda broker, answer: configs(answer)[str(broker)],
+            lambda broker, answer: _told(configs(answer)[str(broker)]),
             "settings",
         )
 
-    def cluster_configs(self) -> Mapping[str, ConfigValue]:
+    def cluster_configs(self, among: Sequence[int] | None = None) -> Mapping[str, ConfigValue]:
         what = "settings of all brokers"
-        _, answer = self._link.ask_anyone(lambda: configs_request(BROKER, [EVERY_BROKER]), what)
-        return configs(answer)[EVERY_BROKER]
+        _, answer = self._link.ask_anyone(lambda: configs_request(BROKER, [EVERY_BROKER]), what, among=among)
+        return _told(configs(answer)[EVERY_BROKER])
 
     def alter_cluster_configs(self, changes: Sequence[ConfigChange]) -> None:
         """Any broker takes it; one of a KRaft cluster passes it on to the controller."""
@@ -234,19 +271,15 @@ class WireAdmin:
         _, answer = self._passed_on.ask_anyone(lambda: alter_request(changes), what, as_type=WriteFailed)
         altered(answer)
 
-    def log_dirs(self, brokers: Sequence[int]) -> Mapping[int, LogDirs]:
-        return self._every(brokers, lambda _: DescribeLogDirsRequest(topics=None), _log_dirs, "log directories")
+    def log_dirs(self, brokers: Sequence[int]) -> Mapping[int, LogDirs | ReadFailed]:
+        return self._each(brokers, lambda _: DescribeLogDirsRequest(topics=None), _log_dirs, "log directories")
 
-    def _every(
+    def _each(
         self, brokers: Sequence[int], request: Callable[[int], Any], read: Callable[[int, Any], T], what: str
-    ) -> dict[int, T]:
-        """All of them or ReadFailed."""
-        found: dict[int, T] = {}
+    ) -> dict[int, T | ReadFailed]:
+        found: dict[int, T | ReadFailed] = {}
         for part in _parts(brokers, BROKERS_AT_ONCE):
-            for broker, answer in self._link.ask_each(part, request, read, what).items():
-                if isinstance(answer, ReadFailed):
-                    raise answer
-                found[broker] = answer
+            found |= self._link.ask_each(part, request, read, what)
         return found
 
     def quorum(self) -> Quorum:
@@ -262,14 +295,14 @@ class WireAdmin:
         told = answer.topics[0].partitions[0]
         refuse(ReadFailed, told.error_code, "quorum")
         end = max((v.log_end_offset for v in told.current_voters), default=-1)
-        now_ms = time.time() * 1000
+        ages = _ages(told)
         return Quorum(
             leader=told.leader_id if told.leader_id >= 0 else None,
             voters=tuple(
                 Voter(
                     id=v.replica_id,
                     lag=end - v.log_end_offset if v.log_end_offset >= 0 else None,
-                    last_caught_up_ms=_age(getattr(v, "last_caught_up_timestamp", None) or -1, now_ms),
+                    last_caught_up_ms=ages.get(v.replica_id),
                 )
                 for v in told.current_voters
             ),
@@ -280,8 +313,15 @@ class WireAdmin:
         return ".".join(str(n) for n in found) if found else None
 
 
-def _age(stamp_ms: int, now_ms: float) -> int | None:
-    return max(0, int(now_ms - stamp_ms)) if stamp_ms > 0 else None
+def _ages(told: Any) -> dict[int, int]:
+    """The milliseconds since each voter was caught up, by the leader's clock alone: of itself the leader reports its
+    present time (KIP-836, `RaftUtil.toReplicaState`). Empty where the leader reports none, or where another voter's
+    time is later than that: then the leader's clock was set back."""
+    stamps = {v.replica_id: getattr(v, "last_caught_up_timestamp", None) or -1 for v in told.current_voters}
+    now = stamps.get(told.leader_id, -1)
+    if now <= 0 or max(stamps.values()) > now:
+        return {}
+    return {voter: now - stamp for voter, stamp in stamps.items() if stamp > 0}
 
 
 def _view(broker: int, answer: Any, *, with_partitions: bool) -> BrokerView:
@@ -319,18 +359,30 @@ def _metadata_request(topics: list[str] | None) -> Any:
     return MetadataRequest(topics=topics, allow_auto_topic_creation=False)
 
 
+def _told(found: T | ReadFailed) -> T:
+    if isinstance(found, ReadFailed):
+        raise found
+    return found
+
+
 def _log_dirs(broker: int, answer: Any) -> LogDirs:
-    sizes: dict[TopicPartition, int] = {}
+    """Each directory with its own error: with several, a broker goes on when one fails (KIP-112)."""
     refuse(ReadFailed, answer.error_code or 0, f"log directories of broker {broker}")  # from version 3 on
-    for directory in answer.results:
-        refuse(ReadFailed, directory.error_code, f"log directory of broker {broker}")
-        for topic in directory.topics:
-            for part in topic.partitions:
-                if not getattr(part, "is_future_key", False):
-                    sizes[TopicPartition(topic.name, part.partition_index)] = part.partition_size
-    # Kafka chooses among directories by number of partitions, not by room, and two may share a volume.
-    usable = min((directory.usable_bytes for directory in answer.results), default=-1)  # -1 before version 4
-    return LogDirs(sizes, usable if usable >= 0 else None)
+    return LogDirs(tuple(_log_dir(directory) for directory in answer.results))
+
+
+def _log_dir(told: Any) -> LogDir:
+    if told.error_code:
+        return LogDir(told.log_dir, None, error=errors.for_code(told.error_code).message)
+    sizes = {
+        TopicPartition(topic.name, part.partition_index): part.partition_size
+        for topic in told.topics
+        for part in topic.partitions
+        if not getattr(part, "is_future_key", False)
+    }
+    # -1 before version 4.
+    total, usable = (n if n >= 0 else None for n in (told.total_bytes, told.usable_bytes))
+    return LogDir(told.log_dir, sizes, total, usable)
 
 
 def _parts(listed: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import urllib3
@@ -11,9 +14,13 @@ import yaml
 from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
 
+from kafka_medic.cluster.clock import Skew, measured
+
 GROUP = "kafkamedic.dev"
 VERSION = "v1alpha1"
 Object = dict[str, Any]
+REMEMBERED = 60.0
+"""Seconds for which a comparison of the clocks counts: either may be set anew."""
 
 
 class ApiFailure(Exception):
@@ -49,6 +56,8 @@ class KubernetesApi:
                 config.load_kube_config()  # type: ignore[no-untyped-call]
         self._client = connected or client.ApiClient()
         self._timeout = timeout_seconds
+        self._lock = threading.Lock()
+        self._compared: tuple[Skew, float] | None = None
 
     @classmethod
     def of_person(
@@ -75,6 +84,22 @@ class KubernetesApi:
         except (AttributeError, LookupError, TypeError, ValueError) as problem:
             raise KubeconfigError(f"is not a kubeconfig ({type(problem).__name__})") from None
         return cls(timeout_seconds, client.ApiClient(configuration)), str(namespace)
+
+    @property
+    def skew(self) -> Skew | None:
+        """How far the API server's clock is ahead, by its last answers; None where none of them was dated."""
+        compared = self._compared
+        return compared[0] if compared is not None and time.monotonic() - compared[1] <= REMEMBERED else None
+
+    def _compare(self, date: str | None, sent: datetime, seconds: float) -> None:
+        """Keeps the narrowest comparison, until a later one contradicts it."""
+        found, now = measured(date, sent, sent + timedelta(seconds=seconds)), time.monotonic()
+        if found is None:
+            return
+        with self._lock:
+            kept = self.skew
+            if kept is None or found.width <= kept.width or not found.agrees(kept):
+                self._compared = (found, now)
 
     def get(self, path: str, query: Mapping[str, str] | None = None) -> Object:
         return self._call("GET", path, query=query)
@@ -119,8 +144,10 @@ class KubernetesApi:
             body=body,
             auth_settings=["BearerToken"],
         )
+        sent, began = datetime.now(UTC), time.monotonic()
         try:
             answer = self._client.call_api(*request, _request_timeout=self._timeout)
+            self._compare(answer.headers.get("Date"), sent, time.monotonic() - began)
             status, content = answer.status, answer.read()  # type: ignore[no-untyped-call]
         except ApiException as problem:
             raise ApiFailure(problem.status or 0, str(problem.reason)) from None

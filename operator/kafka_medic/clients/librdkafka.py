@@ -1,4 +1,4 @@
-"""confluent-kafka (librdkafka): cluster description, configs, offsets and groups."""
+"""confluent-kafka (librdkafka): cluster description, configs and offsets by time."""
 
 from __future__ import annotations
 
@@ -58,14 +58,6 @@ _KINDS = {
     KafkaError.UNSUPPORTED_VERSION: FailureKind.UNSUPPORTED,
     KafkaError._UNSUPPORTED_FEATURE: FailureKind.UNSUPPORTED,
 }
-_STATES = {
-    "STABLE": "Stable",
-    "EMPTY": "Empty",
-    "DEAD": "Dead",
-    "PREPARING_REBALANCING": "PreparingRebalance",
-    "COMPLETING_REBALANCING": "CompletingRebalance",
-}
-"""Group states in the words that Kafka itself has for them; any other is not known."""
 OFFSETS_AT_ONCE = 5_000
 _RESOURCE = {"TOPIC": ResourceType.TOPIC, "BROKER": ResourceType.BROKER}
 
@@ -116,12 +108,15 @@ class LibrdkafkaAdmin:
         )
 
     def offsets_at(self, partitions: Sequence[TopicPartition], ms: int) -> Mapping[TopicPartition, int | None]:
+        """Of those that could be read. Raises the first failure when there are none."""
         found = self._offsets(partitions, OffsetSpec.for_timestamp(ms))
         return {tp: offset if offset >= 0 else None for tp, offset in found.items()}
 
     def _offsets(self, partitions: Sequence[TopicPartition], spec: OffsetSpec) -> dict[TopicPartition, int]:
-        """A part at a time: each partition costs a future and a copy on either side of the library."""
+        """A part at a time: each partition costs a future and a copy on either side of the library. What could not be
+        read is left out."""
         found: dict[TopicPartition, int] = {}
+        failed: ReadFailed | None = None
         for start in range(0, len(partitions), OFFSETS_AT_ONCE):
             request = {
                 RdTopicPartition(tp.topic, tp.partition): spec for tp in partitions[start : start + OFFSETS_AT_ONCE]
@@ -132,20 +127,17 @@ class LibrdkafkaAdmin:
                 )
             )
             for tp, future in futures.items():
-                answer = self._read(lambda f=future: f, f"offsets of {tp.topic}-{tp.partition}")  # type: ignore[misc]
+                try:
+                    answer = self._read(lambda f=future: f, f"offsets of {tp.topic}-{tp.partition}")  # type: ignore[misc]
+                except ReadFailed as problem:
+                    failed = failed or problem
+                    continue
                 found[TopicPartition(tp.topic, tp.partition)] = answer.offset
+            if failed is not None:
+                break  # each further part might wait for the same broker
+        if failed is not None and not found:
+            raise failed
         return found
-
-    def group_states(self, wanted: Callable[[str], bool]) -> Mapping[str, str | None]:
-        """The groups whose name is `wanted`, each with its state in Kafka's words."""
-        listing = self._read(lambda: self._client.list_consumer_groups(request_timeout=self._timeout), "list groups")
-        if listing.errors:
-            raise _failure(ReadFailed, listing.errors[0], "list groups")
-        return {
-            group.group_id: _STATES.get(group.state.name) if group.state else None
-            for group in listing.valid
-            if wanted(group.group_id)
-        }
 
     def alter_configs(self, changes: Sequence[ConfigChange], may_send: MaySend) -> None:
         by_resource: dict[tuple[str, str], list[ConfigEntry]] = {}

@@ -13,11 +13,13 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from kafka_medic.clients.ports import FailureKind, OAuthClient, ReadFailed, TlsMaterial
 from kafka_medic.clients.tls import client_context, why
+from kafka_medic.cluster.clock import EXACT, Skew, measured
 
 MAX_ANSWER = 64 * 1024
 """Bytes of an answer that are read at most; tokens are a few thousand."""
@@ -75,9 +77,11 @@ class TokenSource:
         watch = threading.Timer(self._timeout, give_up)
         watch.daemon = True
         watch.start()
+        sent = datetime.now(UTC)
         try:
             link.request("POST", self._path, self._form(), self._headers())
             answer = link.getresponse()
+            skew = measured(answer.getheader("Date"), sent, datetime.now(UTC))
             status, body = answer.status, answer.read(MAX_ANSWER + 1)
         except ssl.SSLError as problem:
             found = why(problem, self._host, self._port)
@@ -98,7 +102,7 @@ class TokenSource:
             )
         if status != 200:
             raise ReadFailed(FailureKind.OTHER, f"{where} answered HTTP {status}")
-        return _read(body, where)
+        return _read(body, where, skew)
 
     def _form(self) -> str:
         form = {"grant_type": "client_credentials"}
@@ -149,14 +153,15 @@ def _is_local(host: str) -> bool:
         return host == "localhost"
 
 
-def _read(body: bytes, where: str) -> Token:
+def _read(body: bytes, where: str, skew: Skew | None) -> Token:
+    """`skew`: of the endpoint's clock to ours; None where the endpoint did not date its answer."""
     if len(body) > MAX_ANSWER:
         raise ReadFailed(FailureKind.OTHER, f"{where}: the answer is longer than {MAX_ANSWER} bytes")
     try:
         answer = json.loads(body)
         text = answer["access_token"]
         lifetime = answer.get("expires_in")
-        expires = time.time() + float(lifetime) if lifetime is not None else _claimed(text)
+        expires = time.time() + float(lifetime) if lifetime is not None else _claimed(text, skew or EXACT)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise ReadFailed(FailureKind.OTHER, f"{where}: the answer holds no access_token in JSON") from None
     # RFC 6750, section 2.1: what a bearer token may consist of. It goes into a SASL message as it is.
@@ -167,10 +172,11 @@ def _read(body: bytes, where: str) -> Token:
     return Token(text, expires)
 
 
-def _claimed(text: str) -> float:
-    """When a token expires of which the endpoint does not say so: a JWT's claim `exp` (RFC 7519, section 4.1.4)."""
+def _claimed(text: str, skew: Skew) -> float:
+    """When a token expires, by our clock, of which the endpoint does not say so: a JWT's claim `exp` (RFC 7519, section
+    4.1.4), which is by the issuer's clock."""
     try:
         claims: Any = json.loads(base64.urlsafe_b64decode(text.split(".")[1] + "=="))
-        return float(claims["exp"])
+        return float(claims["exp"]) - skew.most
     except (IndexError, ValueError, KeyError, TypeError, binascii.Error):
         return time.time() + _UNTOLD_LIFETIME

@@ -1,6 +1,7 @@
 """What the shell needs of a Kafka cluster, free of any client library.
 
-Every read either answers in full or raises `ReadFailed`: an adapter never turns an error into an empty list.
+Every read answers in full, with a `ReadFailed` in the place of each element that could not be read, or raises one. An
+adapter never turns an error into an empty list.
 """
 
 from __future__ import annotations
@@ -8,12 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
-from kafka_medic.cluster.groups import Committed, GroupMember, GroupOffsets
-from kafka_medic.cluster.snapshot import PARTITIONS_SCHEMA, ConfigValue, Quorum, TopicPartition
+from kafka_medic.clients.pod_identity import PodIdentityReads
+from kafka_medic.cluster.groups import Committed, GroupMember
+from kafka_medic.cluster.snapshot import STATES_SCHEMA, ConfigValue, Quorum, TopicPartition
+
+if TYPE_CHECKING:
+    from kafka_medic.clients.answers import Groups, LogDirs
 
 
 class FailureKind(StrEnum):
@@ -135,12 +140,6 @@ class PartitionState:
     topic_id: str | None = None
 
 
-STATES_SCHEMA: pa.Schema = pa.schema(
-    [PARTITIONS_SCHEMA.field(n) for n in ("topic", "partition", "leader", "leaderEpoch", "replicas", "isr", "topicId")]
-)
-"""PartitionState as columns, as a cluster of hundreds of thousands of partitions needs them."""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class BrokerView:
     """One broker's own answer to a metadata request. `states`, with STATES_SCHEMA, is None when not asked for."""
@@ -175,13 +174,6 @@ class Reassignment:
     replicas: tuple[int, ...]
     adding: tuple[int, ...]
     removing: tuple[int, ...]
-
-
-class LogDirs(NamedTuple):
-    """Bytes of each replica on a broker's disks, and free for more (KIP-827; of several directories the least)."""
-
-    sizes: Mapping[TopicPartition, int]
-    usable: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +226,11 @@ class OwnRecord:
     headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
-class KafkaReads(Protocol):
+LedBounds = Mapping[TopicPartition, "tuple[int, int] | ReadFailed"]
+"""Log start and log end of partitions, of those that could be read."""
+
+
+class KafkaReads(PodIdentityReads, Protocol):
     """Reading. Each method has the connection's timeout as its deadline, however many brokers it asks and however many
     of them hang, and raises ReadFailed. Several may be called at the same time."""
 
@@ -252,22 +248,27 @@ class KafkaReads(Protocol):
 
     def reassignments(self) -> Mapping[TopicPartition, Reassignment]: ...
 
-    def topic_configs(self, topics: Sequence[str]) -> Mapping[str, Mapping[str, ConfigValue]]: ...
+    def topic_configs(
+        self, topics: Sequence[str], among: Sequence[int] | None = None
+    ) -> Mapping[str, Mapping[str, ConfigValue] | ReadFailed]:
+        """As one of these brokers (None: any) has them. A stale broker has old values, also of topics that are gone."""
 
-    def broker_configs(self, brokers: Sequence[int]) -> Mapping[int, Mapping[str, ConfigValue]]: ...
+    def broker_configs(self, brokers: Sequence[int]) -> Mapping[int, Mapping[str, ConfigValue] | ReadFailed]: ...
 
-    def cluster_configs(self) -> Mapping[str, ConfigValue]: ...  # set at run time for all brokers (KIP-226)
+    def cluster_configs(self, among: Sequence[int] | None = None) -> Mapping[str, ConfigValue]:
+        """What is set at run time for all brokers (KIP-226), as one of these has it."""
 
-    def log_dirs(self, brokers: Sequence[int]) -> Mapping[int, LogDirs]: ...
+    def log_dirs(self, brokers: Sequence[int]) -> Mapping[int, LogDirs | ReadFailed]: ...
 
     def log_bounds(
-        self, leaders: Mapping[TopicPartition, int]
-    ) -> Mapping[int, Mapping[TopicPartition, tuple[int, int]] | ReadFailed]:
+        self, leaders: Mapping[TopicPartition, int], epochs: Mapping[TopicPartition, int] | None = None
+    ) -> Mapping[int, LedBounds | ReadFailed]:
         """Log start and log end offset, by leader, asked of these leaders themselves: a library finds them by whatever
-        broker it comes to, which may be a stale one. A partition that its leader does not serve (yet) is left out."""
+        broker it comes to, which may be a stale one. A partition that its leader does not serve (yet) is left out, as
+        is one that it leads under another epoch than the one in `epochs`: then it is stale, or the caller is."""
 
     def own_log_ends(self, broker: int, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """Of that very broker's own replicas, past the high watermark, whoever leads; others are left out."""
+        """Of that very broker's own replicas, past the high watermark, whoever leads; those that it can report."""
 
     def epoch_ends(self, broker: int, epochs: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         """Where that epoch ends in the log of `broker`, which has to lead (KIP-101); those that it can tell."""
@@ -279,8 +280,9 @@ class KafkaReads(Protocol):
     def read_topic(self, topic: str, partition: int) -> Iterable[LogRecord]:
         """A whole partition, as its leader has it."""
 
-    def groups(self, wanted: Callable[[str], bool]) -> Sequence[GroupOffsets]:
-        """State and committed offsets of the groups whose name is `wanted`."""
+    def groups(self, wanted: Callable[[str], bool], brokers: Sequence[int] | None = None) -> Groups:
+        """State and committed offsets of the groups whose name is `wanted`, each from the broker that lists it.
+        `brokers`: whose groups; None: of all that the cluster names."""
 
     def group_members(self, groups: Sequence[str]) -> Mapping[str, Sequence[GroupMember]]:
         """Who is in them, by either protocol (KIP-848). A group that cannot tell it is left out."""
@@ -289,7 +291,8 @@ class KafkaReads(Protocol):
         """Partitions of which an open transaction is to commit another offset for the group (KIP-447)."""
 
     def offsets_at(self, partitions: Sequence[TopicPartition], ms: int) -> Mapping[TopicPartition, int | None]:
-        """The first offset written at that time (milliseconds since 1970) or later; None where nothing was."""
+        """The first offset written at that time (milliseconds since 1970) or later; None where nothing was. What could
+        not be read is left out."""
 
     def quorum(self) -> Quorum: ...
 

@@ -46,6 +46,11 @@ def client_context(material: TlsMaterial) -> ssl.SSLContext:
     return context
 
 
+def names_another_host(problem: ssl.SSLCertVerificationError) -> bool:
+    """The certificate is good, and for somebody else."""
+    return problem.verify_code in _OTHER_HOST
+
+
 def _show(context: ssl.SSLContext, certificate: str, key: str) -> None:
     if "-----BEGIN CERTIFICATE-----" not in certificate:
         raise ReadFailed(FailureKind.CREDENTIALS, "the client certificate is not in PEM form")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import logging
 import re
@@ -9,6 +10,8 @@ import socket
 import ssl
 import threading
 import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +23,7 @@ from kazoo.hosts import collect_hosts
 
 from kafka_medic.clients.ports import EnsembleConnection, FailureKind, ReadFailed, WriteFailed
 from kafka_medic.clients.tls import client_context, handshake_failure
+from kafka_medic.cluster.accounts import TopicRecord
 from kafka_medic.cluster.snapshot import Controller, Quorum, Voter
 
 logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # every failed attempt also reaches us as an exception
@@ -34,6 +38,14 @@ class Registrations:
 
     brokers: tuple[int, ...]
     controller: Controller
+
+
+Partition = tuple[int | None, int | None, tuple[int, ...] | None, tuple[int, ...]]
+
+
+def _topic_id(text: str | None) -> str | None:
+    """From Kafka's own notation (org.apache.kafka.common.Uuid: base64 for URLs, unpadded) to that of RFC 9562."""
+    return str(uuid.UUID(bytes=base64.urlsafe_b64decode(f"{text}=="))) if text else None
 
 
 class _TlsHandler(SequentialThreadingHandler):  # type: ignore[misc]
@@ -101,6 +113,55 @@ class ZooKeeper:
         except (KazooException, KazooTimeoutError, OSError, ValueError, KeyError) as problem:
             self.close()
             raise self._explained(f"{type(problem).__name__}: {problem}") from None
+
+    def topics(self, names: Sequence[str]) -> Mapping[str, TopicRecord | None]:
+        """The records of these topics, at least as new as all that was committed before this call: `sync` makes the
+        server that is asked catch up with the ensemble's leader. None for a topic that does not exist, or is marked for
+        deletion: its node goes last, once every replica is deleted (`TopicDeletionManager`), and a broker that the
+        controller cannot reach holds that up for ever. Raises ReadFailed."""
+        end = time.monotonic() + self._timeout
+
+        def read(pending: Any) -> Any:
+            return pending.get(timeout=max(0.0, end - time.monotonic()))
+
+        try:
+            client = self._connected()
+            read(client.sync_async(f"{self._chroot}/brokers/topics"))
+            try:
+                marked = set(read(client.get_children_async(f"{self._chroot}/admin/delete_topics")))
+            except NoNodeError:
+                marked = set()
+            asked = {name: client.get_async(f"{self._chroot}/brokers/topics/{name}") for name in names}
+            found: dict[str, TopicRecord | None] = dict.fromkeys(marked & set(names))
+            for name, pending in asked.items():
+                if name in marked:
+                    continue
+                try:
+                    found[name] = self._record(client, name, json.loads(read(pending)[0]), read)
+                except NoNodeError:
+                    found[name] = None
+        except (KazooException, KazooTimeoutError, OSError, ValueError, KeyError, TypeError, AttributeError) as problem:
+            self.close()
+            raise ReadFailed(FailureKind.OTHER, f"ZooKeeper: topics: {type(problem).__name__}: {problem}") from None
+        return found
+
+    def _record(self, client: KazooClient, name: str, topic: Any, read: Callable[[Any], Any]) -> TopicRecord:
+        """Formats: Kafka's TopicZNode and TopicPartitionStateZNode (kafka.zk.ZkData)."""
+        base = f"{self._chroot}/brokers/topics/{name}/partitions"
+        assigned = {int(number): tuple(map(int, ids)) for number, ids in topic["partitions"].items()}
+        asked = {number: client.get_async(f"{base}/{number}/state") for number in assigned}
+        partitions: dict[int, Partition] = {}
+        for number, pending in asked.items():
+            try:
+                state = json.loads(read(pending)[0])
+            except NoNodeError:  # the controller writes it after the assignment
+                partitions[number] = (None, None, None, assigned[number])
+                continue
+            isr = tuple(map(int, state["isr"]))
+            partitions[number] = (int(state["leader"]), int(state["leader_epoch"]), isr, assigned[number])
+        if all(leader is None for leader, *_ in partitions.values()):
+            read(client.get_async(f"{self._chroot}/brokers/topics/{name}"))  # NoNodeError: deleted meanwhile
+        return TopicRecord(_topic_id(topic.get("topic_id")), partitions)
 
     def resign_controller(self, broker: int, epoch: int) -> None:
         """Delete `/controller` while it is that broker's and the controller epoch is `epoch`, in one transaction with a

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from kafka_medic.cluster.elements import Directory
 from kafka_medic.cluster.fields import SnapshotDocumentError, list_of, mapping, number, optional, required, whole
-from kafka_medic.cluster.snapshot import Broker, ClientSoftware, Pod, Rollout
+from kafka_medic.cluster.snapshot import Broker, ClientSoftware, Pod, Rollout, TopicPartition
 
 
 def broker_out(broker: Broker) -> dict[str, Any]:
@@ -21,6 +22,13 @@ def broker_out(broker: Broker) -> dict[str, Any]:
         "remainingSegmentsToRecover": broker.remaining_segments,
         "bytesInRate": broker.bytes_in_rate,
         "diskFree": broker.disk_free,
+        "directories": None
+        if broker.directories is None
+        else [
+            {"path": d.path, "error": d.error, "totalBytes": d.total, "usableBytes": d.usable}
+            for d in broker.directories
+        ],
+        "offlineReplicas": None if broker.offline_replicas is None else [list(tp) for tp in broker.offline_replicas],
         "version": broker.version,
         "clients": None
         if broker.clients is None
@@ -40,12 +48,16 @@ def pod_out(pod: Pod) -> dict[str, Any]:
         "cordoned": pod.cordoned,
         "nodeReady": pod.node_ready,
         "maintenance": None if pod.maintenance is None else list(pod.maintenance),
+        "ports": None if pod.ports is None else list(pod.ports),
+        "answersAs": pod.answers_as,
+        "restartAsked": pod.restart_asked,
     }
 
 
 def broker_in(value: Any, path: str) -> Broker:
     item = mapping(value, path)
     pod, clients = item.get("pod"), item.get("clients")
+    directories, offline = item.get("directories"), item.get("offlineReplicas")
     return Broker(
         id=whole(required(item, "id", path), f"{path}.id"),
         rack=optional(item, "rack", path, str),
@@ -58,10 +70,36 @@ def broker_in(value: Any, path: str) -> Broker:
         remaining_segments=_count(item, "remainingSegmentsToRecover", path),
         bytes_in_rate=number(item, "bytesInRate", path),
         disk_free=_count(item, "diskFree", path),
+        directories=None if directories is None else _directories_in(directories, f"{path}.directories"),
+        offline_replicas=None if offline is None else list_of(offline, f"{path}.offlineReplicas", _partition_in),
         version=optional(item, "version", path, str),
         clients=None if clients is None else list_of(clients, f"{path}.clients", _client_in),
         pod=None if pod is None else pod_in(pod, f"{path}.pod"),
     )
+
+
+def _directories_in(value: Any, path: str) -> tuple[Directory, ...]:
+    found = list_of(value, path, _directory_in)
+    if len({d.path for d in found}) < len(found):
+        raise SnapshotDocumentError(path, "names a directory twice")
+    return found
+
+
+def _directory_in(value: Any, path: str) -> Directory:
+    item = mapping(value, path)
+    return Directory(
+        path=_text(required(item, "path", path), f"{path}.path"),
+        error=optional(item, "error", path, str),
+        total=_count(item, "totalBytes", path),
+        usable=_count(item, "usableBytes", path),
+    )
+
+
+def _partition_in(value: Any, path: str) -> TopicPartition:
+    pair = list_of(value, path, lambda item, _: item)
+    if len(pair) != 2:
+        raise SnapshotDocumentError(path, "must be [topic, partition]")
+    return TopicPartition(_text(pair[0], path), whole(pair[1], path))
 
 
 def _client_in(value: Any, path: str) -> ClientSoftware:
@@ -75,7 +113,7 @@ def _client_in(value: Any, path: str) -> ClientSoftware:
 
 def pod_in(value: Any, path: str) -> Pod:
     item = mapping(value, path)
-    signs = item.get("maintenance")
+    signs, ports = item.get("maintenance"), item.get("ports")
     return Pod(
         name=optional(item, "name", path, str) or "",
         uid=optional(item, "uid", path, str),
@@ -86,6 +124,9 @@ def pod_in(value: Any, path: str) -> Pod:
         cordoned=optional(item, "cordoned", path, bool),
         node_ready=optional(item, "nodeReady", path, bool),
         maintenance=None if signs is None else list_of(signs, f"{path}.maintenance", _text),
+        ports=None if ports is None else list_of(ports, f"{path}.ports", whole),
+        answers_as=_count(item, "answersAs", path),
+        restart_asked=optional(item, "restartAsked", path, bool),
     )
 
 

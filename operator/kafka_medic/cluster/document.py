@@ -1,7 +1,8 @@
 """The Snapshot as a JSON document and back: the format that `kafka-medic snapshot -o json` fixes.
 
 `partitions`, `groups` and `views` are lists of objects in the document and Arrow tables in memory. Some keys are
-additions of ours that a foreign document may lack, such as `configs` and `rollouts` (absence means "not known").
+additions of ours that a foreign document may lack, such as `configs` and `rollouts` (absence means "not known") or
+`unread` (absence means that every known source was read in full).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import pyarrow as pa
 
 from kafka_medic.cluster.broker_document import broker_in, broker_out, pod_in, pod_out, rollout_in, rollout_out
 from kafka_medic.cluster.diverged_document import diverged_in, diverged_out
+from kafka_medic.cluster.elements import Element
 from kafka_medic.cluster.fields import (
     SnapshotDocumentError,
     list_of,
@@ -85,6 +87,7 @@ def to_document(snapshot: Snapshot) -> dict[str, Any]:
         "configs": None if snapshot.configs is None else snapshot.configs.to_pylist(),
         "rollouts": None if snapshot.rollouts is None else [rollout_out(r) for r in snapshot.rollouts],
         "canary": None if snapshot.canary is None else snapshot.canary.to_pylist(),
+        "unread": [{**element._asdict(), "error": why} for element, why in snapshot.unread.items()],
     }
 
 
@@ -118,6 +121,7 @@ def from_document(document: Any) -> Snapshot:
         configs=_table(root, "configs", CONFIGS_SCHEMA, ("resourceType", "resource", "name")),
         rollouts=_maybe_list(root, "rollouts", rollout_in),
         canary=_table(root, "canary", CANARY_SCHEMA, ("topic", "partition")),
+        unread=dict(list_of(root.get("unread") or [], "unread", _unread_in)),
     )
     _check_partitions(root.get("partitions") or ())
     # Of two answers to one question one would be lost, and it might be the true one.
@@ -133,16 +137,20 @@ def from_document(document: Any) -> Snapshot:
 def _views_out(views: Sequence[View]) -> list[dict[str, Any]]:
     """Views that share a table share its rows."""
     rows: dict[int, list[list[Any]]] = {}
+    topics: dict[int, list[list[Any]]] = {}
     for view in views:
         if view.leaders is not None and id(view.leaders) not in rows:
-            columns = [view.leaders[name].to_pylist() for name in LEADERS_SCHEMA.names]
+            columns = [view.leaders[name].to_pylist() for name in _LISTED]
             rows[id(view.leaders)] = [list(row) for row in zip(*columns, strict=True)]
+            ids = zip(view.leaders["topic"].to_pylist(), view.leaders["topicId"].to_pylist(), strict=True)
+            topics[id(view.leaders)] = [list(pair) for pair in sorted({pair for pair in ids if pair[1] is not None})]
     return [
         {
             "broker": view.broker,
             "members": None if view.members is None else list(view.members),
             "controller": view.controller,
             "leaders": None if view.leaders is None else rows[id(view.leaders)],
+            "topicIds": None if view.leaders is None else topics[id(view.leaders)],
             "diverged": None if view.diverged is None else [diverged_out(log) for log in view.diverged],
             "observedAt": timestamp(view.observed_at) if view.observed_at else None,
         }
@@ -186,6 +194,15 @@ def _source_in(value: Any, path: str) -> Source:
     )
 
 
+def _unread_in(value: Any, path: str) -> tuple[Element, str]:
+    item = mapping(value, path)
+    texts = [optional(item, key, path, str) for key in (*Element._fields, "error")]
+    if None in texts:
+        raise SnapshotDocumentError(path, "needs source, kind, name and error")
+    source, kind, name, error = (text or "" for text in texts)
+    return Element(source, kind, name), error
+
+
 def _controller_in(value: Any, path: str) -> Controller:
     item = mapping(value, path)
     return Controller(id=optional(item, "id", path, int), epoch=optional(item, "epoch", path, int))
@@ -212,7 +229,8 @@ def _quorum_in(value: Any, path: str) -> Quorum:
 def _view_in(value: Any, path: str) -> View:
     item = mapping(value, path)
     members, leaders, observed = item.get("members"), item.get("leaders"), item.get("observedAt")
-    table = None if leaders is None else _leaders_in(leaders, f"{path}.leaders")
+    ids = dict(list_of(item.get("topicIds") or [], f"{path}.topicIds", _topic_id_in))
+    table = None if leaders is None else _leaders_in(leaders, ids, f"{path}.leaders")
     return View(
         broker=whole(required(item, "broker", path), f"{path}.broker"),
         members=None if members is None else list_of(members, f"{path}.members", whole),
@@ -223,15 +241,24 @@ def _view_in(value: Any, path: str) -> View:
     )
 
 
-def _leaders_in(value: Any, path: str) -> pa.Table:
-    width = len(LEADERS_SCHEMA.names)
+def _topic_id_in(value: Any, path: str) -> tuple[str, str]:
+    found = list_of(value, path, lambda one, _: one)
+    if len(found) != 2 or not all(isinstance(one, str) for one in found):
+        raise SnapshotDocumentError(path, f"must be [topic, topic id], not {value!r}")
+    return found[0], found[1]
+
+
+def _leaders_in(value: Any, ids: Mapping[str, str], path: str) -> pa.Table:
+    width = len(_LISTED)
     if not isinstance(value, list) or not set(map(type, value)) <= {list, tuple}:
         list_of(value, path, lambda row, where: list_of(row, where, lambda item, _: item))
     if not set(map(len, value)) <= {width}:
         bad = next(i for i, row in enumerate(value) if len(row) != width)
         raise SnapshotDocumentError(f"{path}[{bad}]", "must be [topic, partition, leader, epoch]")
     columns = list(zip(*value, strict=True)) or [()] * width
-    return _arrow(dict(zip(LEADERS_SCHEMA.names, columns, strict=True)), LEADERS_SCHEMA, path, ("topic", "partition"))
+    named: dict[str, Sequence[Any]] = dict(zip(_LISTED, columns, strict=True))
+    named["topicId"] = [ids.get(topic) if isinstance(topic, str) else None for topic in named["topic"]]
+    return _arrow(named, LEADERS_SCHEMA, path, ("topic", "partition"))
 
 
 def _check_partitions(rows: Sequence[Mapping[str, Any]]) -> None:
@@ -275,6 +302,8 @@ def _arrow(columns: Mapping[str, Sequence[Any]], schema: pa.Schema, path: str, k
     return table
 
 
+_LISTED = tuple(name for name in LEADERS_SCHEMA.names if name != "topicId")
+"""What a row of a view's `leaders` has. A topic's id is the same for all of its partitions and stands beside them."""
 _NOT_ARROW = (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeError)
 _NULL = type(None)
 

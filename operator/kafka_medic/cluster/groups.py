@@ -35,11 +35,11 @@ class GroupMember(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GroupOffsets:
-    """A consumer group's state and committed offsets."""
+    """A consumer group's state and committed offsets; None for one that could not be read."""
 
     group: str
     state: str | None
-    committed: Mapping[TopicPartition, Committed]
+    committed: Mapping[TopicPartition, Committed | None]
 
 
 def _field(name: str, kind: pa.DataType, nullable: bool = True) -> pa.Field[pa.DataType]:

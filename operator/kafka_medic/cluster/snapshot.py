@@ -7,7 +7,7 @@ that hundreds of thousands of rows cost columns and not objects.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -15,6 +15,8 @@ from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from kafka_medic.cluster.elements import Directory, Element
 
 NO_LEADER = -1
 """Kafka's own value for a partition that nobody leads (as opposed to null: not known)."""
@@ -65,15 +67,21 @@ PARTITIONS_SCHEMA: pa.Schema = pa.schema(
 and null when that is not known; `sizeBytes` is the leader replica's size on disk. `topicId` (KIP-516) tells a topic
 from an earlier one of the same name."""
 
+STATES_SCHEMA: pa.Schema = pa.schema(
+    [PARTITIONS_SCHEMA.field(n) for n in ("topic", "partition", "leader", "leaderEpoch", "replicas", "isr", "topicId")]
+)
+"""What the metadata of one broker, or the decided metadata (`authority`), holds of each partition."""
+
 LEADERS_SCHEMA: pa.Schema = pa.schema(
     [
         _field("topic", pa.string(), nullable=False),
         _field("partition", pa.int32(), nullable=False),
         _field("leader", pa.int32()),
         _field("epoch", pa.int32()),
+        _field("topicId", pa.string()),
     ]
 )
-"""What one broker, asked alone, believes of each partition's leader."""
+"""What one broker, asked alone, reports of each partition's leader."""
 
 CONFIGS_SCHEMA: pa.Schema = pa.schema(
     [
@@ -131,7 +139,9 @@ class Source:
 @dataclass(frozen=True, slots=True)
 class Pod:
     """The Pod behind a broker, as Kubernetes tells it. `deleting`: it has been told to go. `maintenance` are the signs
-    that the Pod or its node is about to be taken away, a phrase each; empty when there is none."""
+    that the Pod or its node is about to be taken away, a phrase each; empty when there is none. `ports`: the TCP ports
+    that its containers declare. `answers_as`: the id of the broker that has answered at this Pod's own address; None
+    while none has. `restart_asked`: it carries the annotation by which Strimzi is asked to restart it."""
 
     name: str
     uid: str | None = None
@@ -142,6 +152,9 @@ class Pod:
     deleting: bool | None = None
     node_ready: bool | None = None
     maintenance: tuple[str, ...] | None = None
+    ports: tuple[int, ...] | None = None
+    answers_as: int | None = None
+    restart_asked: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +179,8 @@ class ClientSoftware:
 class Broker:
     """A broker that is registered, or that some partition still names as a replica. `bytes_in_rate`: what clients send
     it, in bytes per second. `remaining_logs`, `remaining_segments`: what is left to recover (KIP-831). `version`: its
-    software's own word for itself, with any vendor's suffix. `clients`: what is connected to it. `disk_free`: bytes."""
+    software's own word for itself, with any vendor's suffix. `clients`: what is connected to it. `disk_free`: bytes,
+    the least of its `directories`. `offline_replicas`: on its failed directories; None when that is not known."""
 
     id: int
     rack: str | None = None
@@ -182,11 +196,23 @@ class Broker:
     version: str | None = None
     clients: tuple[ClientSoftware, ...] | None = None
     disk_free: int | None = None
+    directories: tuple[Directory, ...] | None = None
+    offline_replicas: tuple[TopicPartition, ...] | None = None
 
     @property
     def live(self) -> bool:
         """Registered with the authority and answering, both known to be so."""
         return self.registered is True and self.reachable is True
+
+    @property
+    def own_pod(self) -> Pod | None:
+        """The Pod that is said to run it; None, too, where that Pod has answered as another broker."""
+        return self.pod if self.pod is not None and self.in_its_pod == self.id else None
+
+    @property
+    def in_its_pod(self) -> int:
+        """The broker that its Pod's fate concerns: the one that has answered there, else the one it is said to be."""
+        return self.id if self.pod is None or self.pod.answers_as is None else self.pod.answers_as
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,6 +350,8 @@ class Snapshot:
     configs: pa.Table | None = None
     rollouts: tuple[Rollout, ...] | None = None
     canary: pa.Table | None = None
+    unread: Mapping[Element, str] = field(default_factory=dict)
+    """What a known source could not report, and why: see `elements`."""
     worked_out: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
     """What several readers would otherwise work out anew from the same, immutable snapshot."""
     _config_index: dict[ConfigKey, ConfigValue] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -368,7 +396,7 @@ class Snapshot:
                 yield PartitionRow(*row[:4], *map(_ids, row[4:8]), *row[8:])
 
     def config(self, resource_type: str, resource: str, name: str) -> ConfigValue | None:
-        """One setting, or None when it is not set (or configs are not known: check `configs` first)."""
+        """One setting, or None when it is not set (or was not read: ask `elements.settings_unread` first)."""
         if not self._config_index and self.configs is not None:
             # A cache of what the immutable table already says; filled once, never observable from outside.
             self._config_index.update(

@@ -125,12 +125,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     # It names the address of a request that fails, and there may be a secret in that.
     logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)
     me = identity()
-    metrics = Metrics()
+    api = KubernetesApi()
+    metrics = Metrics(lambda: api.skew)
     notices = Notices(options.webhook_directory) if options.webhook_directory else None
     if notices is not None:
         notices.start()
     namespaces = [n.strip() for n in options.watch_namespaces.split(",") if n.strip()]
-    fleet, store = build(KubernetesApi(), me, metrics, namespaces, notices, options.most_at_once, options.plans)
+    fleet, store = build(api, me, metrics, namespaces, notices, options.most_at_once, options.plans)
     roll_call = RollCall(store.cluster_names, fleet)
     registry = kopf.OperatorRegistry()
     register(registry, fleet, store, roll_call)

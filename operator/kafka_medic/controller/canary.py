@@ -7,16 +7,19 @@ and keeping that topic. A topic that does not carry the marks of ours is never t
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 import pyarrow as pa
 
 from kafka_medic.clients.ports import CanaryClient, Connection, FailureKind, Kafka, NewTopic, ReadFailed, WriteFailed
-from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
+from kafka_medic.cluster.snapshot import ConfigValue, Snapshot, TopicPartition
+from kafka_medic.controller.backoff import pause_after
 from kafka_medic.controller.events import Note
 from kafka_medic.diagnose.expectations import Expectations
+from kafka_medic.guard.fit import fit_to_receive
+from kafka_medic.guard.verdict import Verdict
 from kafka_medic.observe.canary import Canary, Outcome
 from kafka_medic.plan.canary_topic import (
     Add,
@@ -26,6 +29,7 @@ from kafka_medic.plan.canary_topic import (
     Place,
     hindrances,
     next_change,
+    receivers,
     recognised,
     rows_of,
 )
@@ -40,8 +44,6 @@ _LOG = logging.getLogger(__name__)
 SETTLED_SECONDS = 60.0
 """A change of the topic, once it is there, is made when it has been due for so long: leaders that moved for a restart
 or an election mostly move back."""
-LAST_PAUSE = 300.0
-"""Seconds between tries to change the topic that fail, at most."""
 
 ConnectCanary = Callable[[Connection, str, float], CanaryClient]
 """(how to reach the cluster, topic, seconds from send to delivery report at most)"""
@@ -60,6 +62,11 @@ class CanaryKeeper:
     _failures: int = 0
     _not_before: datetime | None = None
     _ours: frozenset[TopicPartition] = field(default_factory=frozenset)
+
+    @property
+    def changes(self) -> bool:
+        """Whether a change of the topic is due, for which every broker's view is needed."""
+        return self._due is not None
 
     @property
     def ours(self) -> frozenset[TopicPartition]:
@@ -115,7 +122,7 @@ class CanaryKeeper:
         connection, kafka = connected
         rows = rows_of(snapshot, spec.topic)
         try:
-            if rows and not recognised(kafka.topic_configs([spec.topic])[spec.topic]):
+            if rows and not recognised(_settings(kafka, spec.topic)):
                 self.stop()
                 self._problem = (
                     f"topic {spec.topic} is there and was not made by kafka-medic: it is not touched; "
@@ -189,6 +196,10 @@ class CanaryKeeper:
             self._due = (change, now)
         if not isinstance(change, Create) and now - self._due[1] < timedelta(seconds=SETTLED_SECONDS):
             return None
+        fit = fit_to_receive(snapshot, receivers(change, snapshot, spec.topic))
+        if unfit := [r.message for r in fit if r.verdict is not Verdict.ALLOW]:
+            self._problem = f"topic {spec.topic} cannot be made yet: {'; '.join(unfit[:3])}"
+            return None
         return None if self._not_before is not None and now < self._not_before else change
 
     def _carry_out(self, topic: str, change: Change, kafka: Kafka) -> Note | None:
@@ -197,8 +208,7 @@ class CanaryKeeper:
             told = _send(topic, change, kafka)
         except WriteFailed as problem:
             self._failures += 1
-            pause = min(2.0**self._failures, LAST_PAUSE)
-            self._not_before = self.now() + timedelta(seconds=pause)
+            self._not_before = self.now() + timedelta(seconds=pause_after(self._failures))
             self._problem = f"topic {topic} could not be made: {problem}"
             _LOG.warning("canary topic %s: %s", topic, problem)
             return ("Warning", "CanaryTopicFailed", self._problem) if self._failures == 1 else None
@@ -226,3 +236,11 @@ def _send(topic: str, change: Change, kafka: Kafka) -> str:
         tp, why = next(iter(refused.items()))
         raise WriteFailed(FailureKind.REFUSED, f"{tp}: {why}")
     return told
+
+
+def _settings(kafka: Kafka, topic: str) -> Mapping[str, ConfigValue]:
+    """Raises ReadFailed, also when the topic is gone."""
+    found = kafka.topic_configs([topic])[topic]
+    if isinstance(found, ReadFailed):
+        raise found
+    return found

@@ -12,6 +12,7 @@ from kafka_medic.cluster.snapshot import NO_LEADER, Snapshot, TopicPartition
 from kafka_medic.diagnose.memory import Memory, remember, restored
 from kafka_medic.diagnose.regressions import Regression
 from kafka_medic.diagnose.unled import Outage, implied_timeout_ms
+from kafka_medic.observe.identities import PodIdentities
 from kafka_medic.observe.unnamed import AddressBook
 from kafka_medic.observe.view_reads import ViewRotation
 from kafka_medic.resources.durations import parse_duration
@@ -24,7 +25,15 @@ from kafka_medic.resources.kafkacluster_status import (
 )
 
 NEED_EVERY_VIEW = frozenset(
-    {"ViewDiverged", "BrokerZombie", "BrokerSilent", "BrokerDown", "ControllerMissing", "ControllerStuck"}
+    {
+        "ViewDiverged",
+        "MetadataUndecided",
+        "BrokerZombie",
+        "BrokerSilent",
+        "BrokerDown",
+        "ControllerMissing",
+        "ControllerStuck",
+    }
 )
 """Findings while which every broker is asked for its whole view, as while a run acts."""
 
@@ -39,6 +48,7 @@ class Recollection:
     looked: float | None = None
     rotation: ViewRotation = field(default_factory=ViewRotation)
     addresses: AddressBook = field(default_factory=dict)
+    identities: PodIdentities = field(default_factory=PodIdentities)
 
     @property
     def paces(self) -> Mapping[str, float]:
@@ -47,6 +57,7 @@ class Recollection:
 
     def before_look(self, cluster: KafkaCluster, *, acting: bool) -> None:
         """`acting`: a run is about to change something, and its guards need every view."""
+        self.identities.eager = acting
         self.rotation.full = cluster.spec.probes.full_views
         self.rotation.everything = acting or any(f.type in NEED_EVERY_VIEW for f in cluster.status.findings)
 

@@ -19,6 +19,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, start_http_
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from kafka_medic.cluster.clock import Skew
 from kafka_medic.cluster.snapshot import NO_LEADER, Snapshot
 from kafka_medic.diagnose.finding import Finding
 from kafka_medic.observe.canary import Outcome
@@ -47,8 +48,10 @@ class _Now:
 class Metrics(Collector):
     """All series of one operator process. Safe to be called from every worker and from the server's threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, skew: Callable[[], Skew | None] = lambda: None) -> None:
+        """`skew`: of the API server's clock to this process's."""
         self.registry = CollectorRegistry()
+        self._skew = skew
         self._now: dict[Key, _Now] = {}
         self._lease: dict[Key, bool | None] = {}
         registry = self.registry
@@ -179,6 +182,10 @@ class Metrics(Collector):
         for key, held in sorted(self._lease.items()):
             lease.add_metric(key, held is True)
         yield from (build, lease)
+        skew = self._skew()
+        if skew is not None:
+            name = "kafka_medic_api_clock_skew_seconds"
+            yield GaugeMetricFamily(name, "By how much the API server's clock is ahead of this process's.", skew.about)
         states = sorted(self._now.items())
         last = _family("kafka_medic_last_turn_timestamp_seconds", "When the last good turn of the loop ended.")
         findings = _family("kafka_medic_findings", "Findings.", "type", "severity", "state")

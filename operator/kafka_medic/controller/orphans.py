@@ -38,6 +38,6 @@ class Orphans:
             self._said.add(run.uid)
             message = f"no KafkaCluster named {run.spec.cluster_ref.name} in this namespace"
             if run.status.restore_owed:
-                left = "what the run has set in Kafka is not taken back"
+                left = "what the run has set is not taken back"
                 message += f": {left}; status.journal and status.plan hold what was there"
             self._record(run, ("Warning", "NoKafkaCluster", message))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from kafka_medic.diagnose.finding import Finding
@@ -30,7 +30,8 @@ def due(
     runs: Sequence[Remediation],
     now: datetime,
 ) -> list[dict[str, Any]]:
-    """The Remediations to create now, one for each playbook at most: several findings of a type have one cure.
+    """The Remediations to create now, one for each playbook at most: several findings of a type have one cure. The cure
+    of the gravest finding comes first, then that of the oldest.
 
     A plan that was rejected, expired, failed or was stopped by a person is not proposed again while the same
     findings last: a person has seen it, and deleting that Remediation asks for a new one. One that was superseded,
@@ -39,7 +40,7 @@ def due(
     policy = cluster.spec.remediation
     if breaker(policy.breaker, [OtherRun.of(r) for r in runs], now).state is BreakerState.OPEN:
         return []  # it would be dropped at once
-    bodies = []
+    chosen: list[tuple[Finding, dict[str, Any]]] = []
     for name, playbook in sorted(playbooks.items()):
         if policy.mode_for(name) is RemediationMode.OBSERVE:
             continue
@@ -57,14 +58,21 @@ def due(
             check(playbook)
         except ResourceError:
             continue  # its own status says why
-        bodies.append(_body(cluster, playbook, fresh[0], known))
-    return bodies
+        cause = min(fresh, key=_urgency)
+        chosen.append((cause, _body(cluster, playbook, cause, known)))
+    return [body for _, body in sorted(chosen, key=lambda c: _urgency(c[0]))]
+
+
+def _urgency(finding: Finding) -> tuple[int, datetime]:
+    """Smallest first."""
+    return -list(Severity).index(finding.severity), finding.since or datetime.max.replace(tzinfo=UTC)
 
 
 def in_order(runs: Sequence[Remediation]) -> list[Remediation]:
-    """Those that have begun first, then by age: a run under way never waits for a new one."""
+    """Those that have begun first, then by the severity of what they cure, then by age. Which of them acts does not
+    rest on this order (`guard.precedence`): a run that is decided before another one only learns of it later."""
     active = [r for r in runs if r.status.phase not in TERMINAL_PHASES]
-    return sorted(active, key=lambda r: r.status.phase not in ACTING_PHASES)
+    return sorted(active, key=lambda r: (r.status.phase not in ACTING_PHASES, -OtherRun.of(r).gravity))
 
 
 def _treats(playbook: Playbook, finding: Finding, now: datetime) -> bool:
@@ -98,8 +106,7 @@ def _over(
             if r.spec.playbook.name == playbook.name
             and r.spec.cause is not None
             and r.spec.cause.finding_id == cause.finding_id
-            and r.metadata.creation_timestamp is not None
-            and r.metadata.creation_timestamp >= ended.replace(microsecond=0)
+            and _since(r, ended)
         ]
         if not follows:
             over.append(Finding(cause.finding_id, cause.finding_type, Severity.INFO, "is over", (), (), since=ended))
@@ -107,13 +114,14 @@ def _over(
 
 
 def _declined(finding: Finding, runs: Sequence[Remediation]) -> bool:
-    return any(
-        r.status.phase in GAVE_UP
-        and finding.since is not None
-        and r.metadata.creation_timestamp is not None
-        and r.metadata.creation_timestamp >= finding.since
-        for r in runs
-    )
+    return any(r.status.phase in GAVE_UP and finding.since is not None and _since(r, finding.since) for r in runs)
+
+
+def _since(run: Remediation, moment: datetime) -> bool:
+    """Whether a run that has ended was planned, or found nothing to plan, at `moment` or later. The operator's clock
+    dates findings, plans and ends, and the API server's an object's creation."""
+    planned = run.status.plan.proposed_at if run.status.plan is not None else run.status.finished_at
+    return planned is not None and planned >= moment
 
 
 def _drained(finding: Finding, runs: Sequence[Remediation]) -> bool:
@@ -131,8 +139,7 @@ def _drained(finding: Finding, runs: Sequence[Remediation]) -> bool:
         and r.spec.cause is not None
         and r.spec.cause.finding_id == finding.id
         and finding.since is not None
-        and r.metadata.creation_timestamp is not None
-        and r.metadata.creation_timestamp >= finding.since.replace(microsecond=0)
+        and _since(r, finding.since)
         for r in runs
     )
 

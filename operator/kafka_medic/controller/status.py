@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
+from kafka_medic.cluster.clock import Skew, remark
 from kafka_medic.cluster.names import printable
 from kafka_medic.cluster.snapshot import Mode, Snapshot
+from kafka_medic.controller.hidden import hidden
 from kafka_medic.controller.memory import status_fields
 from kafka_medic.diagnose.finding import Finding
 from kafka_medic.diagnose.memory import Memory
@@ -29,6 +31,7 @@ CONDITION_OF: Mapping[str, str] = {
     "OperatorIsolated": "Reachable",
     "BrokerDown": "Reachable",
     "ViewDiverged": "MetadataConsistent",
+    "MetadataUndecided": "MetadataConsistent",
     "BrokerZombie": "MetadataConsistent",
     "ControllerMissing": "MetadataConsistent",
     "ControllerStuck": "MetadataConsistent",
@@ -39,6 +42,7 @@ CONDITION_OF: Mapping[str, str] = {
     "ReplicationFactorLow": "Replicated",
     "MinInsyncReplicasLow": "Replicated",
     "RackSpreadLow": "Replicated",
+    "LogDirFailed": "Replicated",
     "LeadersImbalanced": "LeadersBalanced",
     "OffsetBeyondLogEnd": "OffsetsConsistent",
     "LogEndRegressed": "OffsetsConsistent",
@@ -67,37 +71,47 @@ IN_ITS_PLACE: Mapping[str, tuple[str, ...]] = {"quorum": ("zookeeper", "ensemble
 ADVICE = frozenset({"VersionsSupported"})
 """Conditions that do not count for Ready: an old version is a plan to be made, not something wrong now."""
 
-OPTIONAL = frozenset({"canary", "kubernetes", "metrics", "rollouts"})
+OPTIONAL = frozenset({"canary", "kubernetes", "metrics", "pod-identity", "rollouts"})
 """Sources that a snapshot may be without because nobody asked for them: what they would tell says nothing about
 readiness. Any other that is absent was not reached."""
 SOURCES_OF: Mapping[str, tuple[str, ...]] = {
     "NodeMaintenance": ("kubernetes",),
+    "PodIdentityMismatch": ("kubernetes", "pod-identity"),
     "BrokerSilent": ("metrics",),
     "VersionAdvisory": ("version", "metrics"),
     "MinInsyncReplicasLow": ("views", "configs", "reassignments"),
     "ForeignReassignment": ("reassignments",),
+    "BrokerConfigDiffers": ("configs",),
     "LeftoverThrottle": ("configs", "reassignments"),
+    "LogDirFailed": ("log-dirs",),
+    "DiskFilling": ("log-dirs",),
     "ControllerMissing": ("kafka", "quorum"),
     "QuorumDegraded": ("quorum",),
 }
 """What a type of finding is seen from, where that is not what its condition needs."""
 
+LAST_SEEN = "last seen before "
+"""How the evidence begins that says so of a finding that cannot be seen now."""
+
 _ORDER = {Severity.CRITICAL: 0, Severity.WARNING: 1, Severity.INFO: 2}
 
 
 def unseen(before: Sequence[FindingStatus], now: Sequence[Finding], snapshot: Snapshot) -> tuple[Finding, ...]:
-    """Earlier findings that are not among today's only because what they are seen from could not be read: they have
-    not gone. No playbook is started for them."""
+    """Earlier findings that are not among today's only because what they are seen from could not be read, as a source
+    or as one element of it: they have not gone. No playbook is started for them."""
     seen = {f.id for f in now}
     states = {s.name: s.known for s in snapshot.sources}
     kept = []
     for old in before:
         needed = _asked(SOURCES_OF.get(old.type) or NEEDED.get(CONDITION_OF.get(old.type, ""), ()), snapshot)
         unread = sorted(name for name in needed if not states.get(name, name in OPTIONAL))
-        if old.id in seen or not unread or old.type in ("ClusterUnreachable", "OperatorIsolated"):
+        if old.id in seen or old.type in ("ClusterUnreachable", "OperatorIsolated"):
             continue
-        note = f"last seen before {', '.join(unread)} could not be read any more"
-        evidence = tuple(e for e in old.evidence if e != note)[: MAX_EVIDENCE - 1]
+        what = ", ".join(unread) or hidden(old, snapshot)
+        if what is None:
+            continue
+        note = f"{LAST_SEEN}{what} could not be read any more"
+        evidence = tuple(e for e in old.evidence if not e.startswith(LAST_SEEN))[: MAX_EVIDENCE - 1]
         kept.append(
             Finding(
                 id=old.id,
@@ -176,9 +190,22 @@ def without_times(status: KafkaClusterStatus) -> KafkaClusterStatus:
 
 
 def remediation_allowed(
-    cluster: KafkaCluster, policies: bool | None, blocked: Sequence[str], tripped: str | None = None
+    cluster: KafkaCluster,
+    policies: bool | None,
+    blocked: Sequence[str],
+    tripped: str | None = None,
+    skew: Skew | None = None,
 ) -> tuple[bool, str, str]:
-    """Whether approved plans are carried out, a reason word, and a sentence. `tripped`: what the open breaker says."""
+    """Whether approved plans are carried out, a reason word, and a sentence. `tripped`: what the open breaker says;
+    `skew`: of the API server's clock, which is named where it is large."""
+    allowed, reason, message = _allowed(cluster, policies, blocked, tripped)
+    clocks = remark(skew)
+    return allowed, reason, f"{message}; {clocks}" if clocks else message
+
+
+def _allowed(
+    cluster: KafkaCluster, policies: bool | None, blocked: Sequence[str], tripped: str | None
+) -> tuple[bool, str, str]:
     policy = cluster.spec.remediation
     if cluster.metadata.deletion_timestamp is not None:
         return False, "Deleting", blocked[0] if blocked else "the KafkaCluster is being deleted"
@@ -239,7 +266,9 @@ def _condition(kind: str, snapshot: Snapshot, findings: Sequence[Finding]) -> tu
             return ConditionStatus.UNKNOWN, "SourceUnknown", f"{name}: {source.error}"
     if kind == "VersionsSupported" and (why := unjudged(snapshot)):
         return ConditionStatus.UNKNOWN, "VersionUnknown", why
-    return ConditionStatus.TRUE, "AsExpected", ""
+    sources = (snapshot.source(name) for name in _asked(NEEDED[kind], snapshot))
+    gaps = "; ".join(f"{s.name}: {s.error}" for s in sources if s is not None and s.error)
+    return ConditionStatus.TRUE, "AsExpected", f"not known in full: {gaps}" if gaps else ""
 
 
 def _ready(findings: Sequence[Finding], conditions: Sequence[Condition]) -> tuple[ConditionStatus, str, str]:

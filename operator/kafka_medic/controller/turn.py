@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from kafka_medic.actuate.carry_out import carry_out
 from kafka_medic.clients.kubernetes_api import ApiFailure
@@ -18,6 +18,7 @@ from kafka_medic.clients.ports import Connection, EnsembleConnection, Kafka, Rea
 from kafka_medic.clients.workloads import ScaledWorkloads
 from kafka_medic.clients.zookeeper import ZooKeeper
 from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
+from kafka_medic.controller.backoff import Backoff, pause_after
 from kafka_medic.controller.canary import CanaryKeeper, ConnectCanary
 from kafka_medic.controller.deletion import gone, keep, to_keep
 from kafka_medic.controller.events import Recorder, finding_notes, run_notes, so_far
@@ -44,6 +45,7 @@ from kafka_medic.observe.offset_reads import answers
 from kafka_medic.observe.pods import BrokerPods
 from kafka_medic.observe.snapshot import ClusterReaders, MetricsReads, observe_cluster, unread_cluster
 from kafka_medic.playbook.engine import decide
+from kafka_medic.playbook.holding import may_be_sent
 from kafka_medic.playbook.offset_questions import questions
 from kafka_medic.playbook.run import SOON, Decision, World
 from kafka_medic.resources.durations import parse_duration
@@ -95,8 +97,7 @@ class Turn:
     _previous: Snapshot | None = None
     _canary: CanaryKeeper = field(init=False)
     _recollection: Recollection = field(default_factory=Recollection)
-    _failures: dict[str, int] = field(default_factory=dict)
-    _not_before: dict[str, datetime] = field(default_factory=dict)
+    backoff: Backoff = field(default_factory=Backoff)
 
     def __post_init__(self) -> None:
         self._canary = CanaryKeeper(self.clients.canary, self.clients.now, self.clients.series.canary(self.key))
@@ -125,8 +126,10 @@ class Turn:
         if gone(cluster):
             return interval
         runs = [self.clients.files.with_file(run) for run in kept]
-        # One that only waits for its start is held by the same guards, which need every view.
-        acting = bool(unreadable) or any(r.status.phase in {*ACTING_PHASES, Phase.APPROVED} for r in runs)
+        self.backoff.forget_but({run.uid or "" for run in runs if run.status.phase not in TERMINAL_PHASES})
+        # A plan, a start and an effect all rest on guards that need every broker's view.
+        needing = {*ACTING_PHASES, Phase.APPROVED, Phase.PLANNING}
+        acting = bool(unreadable) or self._canary.changes or any(r.status.phase in needing for r in runs)
         self._recollection.before_look(cluster, acting=acting)
         snapshot = self._observe(cluster)
         self._recollection.take_in(cluster, snapshot, self.clients.monotonic())
@@ -152,7 +155,8 @@ class Turn:
                 _LOG.exception("%s: internal fault", run.name)
                 blocked.append(f"internal fault with Remediation {run.name}; see the operator's log")
                 continue
-            blocked += wanted.status.message.splitlines()[:1] if wanted.status.waiting_for else []
+            if wanted.status.waiting_for:
+                blocked += [f"{run.name}: {line}" for line in wanted.status.message.splitlines()[:1]]
             if wanted.requeue is not None:
                 requeue = min(requeue, wanted.requeue)
             if to_keep(run, wanted.status.restore_owed) is not None:
@@ -206,7 +210,8 @@ class Turn:
             groups=cluster.spec.probes.consumer_groups.wanted(),
         )
         seen = self._recollection
-        snapshot = observe_cluster(cluster.name, readers, self.clients.now, seen.rotation, seen.addresses)
+        kept = (seen.rotation, seen.addresses, seen.identities)
+        snapshot = observe_cluster(cluster.name, readers, self.clients.now, *kept)
         self.clients.series.observed(self.key, snapshot)
         return snapshot
 
@@ -269,6 +274,7 @@ class Turn:
             now=self.clients.now(),
             answers=told,
             fleet=self._fleet(run),
+            skew=store.api.skew,
             files=str(self.clients.files.directory) if self.clients.files.directory else None,
         )
 
@@ -318,9 +324,9 @@ class Turn:
     ) -> Decision:
         intent = decision.intent
         assert intent is not None
-        now = self.clients.now()
-        if intent.id in self._not_before and now < self._not_before[intent.id]:
-            return Decision(decision.status, requeue=(self._not_before[intent.id] - now).total_seconds())
+        key = run.uid or "", intent.id
+        if left := self.backoff.left(key, self.clients.monotonic()):
+            return Decision(decision.status, requeue=left)
         # Once more from fresh reads of everything, Kafka too: only if the same effect is still what is due, and every
         # guard still permits it, is it sent. Kafka has no compare-and-set for what we send.
         self._recollection.before_look(cluster, acting=True)
@@ -334,26 +340,26 @@ class Turn:
         if again.intent != intent:
             _LOG.warning("%s: held back %s: %s", run.name, intent.id, again.status.message)
             return Decision(decision.status, requeue=SOON)
+        (entry,) = (e for e in decision.status.journal if e.id == intent.id)
+        if not may_be_sent(entry, self.clients.now()):
+            return Decision(decision.status, requeue=0.0)
         if decision.status.restore_owed and not decision.restores and not (run.held and cluster.held):
             return Decision(decision.status, requeue=0.0)  # first neither can be deleted, then it is sent
         assert self._connected is not None
         try:
-            kafka, writes = self._connected[1], kubernetes_writes(self.clients.store.api, cluster, self.namespace)
+            kafka, writes = self._connected[1], kubernetes_writes(self.clients.store.api, self.namespace)
             ensemble = self._zookeeper and self._zookeeper[1]
             carry_out(kafka, writes, intent, self._still_ours, lambda: self.clients.monotonic() <= until, ensemble)
         except WriteFailed as problem:
             self.clients.series.effect(self.key, "failed")
-            self._failures[intent.id] = count = self._failures.get(intent.id, 0) + 1
-            wait = min(2.0**count, 300.0)
-            self._not_before[intent.id] = now + timedelta(seconds=wait)
+            count = self.backoff.failed(key, self.clients.monotonic())
             if count == 1:
                 note = f"{intent.describe()}: {problem}; what is not done by then is tried again after a pause"
                 self.clients.record(run, ("Warning", "EffectFailed", note))
             _LOG.warning("%s: %s failed %d times: %s", run.name, intent.id, count, problem)
-            return Decision(decision.status, requeue=wait)
+            return Decision(decision.status, requeue=pause_after(count))
         self.clients.series.effect(self.key, "sent")
-        self._not_before.pop(intent.id, None)
-        self._failures.pop(intent.id, None)
+        self.backoff.succeeded(key)
         self.clients.record(run, ("Normal", "Effect", f"{intent.describe()}{so_far(decision.status)}"))
         return decision
 
@@ -384,7 +390,8 @@ class Turn:
         }
         reading = breaker(cluster.spec.remediation.breaker, [OtherRun.of(r) for r in runs], self.clients.now())
         tripped = reading.describe() if reading.state is BreakerState.OPEN else None
-        allowed = remediation_allowed(cluster, self.clients.store.policies_installed(), blocked, tripped)
+        policies, skew = self.clients.store.policies_installed(), self.clients.store.api.skew
+        allowed = remediation_allowed(cluster, policies, blocked, tripped, skew)
         status = cluster_status(cluster, snapshot, findings, treated, allowed, self._recollection.memory)
         told = cluster.status.last_observed_at
         if told is None or snapshot.taken_at - told >= RETOLD or without_times(status) != without_times(cluster.status):

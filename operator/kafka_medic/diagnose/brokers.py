@@ -161,12 +161,13 @@ def _maintenance_signs(broker: Broker) -> tuple[str, ...]:
 
 
 def _maintenance_finding(scene: Scene, broker: Broker, signs: tuple[str, ...]) -> Finding:
+    going = broker.in_its_pod
     return Finding(
-        id=f"NodeMaintenance/{broker_name(broker.id)}",
+        id=f"NodeMaintenance/{broker_name(going)}",
         type="NodeMaintenance",
         severity=Severity.WARNING,
-        message=f"the node or Pod of broker {broker.id} is being taken away ({signs[0]}); expect the broker to go",
-        affected=(broker_name(broker.id),),
+        message=f"the node or Pod of broker {going} is being taken away ({signs[0]}); expect the broker to go",
+        affected=(broker_name(going),),
         evidence=tuple(f"{sign}, {scene.read_from('kubernetes')}" for sign in signs),
         playbook="drain-broker",
     )

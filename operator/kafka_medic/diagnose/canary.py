@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from kafka_medic.cluster.document import parse_timestamp
-from kafka_medic.cluster.snapshot import NO_LEADER, PartitionRow, TopicPartition
-from kafka_medic.diagnose.columns import some
+from kafka_medic.cluster.snapshot import NO_LEADER, TopicPartition
+from kafka_medic.diagnose.columns import is_any, some
 from kafka_medic.diagnose.finding import Finding
+from kafka_medic.diagnose.refusing import refusing
 from kafka_medic.diagnose.scene import Scene, blind, broker_name
 from kafka_medic.resources.vocabulary import Severity
 
@@ -68,6 +69,7 @@ def probed(scene: Scene) -> tuple[dict[int, list[Probed]], frozenset[int]]:
         return {}, frozenset()
     rows = table.to_pylist()
     now = {r.tp: r for r in scene.snapshot.rows({TopicPartition(r["topic"], r["partition"]) for r in rows})}
+    short = _refusing(scene, {tp.topic for tp in now})
     failing: dict[int, list[Probed]] = defaultdict(list)
     fine: set[int] = set()
     for row in rows:
@@ -75,7 +77,7 @@ def probed(scene: Scene) -> tuple[dict[int, list[Probed]], frozenset[int]]:
         if leader is None or leader == NO_LEADER or failures is None:
             continue
         seen = now.get(tp)
-        if seen is not None and (seen.leader != leader or _short(seen)):
+        if seen is not None and (seen.leader != leader or str(tp) in short):
             continue
         if failures == 0:
             fine.add(leader)
@@ -85,8 +87,13 @@ def probed(scene: Scene) -> tuple[dict[int, list[Probed]], frozenset[int]]:
     return failing, frozenset(fine - set(failing))
 
 
-def _short(row: PartitionRow) -> bool:
-    return row.isr is not None and row.min_isr is not None and len(row.isr) < row.min_isr
+def _refusing(scene: Scene, topics: Collection[str]) -> frozenset[str]:
+    """The partitions of these topics that refuse acks=all."""
+    p, short = scene.partitions, refusing(scene.snapshot)
+    if p is None or short is None:
+        return frozenset()
+    codes = [code for code, name in enumerate(p.topics) if name in topics]
+    return frozenset(p.names(short.rows & is_any(p.topic, codes)))
 
 
 def _side(broker_id: int, others: list[int], fine: frozenset[int]) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafka_medic.cluster.min_isr import MIN_ISR, whole
 from kafka_medic.cluster.snapshot import Snapshot
 from kafka_medic.diagnose.expectations import Expectations
 from kafka_medic.diagnose.finding import Finding
@@ -17,7 +18,6 @@ from kafka_medic.diagnose.scene import Scene
 from kafka_medic.resources.vocabulary import Severity
 
 PLAYBOOK = "raise-defaults"
-MIN_ISR = "min.insync.replicas"
 FACTORS = (
     "default.replication.factor",
     "offsets.topic.replication.factor",
@@ -62,9 +62,9 @@ def _told(configs: pa.Table) -> dict[tuple[str, int], int]:
     of_brokers = configs.filter(pc.equal(configs["resourceType"], pa.scalar("BROKER")))
     columns: list[list[Any]] = [of_brokers[name].to_pylist() for name in ("name", "resource", "value")]
     return {
-        (name, int(broker)): int(text)
-        for name, broker, text in zip(*columns, strict=True)
-        if name in DEFAULTS and _is_whole(text or "") and _is_whole(broker)
+        (name, broker): value
+        for name, resource, text in zip(*columns, strict=True)
+        if name in DEFAULTS and (value := whole(text)) is not None and (broker := whole(resource)) is not None
     }
 
 
@@ -114,10 +114,6 @@ def _cure(name: str, wanted: int) -> str:
         f"set {wanted} in their configuration file and restart them one at a time (Kafka does not change it at run "
         "time)"
     )
-
-
-def _is_whole(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) < 10
 
 
 def _in_order(told: tuple[tuple[str, int], int]) -> tuple[int, int]:

@@ -21,14 +21,15 @@ REBALANCE = "auto.leader.rebalance.enable"
 
 def rebalanced_by_kafka(snapshot: Snapshot) -> str | None:
     """What the brokers' own rebalancing does and how to have it otherwise; None where no broker is known to have it
-    on. Kafka's own defaults: on, every 300 s, past 10 % of a broker."""
+    on. The active controller's own setting counts (ZooKeeper: `KafkaController`; KRaft: `ControllerServer`). Kafka's
+    own defaults: on, every 300 s, past 10 % of a broker."""
     settings = [(b.id, snapshot.config("BROKER", str(b.id), REBALANCE)) for b in snapshot.brokers or ()]
     on = [broker for broker, setting in settings if setting is not None and setting.value == "true"]
     if not on:
         return None
     return (
-        f"{REBALANCE} is on ({some([f'broker {b}' for b in on])}): every leader.imbalance.check.interval.seconds the "
-        "controller itself elects, in one go, all that a broker lacks, if that is more than "
+        f"{REBALANCE} is on ({some([f'broker {b}' for b in on])}): while such a broker is the active controller, it "
+        "elects every leader.imbalance.check.interval.seconds, in one go, all that a broker lacks, if that is over "
         "leader.imbalance.per.broker.percentage, and a process that hangs as well. That is not fought. If clients "
         "suffer from it, set it to false on every broker and KRaft controller and restart them: then leaderships come "
         "back only in batches"
@@ -47,7 +48,8 @@ def detect(scene: Scene) -> Iterator[Finding]:
     if p is None or not scene.live or blind(scene):
         return
     lagging = np.unique(p.replicas.ids[~p.replicas.within(p.isr) & ~p.replicas.within(p.adding)])
-    leaving = {b.id for b in scene.brokers if b.recovering is True or (b.pod is not None and b.pod.cordoned is True)}
+    leaving = {b.in_its_pod for b in scene.brokers if b.pod is not None and b.pod.cordoned is True}
+    leaving |= {b.id for b in scene.brokers if b.recovering is True}
     able = scene.live - set(lagging.tolist()) - leaving
     preferred = p.replicas.first()
     led = p.leader.known & (p.leader.values >= 0)

@@ -1,4 +1,5 @@
-"""What one look cannot tell: how far each log once reached, how groups get on, since when a partition has no leader.
+"""What one look cannot tell: how far each log once reached, how groups get on, since when a partition has no leader,
+how fast a disk fills.
 
 `remember` folds one Snapshot after another into a Memory. It is kept in the operator's process; the parts that must
 outlive it (`regressions`, `longest`, the oldest rows of `unled`) go into the KafkaCluster's status and come back.
@@ -10,9 +11,11 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
 from kafka_medic.diagnose.columns import partitions_of
+from kafka_medic.diagnose.disks import Disks, watch
 from kafka_medic.diagnose.progress import PROGRESS_SCHEMA, fastest, follow
 from kafka_medic.diagnose.regressions import ENDS_SCHEMA, Regression, compare
 from kafka_medic.diagnose.unled import UNLED_SCHEMA, Outage, lengthen, longest_of, outages
@@ -32,7 +35,8 @@ class Memory:
     """`regressions` holds the worst MAX_REGRESSIONS; `dropped` counts those that there was no room for. `recreated`:
     topics that were deleted and made again under the same name, and when that was noticed. `longest`: the longest time
     without a leader of each of the MAX_OUTAGES topics that had the longest. `unseen_seconds` is the time since
-    the partitions were last known. `paces`: the fastest at which each group was seen reading, in offsets a second."""
+    the partitions were last known. `paces`: the fastest at which each group was seen reading, in offsets a second.
+    `disks`: how much was free on each broker's disks."""
 
     at: datetime | None = None
     ends: pa.Table = field(default_factory=ENDS_SCHEMA.empty_table)
@@ -44,6 +48,7 @@ class Memory:
     recreated: dict[str, datetime] = field(default_factory=dict)
     longest: tuple[Outage, ...] = ()
     unseen_seconds: float = 0.0
+    disks: Disks = field(default_factory=Disks)
 
     @property
     def longest_leaderless(self) -> Outage | None:
@@ -61,6 +66,7 @@ def remember(
     passed = max(0.0, wall if elapsed is None else elapsed)
     jumped = 0.0 if elapsed is None or memory.at is None or abs(wall - passed) <= CLOCK_SLACK else wall - passed
     memory = _aged(_shifted(memory, jumped), now, keep_seconds)
+    memory = replace(memory, disks=watch(memory.disks, snapshot, passed))
     p = partitions_of(snapshot)
     if p is None or snapshot.partitions is None:
         return replace(memory, at=now, unseen_seconds=memory.unseen_seconds + passed)
@@ -71,6 +77,7 @@ def remember(
     for new in found.regressions:
         kept[new.tp] = kept[new.tp].joined(new) if new.tp in kept else new
     worst = sorted(kept.values(), key=lambda r: (not r.groups, -r.records, r.tp))
+    memory = _without(memory, found.recreated)
     followed = follow(memory.progress, p, snapshot, passed)
     unled, ended = lengthen(memory.unled, p, snapshot, passed + memory.unseen_seconds)
     return Memory(
@@ -83,7 +90,19 @@ def remember(
         dropped=memory.dropped + max(0, len(worst) - MAX_REGRESSIONS) if worst else 0,
         recreated=dict(sorted(recreated.items(), key=lambda item: item[1])[-MAX_RECREATED:]),
         longest=longest_of((*memory.longest, *outages(unled, now), *outages(ended, now)), MAX_OUTAGES),
+        disks=memory.disks,
     )
+
+
+def _without(memory: Memory, recreated: frozenset[str]) -> Memory:
+    """What is remembered of a deleted topic says nothing of the one that has its name now."""
+    if not recreated:
+        return memory
+    names = pa.array(sorted(recreated), pa.string())
+    unled, progress = (
+        t.filter(pc.invert(pc.is_in(t["topic"], value_set=names))) for t in (memory.unled, memory.progress)
+    )
+    return replace(memory, unled=unled, progress=progress)
 
 
 def restored(

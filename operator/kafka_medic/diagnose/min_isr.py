@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
+from kafka_medic.cluster.elements import TOPIC, settings_unread
+from kafka_medic.cluster.min_isr import MIN_ISR, Minimums
+from kafka_medic.cluster.min_isr import UNKNOWN as NOT_TOLD
 from kafka_medic.cluster.snapshot import Snapshot
 from kafka_medic.diagnose.columns import Partitions, partitions_of, some
-from kafka_medic.diagnose.defaults import MIN_ISR
 from kafka_medic.diagnose.expectations import Expectations
 from kafka_medic.diagnose.finding import Finding
 from kafka_medic.diagnose.scene import Scene
@@ -28,7 +27,7 @@ UNKNOWN = -1
 @dataclass(frozen=True, slots=True)
 class LowMinimums:
     """low: topic -> (its min.insync.replicas, the one that is expected), by name; unknown: topics that may belong to
-    them, as far as is known of their replicas."""
+    them, as far as is known of their replicas, or whose settings were not read."""
 
     low: Mapping[str, tuple[int, int]]
     unknown: tuple[str, ...]
@@ -46,18 +45,20 @@ def low_minimums(snapshot: Snapshot, expectations: Expectations) -> LowMinimums 
         return None
     low = {
         topic: (value, wanted)
-        for topic, value, own in _minimums(snapshot.configs)
+        for topic, value, own in _minimums(p, Minimums.of_snapshot(snapshot))
         if (wanted := _wanted(topic, expectations)) > value and (own or wanted > expectations.min_in_sync_replicas)
     }
+    topics = sorted(p.topics) if snapshot.unread else ()
+    untold = tuple(t for t in topics if settings_unread(snapshot, TOPIC, t) and _wanted(t, expectations) > 1)
     if not low:
-        return LowMinimums({}, ())
+        return LowMinimums({}, untold)
     fewest = _fewest_replicas(p, low)
     found = {
         topic: low[topic]
         for topic in sorted(low)
         if fewest.get(topic, 0) >= max(low[topic][1] + 1, expectations.factor_of(topic) or 0)
     }
-    return LowMinimums(found, tuple(topic for topic in sorted(low) if fewest.get(topic) == UNKNOWN))
+    return LowMinimums(found, (*(topic for topic in sorted(low) if fewest.get(topic) == UNKNOWN), *untold))
 
 
 def detect(scene: Scene) -> Iterator[Finding]:
@@ -89,16 +90,19 @@ def _wanted(topic: str, expectations: Expectations) -> int:
     return min(expectations.min_isr_of(topic) or 0, max((expectations.factor_of(topic) or 0) - 1, 1))
 
 
-def _minimums(configs: pa.Table) -> Iterator[tuple[str, int, bool]]:
-    """(topic, value in effect, whether it is the topic's own); what is no number is not known, and left out."""
-    of_topics = configs.filter(
-        pc.and_(pc.equal(configs["resourceType"], pa.scalar("TOPIC")), pc.equal(configs["name"], pa.scalar(MIN_ISR)))
-    )
-    columns: list[list[Any]] = [of_topics[name].to_pylist() for name in ("resource", "value", "dynamic")]
-    for topic, value, own in zip(*columns, strict=True):
-        text = value or ""
-        if text.isascii() and text.isdigit() and len(text) < 10:
-            yield topic, int(text), bool(own)
+def _minimums(p: Partitions, minimums: Minimums) -> Iterator[tuple[str, int, bool]]:
+    """(topic, the lowest that a leader of it would enforce, whether it is the topic's own), of topics whose value is
+    known. A broker that does not report its default counts for nothing."""
+    values = minimums.of_brokers(p.replicas.ids)
+    none = np.iinfo(np.int64).max
+    lowest = np.full(len(p.topics), none, dtype=np.int64)
+    np.minimum.at(lowest, p.topic[p.replicas.rows], np.where(values == NOT_TOLD, none, values))
+    for code, topic in enumerate(p.topics):
+        own = minimums.own.get(topic)
+        if own is not None:
+            yield topic, own, True
+        elif topic in minimums.fall_back and lowest[code] < none:
+            yield topic, int(lowest[code]), False
 
 
 def _fewest_replicas(p: Partitions, topics: Collection[str]) -> dict[str, int]:

@@ -9,8 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from kafka_medic.cluster.document import timestamp
+from kafka_medic.cluster.elements import failed_directories, groups_unread
 from kafka_medic.diagnose.columns import Ints, Mask, Partitions, numbers, partitions_of, some, strings
 from kafka_medic.diagnose.finding import Finding
+from kafka_medic.diagnose.refusing import Refusing, refusing
 from kafka_medic.diagnose.scene import Scene
 from kafka_medic.resources.vocabulary import Severity
 
@@ -32,8 +34,8 @@ def detect(scene: Scene) -> Iterator[Finding]:
         yield _leaderless(scene, p, leaderless)
     yield from _under_replicated(scene, p)
     # One that nobody leads cannot be written to for a worse reason, which has its own finding.
-    short = p.isr.known & p.min_isr.known & (p.isr.counts < p.min_isr.values) & ~leaderless
-    if short.any():
+    short = refusing(scene.snapshot)
+    if short is not None and short.rows.any():
         yield _under_min_isr(scene, p, short)
 
 
@@ -79,6 +81,8 @@ def _unreadable(scene: Scene, p: Partitions, leaderless: Mask) -> Iterator[str]:
     if groups is None:
         yield "which groups wait for these partitions is not known"
         return
+    if now.groups is not None and (untold := groups_unread(now)):
+        yield f"whether other groups wait for these partitions is not known: {some(untold, 3)}"
     row_of = p.rows_of(groups["topic"], numbers(groups["partition"]).values)
     committed = numbers(groups["committed"])
     waiting = (row_of >= 0) & committed.known & (committed.values >= 0)
@@ -135,7 +139,7 @@ def _under_replicated(scene: Scene, p: Partitions) -> Iterator[Finding]:
         return
     ids, counts = np.unique(p.replicas.ids[out], return_counts=True)
     lagging = [
-        f"broker {b}{' (down)' if scene.down(b) else ''} is out of the ISR of {n} partitions"
+        f"broker {b}{_state(scene, b)} is out of the ISR of {n} partitions"
         for b, n in zip(ids.tolist(), counts.tolist(), strict=True)
     ]
     yield Finding(
@@ -149,17 +153,23 @@ def _under_replicated(scene: Scene, p: Partitions) -> Iterator[Finding]:
     )
 
 
-def _under_min_isr(scene: Scene, p: Partitions, short: Mask) -> Finding:
+def _state(scene: Scene, broker: int) -> str:
+    if scene.down(broker):
+        return " (down)"
+    return " (a log directory failed)" if failed_directories(scene.snapshot.broker(broker)) else ""
+
+
+def _under_min_isr(scene: Scene, p: Partitions, short: Refusing) -> Finding:
     examples = [
-        f"{p.name(int(r))} has {p.isr.counts[r]} in sync and needs {p.min_isr.values[r]}"
-        for r in np.flatnonzero(short)[:10]
+        f"{p.name(int(r))} has {p.isr.counts[r]} in sync and needs {short.needed[r]}"
+        for r in np.flatnonzero(short.rows)[:10]
     ]
     return Finding(
         id="PartitionUnderMinIsr",
         type="PartitionUnderMinIsr",
         severity=Severity.CRITICAL,
-        message=f"{int(short.sum())} partitions refuse acks=all writes: ISR below min.insync.replicas",
-        affected=p.names(short),
+        message=f"{int(short.rows.sum())} partitions refuse acks=all writes: ISR below min.insync.replicas",
+        affected=p.names(short.rows),
         evidence=(some(examples), scene.read_from("kafka", "views")),
         for_seconds=UNDER_MIN_ISR_FOR,
     )

@@ -12,8 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafka_medic.cluster.elements import group_unread
 from kafka_medic.cluster.snapshot import Snapshot
-from kafka_medic.diagnose.columns import Ints, Mask, Partitions, column, numbers, some
+from kafka_medic.diagnose.columns import Ints, Mask, Partitions, column, numbers, some, strings
 from kafka_medic.diagnose.finding import Finding
 from kafka_medic.resources.vocabulary import Severity
 
@@ -52,10 +53,23 @@ class Followed:
 
 def follow(progress: pa.Table, p: Partitions, snapshot: Snapshot, passed: float) -> Followed:
     """A group that is not Stable (empty, rebalancing) and a partition without a leader, or with a log end that is not
-    known, begin anew once they are."""
-    groups = snapshot.groups
-    if groups is None:
+    known, begin anew once they are. A group that was not read stays as it was."""
+    if snapshot.groups is None:
         return Followed(progress, {})
+    found = _followed(progress, p, snapshot.groups, passed)
+    groups = strings(pc.unique(progress["group"])) if snapshot.unread else ()
+    untold = [group for group in groups if _untold(snapshot, group)]
+    if not untold:
+        return found
+    kept = progress.filter(pc.is_in(progress["group"], value_set=pa.array(untold, pa.string())))
+    return Followed(pa.concat_tables([found.progress, kept]).combine_chunks(), found.paces)
+
+
+def _untold(snapshot: Snapshot, group: str) -> bool:
+    return group_unread(snapshot, group) is not None
+
+
+def _followed(progress: pa.Table, p: Partitions, groups: pa.Table, passed: float) -> Followed:
     if not len(p) or not groups.num_rows:
         return Followed(PROGRESS_SCHEMA.empty_table(), {})
     row_of = p.rows_of(groups["topic"], numbers(groups["partition"]).values)
@@ -100,13 +114,13 @@ def _paces(names: pa.ChunkedArray[Any], read: Mask, offsets: Ints, seconds: np.n
 
 
 def fastest(paces: Mapping[str, float], now: Mapping[str, float], snapshot: Snapshot) -> dict[str, float]:
-    """The fastest at which each group that there is was seen reading."""
+    """The fastest at which each group that there is, or that was not read, was seen reading."""
     found = dict(paces) | {group: max(pace, paces.get(group, 0.0)) for group, pace in now.items()}
     if snapshot.groups is None or not found:
         return found
     there: Any = pc.unique(snapshot.groups["group"])
     present = frozenset(there.to_pylist())
-    return {group: pace for group, pace in found.items() if group in present}
+    return {group: pace for group, pace in found.items() if group in present or _untold(snapshot, group)}
 
 
 def detect(scene: Scene) -> Iterator[Finding]:
@@ -120,6 +134,9 @@ def detect(scene: Scene) -> Iterator[Finding]:
     committed, ends = numbers(table["committed"]).values, numbers(table["logEnd"]).values
     growing = (ends > numbers(table["firstEnd"]).values) & (ends > committed)
     stalled = (numbers(table["looks"]).values > 0) & growing
+    if scene.snapshot.unread:  # what stands still by an earlier look alone is not known to do so now
+        read = pc.is_in(table["group"], value_set=pc.unique(scene.snapshot.groups["group"]))
+        stalled &= np.asarray(read.to_numpy(), dtype=np.bool_)
     if not stalled.any():
         return
     moved = np.asarray(table["moved"].to_numpy(), dtype=np.bool_)

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_medic.cluster.document import timestamp
+from kafka_medic.cluster.elements import groups_unread
 from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
 from kafka_medic.diagnose.columns import Partitions, column, numbers, some
 from kafka_medic.diagnose.finding import Finding
@@ -42,7 +43,7 @@ ENDS_SCHEMA: pa.Schema = pa.schema(
 @dataclass(frozen=True, slots=True)
 class Regression:
     """A log end that went back from `before` to `after`, noticed `at`. `groups`: who had committed beyond `after` by
-    then, MAX_GROUPS of them (None: the committed offsets were not known)."""
+    then, MAX_GROUPS of them (None: the committed offsets were not known, or not of all groups)."""
 
     topic: str
     partition: int
@@ -94,9 +95,10 @@ class Compared:
 def compare(
     ends: pa.Table, p: Partitions, topic_ids: pa.ChunkedArray[Any], snapshot: Snapshot, now: datetime
 ) -> Compared:
-    """The log ends of before against those of now. What is not known now is not shorter; a partition that is not there
-    any more has no log. A topic whose id changed, or (ids not known) whose leader epoch went back, was deleted and made
-    anew: leader epochs only rise (KIP-101). An older epoch of the same topic is an answer from behind."""
+    """The log ends of before against those of now. What is not known now is not shorter, and a partition that is not
+    there any more has no log. A topic whose id changed was deleted and recreated, whatever its offsets are. So was one
+    whose leader epoch went back, where ids are not known: within one incarnation epochs only rise (KIP-101). An older
+    epoch of the same topic is an answer from behind."""
     known = np.flatnonzero(p.log_end.known & (p.log_end.values >= 0))
     assert snapshot.partitions is not None  # `p` was read from them
     topics, numbers_, ends_now, epochs_now = (
@@ -113,7 +115,7 @@ def compare(
     has_end[known] = True
     old = numbers(ends["logEnd"]).values
     shorter = there & has_end[at] & (p.log_end.values[at] < old)
-    regressions, recreated = [], set()
+    regressions, recreated = [], _other_incarnations(ends, fresh)
     carried_rows = np.flatnonzero(there & ~has_end[at]).tolist()
     behind: list[int] = []
     for i in np.flatnonzero(shorter).tolist():
@@ -134,6 +136,14 @@ def compare(
             fresh = fresh.filter(pa.array(~np.isin(known, behind)))
         fresh = pa.concat_tables([fresh, ends.take(carried_rows)]).combine_chunks()
     return Compared(fresh, _with_groups(tuple(regressions), snapshot), frozenset(recreated), p)
+
+
+def _other_incarnations(before: pa.Table, now: pa.Table) -> set[str]:
+    """Topics whose id changed."""
+    if before["topicId"].equals(now["topicId"]) and before["topic"].equals(now["topic"]):
+        return set()
+    old, new = (dict(zip(t["topic"].to_pylist(), t["topicId"].to_pylist(), strict=True)) for t in (before, now))
+    return {str(t) for t, topic_id in new.items() if None not in (topic_id, old.get(t)) and topic_id != old[t]}
 
 
 def detect(scene: Scene) -> Iterator[Finding]:
@@ -203,7 +213,7 @@ def _inside(regressions: tuple[Regression, ...], scene: Scene) -> dict[TopicPart
 def _with_groups(found: tuple[Regression, ...], snapshot: Snapshot) -> tuple[Regression, ...]:
     if not found:
         return ()
-    if snapshot.groups is None:
+    if snapshot.groups is None or groups_unread(snapshot):  # a list that lacks some would clear those
         return tuple(replace(r, groups=None) for r in found)
     beyond: dict[TopicPartition, list[str]] = defaultdict(list)
     after = {r.tp: r.after for r in found}

@@ -13,6 +13,7 @@ import pyarrow as pa
 from kafka_medic.cluster.snapshot import NO_LEADER, Broker, Mode, Snapshot
 from kafka_medic.diagnose.authority import FETCH_TIMEOUT_MS
 from kafka_medic.diagnose.columns import Ints, Mask, Partitions, column, is_any, numbers, some, strings
+from kafka_medic.diagnose.disks import cannot_lead
 from kafka_medic.diagnose.finding import Finding
 from kafka_medic.resources.vocabulary import Severity
 
@@ -142,13 +143,14 @@ def longest_of(outages: Iterable[Outage], limit: int) -> tuple[Outage, ...]:
 
 def detect(scene: Scene) -> Iterator[Finding]:
     """ControllerStuck: somebody is controller, partitions have no leader or one that is gone, and nobody is elected
-    although a live replica is in sync. Where nobody live is in the ISR there is nothing to elect, and where nobody is
-    controller nobody is stuck; both have findings of their own."""
+    although a live replica is in sync. Where nobody live is in the ISR, or only on a failed disk, there is nothing to
+    elect; where nobody is controller nobody is stuck. All of these have findings of their own."""
     p, controller, snapshot = scene.partitions, scene.snapshot.controller, scene.snapshot
     if p is None or not scene.live or controller is None or controller.id is None or controller.id < 0:
         return
     waiting = without_leader(p, snapshot)
     able = is_any(p.isr.ids, scene.live) & (p.isr.ids != p.leader.values[p.isr.rows])
+    able &= ~cannot_lead(p, scene.brokers)
     stuck = waiting & (p.isr.per_row(able) > 0)
     if not stuck.any():
         return

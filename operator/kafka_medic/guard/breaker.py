@@ -72,17 +72,19 @@ def breaker(policy: Breaker, runs: Sequence[OtherRun], now: datetime) -> Breaker
 def relapsed(run: OtherRun, runs: Sequence[OtherRun]) -> bool:
     """Whether a run that succeeded was proposed again soon, for the same finding and the same partitions or brokers. A
     plan that only goes on where the last one had no more room touches others; one that was made before the finding had
-    gone finds nothing to do, and has no plan."""
-    if run.cause is None or run.plan is None or run.finished_at is None:
+    gone finds nothing to do, and has no plan.
+
+    Nothing is proposed for a finding while a run for it goes on. So what was created later was proposed after its end,
+    and both were dated by the API server."""
+    if run.cause is None or run.plan is None or run.finished_at is None or run.created_at is None:
         return False
-    end = run.finished_at.replace(microsecond=0)  # creation timestamps are in whole seconds
     again = [
         r
         for r in runs
         if (r.playbook, r.cause) == (run.playbook, run.cause)
         and r.plan is not None
         and r.created_at is not None
-        and end <= r.created_at <= end + RELAPSE
+        and run.created_at <= r.created_at <= run.finished_at + RELAPSE
         and r.name != run.name
     ]
     if not again:

@@ -6,8 +6,10 @@ from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 
 from kafka_medic.cluster.snapshot import PartitionRow, Snapshot, TopicPartition
+from kafka_medic.guard import fit
 from kafka_medic.guard.evaluate import evaluate, some
 from kafka_medic.guard.freshness import MAX_AGE, SOURCES_FRESH, sources_fresh
+from kafka_medic.guard.peers import NO_FOREIGN_ROLLOUT, nothing_rolls_out
 from kafka_medic.guard.rows import known_ids, troubled_rows
 from kafka_medic.guard.verdict import Judgement, Reason, Verdict
 
@@ -15,7 +17,6 @@ NEEDED = ("kafka", "views", "reassignments")
 PARTITIONS_KNOWN = "PartitionsKnown"
 CONTROLLER_ACTIVE = "ControllerActive"
 PREFERRED_IN_ISR = "PreferredInIsr"
-PREFERRED_ANSWERS = "PreferredAnswers"
 PREFERRED_CAUGHT_UP = "PreferredCaughtUp"
 NOT_REASSIGNING = "NotReassigning"
 
@@ -23,9 +24,10 @@ ELECT_GUARDS = (
     PARTITIONS_KNOWN,
     CONTROLLER_ACTIVE,
     PREFERRED_IN_ISR,
-    PREFERRED_ANSWERS,
+    fit.FIT_TO_RECEIVE,
     PREFERRED_CAUGHT_UP,
     NOT_REASSIGNING,
+    NO_FOREIGN_ROLLOUT,
 )
 """Mandatory for every election; SourcesFresh comes before them."""
 
@@ -47,24 +49,25 @@ def judge_elect(
             (PARTITIONS_KNOWN, lambda: _partitions_known(snapshot, rows, partitions)),
             (CONTROLLER_ACTIVE, lambda: _controller_active(snapshot)),
             (PREFERRED_IN_ISR, lambda: _in_isr(rows)),
-            (PREFERRED_ANSWERS, lambda: _answers(snapshot, rows)),
+            (fit.FIT_TO_RECEIVE, lambda: fit.fit_to_receive(snapshot, _receivers(rows), [r.tp for r in rows])),
             (PREFERRED_CAUGHT_UP, lambda: _caught_up(snapshot, rows)),
             (NOT_REASSIGNING, lambda: _not_reassigning(rows)),
+            (NO_FOREIGN_ROLLOUT, lambda: nothing_rolls_out(snapshot)),
         ]
     )
 
 
 def able_to_lead(snapshot: Snapshot) -> frozenset[int] | None:
-    """Brokers that answer, have recovered their log and are in every ISR they belong to; None when nobody knows."""
-    troubled = troubled_rows(snapshot)
-    if troubled is None or snapshot.brokers is None:
+    """Brokers that are fit to receive, and in every ISR they belong to; None when that is not known of any."""
+    troubled, able = troubled_rows(snapshot), fit.fit_brokers(snapshot)
+    if troubled is None or able is None:
         return None
     behind: set[int] = set()
     for row in troubled:
         replicas, isr = known_ids(row.replicas), known_ids(row.isr)
         if replicas is not None and isr is not None:
             behind |= replicas - isr
-    return frozenset(b.id for b in snapshot.brokers if b.live and b.recovering is False and b.id not in behind)
+    return able - behind
 
 
 def _wanted(snapshot: Snapshot, partitions: Collection[TopicPartition] | None) -> tuple[PartitionRow, ...]:
@@ -72,6 +75,10 @@ def _wanted(snapshot: Snapshot, partitions: Collection[TopicPartition] | None) -
         return tuple(snapshot.rows(set(partitions)))
     # A leader or replica list that is not known may be away from home as well, so it is asked about.
     return tuple(r for r in snapshot.rows() if not (_preferred(r) is not None and r.leader == _preferred(r)))
+
+
+def _receivers(rows: Sequence[PartitionRow]) -> frozenset[int]:
+    return frozenset(p for r in rows if (p := _preferred(r)) is not None)
 
 
 def _preferred(row: PartitionRow) -> int | None:
@@ -112,39 +119,12 @@ def _in_isr(rows: Sequence[PartitionRow]) -> tuple[Reason, ...]:
     )
 
 
-def _answers(snapshot: Snapshot, rows: Sequence[PartitionRow]) -> tuple[Reason, ...]:
-    if snapshot.brokers is None:
-        return (Reason(PREFERRED_ANSWERS, Verdict.UNKNOWN, "the brokers are not known"),)
-    down, recovering, unknown = [], [], []
-    for broker_id in sorted({p for r in rows if (p := _preferred(r)) is not None}):
-        broker = snapshot.broker(broker_id)
-        if broker is None or broker.registered is False or broker.reachable is False:
-            down.append(broker_id)
-        elif broker.recovering:
-            recovering.append(broker_id)
-        elif not broker.live or broker.recovering is None:
-            unknown.append(broker_id)
-    return tuple(
-        _answer(
-            PREFERRED_ANSWERS,
-            "every preferred broker is registered and answers",
-            (Verdict.DENY, "not registered or not answering: broker {}", down),
-            (Verdict.WAIT, "recovering its log: broker {}", recovering),
-            (
-                Verdict.UNKNOWN,
-                "whether it is registered, answering and recovered is not known: broker {}",
-                unknown,
-            ),
-        )
-    )
-
-
 def _caught_up(snapshot: Snapshot, rows: Sequence[PartitionRow]) -> tuple[Reason, ...]:
     """A broker that is out of any ISR is still catching up, and would have to lead and to copy at once."""
     troubled = troubled_rows(snapshot)
     if troubled is None:
         return (Reason(PREFERRED_CAUGHT_UP, Verdict.UNKNOWN, "the partitions are not known"),)
-    preferred = {p for r in rows if (p := _preferred(r)) is not None}
+    preferred = _receivers(rows)
     behind: set[int] = set()
     unknown = []
     for row in troubled:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from kafka_medic.cluster.snapshot import Mode, Snapshot, Source
@@ -44,12 +45,19 @@ def seconds_since_read(snapshot: Snapshot, now: datetime) -> float:
 
 
 def sources_fresh(
-    snapshot: Snapshot, now: datetime, needed: Sequence[str], *, every: bool = False, max_age: float = MAX_AGE
+    snapshot: Snapshot,
+    now: datetime,
+    needed: Sequence[str],
+    *,
+    every: bool = False,
+    but: Collection[str] = (),
+    max_age: float = MAX_AGE,
 ) -> tuple[Reason, ...]:
     """The `needed` sources answered, no longer than `max_age` seconds before (or, a probe takes its time,
-    after) `now`. With `every`, so did all that the snapshot names. One reason for each source that did
-    not."""
-    problems = tuple(_problems(snapshot, now, needed, every, max_age))
+    after) `now`. With `every`, so did all that the snapshot names, but for those in `but`. One reason for each source
+    that did not. What a source that answered could not report is for the guards that need it (`cluster.elements`)."""
+    kept = replace(snapshot, sources=tuple(s for s in snapshot.sources if s.name not in but)) if but else snapshot
+    problems = tuple(_problems(kept, now, needed, every, max_age))
     if problems:
         return tuple(Reason(SOURCES_FRESH, Verdict.UNKNOWN, p, retry_after=max_age / 2) for p in problems)
     return (Reason(SOURCES_FRESH, Verdict.ALLOW, f"every source answered within {max_age:g} s"),)

@@ -9,12 +9,17 @@ from typing import Self
 from kafka_medic.resources.phases import Phase
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_plan import OffsetChange, PartitionChange, Plan
+from kafka_medic.resources.remediation_status import Cure
+from kafka_medic.resources.vocabulary import Guard, Severity
+
+_GRAVITY = {Severity.INFO: 1, Severity.WARNING: 2, Severity.CRITICAL: 3}
 
 
 @dataclass(frozen=True, slots=True)
 class OtherRun:
     """`cause`: the finding that it was proposed for; None for one that a person asked for. `offsets`: the committed
-    offsets that it has set, or may have."""
+    offsets that it has set, or may have. `cures`, `holds`: as its status has them. `owes`: it has
+    something to take back. `waits_for`: the guards that refused when it was last decided."""
 
     name: str
     phase: Phase | None
@@ -25,6 +30,10 @@ class OtherRun:
     cause: str | None = None
     plan: Plan | None = None
     offsets: tuple[OffsetChange, ...] = ()
+    cures: Cure | None = None
+    holds: str | None = None
+    owes: bool = False
+    waits_for: frozenset[Guard] = frozenset()
 
     @classmethod
     def of(cls, run: Remediation, offsets: tuple[OffsetChange, ...] = ()) -> Self:
@@ -39,7 +48,19 @@ class OtherRun:
             cause=cause.finding_id if cause is not None else None,
             plan=status.plan,
             offsets=offsets,
+            cures=status.cures,
+            holds=status.holds,
+            owes=status.restore_owed,
+            waits_for=frozenset(w.guard for w in status.waiting_for),
         )
+
+    @property
+    def gravity(self) -> int:
+        """Of the finding that it cures; 0 for none. A run that an earlier version began does not name the finding, and
+        counts as the gravest: nothing overtakes it."""
+        if self.cures is None:
+            return 0 if self.cause is None else max(_GRAVITY.values())
+        return _GRAVITY[self.cures.severity]
 
     @property
     def reorders(self) -> tuple[PartitionChange, ...]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kafka_medic.cluster.snapshot import Broker, PartitionRow, Pod, Snapshot
+from kafka_medic.cluster.elements import failed_directories, log_dirs_unread, on_failed_directory
+from kafka_medic.cluster.snapshot import Broker, PartitionRow, Pod, Snapshot, TopicPartition
 from kafka_medic.guard.context import RestartQuestion
 from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.rows import known_ids, target_of
@@ -19,7 +20,8 @@ NO_FOREIGN_ROLLOUT = "NoForeignRollout"
 
 
 def target_may_be_touched(snapshot: Snapshot, question: RestartQuestion) -> Reason:
-    """The target is a broker of this cluster and not recovering its log: a kill would start that over."""
+    """The target is a broker of this cluster and not recovering its log, which a kill would start over. It has a log
+    directory to start with."""
     guard, broker_id = TARGET_MAY_BE_TOUCHED, question.broker
     if snapshot.brokers is None:
         return Reason(guard, Verdict.UNKNOWN, "the brokers are not known")
@@ -36,6 +38,10 @@ def target_may_be_touched(snapshot: Snapshot, question: RestartQuestion) -> Reas
         return Reason(guard, Verdict.WAIT, message, retry_after=30)
     if broker.registered is None or (broker.reachable is None and broker.registered):
         return Reason(guard, Verdict.UNKNOWN, f"whether broker {broker_id} is registered and answers is not known")
+    if broker.registered and broker.reachable is False:
+        # Its view was not told, nor how far its log has parted from the others'.
+        message = f"broker {broker_id} is registered and does not answer, so which records only it holds is not known"
+        return Reason(guard, Verdict.UNKNOWN, message)
     if broker.recovering is None:
         # A broker answers requests only once its log is recovered. One that answers and is not registered (a
         # zombie)
@@ -43,19 +49,48 @@ def target_may_be_touched(snapshot: Snapshot, question: RestartQuestion) -> Reas
         if broker.reachable is True and broker.registered is False:
             return Reason(guard, Verdict.ALLOW, f"broker {broker_id} answers, so its log is recovered")
         return Reason(guard, Verdict.UNKNOWN, f"whether broker {broker_id} is recovering its log is not known")
-    return Reason(guard, Verdict.ALLOW, f"broker {broker_id} is not recovering its log")
+    return _directories(snapshot, broker)
+
+
+def _directories(snapshot: Snapshot, broker: Broker) -> Reason:
+    """Kafka starts without the log directories that have failed, and not at all when none is left (KIP-112,
+    LogManager.createAndValidateLogDirs)."""
+    guard = TARGET_MAY_BE_TOUCHED
+    if broker.reachable is True and (why := log_dirs_unread(snapshot, broker.id)):
+        return Reason(
+            guard, Verdict.UNKNOWN, f"broker {broker.id} answers, and its log directories are not known: {why}"
+        )
+    told, failed = f"broker {broker.id} is not recovering its log", failed_directories(broker)
+    if not failed:
+        return Reason(guard, Verdict.ALLOW, told)
+    if len(failed) == len(broker.directories or ()):
+        message = f"every log directory of broker {broker.id} has failed, and it would not start without one"
+        return Reason(guard, Verdict.DENY, message)
+    names = some([d.path for d in failed], 3)
+    return Reason(guard, Verdict.ALLOW, f"{told}; its log directory {names} has failed; Kafka starts with the others")
 
 
 def no_other_broker_disturbed(snapshot: Snapshot, question: RestartQuestion) -> tuple[Reason, ...]:
-    """No other broker is down, recovering, or out of any ISR: none but those that the run itself has away."""
+    """No other broker is down, recovering, or out of any ISR: none but those that the run itself has away. A replica on
+    a failed log directory stays out of the ISR until a person replaces the disk, so that nobody waits for it;
+    IsrStaysAboveMin counts it as gone."""
     guard = NO_OTHER_BROKER_DISTURBED
     if snapshot.brokers is None or question.rows is None:
         what = "brokers" if snapshot.brokers is None else "partitions"
         return (Reason(guard, Verdict.UNKNOWN, f"the {what} are not known"),)
     excused = _excused(snapshot, question)
     others = [b for b in snapshot.brokers if b.id not in excused]
-    reasons = [*_states(others), *_out_of_isr(question.rows, excused, {b.id for b in snapshot.brokers})]
-    return tuple(reasons) or (Reason(guard, Verdict.ALLOW, "every other broker is up and in every ISR"),)
+    reasons = [*_states(others), *_out_of_isr(snapshot, question.rows, excused)]
+    if reasons:
+        return tuple(reasons)
+    lost = [f"{len(gone)} replicas on a failed log directory of broker {b.id}" for b in others if (gone := _lost(b))]
+    but = f", but for {some(lost)}" if lost else ""
+    return (Reason(guard, Verdict.ALLOW, f"every other broker is up and in every ISR{but}"),)
+
+
+def _lost(broker: Broker) -> frozenset[TopicPartition]:
+    """What a broker that is up has on its failed log directories."""
+    return on_failed_directory(broker) if broker.live else frozenset()
 
 
 def _excused(snapshot: Snapshot, question: RestartQuestion) -> frozenset[int]:
@@ -77,8 +112,10 @@ def _states(others: list[Broker]) -> Iterator[Reason]:
         yield Reason(guard, Verdict.UNKNOWN, message)
 
 
-def _out_of_isr(rows: tuple[PartitionRow, ...], excused: frozenset[int], brokers: set[int]) -> Iterator[Reason]:
+def _out_of_isr(snapshot: Snapshot, rows: tuple[PartitionRow, ...], excused: frozenset[int]) -> Iterator[Reason]:
     guard = NO_OTHER_BROKER_DISTURBED
+    brokers = {b.id: b for b in snapshot.brokers or ()}
+    lost = {b.id: _lost(b) for b in brokers.values()}
     behind: dict[int, int] = {}
     unlisted: set[int] = set()
     unknown = []
@@ -88,16 +125,24 @@ def _out_of_isr(rows: tuple[PartitionRow, ...], excused: frozenset[int], brokers
             unknown.append(row.tp)
             continue
         for broker in replicas - isr - excused:
-            behind[broker] = behind.get(broker, 0) + 1
-        unlisted |= (replicas | isr) - brokers - excused
+            if row.tp not in lost.get(broker, ()):
+                behind[broker] = behind.get(broker, 0) + 1
+        unlisted |= (replicas | isr) - brokers.keys() - excused
     if unlisted:
         message = f"named as a replica but not part of the cluster: broker {some(sorted(unlisted))}"
         yield Reason(guard, Verdict.DENY, message)
     if behind:
-        told = [f"broker {b} ({n} partitions)" for b, n in sorted(behind.items())]
+        unsaid = "; which replicas are on its failed log directory is not known"
+        told = [
+            f"broker {b} ({n} partitions{unsaid if _unsaid(brokers.get(b)) else ''})" for b, n in sorted(behind.items())
+        ]
         yield Reason(guard, Verdict.WAIT, f"out of the ISR: {some(told)}", retry_after=15)
     if unknown:
         yield Reason(guard, Verdict.UNKNOWN, f"replicas or ISR not known: {some(unknown)}")
+
+
+def _unsaid(broker: Broker | None) -> bool:
+    return broker is not None and bool(failed_directories(broker)) and broker.offline_replicas is None
 
 
 def pods_ready_node_schedulable(snapshot: Snapshot, question: RestartQuestion) -> tuple[Reason, ...]:
@@ -170,6 +215,12 @@ def no_foreign_rollout(snapshot: Snapshot, question: RestartQuestion) -> tuple[R
     if question.context.outside_kubernetes:
         message = "the brokers are said to run outside Kubernetes: nothing rolls them out"
         return (Reason(guard, Verdict.ALLOW, message),)
+    return nothing_rolls_out(snapshot)
+
+
+def nothing_rolls_out(snapshot: Snapshot) -> tuple[Reason, ...]:
+    """No StatefulSet or Strimzi replaces the brokers' Pods. One of them may take any broker away at any moment."""
+    guard = NO_FOREIGN_ROLLOUT
     if snapshot.rollouts is None:
         if snapshot.source("rollouts") is None:
             # Observers of this project always name the source; the document's format does not ask others to.

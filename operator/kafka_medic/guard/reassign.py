@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from kafka_medic.cluster.snapshot import PartitionRow, Snapshot, TopicPartition
+from kafka_medic.guard import fit
 from kafka_medic.guard.evaluate import evaluate, some
 from kafka_medic.guard.freshness import MAX_AGE, SOURCES_FRESH, sources_fresh
 from kafka_medic.guard.rows import known_ids, troubled_rows
@@ -56,6 +57,7 @@ def judge_reassign(
             (Guard.CLUSTER_REACHABLE.value, lambda: _cluster_reachable(question)),
             (Guard.ENOUGH_LIVE_BROKERS.value, lambda: _enough_live_brokers(question)),
             (Guard.TARGETS_ALIVE.value, lambda: _targets_alive(question)),
+            (fit.FIT_TO_RECEIVE, lambda: _fit(question)),
             (Guard.NO_FOREIGN_REASSIGNMENT.value, lambda: _no_foreign_reassignment(question)),
             (Guard.BROKERS_STABLE.value, lambda: _brokers_stable(question)),
             (Guard.PRECONDITIONS_HOLD.value, lambda: _preconditions_hold(question, len(moves))),
@@ -120,6 +122,12 @@ def _targets_alive(q: _Question) -> tuple[Reason, ...]:
     if unknown:
         reasons.append(Reason(guard, Verdict.UNKNOWN, f"whether a live broker leads is not known: {some(unknown)}"))
     return tuple(reasons) or (Reason(guard, Verdict.ALLOW, "every target and every leader lives"),)
+
+
+def _fit(q: _Question) -> tuple[Reason, ...]:
+    """Of the brokers that get a replica which they do not hold yet."""
+    added = {b for before, after in q.moves.values() for b in set(after) - set(before)}
+    return fit.fit_to_receive(q.snapshot, added, list(q.moves))
 
 
 def _no_foreign_reassignment(q: _Question) -> tuple[Reason, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from kafka_medic.cluster.elements import TOPIC, settings_unread
+from kafka_medic.cluster.min_isr import least_to_keep
 from kafka_medic.cluster.snapshot import PartitionRow, Snapshot
 from kafka_medic.guard.context import RestartQuestion
 from kafka_medic.guard.evaluate import some
@@ -31,9 +33,9 @@ def isr_stays_above_min(snapshot: Snapshot, question: RestartQuestion) -> tuple[
         if not _concerns(row, broker):
             continue
         concerned += 1
-        target, isr, least = target_of(row), known_ids(row.isr), row.min_isr
+        target, isr, least = target_of(row), known_ids(row.isr), least_to_keep(snapshot, row, away)
         if target is None or isr is None or least is None:
-            unknown.append(f"{row.tp} ({_missing(row)})")
+            unknown.append(f"{row.tp} ({_missing(snapshot, row, least)})")
             continue
         least = max(least, 1)
         left = len((isr & target) - away)
@@ -88,7 +90,10 @@ def _concerns(row: PartitionRow, broker: int) -> bool:
     return any(broker in (ids or ()) for ids in (row.replicas, row.isr, row.adding, row.removing))
 
 
-def _missing(row: PartitionRow) -> str:
+def _missing(snapshot: Snapshot, row: PartitionRow, least: int | None) -> str:
     named = {"replicas": row.replicas, "isr": row.isr, "adding": row.adding, "removing": row.removing}
     missing = [name for name, ids in named.items() if known_ids(ids) is None]
-    return ", ".join(missing + (["minIsr"] if row.min_isr is None else []))
+    if least is None:
+        why = settings_unread(snapshot, TOPIC, row.topic)
+        missing.append(f"minIsr: {why}" if why else "minIsr")
+    return ", ".join(missing)

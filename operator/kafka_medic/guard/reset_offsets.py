@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafka_medic.cluster.elements import group_unread
 from kafka_medic.cluster.groups import EMPTY, GroupMember
 from kafka_medic.cluster.names import printable
 from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
@@ -88,6 +89,8 @@ def _group_empty(snapshot: Snapshot, group: str, members: Sequence[GroupMember] 
     if snapshot.groups is None:
         return Reason(GROUP_EMPTY, Verdict.UNKNOWN, "the consumer groups are not known")
     rows = _of_group(snapshot, group)
+    if why := group_unread(snapshot, group):
+        return Reason(GROUP_EMPTY, Verdict.UNKNOWN, f"group {printable(group)} is not known: {why}")
     if not rows:
         return Reason(GROUP_EMPTY, Verdict.DENY, f"no group {group} has committed offsets")
     states = {r["state"] for r in rows}

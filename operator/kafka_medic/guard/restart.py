@@ -9,6 +9,7 @@ from kafka_medic.cluster.snapshot import Snapshot
 from kafka_medic.guard.context import RestartContext, RestartQuestion
 from kafka_medic.guard.evaluate import Answer, evaluate
 from kafka_medic.guard.freshness import MAX_AGE, SOURCES_FRESH, metadata_sources, sources_fresh
+from kafka_medic.guard.identity import POD_IS_THAT_BROKER, pod_is_that_broker
 from kafka_medic.guard.peers import (
     NO_FOREIGN_ROLLOUT,
     NO_OTHER_BROKER_DISTURBED,
@@ -35,6 +36,9 @@ from kafka_medic.guard.rows import troubled_rows
 from kafka_medic.guard.verdict import Judgement
 from kafka_medic.guard.views import VIEWS_AGREE, views_agree
 
+STALE_LOG = "stale-log-"
+"""Each stale leader's log is a source of its own."""
+
 RestartGuard = Callable[[Snapshot, RestartQuestion], Answer]
 
 RESTART_GUARDS: tuple[tuple[str, RestartGuard], ...] = (
@@ -47,6 +51,7 @@ RESTART_GUARDS: tuple[tuple[str, RestartGuard], ...] = (
     (NO_OTHER_BROKER_DISTURBED, no_other_broker_disturbed),
     (PODS_READY_NODE_SCHEDULABLE, pods_ready_node_schedulable),
     (NO_FOREIGN_ROLLOUT, no_foreign_rollout),
+    (POD_IS_THAT_BROKER, pod_is_that_broker),
 )
 """Mandatory for every restart; SourcesFresh comes before them, since it alone looks at the time."""
 
@@ -65,6 +70,12 @@ def judge_restart(
     needed = ["kafka", "views", "reassignments", *metadata_sources(snapshot)]
     if not context.outside_kubernetes:
         needed.append("kubernetes")
+    # How far a stale leader's log has parted concerns that broker's own restart, which throws those records away.
+    others = {
+        name for s in snapshot.sources if (name := s.name).startswith(STALE_LOG) and name != f"{STALE_LOG}{broker}"
+    }
+    # What the records of disputed topics would have decided is null where the accounts did not, and refused there.
+    others.add("zookeeper-topics")
     question = RestartQuestion(broker, context, troubled_rows(snapshot, broker))
 
     def ask(guard: RestartGuard) -> Callable[[], Answer]:
@@ -72,7 +83,7 @@ def judge_restart(
 
     return evaluate(
         [
-            (SOURCES_FRESH, lambda: sources_fresh(snapshot, now, needed, every=True, max_age=max_age)),
+            (SOURCES_FRESH, lambda: sources_fresh(snapshot, now, needed, every=True, but=others, max_age=max_age)),
             *((name, ask(guard)) for name, guard in RESTART_GUARDS),
         ]
     )

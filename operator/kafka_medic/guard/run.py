@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from kafka_medic.guard import precedence
 from kafka_medic.guard.breaker import BreakerState, breaker
 from kafka_medic.guard.other_runs import OtherRun
 from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.resources.durations import parse_duration
 from kafka_medic.resources.kafkacluster_remediation import Day, RemediationPolicy, Window
-from kafka_medic.resources.phases import Phase
 from kafka_medic.resources.vocabulary import Guard
 
 _DAYS = list(Day)
@@ -81,13 +81,13 @@ def judge_run(
     takes_back: bool = False,
 ) -> tuple[Reason, ...]:
     """Every rule of the KafkaCluster about when to act. The limits on how often concern only a run that is to start:
-    one that has begun is better finished than left half-way. `itself`: the run that is to act, which may show that an
-    earlier one did not cure. `takes_back`: its playbook puts back what a drain changed."""
+    one that has begun is better finished than left half-way. `itself`: the run that is to act, as its status has it; it
+    may show that an earlier one did not cure. `takes_back`: its playbook puts back what a drain changed."""
     reasons = [_not_paused(policy), within_window(policy.windows, now), _lease(lease_held)]
     if others is None:
         unknown = "the other Remediations of this cluster could not be read"
         return (*reasons, Reason(Guard.NO_OTHER_REMEDIATION.value, Verdict.UNKNOWN, unknown))
-    reasons.append(_alone(others))
+    reasons.append(precedence.goes_first(itself, others))
     if starting:
         reasons.append(_within_limits(policy, others, itself, now, takes_back))
     return tuple(reasons)
@@ -110,14 +110,6 @@ def _lease(held: bool | None) -> Reason:
     return Reason(guard, Verdict.ALLOW, "this operator holds the cluster's Lease")
 
 
-def _alone(others: Sequence[OtherRun]) -> Reason:
-    acting = [o.name for o in others if o.phase in (Phase.RUNNING, Phase.VERIFYING, Phase.PAUSED, Phase.BLOCKED)]
-    guard = Guard.NO_OTHER_REMEDIATION.value
-    if acting:
-        return Reason(guard, Verdict.WAIT, f"{acting[0]} is acting on this cluster; one at a time")
-    return Reason(guard, Verdict.ALLOW, "no other remediation is acting on this cluster")
-
-
 def _within_limits(
     policy: RemediationPolicy, others: Sequence[OtherRun], itself: OtherRun | None, now: datetime, takes_back: bool
 ) -> Reason:
@@ -130,16 +122,27 @@ def _within_limits(
         return Reason(guard, Verdict.WAIT, message, retry_after=max(wait, 60))
     begun = (o for o in others if o.finished_at and o.started_at)
     counted = (o for o in begun if not _same_maintenance(itself, o, takes_back))
-    ended = sorted(counted, key=lambda o: o.finished_at or now)
-    rest = parse_duration(policy.limits.cooldown)
-    if ended and ended[-1].finished_at is not None:
-        since = (now - ended[-1].finished_at).total_seconds()
-        if since < rest:
-            message = f"{ended[-1].name} ended {since:.0f} s ago; limits.cooldown is {policy.limits.cooldown}"
-            return Reason(guard, Verdict.WAIT, message, retry_after=rest - since)
+    rest = timedelta(seconds=parse_duration(policy.limits.cooldown))
+    resting = sorted(
+        (o for o in counted if o.finished_at and now - o.finished_at < rest), key=lambda o: o.finished_at or now
+    )
+    # The cooldown is there so that a cure can be seen to work. The cure of a graver finding does not wait for that.
+    known = itself.gravity if itself is not None and itself.cures is not None else 0
+    waited_for = [o for o in resting if o.gravity >= known]
+    if waited_for and waited_for[-1].finished_at is not None:
+        since = now - waited_for[-1].finished_at
+        message = (
+            f"{waited_for[-1].name} ended {since.total_seconds():.0f} s ago; "
+            f"limits.cooldown is {policy.limits.cooldown}"
+        )
+        return Reason(guard, Verdict.WAIT, message, retry_after=(rest - since).total_seconds())
     reading = breaker(policy.breaker, (*others, itself) if itself is not None else others, now)
     if reading.state is BreakerState.OPEN:
         return Reason(guard, Verdict.DENY, reading.describe())
+    if resting and itself is not None and itself.cures is not None:
+        cured = f"{itself.cures.finding_id} ({itself.cures.severity.value})"
+        message = f"within the limits; the cure of {cured} does not wait out the cooldown of {resting[-1].name}"
+        return Reason(guard, Verdict.ALLOW, message)
     return Reason(guard, Verdict.ALLOW, "within the limits")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kafka_medic.cluster.elements import failed_directories
 from kafka_medic.cluster.snapshot import NO_LEADER, Broker, Mode, PartitionRow, Snapshot
 from kafka_medic.guard.context import RestartQuestion
 from kafka_medic.guard.rows import known_ids, led_by
@@ -26,12 +27,21 @@ def undeclared(snapshot: Snapshot, question: RestartQuestion) -> frozenset[int]:
 
 
 def waiting(snapshot: Snapshot) -> tuple[PartitionRow, ...]:
-    """Partitions that nobody leads, or only a broker that is gone, though a live replica in sync could be elected."""
+    """Partitions that nobody leads, or only a broker that is gone, though a live replica in sync could be elected: one
+    that is not on a failed log directory, nor may be."""
     brokers = snapshot.brokers or ()
     down = {b.id for b in brokers if _gone(b, snapshot.cluster.mode)}
-    live = {b.id for b in brokers if b.live} - down
+    live = {b.id: b for b in brokers if b.live and b.id not in down}
     rows = led_by(snapshot, down | {NO_LEADER})
-    return tuple(row for row in rows if (in_sync := known_ids(row.isr)) is not None and in_sync & live)
+    return tuple(row for row in rows if any(_could_lead(live.get(b), row) for b in known_ids(row.isr) or ()))
+
+
+def _could_lead(broker: Broker | None, row: PartitionRow) -> bool:
+    if broker is None:
+        return False
+    return not failed_directories(broker) or (
+        broker.offline_replicas is not None and row.tp not in broker.offline_replicas
+    )
 
 
 def _gone(broker: Broker, mode: Mode | None) -> bool:
@@ -40,4 +50,4 @@ def _gone(broker: Broker, mode: Mode | None) -> bool:
     if broker.registered is False:
         return True
     silent = mode is Mode.KRAFT and broker.reachable is False
-    return silent and broker.pod is not None and broker.pod.ready is False
+    return silent and broker.own_pod is not None and broker.own_pod.ready is False

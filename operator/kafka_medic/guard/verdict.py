@@ -20,12 +20,14 @@ _SEVERITY = {Verdict.ALLOW: 0, Verdict.WAIT: 1, Verdict.UNKNOWN: 2, Verdict.DENY
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One guard's answer. `retry_after` (seconds) goes with Wait: when a fresh look may find otherwise."""
+    """One guard's answer. `retry_after` (seconds) goes with Wait: when a fresh look may find otherwise. `remediation`:
+    the other run that it waits for."""
 
     guard: str
     verdict: Verdict
     message: str
     retry_after: float | None = None
+    remediation: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

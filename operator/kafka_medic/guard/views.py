@@ -1,27 +1,26 @@
-"""Do all brokers tell the same story?"""
+"""Do the accounts of all brokers agree with what is decided?"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
-import pyarrow as pa
-
-from kafka_medic.cluster.snapshot import Mode, Snapshot, View
+from kafka_medic.cluster.agreement import Disagreement, agreement
+from kafka_medic.cluster.snapshot import Mode, PartitionRow, Snapshot, View
 from kafka_medic.guard.context import RestartQuestion
 from kafka_medic.guard.evaluate import some
+from kafka_medic.guard.rows import known_ids
 from kafka_medic.guard.stuck import undeclared
 from kafka_medic.guard.verdict import Reason, Verdict
 
 VIEWS_AGREE = "ViewsAgree"
-_KEYS = {"leader": "leader", "epoch": "leaderEpoch"}
+EXAMPLES = 5
 
 
 def views_agree(snapshot: Snapshot, question: RestartQuestion) -> tuple[Reason, ...]:
-    """Every broker that answers names the registered members and, for each partition, the same leader and
-    epoch as the authority. A difference is allowed only in brokers that this run is there to cure, when the
-    target is one of them. Brokers that the run itself has away are not asked, and whether they are members is not
-    settled; nor is it of those that only a new controller can declare gone.
+    """Every broker that answers names the registered members and, for each partition, the leader and epoch that are
+    decided. A difference is allowed only in brokers that this run cures, when the target is one of them. Brokers that
+    the run has away are not asked, and whether they are members is not settled. Nor is it of those that only a new
+    controller can declare gone.
     """
     guard, cures, away = VIEWS_AGREE, question.context.cures, question.context.together
     unsettled = away | undeclared(snapshot, question)
@@ -32,107 +31,88 @@ def views_agree(snapshot: Snapshot, question: RestartQuestion) -> tuple[Reason, 
     # A broker that is known to be down has no view to give; that it is down is for another guard.
     asked = [b.id for b in snapshot.brokers if b.reachable is not False and (b.registered is not False or b.reachable)]
     asked = [b for b in asked if b not in away]
-    reasons: list[Reason] = []
     differing: list[int] = []
     silent: list[int] = []
+    reasons = list(_undecided(snapshot, question))
     if len(views) != len(snapshot.views):
         reasons.append(Reason(guard, Verdict.UNKNOWN, "the snapshot has more than one view of the same broker"))
+    found = agreement(snapshot).disagreements
     for broker in sorted({*asked, *views} - away):
         view = views.get(broker)
         if view is None or view.members is None or view.leaders is None:
             if broker in asked:
                 silent.append(broker)
             continue
-        gaps, differences = _compare(snapshot, view, unsettled)
-        if gaps:
-            reasons.append(Reason(guard, Verdict.UNKNOWN, f"broker {broker}: {some(gaps, 5)}"))
-        if differences:
+        if gaps := list(_gaps(snapshot, view)):
+            reasons.append(Reason(guard, Verdict.UNKNOWN, f"broker {broker}: {some(gaps, EXAMPLES)}"))
+        if differences := list(_differences(snapshot, view, found.get(broker), unsettled)):
             differing.append(broker)
             if not (broker in cures and question.broker in cures):
-                message = f"broker {broker} tells another story: {some(differences, 5)}"
+                message = f"the view of broker {broker} differs: {some(differences, EXAMPLES)}"
                 reasons.append(Reason(guard, Verdict.DENY, message))
     if silent:
-        message = f"broker {some(silent)} has not told its view of the cluster"
+        message = f"broker {some(silent)} did not report its view of the cluster"
         reasons.append(Reason(guard, Verdict.UNKNOWN, message))
     if reasons:
         return tuple(reasons)
     if differing:
-        message = f"the views of broker {some(differing)} differ, and curing exactly that is this run's purpose"
+        message = f"the views of broker {some(differing)} differ, and this run cures exactly that"
         return (Reason(guard, Verdict.ALLOW, message),)
     if not asked:
-        return (Reason(guard, Verdict.UNKNOWN, "no broker has told its view of the cluster"),)
+        return (Reason(guard, Verdict.UNKNOWN, "no broker reported its view of the cluster"),)
     return (Reason(guard, Verdict.ALLOW, f"the views of {len(asked)} brokers agree"),)
 
 
-def _compare(snapshot: Snapshot, view: View, unsettled: frozenset[int]) -> tuple[list[str], list[str]]:
-    """(what cannot be compared, what differs)."""
-    gaps: list[str] = []
-    differences: list[str] = []
-    brokers = snapshot.brokers or ()
-    if unsure := [b.id for b in brokers if b.registered is None]:
-        gaps.append(f"whether broker {some(unsure)} is registered is not known")
-    else:
-        registered = {b.id for b in brokers if b.registered}
-        if (registered ^ set(view.members or ())) - unsettled:
-            differences.append(f"members {some(sorted(view.members or ()))}, registered are {some(sorted(registered))}")
+def _undecided(snapshot: Snapshot, question: RestartQuestion) -> Iterator[Reason]:
+    """Partitions that the target may have a replica of, and whose leader or epoch is not known, with the accounts of
+    those on which brokers differ. `question.rows` name every partition whose replicas are not known."""
+    found = agreement(snapshot)
+    disputed = set(found.undecided)
+    unknown = [
+        row.tp
+        for row in question.rows or ()
+        if (row.leader is None or row.leader_epoch is None or row.tp in disputed) and _concerns(row, question.broker)
+    ]
+    if unknown:
+        shown = [
+            f"{tp}: {'; '.join(found.accounts_of(tp))}" if tp in disputed else f"{tp}" for tp in unknown[:EXAMPLES]
+        ]
+        more = f" and {len(unknown) - EXAMPLES} more" if len(unknown) > EXAMPLES else ""
+        message = f"not known, or brokers differ and nothing decides: {', '.join(shown)}{more}"
+        yield Reason(VIEWS_AGREE, Verdict.UNKNOWN, message)
+
+
+def _concerns(row: PartitionRow, broker: int) -> bool:
+    replicas = known_ids(row.replicas)
+    return replicas is None or broker in replicas
+
+
+def _gaps(snapshot: Snapshot, view: View) -> Iterator[str]:
+    """What cannot be compared."""
+    if unsure := [b.id for b in snapshot.brokers or () if b.registered is None]:
+        yield f"whether broker {some(unsure)} is registered is not known"
     if snapshot.cluster.mode is None:
-        gaps.append("whether this is KRaft or ZooKeeper is not known")
+        yield "whether this is KRaft or ZooKeeper is not known"
     elif snapshot.cluster.mode is Mode.ZOOKEEPER:
-        # KRaft brokers name a random live broker (KIP-590): only ZooKeeper's views have a controller to
-        # compare.
         authority = snapshot.controller.id if snapshot.controller else None
         if authority is None or view.controller is None:
-            gaps.append("the controller is not known on both sides")
-        elif view.controller != authority:
-            differences.append(f"controller {view.controller}, the active one is {authority}")
-    gaps += _null_leaders(snapshot, view)
-    differences += _leaders(snapshot, view)
-    return gaps, differences
+            yield "the controller is not known on both sides"
+    for column in ("leader", "epoch"):
+        if view.leaders is not None and view.leaders[column].null_count:
+            yield f"its view has partitions whose {column} is not known"
+    if view.broker in agreement(snapshot).unidentified:
+        yield "its view has topics whose id is not known"
 
 
-def _null_leaders(snapshot: Snapshot, view: View) -> Iterator[str]:
-    for mine, theirs in _KEYS.items():
-        if view.leaders is not None and view.leaders[mine].null_count:
-            yield f"its view has partitions whose {mine} is not known"
-        if snapshot.partitions is not None and snapshot.partitions[theirs].null_count:
-            yield f"the authority has partitions whose {theirs} is not known"
-
-
-def _leaders(snapshot: Snapshot, view: View) -> list[str]:
-    assert snapshot.partitions is not None
-    assert view.leaders is not None
-    authority = snapshot.partitions.select(["topic", "partition", *_KEYS.values()])
-    told = view.leaders.rename_columns(authority.column_names)
-    if _same(told, authority):  # the usual case: nothing differs, and brokers list partitions in the same order
-        return []
-    theirs, ours = _by_partition(told), _by_partition(authority)
-    return [
-        f"{key[0]}-{key[1]} {_said(theirs.get(key))}, authority {_said(ours.get(key))}"
-        for key in sorted(theirs.keys() | ours.keys())
-        if _differs(theirs.get(key), ours.get(key))
-    ]
-
-
-def _same(left: pa.Table, right: pa.Table) -> bool:
-    if left.num_rows != right.num_rows or any(left[n].null_count for n in left.column_names):
-        return False
-    return all(left[name].equals(right[name]) for name in left.column_names)
-
-
-_Told = tuple[int | None, int | None]
-
-
-def _by_partition(table: pa.Table) -> dict[tuple[str, int], _Told]:
-    columns: list[list[Any]] = [table[n].to_pylist() for n in table.column_names]
-    return {(t, p): (leader, epoch) for t, p, leader, epoch in zip(*columns, strict=True)}
-
-
-def _differs(left: _Told | None, right: _Told | None) -> bool:
-    if left is None or right is None:
-        return True
-    # Nulls are gaps, reported as such; what is known on both sides is still compared.
-    return any(a is not None and b is not None and a != b for a, b in zip(left, right, strict=True))
-
-
-def _said(told: _Told | None) -> str:
-    return "not known there" if told is None else f"leader {told[0]} epoch {told[1]}"
+def _differences(
+    snapshot: Snapshot, view: View, found: Disagreement | None, unsettled: frozenset[int]
+) -> Iterator[str]:
+    if found is None:
+        return
+    if (set(found.absent) | set(found.ghosts)) - unsettled:
+        registered = sorted(b.id for b in snapshot.brokers or () if b.registered)
+        yield f"members {some(sorted(view.members or ()))}, registered are {some(registered)}"
+    if found.controller is not None:
+        active = snapshot.controller.id if snapshot.controller else None
+        yield f"controller {found.controller}, the active one is {active}"
+    yield from found.examples(found.beliefs.num_rows)

@@ -9,34 +9,21 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafka_medic.clients.answers import LogDirs
 from kafka_medic.clients.ports import BrokerView, ClusterDescription, ReadFailed
 from kafka_medic.clients.zookeeper import Registrations
-from kafka_medic.cluster.snapshot import Broker, Mode, Pod
+from kafka_medic.cluster.authority import membership
+from kafka_medic.cluster.snapshot import Broker, Mode, Pod, TopicPartition
 from kafka_medic.observe.checks import BadAnswer
+from kafka_medic.observe.directories import directories
 from kafka_medic.observe.metrics import BrokerSigns
 
 _NOTHING = BrokerSigns()
 
 
 @dataclass(frozen=True, slots=True)
-class Sighting:
-    """What each source said; None where it did not answer. `authority` has STATES_SCHEMA: each partition's newest
-    state. `controller`: the active controller's id, which with KRaft may be no broker's. `rooms`: bytes free."""
-
-    mode: Mode
-    described: ClusterDescription | None
-    registered: Registrations | None
-    answers: Mapping[int, BrokerView | ReadFailed] | None
-    authority: pa.Table | None
-    pods: Mapping[int, Pod] | None
-    signs: Mapping[int, BrokerSigns | ReadFailed] | None
-    controller: int | None = None
-    rooms: Mapping[int, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
 class Members:
-    """Who is registered, and of whom that cannot be told."""
+    """`ids`: the registered brokers; `unsure`: those of which it is not known."""
 
     ids: frozenset[int]
     unsure: frozenset[int] = frozenset()
@@ -45,13 +32,28 @@ class Members:
         return None if broker in self.unsure else broker in self.ids
 
 
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """What each source reported; None where it did not answer. `states`: the decided partitions, with STATES_SCHEMA.
+    `disks`: of the brokers that reported them. `offline`: the replicas on failed ones."""
+
+    described: ClusterDescription | None
+    members: Members | None
+    answers: Mapping[int, BrokerView | ReadFailed] | None
+    states: pa.Table | None
+    pods: Mapping[int, Pod] | None
+    signs: Mapping[int, BrokerSigns | ReadFailed] | None
+    disks: Mapping[int, LogDirs] = field(default_factory=dict)
+    offline: Mapping[int, tuple[TopicPartition, ...] | None] = field(default_factory=dict)
+
+
 def brokers_of(seen: Sighting) -> tuple[Broker, ...] | None:
     """None when nobody told of any broker."""
-    if seen.described is None and seen.registered is None and seen.pods is None:
+    members = seen.members
+    if seen.described is None and members is None and seen.pods is None:
         return None
     nodes = {n.id: n for n in seen.described.nodes} if seen.described else {}
-    members = _members(seen)
-    named = named_by(seen.authority)
+    named = named_by(seen.states)
     ids = sorted(set(nodes) | (members.ids if members else set()) | named | set(seen.pods or ()))
 
     def one(broker_id: int) -> Broker:
@@ -60,6 +62,7 @@ def brokers_of(seen: Sighting) -> tuple[Broker, ...] | None:
         answer = (seen.answers or {}).get(broker_id)
         told = (seen.signs or {}).get(broker_id)
         signs = told if isinstance(told, BrokerSigns) else _NOTHING
+        disks = seen.disks.get(broker_id)
         return Broker(
             id=broker_id,
             rack=node.rack if node else None,
@@ -75,54 +78,37 @@ def brokers_of(seen: Sighting) -> tuple[Broker, ...] | None:
             remaining_segments=signs.page.remaining_segments,
             version=signs.page.version,
             clients=signs.page.clients,
-            disk_free=seen.rooms.get(broker_id),
+            disk_free=disks.usable if disks else None,
+            directories=directories(disks) if disks else None,
+            offline_replicas=seen.offline.get(broker_id),
         )
 
     return tuple(one(b) for b in ids)
 
 
-def named_by(authority: pa.Table | None) -> set[int]:
-    """Brokers that partitions have replicas on."""
-    if authority is None:
-        return set()
-    ids: Any = pc.unique(pc.list_flatten(authority["replicas"]))
-    return set(ids.to_pylist())
-
-
-def _members(seen: Sighting) -> Members | None:
-    """Who is registered. With ZooKeeper only the ensemble's word counts. A fenced KRaft broker is left out of the
-    metadata answer: of whoever knows it, which is not any broker that happens to be asked. A broker that is cut off
-    from the quorum answers as well, and counts itself and all that were there when it was cut off."""
-    if seen.mode is Mode.ZOOKEEPER:
-        return None if seen.registered is None else Members(frozenset(seen.registered.brokers))
-    if seen.described is None:
+def members_of(
+    mode: Mode,
+    described: ClusterDescription | None,
+    registered: Registrations | None,
+    answers: Mapping[int, BrokerView | ReadFailed] | None,
+    controller: int | None,
+) -> Members | None:
+    """Which brokers are registered: with ZooKeeper by its registrations, with KRaft by `authority.membership`. None
+    when nothing reported any."""
+    if mode is Mode.ZOOKEEPER:
+        return None if registered is None else Members(frozenset(registered.brokers))
+    if described is None:
         return None
-    named = frozenset(n.id for n in seen.described.nodes)
-    views = {b: a for b, a in (seen.answers or {}).items() if isinstance(a, BrokerView)}
-    if not views:
-        return Members(named)
-    if seen.controller in views:  # the same process: nobody's metadata is newer
-        return Members(frozenset(views[seen.controller].members))
-    told = {frozenset(view.members) for view in views.values()}
-    if len(told) == 1:
-        (agreed,) = told
-        return Members(agreed, agreed ^ named if len(views) == 1 else frozenset())
-    current = [v.members for v in views.values() if not _behind(v.states, seen.authority)] or [
-        v.members for v in views.values()
-    ]
-    agreed = frozenset.intersection(*map(frozenset, current))
-    return Members(agreed, frozenset.union(*map(frozenset, current)) - agreed)
+    accounts = {b: frozenset(a.members) for b, a in (answers or {}).items() if isinstance(a, BrokerView)}
+    return Members(*membership(accounts, controller, frozenset(n.id for n in described.nodes)))
 
 
-def _behind(states: pa.Table | None, authority: pa.Table | None) -> bool:
-    """Whether these are older than the newest known: leader epochs only rise (KIP-101)."""
-    if states is None or authority is None:
-        return False
-    keys = ["topic", "partition"]
-    newest = authority.select([*keys, "leaderEpoch"]).rename_columns([*keys, "newest"])
-    both = newest.join(states.select([*keys, "leaderEpoch"]), keys, join_type="inner")
-    older: Any = pc.any(pc.less(both["leaderEpoch"], both["newest"]))
-    return bool(older.as_py())
+def named_by(states: pa.Table | None) -> set[int]:
+    """Brokers that partitions have replicas on."""
+    if states is None:
+        return set()
+    ids: Any = pc.unique(pc.list_flatten(states["replicas"]))
+    return set(ids.to_pylist())
 
 
 def _recovering(seen: Sighting, is_member: bool | None, signs: BrokerSigns) -> bool | None:

@@ -1,25 +1,27 @@
 """What a cluster answers is not trusted: an answer that Kafka would not give is no answer, with the reason said.
 
 Checked here, where it enters: everything behind may rely on legal names, numbers within their bounds, and one row a
-partition. A bad answer is Unknown as a whole, since nobody can tell which part of it to believe.
+partition. A bad answer is Unknown as a whole, since nobody can tell which part of it to believe; the answers of others
+to the same question are not.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafka_medic.clients.answers import Groups, LogDirs
 from kafka_medic.clients.ports import (
     BrokerView,
     ClusterDescription,
     FailureKind,
-    LogDirs,
+    LedBounds,
     ReadFailed,
     Reassignment,
 )
@@ -32,6 +34,7 @@ LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 MAX_PARTITION = 10_000_000
 """More partitions than any topic of any cluster has."""
 MAX_BROKER = 2**31 - 1
+T = TypeVar("T")
 
 
 class BadAnswer(ReadFailed):
@@ -89,36 +92,63 @@ def reassignments(found: Mapping[TopicPartition, Reassignment]) -> Mapping[Topic
     return found
 
 
-def log_dirs(found: Mapping[int, LogDirs]) -> Mapping[int, LogDirs]:
-    for broker, told in found.items():
-        if told.usable is not None and not 0 <= told.usable < 1 << 63:
-            raise BadAnswer(f"broker {broker} says that {told.usable} bytes are free")
-        for tp, size in told.sizes.items():
+def log_dirs(found: Mapping[int, LogDirs | ReadFailed]) -> dict[int, LogDirs | ReadFailed]:
+    """Of each broker by itself."""
+    return {broker: _each(told, lambda told=told, b=broker: _log_dirs(b, told)) for broker, told in found.items()}  # type: ignore[misc]
+
+
+def _log_dirs(broker: int, told: LogDirs) -> LogDirs:
+    who = f"broker {broker}"
+    if len({d.path for d in told.directories}) < len(told.directories):
+        raise BadAnswer(f"{who} names a log directory twice")
+    for directory in told.directories:
+        for words, number in (("are free", directory.usable), ("are there in all", directory.total)):
+            if number is not None and not 0 <= number < 1 << 63:
+                raise BadAnswer(f"{who} says that {number} bytes {words}")
+        for tp, size in (directory.sizes or {}).items():
             if size < 0:
-                raise BadAnswer(f"broker {broker} says that {shown(str(tp))} has {size} bytes")
-    return found
+                raise BadAnswer(f"{who} says that {shown(str(tp))} has {size} bytes")
+    return told
 
 
-def log_bounds(found: Mapping[TopicPartition, tuple[int, int]]) -> Mapping[TopicPartition, tuple[int, int]]:
-    """The start is read before the end, and both only rise, so a start beyond the end is no race."""
-    for tp, (start, end) in found.items():
-        if not 0 <= start <= end:
-            raise BadAnswer(f"{shown(str(tp))} begins at offset {start} and ends at {end}")
-    return found
+def log_bounds(found: Mapping[int, LedBounds | ReadFailed]) -> dict[int, LedBounds | ReadFailed]:
+    """Of each leader by itself. The start is read before the end, and both only rise, so a start beyond the end is no
+    race."""
+    return {leader: _each(told, lambda told=told: _log_bounds(told)) for leader, told in found.items()}  # type: ignore[misc]
 
 
-def groups(found: Sequence[GroupOffsets]) -> Sequence[GroupOffsets]:
-    """Group names are free text in Kafka, and stay as they are: whoever shows one escapes it."""
-    names: set[str] = set()
-    for group in found:
-        if group.group in names:
-            raise BadAnswer(f"group {shown(group.group)} is told twice")
-        names.add(group.group)
-        for tp, offset in group.committed.items():
-            _partition(tp, f"group {shown(group.group)}")
-            if offset.offset < 0:
-                raise BadAnswer(f"group {shown(group.group)} committed {offset.offset} on {tp}")
-    return found
+def _log_bounds(told: LedBounds) -> LedBounds:
+    for tp, bounds in told.items():
+        if not isinstance(bounds, ReadFailed) and not 0 <= bounds[0] <= bounds[1]:
+            raise BadAnswer(f"{shown(str(tp))} begins at offset {bounds[0]} and ends at {bounds[1]}")
+    return told
+
+
+def groups(found: Groups) -> Groups:
+    """Each group by itself. Group names are free text in Kafka, and stay as they are: whoever shows one escapes it."""
+    checked = {one.group: _each(one, lambda one=one: _group(one)) for one in found.told}  # type: ignore[misc]
+    if len(checked) < len(found.told):
+        raise BadAnswer("a group is told twice")
+    bad = {group: one for group, one in checked.items() if isinstance(one, ReadFailed)}
+    good = tuple(one for one in checked.values() if not isinstance(one, ReadFailed))
+    return Groups(good, {**found.unread, **bad}, found.unlisted)
+
+
+def _group(one: GroupOffsets) -> GroupOffsets:
+    for tp, offset in one.committed.items():
+        _partition(tp, f"group {shown(one.group)}")
+        if offset is not None and offset.offset < 0:
+            raise BadAnswer(f"group {shown(one.group)} committed {offset.offset} on {tp}")
+    return one
+
+
+def _each(told: T | ReadFailed, check: Callable[[], T]) -> T | ReadFailed:
+    if isinstance(told, ReadFailed):
+        return told
+    try:
+        return check()
+    except BadAnswer as problem:
+        return problem
 
 
 def _flattened(column: pa.ChunkedArray[Any]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:

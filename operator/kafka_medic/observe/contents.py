@@ -1,37 +1,37 @@
 """What is in a cluster: partitions with their sizes and log ends, consumer groups, settings.
 
 Asked of brokers that have just told their own view. One that did not is left out: what it alone could tell is not
-known, for the reason that it gave no answer, and nobody waits for it once more.
+known, for the reason that it gave no answer, and nobody waits for it once more. Whatever could not be read although its
+source is known is in `unread`, element by element. A source of which every element failed has failed itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from kafka_medic.clients.answers import Groups, LogDirs
 from kafka_medic.clients.ports import (
     BrokerView,
     ClusterDescription,
     FailureKind,
     KafkaReads,
-    LogDirs,
     ReadFailed,
     Reassignment,
 )
-from kafka_medic.cluster.groups import GroupOffsets
-from kafka_medic.cluster.snapshot import ConfigValue, TopicPartition
-from kafka_medic.observe import checks, tables
+from kafka_medic.cluster.agreement import stale_accounts
+from kafka_medic.cluster.elements import BROKER, CONFIGS, GROUP, GROUPS, LOG_DIRS, Element
+from kafka_medic.cluster.min_isr import Minimums
+from kafka_medic.cluster.snapshot import TopicPartition
+from kafka_medic.observe import checks, directories, tables
 from kafka_medic.observe.metrics import named_failures
-from kafka_medic.observe.sources import Reading, Readings, value_of
+from kafka_medic.observe.settings import Settings, read_settings
+from kafka_medic.observe.sources import Reading, Readings, told_failures, value_of
 from kafka_medic.observe.view_reads import Answers
 
 Bounds = Mapping[TopicPartition, tuple[int, int]]
-Settings = tuple[
-    Mapping[str, Mapping[str, ConfigValue]], Mapping[int, Mapping[str, ConfigValue]], Mapping[str, ConfigValue]
-]
-"""Of topics, of brokers, and what is set at run time for all brokers."""
 
 
 @dataclass(slots=True)
@@ -48,9 +48,9 @@ class Contents:
     described: ClusterDescription
     moving: Reading[Mapping[TopicPartition, Reassignment]]
     _keys: list[TopicPartition] = field(default_factory=list)
-    _disks: Reading[Mapping[int, LogDirs]] | None = None
+    _disks: Reading[Mapping[int, LogDirs | ReadFailed]] | None = None
     _settings: Reading[Settings] | None = None
-    _groups: Reading[Sequence[GroupOffsets]] | None = None
+    _groups: Reading[Groups] | None = None
     _bounds: Reading[tuple[Bounds, str | None]] | None = None
 
     @property
@@ -71,33 +71,46 @@ class Contents:
         self._keys = tables.addresses(self.states)
         answering = sorted(b for b, answer in self.answers.items() if isinstance(answer, BrokerView))
         topics = sorted({tp.topic for tp in self._keys})
-        left_out = named_failures(silent)
-        self._disks = seen.begin("log-dirs", lambda: checks.log_dirs(kafka.log_dirs(answering)), lambda _: left_out)
-        self._settings = seen.begin("configs", lambda: self._read_settings(topics, answering), lambda _: left_out)
+        self._disks = seen.begin(LOG_DIRS, lambda: read_log_dirs(kafka, answering, silent), directory_gaps)
+        among = self._current(answering)
+        self._settings = seen.begin(
+            CONFIGS, lambda: read_settings(kafka, seen.pool, topics, answering, silent, among), lambda told: told.gaps
+        )
         groups = self._begin_groups(silent)
         leaders: list[int] = checks.numbers(self.states["leader"]).tolist()
         led = {tp: leader for tp, leader in zip(self._keys, leaders, strict=True) if leader >= 0}
+        known_epochs: list[int] = checks.numbers(self.states["leaderEpoch"]).tolist()
+        epochs = {tp: epoch for tp, epoch in zip(self._keys, known_epochs, strict=True) if epoch >= 0}
 
         def after_groups() -> tuple[Bounds, str | None]:
             # States, then committed offsets, and log ends last: the other way round lag goes negative by race alone.
             value_of(groups)
-            return read_bounds(kafka, led, silent)
+            return read_bounds(kafka, led, epochs, silent)
 
         self._bounds = seen.begin("log-ends", after_groups, lambda told: told[1])
 
-    def _begin_groups(self, silent: Mapping[int, ReadFailed]) -> Reading[Sequence[GroupOffsets]] | None:
-        """Every broker lists the groups that it coordinates and no other: without one of them the list is not whole."""
-        named = {node.id for node in self.described.nodes} & set(silent)
-        if named:
-            self.seen.fail("groups", f"not tried: each broker lists its own groups; {named_failures(silent)}")
+    def _current(self, answering: Sequence[int]) -> list[int]:
+        """Brokers whose account agrees with what is decided, those first that have just reported their partitions."""
+        assert self.states is not None  # begin saw to it
+        whole = {b: a.states for b, a in self.answers.items() if isinstance(a, BrokerView) and a.states is not None}
+        stale = stale_accounts(self.states, whole)
+        return sorted(set(answering) - stale, key=lambda b: (b not in whole, b)) or list(answering)
+
+    def _begin_groups(self, silent: Mapping[int, ReadFailed]) -> Reading[Groups] | None:
+        """Every broker lists the groups that it coordinates and no other: of one that is silent they are not known."""
+        named = {node.id for node in self.described.nodes}
+        asked, left_out = sorted(named - set(silent)), {b: why for b, why in silent.items() if b in named}
+        if not asked:
+            self.seen.fail(GROUPS, f"not tried: each broker lists its own groups; {named_failures(left_out)}")
             return None
-        self._groups = self.seen.begin("groups", lambda: checks.groups(self.kafka.groups(self.wanted)))
+        self._groups = self.seen.begin(GROUPS, lambda: self._read_groups(asked, left_out), group_gaps)
         return self._groups
 
-    def _read_settings(self, topics: Sequence[str], brokers: Sequence[int]) -> Settings:
-        of_brokers = self.seen.pool.submit(self.kafka.broker_configs, brokers)
-        of_all = self.seen.pool.submit(self.kafka.cluster_configs)
-        return self.kafka.topic_configs(topics), of_brokers.result(), of_all.result()
+    def _read_groups(self, brokers: Sequence[int], left_out: Mapping[int, ReadFailed]) -> Groups:
+        found = checks.groups(self.kafka.groups(self.wanted, brokers))
+        if found.unread and not found.told and not found.unlisted:
+            raise next(iter(found.unread.values()))
+        return Groups(found.told, found.unread, {**left_out, **found.unlisted})
 
     def partitions(self) -> pa.Table | None:
         """With PARTITIONS_SCHEMA."""
@@ -106,43 +119,112 @@ class Contents:
         if self.states is None:
             return None
         bounds = told[0] if told is not None else None
-        of_topics = settings[0] if settings is not None else None
-        return tables.partitions(self.states, self._keys, moving, disks, bounds, of_topics)
+        minimums = None if settings is None else Minimums.of_settings(settings.topics, settings.brokers)
+        return tables.partitions(
+            self.states, self._keys, moving, None if disks is None else known(disks), bounds, minimums
+        )
 
-    def rooms(self) -> Mapping[int, int]:
-        """Bytes that are free on the disks of each broker that told it."""
-        told = value_of(self._disks) or {}
-        return {broker: disks.usable for broker, disks in told.items() if disks.usable is not None}
+    def log_dirs(self) -> Mapping[int, LogDirs]:
+        """Of each broker that reported them."""
+        return known(value_of(self._disks) or {})
+
+    def offline_replicas(self) -> Mapping[int, tuple[TopicPartition, ...] | None]:
+        """By broker, of those that reported their directories."""
+        if self.states is None:
+            return {}
+        moving = self.moving.value()
+        return {
+            broker: directories.offline_replicas(self.states, self._keys, moving, broker, told)
+            for broker, told in self.log_dirs().items()
+        }
 
     def groups(self) -> pa.Table | None:
         """With GROUPS_SCHEMA."""
         found = value_of(self._groups)
-        return None if found is None else tables.groups(found)
+        return None if found is None else tables.groups(found.told)
 
     def configs(self) -> pa.Table | None:
         """With CONFIGS_SCHEMA."""
         settings = value_of(self._settings)
-        return None if settings is None else tables.configs(*settings)
+        return None if settings is None else tables.configs(settings.topics, settings.brokers, settings.everywhere)
+
+    def unread(self) -> dict[Element, str]:
+        """What these sources could not report although they are known."""
+        settings, groups = value_of(self._settings), value_of(self._groups)
+        found = dict(settings.unread) if settings is not None else {}
+        disks = value_of(self._disks) or {}
+        found |= {Element(LOG_DIRS, BROKER, str(b)): str(why) for b, why in failures(disks)}
+        if groups is not None:
+            found |= {Element(GROUPS, BROKER, str(b)): str(why) for b, why in sorted(groups.unlisted.items())}
+            found |= {Element(GROUPS, GROUP, group): str(why) for group, why in sorted(groups.unread.items())}
+        return found
+
+
+def known(found: Mapping[int, LogDirs | ReadFailed]) -> dict[int, LogDirs]:
+    return {broker: told for broker, told in found.items() if isinstance(told, LogDirs)}
+
+
+def failures(found: Mapping[int, object]) -> Iterable[tuple[int, ReadFailed]]:
+    return ((broker, why) for broker, why in sorted(found.items()) if isinstance(why, ReadFailed))
+
+
+def read_log_dirs(
+    kafka: KafkaReads, brokers: Sequence[int], silent: Mapping[int, ReadFailed]
+) -> dict[int, LogDirs | ReadFailed]:
+    """By broker, those that are silent included. Raises ReadFailed when no broker reports its directories."""
+    told = checks.log_dirs(kafka.log_dirs(brokers))
+    missing = {b: ReadFailed(FailureKind.OTHER, "log directories: not in the answer") for b in brokers}
+    found = missing | told
+    if brokers and not known(found):
+        raise next(why for _, why in failures(found))
+    return {**found, **silent}
+
+
+def directory_gaps(found: Mapping[int, LogDirs | ReadFailed]) -> str | None:
+    """Which brokers did not report their directories, and which directories have an error."""
+    told = {f"broker {b}": str(why) for b, why in failures(found)}
+    told |= {
+        f"broker {b}, {d.path}": d.error
+        for b, dirs in sorted(known(found).items())
+        for d in dirs.directories
+        if d.error is not None
+    }
+    return told_failures(told)
+
+
+def group_gaps(found: Groups) -> str | None:
+    """Which brokers did not list their groups, and which groups' offsets could not be read."""
+    told = {f"groups of broker {b}": str(why) for b, why in sorted(found.unlisted.items())}
+    return told_failures(told | {f"group {group}": str(why) for group, why in sorted(found.unread.items())})
 
 
 def read_bounds(
-    kafka: KafkaReads, led: Mapping[TopicPartition, int], silent: Mapping[int, ReadFailed]
+    kafka: KafkaReads,
+    led: Mapping[TopicPartition, int],
+    epochs: Mapping[TopicPartition, int],
+    silent: Mapping[int, ReadFailed],
 ) -> tuple[Bounds, str | None]:
-    """Log start and log end of what is led by these brokers, and what could not be told. Raises ReadFailed when no
-    leader answers."""
+    """Log start and log end of what these brokers lead under the decided epochs, and what could not be read. The log of
+    a broker that leads under another epoch is not the partition's. Raises ReadFailed when no leader answers."""
     asked = {tp: leader for tp, leader in led.items() if leader not in silent}
     mute = {b: problem for b, problem in silent.items() if b in set(led.values())}
-    answers = kafka.log_bounds(asked) if asked else {}
+    answers = checks.log_bounds(kafka.log_bounds(asked, epochs)) if asked else {}
     mute |= {b: answer for b, answer in answers.items() if isinstance(answer, ReadFailed)}
     told = [answer for answer in answers.values() if not isinstance(answer, ReadFailed)]
     if mute and not told:
         raise next(iter(mute.values()))
-    found = checks.log_bounds({tp: bounds for answer in told for tp, bounds in answer.items()})
+    found = {tp: both for answer in told for tp, both in answer.items() if not isinstance(both, ReadFailed)}
+    failed = {tp: str(why) for answer in told for tp, why in answer.items() if isinstance(why, ReadFailed)}
     missing = sorted(set(led) - set(found))
-    unknowing = [tp for tp in missing if led[tp] not in mute]
+    unknowing = [tp for tp in missing if led[tp] not in mute and tp not in failed]
     gaps = []
     if mute:
-        gaps.append(f"{len(missing) - len(unknowing)} partitions whose leader did not answer: {named_failures(mute)}")
+        unheard = sum(led[tp] in mute for tp in missing)
+        gaps.append(f"{unheard} partitions whose leader did not answer: {named_failures(mute)}")
+    if failed:
+        gaps.append(
+            f"{len(failed)} partitions with an error: {told_failures({str(tp): w for tp, w in sorted(failed.items())})}"
+        )
     if unknowing:
         gaps.append(f"{len(unknowing)} partitions not served by their leader: {unknowing[0]}")
     return found, "; ".join(gaps) or None

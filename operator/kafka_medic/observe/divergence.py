@@ -35,15 +35,15 @@ class StaleLeadership:
 
 
 def stale_leaderships(
-    answers: Mapping[int, BrokerView | ReadFailed], authority: pa.Table
+    answers: Mapping[int, BrokerView | ReadFailed], decided: pa.Table
 ) -> dict[int, tuple[StaleLeadership, ...]]:
-    """By broker. `authority` has STATES_SCHEMA."""
+    """By broker. `decided`: the decided partitions, with STATES_SCHEMA."""
     views = [a for a in answers.values() if isinstance(a, BrokerView) and a.states is not None]
     if len({id(view.states) for view in views}) <= 1:
         return {}  # equal views are one table: everybody tells the same
     newest = {
-        TopicPartition(topic, partition): (leader, epoch, isr)
-        for topic, partition, leader, epoch, isr in _rows(authority)
+        TopicPartition(topic, partition): (leader, epoch, isr or (), topic_id)
+        for topic, partition, leader, epoch, isr, topic_id in _rows(decided)
         if leader is not None and epoch is not None
     }
     found = {}
@@ -52,8 +52,10 @@ def stale_leaderships(
         mine = view.states.filter(pc.equal(view.states["leader"], pa.scalar(view.broker, pa.int32())))
         stale = [
             StaleLeadership(tp, epoch, newest[tp][0], tuple(b for b in newest[tp][2] if b != view.broker))
-            for topic, partition, _, epoch, _ in _rows(mine)
+            for topic, partition, _, epoch, _, topic_id in _rows(mine)
             if epoch is not None and (tp := TopicPartition(topic, partition)) in newest and newest[tp][1] > epoch
+            # Epochs and offsets of a deleted topic say nothing of the one that has its name now.
+            if None in (topic_id, newest[tp][3]) or topic_id == newest[tp][3]
         ]
         if stale:
             found[view.broker] = tuple(sorted(stale, key=lambda s: s.tp))
@@ -92,5 +94,6 @@ def diverged_logs(
 
 def _rows(states: pa.Table) -> Any:
     return zip(
-        *(states[name].to_pylist() for name in ("topic", "partition", "leader", "leaderEpoch", "isr")), strict=True
+        *(states[name].to_pylist() for name in ("topic", "partition", "leader", "leaderEpoch", "isr", "topicId")),
+        strict=True,
     )

@@ -11,8 +11,8 @@ from kafka_medic.clients.kubernetes_api import ApiFailure, KubernetesApi, Object
 from kafka_medic.clients.ports import FailureKind, ReadFailed
 from kafka_medic.cluster.snapshot import Pod, Rollout
 from kafka_medic.observe.maintenance import named_signs, node_signs, pod_signs, unschedulable
-from kafka_medic.observe.rollouts import rollouts_of
-from kafka_medic.resources.kafkacluster import BrokerIdSource, Brokers, MaintenanceSign
+from kafka_medic.observe.rollouts import asks_for_roll, rollouts_of
+from kafka_medic.resources.kafkacluster import STRIMZI_ROLL, BrokerIdSource, Brokers, MaintenanceSign
 
 NODES_AT_ONCE = 8
 _ORDINAL = re.compile(r"-(\d+)$")
@@ -89,7 +89,15 @@ def _pod(pod: Object, nodes: Mapping[str, Object | None], named: Sequence[Mainte
         deleting=bool(meta.get("deletionTimestamp")),
         node_ready=False if gone else _node_ready(node) if node else None,
         maintenance=tuple(dict.fromkeys(signs)),
+        ports=_ports(pod),
+        restart_asked=asks_for_roll(pod, STRIMZI_ROLL),
     )
+
+
+def _ports(pod: Object) -> tuple[int, ...]:
+    """Containers need not declare what they listen to."""
+    declared = (port for c in pod["spec"].get("containers") or () for port in c.get("ports") or ())
+    return tuple(dict.fromkeys(p["containerPort"] for p in declared if p.get("protocol", "TCP") == "TCP"))
 
 
 def _broker_id(pod: Mapping[str, Any], brokers: Brokers) -> int | None:

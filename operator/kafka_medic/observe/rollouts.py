@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from kafka_medic.clients.kubernetes_api import ApiFailure, KubernetesApi, Object
 from kafka_medic.clients.ports import FailureKind, ReadFailed
 from kafka_medic.cluster.snapshot import Rollout
+from kafka_medic.resources.kafkacluster import STRIMZI_ROLL
 
 STRIMZI_GROUP = "core.strimzi.io"
-ROLL_BY_HAND = ("strimzi.io/manual-rolling-update", "strimzi.io/delete-pod-and-pvc")
+ROLL_BY_HAND = (STRIMZI_ROLL, "strimzi.io/delete-pod-and-pvc")
 """Annotations that ask Strimzi to replace a Pod, or all Pods of a set."""
 
 
@@ -76,9 +77,13 @@ def _not_seen(holder: Object) -> Iterator[str]:
         yield "its latest change has not been acted on yet"
 
 
+def asks_for_roll(holder: Object, key: str) -> bool:
+    """Whether that annotation says so, as Strimzi reads it (`Annotations.booleanAnnotation`)."""
+    return str((holder["metadata"].get("annotations") or {}).get(key, "")).lower() == "true"
+
+
 def _by_hand(holders: Sequence[Object]) -> Iterator[str]:
     for holder in holders:
-        annotations = holder["metadata"].get("annotations") or {}
         for key in ROLL_BY_HAND:
-            if str(annotations.get(key, "")).lower() == "true":
+            if asks_for_roll(holder, key):
                 yield f"{holder['metadata']['name']} has the annotation {key}"

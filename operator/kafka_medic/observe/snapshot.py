@@ -15,8 +15,9 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from kafka_medic.clients.ports import BrokerView, ClusterDescription, KafkaReads, ReadFailed
+from kafka_medic.clients.ports import BrokerView, ClusterDescription, FailureKind, KafkaReads, ReadFailed
 from kafka_medic.clients.zookeeper import Registrations
+from kafka_medic.cluster.accounts import TopicRecord
 from kafka_medic.cluster.snapshot import (
     LEADERS_SCHEMA,
     ClusterInfo,
@@ -32,13 +33,14 @@ from kafka_medic.cluster.snapshot import (
     View,
 )
 from kafka_medic.observe import checks
-from kafka_medic.observe.brokers import Sighting, brokers_of, named_by, software_version
+from kafka_medic.observe.brokers import Sighting, brokers_of, members_of, named_by, software_version
 from kafka_medic.observe.contents import Contents
 from kafka_medic.observe.divergence import diverged_logs, stale_leaderships
+from kafka_medic.observe.identities import PodIdentities, identified, identify
 from kafka_medic.observe.metrics import BrokerSigns, named_failures
 from kafka_medic.observe.sources import THREADS, Reading, Readings, value_of
 from kafka_medic.observe.unnamed import AddressBook, unnamed_views
-from kafka_medic.observe.view_reads import Answers, ViewRotation, authority, read_views
+from kafka_medic.observe.view_reads import Answers, ViewRotation, decided, read_views
 
 SOURCES_OF_KAFKA = ("views", "reassignments", "log-dirs", "configs", "groups", "log-ends")
 """What is read from the brokers once the cluster has answered at all."""
@@ -50,6 +52,9 @@ class ZooKeeperReads(Protocol):
     def registrations(self) -> Registrations: ...
 
     def ensemble(self) -> Quorum: ...
+
+    def topics(self, names: Sequence[str]) -> Mapping[str, TopicRecord | None]:
+        """The records of these topics; None for one that does not exist."""
 
     def close(self) -> None: ...
 
@@ -95,12 +100,13 @@ def observe_cluster(
     now: Callable[[], datetime] = utc_now,
     rotation: ViewRotation | None = None,
     book: AddressBook | None = None,
+    known: PodIdentities | None = None,
 ) -> Snapshot:
-    """One snapshot. Never raises for what the cluster does; a source that fails is Unknown. `rotation` and `book` are
-    kept from look to look; without the first, every broker's whole view is read. All that does not need another's
-    answer is read side by side: first who is there, then what each broker says of itself, which shows who hangs, then
-    the rest, of which nothing is asked of a broker that has just not answered."""
-    taken_at = now()
+    """One snapshot. Never raises for what the cluster does; a source that fails is Unknown. `rotation`, `book` and
+    `known` are kept from look to look; without the first, every broker's whole view is read. All that does not need
+    another's answer is read side by side: first who is there, then what each broker says of itself, which shows who
+    hangs, then the rest, of which nothing is asked of a broker that has just not answered."""
+    taken_at, known = now(), known or PodIdentities()
     mode = Mode.ZOOKEEPER if readers.zookeeper else Mode.KRAFT
     with ThreadPoolExecutor(THREADS, "look") as pool:
         seen = Readings(now, pool)
@@ -112,17 +118,24 @@ def observe_cluster(
         quorum = seen.begin("ensemble", readers.zookeeper.ensemble) if readers.zookeeper else None
         described = seen.begin("kafka", lambda: checks.description(readers.kafka.describe_cluster())).value()
         # Waited for at the end, so that pages of many megabytes cost the look no time of their own.
-        metrics = _metrics(seen, readers.metrics, described, pods) if readers.metrics else None
+        metrics = _metrics(seen, readers.metrics, described, pods, known) if readers.metrics else None
         found = Snapshot(ClusterInfo(name, mode=mode), taken_at, ())
         if described is None:
             found = _unanswered(seen, found, mode, value_of(zookeeper), value_of(pods), value_of(metrics))
+            seen.skip(("pod-identity",) if pods else (), "the cluster did not answer")
         else:
             if quorum is None:
                 quorum = seen.begin("quorum", readers.kafka.quorum)
+            identity = None
+            if pods is not None:
+                voters = quorum if mode is Mode.KRAFT else None
+                read = partial(_identities, readers, known, described, pods, apart, voters)
+                identity = seen.begin("pod-identity", read, lambda told: told)
             asked = _Asked(
                 mode, described, value_of(zookeeper), quorum, rotation or ViewRotation(everything=True), book
             )
             found = _answered(seen, found, readers, asked, pods, metrics)
+            value_of(identity)
         rolling = value_of(rollouts)
         found = replace(
             found,
@@ -130,7 +143,28 @@ def observe_cluster(
             rollouts=None if rolling is None else tuple(rolling),
             canary=value_of(canary),
         )
-    return replace(found, sources=seen.sources)
+    return replace(identified(found, known), sources=seen.sources)
+
+
+def _identities(
+    readers: ClusterReaders,
+    known: PodIdentities,
+    described: ClusterDescription,
+    pods: Reading[Mapping[int, Pod]],
+    apart: Reading[Mapping[int, Pod]] | None,
+    quorum: Reading[Quorum] | None,
+) -> str | None:
+    """What each Pod runs goes into `known`; answered is what could not be found out."""
+    listed, controllers, voters = pods.value(), value_of(apart), value_of(quorum)
+    if listed is None:
+        raise ReadFailed(FailureKind.OTHER, "not tried: the Pods could not be listed")
+
+    def again() -> Mapping[int, Pod]:
+        assert readers.pods is not None
+        return {**(readers.controllers() if readers.controllers else {}), **readers.pods()}
+
+    every = {**(controllers or {}), **listed}
+    return identify(readers.kafka, known, every, again, described, [v.id for v in voters.voters] if voters else ())
 
 
 def _unanswered(
@@ -145,7 +179,8 @@ def _unanswered(
     seen.skip(SOURCES_OF_KAFKA, "the cluster did not answer")
     if mode is Mode.KRAFT:
         seen.fail("quorum", "not tried: the cluster did not answer")
-    brokers = brokers_of(Sighting(mode, None, registered, None, None, pods, signs))
+    members = members_of(mode, None, registered, None, None)
+    brokers = brokers_of(Sighting(None, members, None, None, pods, signs))
     return replace(found, brokers=brokers, controller=registered.controller if registered else None)
 
 
@@ -181,8 +216,11 @@ def _answered(
     controller = registered.controller if registered else None
     if mode is Mode.KRAFT and (quorum := asked.quorum.value()) is not None:
         controller = Controller(quorum.leader)
-    members = None if registered is None else set(registered.brokers)
-    states = authority(answers, controller, members, asked.rotation)
+    active = controller.id if controller else None
+    members = members_of(mode, described, registered, answers, active)
+    voters = frozenset(ids) if members is None else members.ids | members.unsure
+    records = partial(_topic_records, seen, readers.zookeeper) if readers.zookeeper else None
+    states = decided(answers, active, voters, asked.rotation, records)
     contents = Contents(seen, kafka, readers.groups, states, answers or {}, described, moving)
     contents.begin()
     unnamed = _unnamed(seen, kafka, {} if asked.book is None else asked.book, described, states, value_of(pods))
@@ -198,15 +236,14 @@ def _answered(
         cluster=ClusterInfo(found.cluster.name, described.cluster_id, mode, software_version(version.value(), signs)),
         brokers=brokers_of(
             Sighting(
-                mode,
                 described,
-                registered,
+                members,
                 heard,
                 states,
                 value_of(pods),
                 signs,
-                controller.id if controller else None,
-                contents.rooms(),
+                contents.log_dirs(),
+                contents.offline_replicas(),
             )
         ),
         controller=controller,
@@ -214,7 +251,16 @@ def _answered(
         partitions=contents.partitions(),
         groups=contents.groups(),
         configs=contents.configs(),
+        unread=contents.unread(),
     )
+
+
+def _topic_records(
+    seen: Readings, zookeeper: ZooKeeperReads, topics: Sequence[str]
+) -> Mapping[str, TopicRecord | None]:
+    """ZooKeeper's records of disputed topics. Where they cannot be read, the brokers' accounts have to do."""
+    reading = seen.begin("zookeeper-topics", lambda: zookeeper.topics(topics))
+    return reading.value() or {}
 
 
 def _with_pods(quorum: Quorum | None, pods: Mapping[int, Pod] | None) -> Quorum | None:
@@ -245,17 +291,18 @@ def _metrics(
     exporters: MetricsReads,
     described: ClusterDescription | None,
     pods: Reading[Mapping[int, Pod]] | None,
+    known: PodIdentities,
 ) -> Reading[MetricsAnswer]:
     def after_pods() -> MetricsAnswer:
-        return exporters.begin(_hosts(described, value_of(pods)))()
+        return exporters.begin(_hosts(described, known.by_what_runs(value_of(pods) or {})))()
 
     return seen.begin("metrics", after_pods, named_failures)
 
 
-def _hosts(described: ClusterDescription | None, pods: Mapping[int, Pod] | None) -> dict[int, str]:
+def _hosts(described: ClusterDescription | None, pods: Mapping[int, Pod]) -> dict[int, str]:
     """Where each broker's exporter is: at its Pod, which is there before the broker registers, else at its host."""
     hosts = {n.id: n.host for n in described.nodes} if described else {}
-    return hosts | {b: pod.ip for b, pod in (pods or {}).items() if pod.ip}
+    return hosts | {b: pod.ip for b, pod in pods.items() if pod.ip}
 
 
 def unread_cluster(name: str, error: str, now: datetime) -> Snapshot:
@@ -318,7 +365,7 @@ def _plain_views(answers: Answers, read_at: datetime | None, mode: Mode) -> Iter
         if answer.states is not None:
             table = leaders.get(id(answer.states))
             if table is None:
-                columns = [answer.states[name] for name in ("topic", "partition", "leader", "leaderEpoch")]
+                columns = [answer.states[name] for name in ("topic", "partition", "leader", "leaderEpoch", "topicId")]
                 table = leaders[id(answer.states)] = pa.table(columns, schema=LEADERS_SCHEMA)
         # KRaft brokers put a random live broker there: comparing it would be comparing noise.
         controller = answer.controller if mode is Mode.ZOOKEEPER else None

@@ -6,7 +6,7 @@ what hangs in one source costs the others nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -17,13 +17,20 @@ from kafka_medic.cluster.snapshot import Source, SourceState
 
 T = TypeVar("T")
 
-THREADS = 12
+THREADS = 13
 """More than the sources that are ever read at the same time, apart from the logs of stale leaders."""
 
 
 def wholly(_: object) -> None:
     """A source that told all there is."""
     return
+
+
+def told_failures(failed: Mapping[str, str], most: int = 5) -> str | None:
+    """What failed and why, the first few; None when nothing did."""
+    named = [f"{what}: {why}" for what, why in list(failed.items())[:most]]
+    more = [f"and {len(failed) - most} more"] if len(failed) > most else []
+    return "; ".join([*named, *more]) or None
 
 
 @dataclass(slots=True)

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from kafka_medic.clients.ports import LogDirs, Reassignment
+from kafka_medic.clients.answers import LogDirs
+from kafka_medic.clients.ports import Reassignment
 from kafka_medic.cluster.groups import GROUPS_SCHEMA, GroupOffsets
+from kafka_medic.cluster.min_isr import MIN_ISR, UNKNOWN, Minimums
 from kafka_medic.cluster.snapshot import (
     CONFIGS_SCHEMA,
     PARTITIONS_SCHEMA,
@@ -18,7 +20,7 @@ from kafka_medic.cluster.snapshot import (
 )
 
 TOPIC_CONFIGS = (
-    "min.insync.replicas",
+    MIN_ISR,
     "leader.replication.throttled.replicas",
     "follower.replication.throttled.replicas",
 )
@@ -27,14 +29,14 @@ BROKER_CONFIGS = (
     "offsets.topic.replication.factor",
     "transaction.state.log.replication.factor",
     "transaction.state.log.min.isr",
-    "min.insync.replicas",
+    MIN_ISR,
     "unclean.leader.election.enable",
     "inter.broker.protocol.version",
     "auto.leader.rebalance.enable",
     "leader.replication.throttled.rate",
     "follower.replication.throttled.rate",
 )
-CLUSTER_CONFIGS = ("min.insync.replicas",)
+CLUSTER_CONFIGS = (MIN_ISR,)
 """The settings that decisions rest on; everything else a broker is configured with is left out of the snapshot."""
 
 
@@ -51,7 +53,7 @@ def partitions(
     moving: Mapping[TopicPartition, Reassignment] | None,
     disks: Mapping[int, LogDirs] | None,
     bounds: Mapping[TopicPartition, tuple[int, int]] | None,
-    configs: Mapping[str, Mapping[str, ConfigValue]] | None,
+    minimums: Minimums | None,
 ) -> pa.Table:
     """`states` with STATES_SCHEMA, `keys` the addresses of its rows."""
     columns: dict[str, Any] = {name: states[name] for name in states.column_names}
@@ -61,8 +63,7 @@ def partitions(
     columns["logStart"] = pa.array([start for start, _ in known], pa.int64())
     columns["logEnd"] = pa.array([end for _, end in known], pa.int64())
     columns["sizeBytes"] = _sizes(states, keys, disks)
-    least = {topic: _min_isr(values) for topic, values in (configs or {}).items()}
-    columns["minIsr"] = pa.array([least.get(tp.topic) for tp in keys], pa.int32())
+    columns["minIsr"] = _min_isr(columns, minimums)
     return pa.table([columns[name] for name in PARTITIONS_SCHEMA.names], schema=PARTITIONS_SCHEMA)
 
 
@@ -99,14 +100,15 @@ def _sizes(states: pa.Table, keys: Sequence[TopicPartition], disks: Mapping[int,
     for row in [i for i, size in enumerate(found) if size is None]:
         tp = keys[row]
         replicas: Any = states["replicas"][row].as_py()
-        found[row] = max((sizes[b][tp] for b in replicas if tp in sizes.get(b, {})), default=None)
+        found[row] = max((sizes[b][tp] for b in replicas or () if tp in sizes.get(b, {})), default=None)
     return pa.array(found, pa.int64())
 
 
-def _min_isr(values: Mapping[str, ConfigValue]) -> int | None:
-    setting = values.get("min.insync.replicas")
-    text = setting.value if setting else None
-    return int(text) if text and text.isascii() and text.isdigit() and len(text) < 10 else None
+def _min_isr(columns: Mapping[str, Any], minimums: Minimums | None) -> pa.Array[Any]:
+    if minimums is None:
+        return pa.nulls(len(columns["topic"]), pa.int32())
+    found = minimums.column(columns["topic"], columns["replicas"], columns["adding"])
+    return pa.array(found, pa.int32(), mask=found == UNKNOWN)
 
 
 def groups(found: Sequence[GroupOffsets]) -> pa.Table:
@@ -116,20 +118,19 @@ def groups(found: Sequence[GroupOffsets]) -> pa.Table:
         [g.state for g, _, _ in rows],
         [tp.topic for _, tp, _ in rows],
         [tp.partition for _, tp, _ in rows],
-        [offset.offset for _, _, offset in rows],
-        [offset.leader_epoch for _, _, offset in rows],
-        [offset.metadata for _, _, offset in rows],
+        [offset and offset.offset for _, _, offset in rows],
+        [offset and offset.leader_epoch for _, _, offset in rows],
+        [offset and offset.metadata for _, _, offset in rows],
     ]
     return pa.table(columns, schema=GROUPS_SCHEMA)
 
 
 def configs(
-    topics: Mapping[str, Mapping[str, ConfigValue]] | None,
-    brokers: Mapping[int, Mapping[str, ConfigValue]] | None,
-    everywhere: Mapping[str, ConfigValue] | None,
-) -> pa.Table | None:
-    if topics is None or brokers is None or everywhere is None:
-        return None
+    topics: Mapping[str, Mapping[str, ConfigValue]],
+    brokers: Mapping[int, Mapping[str, ConfigValue]],
+    everywhere: Mapping[str, ConfigValue],
+) -> pa.Table:
+    """Of those that were read; `Snapshot.unread` names the others."""
     wanted = [("TOPIC", t, n, values.get(n)) for t, values in sorted(topics.items()) for n in TOPIC_CONFIGS]
     wanted += [("BROKER", str(b), n, values.get(n)) for b, values in sorted(brokers.items()) for n in BROKER_CONFIGS]
     wanted += [("BROKER", "", n, everywhere.get(n)) for n in CLUSTER_CONFIGS]

@@ -12,13 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_medic.clients.ports import BrokerView, KafkaReads, ReadFailed
 from kafka_medic.clients.zookeeper import Registrations
-from kafka_medic.cluster.snapshot import Controller
+from kafka_medic.cluster.accounts import TopicRecord, settle
 from kafka_medic.observe import checks
 
 Answers = Mapping[int, BrokerView | ReadFailed]
@@ -27,6 +26,8 @@ FULL_VIEWS = 5
 BUDGET_SECONDS = 30.0
 ACTING_BUDGET_SECONDS = 120.0
 BATCH = 4
+MAX_RECORDS = 200
+"""Topics of which one observation reads ZooKeeper's records: each of their partitions is a read."""
 
 
 @dataclass(slots=True)
@@ -103,44 +104,34 @@ def suspicious(answers: Answers, registered: Registrations | None) -> bool:
     return any(_troubled(table) for table in tables.values())
 
 
-def authority(
-    answers: Answers | None, controller: Controller | None, members: set[int] | None, rotation: ViewRotation
+def decided(
+    answers: Answers | None,
+    controller: int | None,
+    voters: frozenset[int],
+    rotation: ViewRotation,
+    read_records: Callable[[Sequence[str]], Mapping[str, TopicRecord | None]] | None = None,
 ) -> pa.Table | None:
-    """What stands for the cluster: of each partition the row with the newest leader epoch that any registered broker
-    told, since one broker may lag behind. Of rows of the same epoch the active controller's own counts, else the one
-    with the smallest ISR. Where the views differ is for the detectors to say, from `views`."""
-    known = {
-        b: view
+    """What `cluster.authority` decides from the whole views of `voters`, the registered brokers; STATES_SCHEMA. None
+    when none of them reported one. `read_records`: with ZooKeeper, the records of topics on which views differ, those
+    first that the views leave undecided."""
+    views = {
+        b: view.states
         for b, view in sorted((answers or {}).items())
-        if isinstance(view, BrokerView) and view.states is not None and (members is None or b in members)
+        if isinstance(view, BrokerView) and view.states is not None and b in voters
     }
-    if not known:
+    if not views:
         return None
-    first = known.get(controller.id) if controller is not None and controller.id is not None else None
-    views = [first] if first is not None else []
-    views += [view for view in known.values() if view is not first]
-    tables = list({id(view.states): view.states for view in views if view.states is not None}.values())
-    best = tables[0] if len(tables) == 1 else _newest(tables, first is not None)
-    if rotation.ordered is None or rotation.ordered[0] is not best:
-        ordered = best.sort_by([("topic", "ascending"), ("partition", "ascending")]).combine_chunks()
-        rotation.ordered = best, ordered
-    return rotation.ordered[1]
-
-
-def _newest(tables: Sequence[pa.Table], controller_first: bool) -> pa.Table:
-    whole = pa.concat_tables(tables).combine_chunks()
-    source = np.repeat(np.arange(len(tables)), [table.num_rows for table in tables])
-    encoded: Any = pc.dictionary_encode(whole["topic"]).combine_chunks()
-    codes = np.asarray(encoded.indices.to_numpy(), dtype=np.int64)
-    key = (codes << 32) | np.asarray(whole["partition"].to_numpy(), dtype=np.int64)
-    epoch = checks.numbers(whole["leaderEpoch"])
-    in_sync = np.asarray(pc.list_value_length(whole["isr"]).to_numpy(), dtype=np.int64)
-    tie = np.zeros_like(in_sync) if controller_first else in_sync
-    order = np.lexsort((source, tie, -epoch, key))
-    heads = order[np.r_[True, key[order][1:] != key[order][:-1]]] if len(order) else order
-    if controller_first:  # the controller knows which topics there are; nobody else does for sure
-        heads = heads[np.isin(key[heads], key[source == 0])]
-    return whole.take(heads)
+    tables = list({id(table): table for table in views.values()}.values())
+    if len(tables) == 1 and rotation.ordered is not None and rotation.ordered[0] is tables[0]:
+        return rotation.ordered[1]
+    settled = settle(views, controller, len(voters))
+    if read_records is not None and settled.disputed:
+        undecided: Any = pc.unique(settled.states.filter(pc.is_null(settled.states["leaderEpoch"]))["topic"])
+        open_ = set(undecided.to_pylist())
+        chosen = sorted(settled.disputed, key=lambda topic: (topic not in open_, topic))[:MAX_RECORDS]
+        settled = settle(views, controller, len(voters), read_records(chosen))
+    rotation.ordered = (tables[0], settled.states) if len(tables) == 1 else None
+    return settled.states
 
 
 def _read_whole(

@@ -60,6 +60,18 @@ class Elect:
 Change = Create | Add | Place | Elect
 
 
+def receivers(change: Change, snapshot: Snapshot, topic: str) -> frozenset[int]:
+    """The brokers to which the change gives a leadership, or a replica that they do not hold yet."""
+    rows = {TopicPartition(r.topic, r.partition): r.replicas or () for r in rows_of(snapshot, topic)}
+    match change:
+        case Create(assignment, _) | Add(_, assignment):
+            return frozenset(b for ids in assignment for b in ids)
+        case Place(targets):
+            return frozenset(b for tp, ids in targets for b in set(ids) - set(rows.get(tp, ())))
+        case Elect(partitions):
+            return frozenset(ids[0] for tp in partitions if (ids := rows.get(tp)))
+
+
 def recognised(configs: Mapping[str, ConfigValue]) -> bool:
     """Whether a topic with these settings was made by us."""
     return all((v := configs.get(name)) is not None and v.dynamic and v.value == want for name, want in MARKER.items())

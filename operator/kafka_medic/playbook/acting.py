@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import assert_never
 
+from kafka_medic.guard import precedence
+from kafka_medic.guard.other_runs import OtherRun
 from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.playbook import (
     consumers_step,
@@ -19,10 +21,12 @@ from kafka_medic.playbook import (
     rescue_step,
     resign_step,
     restart_step,
+    strimzi_restart,
     throttle_step,
 )
 from kafka_medic.playbook.deadline import held_by_people, lateness, note_hold
 from kafka_medic.playbook.drift import drifted_long_enough
+from kafka_medic.playbook.holding import GIVE_UP, holding, renewed
 from kafka_medic.playbook.intents import Intent, RestartPod, ScaleWorkload
 from kafka_medic.playbook.parameters import elect_parameters, restart_parameters
 from kafka_medic.playbook.plan_file import is_missing, unread_file
@@ -30,6 +34,7 @@ from kafka_medic.playbook.report import StepReport, StepState
 from kafka_medic.playbook.restart_step import Watch
 from kafka_medic.playbook.run import SOON, Decision, World, being_deleted, ended, refuse, waiting, waiting_for
 from kafka_medic.playbook.safety import forward_reasons, restoring_reasons, same_cluster
+from kafka_medic.resources.kafkacluster import RestartMethod
 from kafka_medic.resources.phases import Phase, StepPhase
 from kafka_medic.resources.playbook import Step
 from kafka_medic.resources.remediation import Remediation
@@ -45,20 +50,24 @@ from kafka_medic.resources.vocabulary import Action, Guard, OnFailure, VerifyPro
 
 WATCHING = 0.05
 """Seconds, at least, between looks at a broker that is between its restart and its recovery."""
-UNDO = {Action.REASSIGN_PARTITIONS: reassign_step.undo, Action.RESTART_BROKERS: drain_first.undo}
-"""By action: how its steps end that are given up. Besides, stopped consumers are started. No other one leaves anything
-that is only for a time."""
-GIVE_UP = "give-up"
-"""Journal id of the decision to end a run early; its detail is the reason, its target the phase it will end in."""
+UNDO = {
+    Action.REASSIGN_PARTITIONS: (reassign_step.undo,),
+    Action.RESTART_BROKERS: (strimzi_restart.undo, drain_first.undo),
+}
+"""By action: how its steps end that are given up, one after the other. Besides, stopped consumers are started. No other
+one leaves anything that is only for a time."""
 
 
 def advance(run: Remediation, world: World) -> Decision:
     """One turn of a run in Running, Verifying, Blocked or Paused."""
+    held = holding(run.status, world.snapshot, world.now)
+    run = run.model_copy(update={"status": run.status.model_copy(update={"holds": held})})
     plan, status = run.status.plan, run.status
     if plan is None:
         return ended(status, Phase.FAILED, "the run has no plan: its status was written by somebody else", world.now)
     if is_missing(plan):
-        return refuse(status, Phase.BLOCKED, (unread_file(plan),))
+        ahead = _gives_way(run, world)
+        return refuse(status, Phase.BLOCKED, (unread_file(plan), *((ahead,) if ahead else ())))
     journal = {entry.id: entry for entry in status.journal}
     if GIVE_UP in journal:
         return _wind_up(run, world, plan, journal)
@@ -81,21 +90,35 @@ def advance(run: Remediation, world: World) -> Decision:
             f"{plan.summary.splitlines()[0] if plan.summary else 'done'}: done and verified",
             world.now,
         )
+    ahead = _gives_way(run, world)
+    if ahead is not None:
+        status = note_hold(status, current.name, True, world.now)
+        status = status.model_copy(update={"consecutive_verified": None, "well_since": None})
+        return waiting(status, Phase.BLOCKED, ahead.message, (ahead,))
     step = next(s for s in world.playbook.spec.steps if s.name == current.name)
     same = same_cluster(plan, world.snapshot)
     if same.verdict is Verdict.ALLOW:
         report = _assess(step, run.model_copy(update={"status": status}), plan, journal, world)
     else:  # Nothing that another cluster shows says how this run stands.
         report = StepReport(StepState.UNKNOWN, same.message, progress=current.progress)
-    status = _record(status, current, report, world.now)
+    status = _record(status, current, report, world)
     reasons = _reasons(run.model_copy(update={"status": status}), world, report)
     if report.otherwise is not None and any(r.verdict is not Verdict.ALLOW for r in reasons):
         report, reasons = report.otherwise, ()
-        status = _record(status, current, report, world.now)
+        status = _record(status, current, report, world)
     status, drift = drifted_long_enough(status, _drift(report, reasons), world.now)
     if drift:
         return _give_up(status, Phase.SUPERSEDED, f"the cluster is not as planned: {drift}", world.now)
     return _step(run.model_copy(update={"status": status}), world, step, report, reasons)
+
+
+def _gives_way(run: Remediation, world: World) -> Reason | None:
+    """The run that goes first, where this one holds nothing. It is left as it stands, down to its step's clock, until
+    that one has ended; then its own drift decides whether its plan still holds."""
+    if run.status.holds != "" or world.others is None:
+        return None
+    first = precedence.goes_first(OtherRun.of(run), world.others)
+    return None if first.verdict is Verdict.ALLOW else first
 
 
 def _drift(report: StepReport, reasons: tuple[Reason, ...]) -> str | None:
@@ -146,7 +169,10 @@ def _assess(step: Step, run: Remediation, plan: Plan, journal: Mapping[str, Jour
             settings = restart_parameters(world.playbook, step, run.spec.parameters)
             seen, since = run.status.consecutive_verified or 0, run.status.well_since
             required = world.cluster.spec.remediation.approvals.required
-            watch = Watch(seen, step.verify.consecutive, world.now, since, run.status.approvals, required)
+            said = run.status.approvals
+            method = world.cluster.spec.brokers.restart if world.cluster.spec.brokers else RestartMethod.DELETE_POD
+            strimzi = method is RestartMethod.STRIMZI_ANNOTATION
+            watch = Watch(seen, step.verify.consecutive, world.now, since, said, required, world.skew, strimzi)
             return restart_step.assess(step.name, plan, journal, world.snapshot, settings, watch)
         case _:
             assert_never(step.action)
@@ -156,7 +182,8 @@ def _step(run: Remediation, world: World, step: Step, report: StepReport, reason
     status = note_hold(run.status, step.name, held_by_people(reasons), world.now)
     if report.state is StepState.REACHED:
         return _verify(status, world, step, report)
-    status, late = lateness(status, step, world.cluster.spec.remediation.approvals.required, world.now)
+    required = world.cluster.spec.remediation.approvals.required
+    status, late = lateness(status, step, required, world.now, world.skew)
     if late and step.on_failure is OnFailure.ABORT:
         return _give_up(status, Phase.FAILED, late, world.now)
     well_since = (status.well_since or world.now) if report.streak else None
@@ -177,7 +204,7 @@ def _step(run: Remediation, world: World, step: Step, report: StepReport, reason
     refusals = tuple(r for r in reasons if r.verdict is not Verdict.ALLOW)
     if refusals:
         return waiting(status, Phase.BLOCKED, "; ".join(r.message for r in refusals[:3]), refusals)
-    return _act(status, Phase.RUNNING, step.name, report, world.now)
+    return _act(status, Phase.RUNNING, step.name, report, world)
 
 
 def _verify(status: RemediationStatus, world: World, step: Step, report: StepReport) -> Decision:
@@ -215,16 +242,7 @@ def _wind_up(run: Remediation, world: World, plan: Plan, journal: Mapping[str, J
     if len(journal) > 1 and same.verdict is not Verdict.ALLOW:
         return waiting(status, Phase.BLOCKED, f"still to be cleaned up: {same.message}", (same,))
     left = []
-    for step in status.steps:
-        undo = UNDO.get(step.action)
-        if step.phase is StepPhase.PENDING:
-            continue
-        if step.action is Action.STOP_CONSUMERS:
-            report = consumers_step.undo(step.name, plan, journal, world.answers, world.now)
-        elif undo is not None:
-            report = undo(step.name, plan, journal, world.snapshot)
-        else:
-            continue
+    for step, report in _undone(status, plan, journal, world):
         status = _observed(status, report.observed, world.now)
         if report.state is StepState.REACHED:
             left += [report.message] if report.message and step.action is not Action.REASSIGN_PARTITIONS else []
@@ -233,7 +251,7 @@ def _wind_up(run: Remediation, world: World, plan: Plan, journal: Mapping[str, J
             restoring = restoring_reasons(run, world, giving_up=True)
             refusals = tuple(r for r in restoring if r.verdict is not Verdict.ALLOW)
             if not refusals:
-                return _act(status, Phase.BLOCKED, step.name, report, world.now)
+                return _act(status, Phase.BLOCKED, step.name, report, world)
             return waiting(status, Phase.BLOCKED, "; ".join(r.message for r in refusals), refusals)
         reason = Reason(Guard.SOURCES_FRESH.value, Verdict.UNKNOWN, report.message)
         return waiting(status, Phase.BLOCKED, report.message, (reason,))
@@ -247,6 +265,19 @@ def _wind_up(run: Remediation, world: World, plan: Plan, journal: Mapping[str, J
         update={"steps": steps, "current_step": None, "journal": _done(status.journal, {GIVE_UP}, world.now)}
     )
     return ended(status, Phase(ending.target), "; ".join((ending.detail, *left))[:8192], world.now)
+
+
+def _undone(
+    status: RemediationStatus, plan: Plan, journal: Mapping[str, JournalEntry], world: World
+) -> Iterator[tuple[StepStatus, StepReport]]:
+    """How far each part of the clean-up has come; a part is asked about once those before it are REACHED."""
+    for step in status.steps:
+        if step.phase is StepPhase.PENDING:
+            continue
+        if step.action is Action.STOP_CONSUMERS:
+            yield step, consumers_step.undo(step.name, plan, journal, world.answers, world.now)
+        for undo in UNDO.get(step.action, ()):
+            yield step, undo(step.name, plan, journal, world.snapshot)
 
 
 def _give_up(status: RemediationStatus, phase: Phase, why: str, now: datetime) -> Decision:
@@ -273,12 +304,12 @@ def _lost(run: Remediation, world: World) -> str | None:
     return None
 
 
-def _act(status: RemediationStatus, phase: Phase, step: str, report: StepReport, now: datetime) -> Decision:
+def _act(status: RemediationStatus, phase: Phase, step: str, report: StepReport, world: World) -> Decision:
     """Journal first. An effect that is asked for again keeps its entry, and above all what it saved."""
-    intent = report.intent
+    intent, now = report.intent, world.now
     assert intent is not None  # a report in state ACT carries one
     known = {entry.id for entry in status.journal}
-    journal = status.journal
+    journal = tuple(renewed(e, now) if e.id == intent.id else e for e in status.journal)
     if intent.id not in known:
         entry = JournalEntry(
             id=intent.id,
@@ -293,8 +324,7 @@ def _act(status: RemediationStatus, phase: Phase, step: str, report: StepReport,
         )
         journal = (*journal, entry)
     update = {"journal": journal, "message": report.message[:8192], "waiting_for": (), "phase": phase}
-    acted = status.model_copy(update=update)
-    return Decision(acted.model_copy(update={"restore_owed": _restore_owed(acted)}), intent, report.restores, SOON)
+    return Decision(_settled_up(status.model_copy(update=update), world), intent, report.restores, SOON)
 
 
 def _uid(intent: Intent) -> str | None:
@@ -312,8 +342,9 @@ def _working(status: RemediationStatus, phase: Phase, message: str, requeue: flo
     return Decision(status.model_copy(update=update), requeue=requeue)
 
 
-def _record(status: RemediationStatus, current: StepStatus, report: StepReport, now: datetime) -> RemediationStatus:
+def _record(status: RemediationStatus, current: StepStatus, report: StepReport, world: World) -> RemediationStatus:
     """Progress, journal entries whose effect is now visible, and the step's first start."""
+    now = world.now
     step: dict[str, object] = {"message": report.message[:1024], "progress": report.progress}
     if current.started_at is None:
         step["started_at"] = now
@@ -323,7 +354,13 @@ def _record(status: RemediationStatus, current: StepStatus, report: StepReport, 
     seen = seen.model_copy(update={"journal": _settled(seen.journal, set(report.void), IntentState.VOID, now)})
     moved = _with_step(seen, current.name, step)
     moved = moved.model_copy(update={"current_step": current.name})
-    return moved.model_copy(update={"restore_owed": _restore_owed(moved)})
+    return _settled_up(moved, world)
+
+
+def _settled_up(status: RemediationStatus, world: World) -> RemediationStatus:
+    """With what is owed and held by its steps and journal as they are now."""
+    status = status.model_copy(update={"restore_owed": _restore_owed(status)})
+    return status.model_copy(update={"holds": holding(status, world.snapshot, world.now)})
 
 
 def _observed(status: RemediationStatus, ids: tuple[str, ...], now: datetime) -> RemediationStatus:
@@ -347,14 +384,16 @@ def _settled(
 def _restore_owed(status: RemediationStatus) -> bool:
     """Whether a throttle may be set, or a reassignment in flight: from the first intent of a step that moves
     partitions until that step has succeeded. Until then its goal can be lost again, whatever was restored before. Or
-    whether an order of replicas may be there that is only for the time of a restart, or consumers stopped by us."""
+    whether an order of replicas may be there that is only for the time of a restart, consumers stopped by us, or an
+    annotation that asks Strimzi for a restart."""
     open_steps = {
         s.name
         for s in status.steps
         if s.action is Action.REASSIGN_PARTITIONS and s.phase not in (StepPhase.SUCCEEDED, StepPhase.SKIPPED)
     }
     moving = any(e.step in open_steps and e.id != GIVE_UP for e in status.journal)
-    return moving or drain_first.owed(status.journal) or consumers_step.owed(status.journal)
+    kept = drain_first.owed(status.journal) or strimzi_restart.owed(status.journal)
+    return moving or kept or consumers_step.owed(status.journal)
 
 
 def _with_step(status: RemediationStatus, name: str, update: Mapping[str, object]) -> RemediationStatus:

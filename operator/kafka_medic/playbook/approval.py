@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from kafka_medic.cluster.clock import EXACT, Skew
 from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.playbook.auto import beyond_auto
 from kafka_medic.playbook.plan_file import without_file
@@ -75,6 +76,7 @@ def plan_digest(remediation: Remediation, plan: Plan) -> str:
         ({"drains": drains} if drains else {})
         | ({"workload": plan.workload.to_kubernetes()} if plan.workload else {})
         | ({"staticSettings": [s.to_kubernetes() for s in plan.static_settings]} if plan.static_settings else {})
+        | ({"topics": {t.topic: t.id for t in plan.topics}} if plan.topics else {})
         | ({"resignations": [[r.broker, r.epoch] for r in plan.resignations]} if plan.resignations else {})
         | {
             "cluster": {"name": spec.cluster_ref.name, "uid": spec.cluster_ref.uid},
@@ -146,9 +148,11 @@ def judge_approvals(
     *,
     started: bool,
     risk: Risk | None = None,
+    skew: Skew | None = None,
 ) -> ApprovalJudgement:
     """The judgement over every approval of this Remediation. `words` None: they could not be read. `risk`: of its
-    playbook; None: not known, which Auto takes for too high."""
+    playbook; None: not known, which Auto takes for too high. `skew`: of the clock that dates approvals to the one that
+    dates the plan, and by which `now` decides whether the plan is still open; None: not known, taken for none."""
     guard = Guard.APPROVAL_VALID.value
     plan = remediation.status.plan
     if plan is None:
@@ -160,7 +164,7 @@ def judge_approvals(
         return ApprovalJudgement(Reason(guard, Verdict.UNKNOWN, "the approvals could not be read"), (), None, None)
     facts = [w for w in words if isinstance(w, ApprovalFact)]
     unread = [w for w in words if isinstance(w, UnreadApproval)]
-    records = tuple(_record(fact, remediation, plan, policy, started) for fact in facts)
+    records = tuple(_record(fact, remediation, plan, policy, None if started else skew or EXACT) for fact in facts)
     counted = [r for r in records if r.counted]
     rejecters = sorted({r.approver for r in counted if r.decision is Decision.REJECT})
     approvers = sorted({r.approver for r in counted if r.decision is Decision.APPROVE})
@@ -212,8 +216,9 @@ def _may_be_a_no(fact: ApprovalFact, remediation: Remediation, plan: Plan) -> bo
 
 
 def _record(
-    fact: ApprovalFact, remediation: Remediation, plan: Plan, policy: RemediationPolicy, started: bool
+    fact: ApprovalFact, remediation: Remediation, plan: Plan, policy: RemediationPolicy, skew: Skew | None
 ) -> ApprovalRecord:
+    """`skew`: None once the run has started, and no approval can be late any more."""
     approval = fact.approval
     spec, at = approval.spec, approval.metadata.creation_timestamp
     if at is None or approval.uid is None:
@@ -228,8 +233,8 @@ def _record(
         why = f"{spec.approver} may not approve by name{through} (verb approve on remediations)"
     elif fact.may_approve is None:
         why = f"whether {spec.approver} may approve could not be asked"
-    elif spec.decision is Decision.APPROVE and at >= plan.expires_at and not started:
-        why = "it came after the plan had expired"
+    elif spec.decision is Decision.APPROVE and skew is not None and skew.latest(at) >= plan.expires_at:
+        why = "it came after the plan had expired, or so close to it that two clocks cannot tell"
     elif (
         spec.decision is Decision.APPROVE
         and spec.approver == remediation.spec.requested_by

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
+from kafka_medic.cluster.elements import group_unread
 from kafka_medic.cluster.groups import EMPTY
 from kafka_medic.cluster.snapshot import Snapshot
 from kafka_medic.cluster.workloads import Workload
@@ -95,7 +96,11 @@ def assess_stop(
 def _left(plan: Plan, planned: StoppedWorkload, snapshot: Snapshot, id_: str) -> StepReport:
     if snapshot.groups is None:
         return StepReport(StepState.UNKNOWN, "the consumer groups could not be read", observed=(id_,))
-    standing = states(snapshot, {c.group for c in plan.offsets})
+    groups = sorted({c.group for c in plan.offsets})
+    if untold := [f"{group}: {why}" for group in groups if (why := group_unread(snapshot, group))]:
+        message = f"whether these groups have members could not be read: {some(untold, 3)}"
+        return StepReport(StepState.UNKNOWN, message, observed=(id_,))
+    standing = states(snapshot, groups)
     alive = sorted(group for group, state in standing.items() if state != EMPTY)
     if alive:
         message = f"no Pod of {told(planned)} runs; until its session is over a member of {some(alive)} is still there"
@@ -114,7 +119,7 @@ def undo(step: str, plan: Plan, journal: Mapping[str, JournalEntry], answers: An
     if sent is None or not owed(journal.values()):
         return StepReport(StepState.REACHED, "")
     report = _start(f"{step}/{START_AGAIN}", plan, journal, answers)
-    on_its_way = sent.state is IntentState.INTENDED and (now - sent.intended_at).total_seconds() < ON_ITS_WAY
+    on_its_way = sent.state is IntentState.INTENDED and (now - sent.last_asked).total_seconds() < ON_ITS_WAY
     if report.state is StepState.REACHED and on_its_way and f"{step}/{START_AGAIN}" not in journal:
         return StepReport(StepState.WAIT, "what stops the consumers may still be on its way", restores=True)
     return report

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from kafka_medic.cluster.clock import Skew
 from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.resources.durations import parse_duration
 from kafka_medic.resources.playbook import Step
@@ -32,10 +33,12 @@ def note_hold(status: RemediationStatus, step: str, held: bool, now: datetime) -
 
 
 def lateness(
-    status: RemediationStatus, step: Step, required: int, now: datetime
+    status: RemediationStatus, step: Step, required: int, now: datetime, skew: Skew | None
 ) -> tuple[RemediationStatus, str | None]:
     """Why the step may start nothing more; None while it has time. As many people as the plan needed give it as much
-    time again by approving the very same plan once more, after it ran out."""
+    time again by approving the very same plan once more, after it ran out. `skew`: of the clock that dates approvals;
+    None: not known, and then nobody is known to have come after it. In the second that this cannot tell it came after
+    it: whoever approves a second time means that."""
     found = _of(status, step.name)
     since = found.extended_at or found.started_at
     if since is None:
@@ -44,7 +47,9 @@ def lateness(
     if now < end:
         return status, None
     again = {
-        r.approver for r in status.approvals if r.counted and r.decision is Decision.APPROVE and r.at >= _whole(end)
+        r.approver
+        for r in status.approvals
+        if r.counted and r.decision is Decision.APPROVE and skew is not None and skew.latest(r.at) >= end
     }
     if len(again) >= max(required, 1):
         return _with(status, step.name, {"extended_at": now, "held_seconds": None, "held_since": None}), None
@@ -53,11 +58,6 @@ def lateness(
         "Approving the same plan once more, with a new RemediationApproval, gives it as much time again; a Reject ends "
         "the run and restores what it set"
     )
-
-
-def _whole(moment: datetime) -> datetime:
-    """Creation timestamps are in whole seconds."""
-    return moment.replace(microsecond=0)
 
 
 def _held(step: StepStatus, now: datetime) -> timedelta:

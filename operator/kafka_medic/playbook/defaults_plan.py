@@ -7,8 +7,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from kafka_medic.cluster.elements import BROKER, settings_unread
+from kafka_medic.cluster.min_isr import MIN_ISR
 from kafka_medic.cluster.snapshot import Snapshot
-from kafka_medic.diagnose.defaults import DEFAULTS, FACTORS, MIN_ISR, STATIC, Default, low_defaults, told_defaults
+from kafka_medic.diagnose.defaults import DEFAULTS, FACTORS, STATIC, Default, low_defaults, told_defaults
 from kafka_medic.diagnose.expectations import Expectations, below_factor
 from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.verdict import Reason, Verdict
@@ -84,6 +86,9 @@ def _not_yet(snapshot: Snapshot, expectations: Expectations) -> Refusal | None:
     assert snapshot.brokers is not None  # defaults_plan saw to it
     told = told_defaults(snapshot)
     silent = [b.id for b in snapshot.brokers if any((name, b.id) not in told for name in DEFAULTS)]
+    if why := settings_unread(snapshot, BROKER, ""):
+        message = f"what is set at run time for all brokers is not known: {why}"
+        return Refusal(message, (Reason(Guard.SOURCES_FRESH.value, Verdict.UNKNOWN, message),))
     if silent:
         message = f"the defaults of broker {some(silent)} are not known: it does not answer, or did not tell them"
         return Refusal(message, (Reason(Guard.SOURCES_FRESH.value, Verdict.UNKNOWN, message),))
@@ -131,7 +136,7 @@ def _min_isr(
     corrected = {f"{d.name}={d.value} on broker {d.broker}" for d in low if d.broker in restarted and d.name in FACTORS}
     found = replace(found, unborn=tuple(u for u in found.unborn if u not in corrected))
     if found.unread:
-        return None, f"{MIN_ISR} is left as it is: replicas or ISR are not known: {some(found.unread, 5)}"
+        return None, f"{MIN_ISR} is left as it is: replicas, ISR or settings are not known: {some(found.unread, 5)}"
     if never := found.never(least):
         return None, f"{MIN_ISR} is left as it is: {never}"
     change = ConfigChange(

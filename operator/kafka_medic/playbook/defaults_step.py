@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from kafka_medic.cluster.elements import BROKER, TOPIC, settings_unread
+from kafka_medic.cluster.min_isr import MIN_ISR
 from kafka_medic.cluster.snapshot import Snapshot
-from kafka_medic.diagnose.defaults import FACTORS, MIN_ISR, told_defaults
+from kafka_medic.diagnose.defaults import FACTORS, told_defaults
 from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.rows import known_ids, target_of
 from kafka_medic.playbook.intents import ChangeSettings, SettingKey, dynamic_value, setting_text
@@ -25,8 +27,9 @@ KEY: SettingKey = ("BROKER", "", MIN_ISR)
 class Fallback:
     """Whoever falls back on the default, were it this high. `few`: topics with partitions that have no more replicas
     than that; `thin`: partitions whose ISR is no larger at the moment; `unread`: partitions of which one of both is not
-    known. `unborn`: settings by which topics would be created with no more replicas. `own`: brokers with a lower value
-    of their own at run time, over which the default does not count."""
+    known, or whether they fall back on it, and brokers whose defaults are not. `unborn`: settings by which topics would
+    be created with no more replicas. `own`: brokers with a lower value of their own at run time, over which the default
+    does not count."""
 
     few: tuple[str, ...]
     thin: tuple[str, ...]
@@ -61,7 +64,8 @@ def fallback(snapshot: Snapshot, least: int) -> Fallback:
         if row.topic in own:
             continue
         replicas, isr = target_of(row), known_ids(row.isr)
-        if replicas is None or isr is None:
+        short = replicas is None or isr is None or len(isr & replicas) <= least
+        if replicas is None or isr is None or (short and settings_unread(snapshot, TOPIC, row.topic)):
             unread.append(str(row.tp))
         elif len(replicas) <= least:
             few[row.topic] = None
@@ -72,6 +76,8 @@ def fallback(snapshot: Snapshot, least: int) -> Fallback:
     unborn = {f"{n}={v} on broker {b}": None for (n, b), v in sorted(told.items()) if n in FACTORS[:2] and v <= least}
     lower = [b for (n, b), v in sorted(told.items()) if n == MIN_ISR and v < least]
     dynamic = [b for b in lower if dynamic_value(snapshot, ("BROKER", str(b), MIN_ISR)) is not None]
+    brokers = ((b.id, settings_unread(snapshot, BROKER, str(b.id))) for b in snapshot.brokers or ())
+    unread += [f"settings of broker {b}: {why}" for b, why in brokers if why]
     return Fallback(tuple(few), tuple(thin), tuple(unread), tuple(unborn), tuple(dynamic))
 
 
@@ -84,6 +90,8 @@ def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot:
     open_ = Progress(done=0, total=1, unit="settings")
     if snapshot.configs is None or snapshot.partitions is None:
         return StepReport(StepState.UNKNOWN, "the settings of brokers and topics could not be read", progress=open_)
+    if why := settings_unread(snapshot, BROKER, ""):
+        return StepReport(StepState.UNKNOWN, f"what is set for all brokers could not be read: {why}", progress=open_)
     now = dynamic_value(snapshot, KEY)
     if now == change.after:
         return _taken_in(snapshot, least, (intent_id,) if intent_id in journal else (), open_)
@@ -94,7 +102,7 @@ def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot:
     if never := found.never(least):
         return StepReport(StepState.DRIFTED, never, progress=open_)
     if found.unread:
-        message = f"replicas or ISR are not known: {some(found.unread, 5)}"
+        message = f"replicas, ISR or settings are not known: {some(found.unread, 5)}"
         return StepReport(StepState.UNKNOWN, message, progress=open_)
     if found.thin:
         message = f"{len(found.thin)} partitions have no in-sync replica to spare yet: {some(found.thin, 5)}"

@@ -19,6 +19,7 @@ from kafka_medic.cluster.snapshot import PartitionRow, Snapshot, TopicPartition
 from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.reorder import Orders
 from kafka_medic.playbook import election_step, reorder_step
+from kafka_medic.playbook.holding import ON_ITS_WAY
 from kafka_medic.playbook.intents import Reorder
 from kafka_medic.playbook.parameters import AWAY, BACK, ElectParameters
 from kafka_medic.playbook.portions import followed_by, portion
@@ -26,8 +27,6 @@ from kafka_medic.playbook.report import StepReport, StepState
 from kafka_medic.resources.remediation_plan import Plan
 from kafka_medic.resources.remediation_status import IntentState, JournalEntry
 
-ON_ITS_WAY = 60.0
-"""Seconds within which a change of orders that was begun and not seen may still come about."""
 JOURNAL = 198
 """Entries that a run's journal has room for, less one for a rescue and one for giving up."""
 LEAST_BATCHES = 4
@@ -142,7 +141,7 @@ def undo(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: S
         )
     sent = journal.get(f"{step}/order-{AWAY}-{broker}")
     unseen = sent if sent is not None and sent.state is IntentState.INTENDED else None
-    if unseen is not None and (snapshot.taken_at - unseen.intended_at).total_seconds() < ON_ITS_WAY:
+    if unseen is not None and (snapshot.taken_at - unseen.last_asked).total_seconds() < ON_ITS_WAY:
         message = (
             f"the new orders of what broker {broker} leads may still be on their way, and would have to be put back"
         )

@@ -74,10 +74,11 @@ def drain_plan(
 
 
 def leaving(broker: Broker | None) -> bool | None:
-    """Whether its node or Pod is about to be taken away; None when that is not known."""
-    if broker is None or broker.pod is None or broker.pod.cordoned is None or broker.pod.maintenance is None:
+    """Whether its node or Pod is about to be taken away; None when that is not known, or another broker runs there."""
+    pod = None if broker is None else broker.own_pod
+    if pod is None or pod.cordoned is None or pod.maintenance is None:
         return None
-    return broker.pod.cordoned or bool(broker.pod.maintenance)
+    return pod.cordoned or bool(pod.maintenance)
 
 
 def _named(run: Remediation, text: str, snapshot: Snapshot) -> frozenset[int] | Refusal:

@@ -9,9 +9,11 @@ import pyarrow.compute as pc
 
 from kafka_medic.cluster.snapshot import PartitionRow, Snapshot
 from kafka_medic.diagnose.leaders import rebalanced_by_kafka
+from kafka_medic.guard import fit
 from kafka_medic.guard.elect import able_to_lead
 from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.rows import known_ids
+from kafka_medic.guard.verdict import Verdict
 from kafka_medic.playbook.approval import plan_digest
 from kafka_medic.playbook.parameters import elect_parameters
 from kafka_medic.playbook.refusal import NO_DIGEST, Refusal, unread
@@ -49,7 +51,7 @@ def election_plan(
     ready = [r for r in away if _ready(r, able)]
     if not ready:
         behind = sorted({r.replicas[0] for r in away if r.replicas} - able)
-        words = f"broker {some(behind)} is not there, or still catching up" if behind else "they are being reassigned"
+        words = "; ".join(_why_not(snapshot, broker) for broker in behind[:3]) or "they are being reassigned"
         return Refusal(f"none of the {len(away)} partitions that are led elsewhere can be elected now: {words}")
     elections, left_out = _elections(ready)
     planned = sum(len(e.partitions) for e in elections)
@@ -69,6 +71,12 @@ def election_plan(
         preconditions=(Precondition(name=CLUSTER_ID, value=snapshot.cluster.id or ""),),
     )
     return plan.model_copy(update={"digest": plan_digest(run, plan)})
+
+
+def _why_not(snapshot: Snapshot, broker: int) -> str:
+    """The first reason why this broker cannot lead more now."""
+    reasons = (r for r in fit.fit_to_receive(snapshot, {broker}) if r.verdict is not Verdict.ALLOW)
+    return next((r.message for r in reasons), f"broker {broker} is still catching up")
 
 
 def _away(snapshot: Snapshot) -> list[PartitionRow]:

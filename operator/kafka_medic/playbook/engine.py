@@ -15,15 +15,17 @@ from kafka_medic.playbook.acting import advance
 from kafka_medic.playbook.drift import drifted_long_enough
 from kafka_medic.playbook.parameters import AWAY, brings_leaders
 from kafka_medic.playbook.plan_file import is_missing, unread_file
+from kafka_medic.playbook.planned_topics import recreated
 from kafka_medic.playbook.positions import Position, standings
 from kafka_medic.playbook.propose import propose, restarts
 from kafka_medic.playbook.refusal import Refusal
-from kafka_medic.playbook.restart_step import other_pods
+from kafka_medic.playbook.restart_attempts import other_pods
 from kafka_medic.playbook.run import Decision, World, being_deleted, ended, refuse, stay, waiting
 from kafka_medic.playbook.safety import forward_reasons
 from kafka_medic.resources.phases import ACTING_PHASES, TERMINAL_PHASES, Phase
 from kafka_medic.resources.remediation import Remediation
-from kafka_medic.resources.remediation_status import StepStatus
+from kafka_medic.resources.remediation_status import Cure, StepStatus
+from kafka_medic.resources.vocabulary import Severity
 
 
 def decide(run: Remediation, world: World) -> Decision:
@@ -44,9 +46,24 @@ def decide(run: Remediation, world: World) -> Decision:
     tripped = _tripped(run, world)
     if tripped:
         return ended(run.status, Phase.SUPERSEDED, tripped, world.now)
+    run = run.model_copy(update={"status": run.status.model_copy(update={"cures": _cures(run, world)})})
     if phase is Phase.PLANNING:
         return _plan(run, world)
     return _await(run, world)
+
+
+def _cures(run: Remediation, world: World) -> Cure | None:
+    """The finding that the run cures, as it is now: its cause or, where a person asked for the run, the gravest that
+    fires and names its playbook. A finding that is gone keeps its last severity. One that was gone before the run was
+    first decided, as a drain's is when its way back is proposed, is no emergency."""
+    cause, known = run.spec.cause, run.status.cures
+    if cause is not None:
+        found = next((f for f in world.findings if f.id == cause.finding_id), None)
+        severity = found.severity if found else known.severity if known else Severity.INFO
+        return Cure(finding_id=cause.finding_id, severity=severity)
+    fired = [f for f in world.findings if f.firing() and f.playbook == run.spec.playbook.name]
+    gravest = max(fired, key=lambda f: list(Severity).index(f.severity), default=None)
+    return known if gravest is None else Cure(finding_id=gravest.id, severity=gravest.severity)
 
 
 def _outlived(run: Remediation, world: World) -> str | None:
@@ -118,6 +135,7 @@ def _await(run: Remediation, world: World) -> Decision:
     if is_missing(plan):
         return refuse(status, status.phase or Phase.AWAITING_APPROVAL, (unread_file(plan),))
     drift = next((s.reason for s in standings(plan.changes, world.snapshot) if s.position is Position.DRIFTED), None)
+    drift = drift or recreated(plan, world.snapshot)
     drift = drift or next(iter(other_pods(plan.restarts, world.snapshot)), None)
     drift = drift or rescue_step.unsaved(plan, world.snapshot, {r.broker for r in plan.restarts})
     if not plan.changes:  # else there is nothing to put into another order until replicas have been added

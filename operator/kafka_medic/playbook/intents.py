@@ -1,4 +1,8 @@
-"""The effects a run may ask for. Each is idempotent, and each can be recognised afterwards in a Snapshot."""
+"""The effects a run may ask for. Each is idempotent, and each can be recognised afterwards in a Snapshot.
+
+Each one names its `receivers`: the brokers to which it gives a leadership, or a preference for one, or a replica that
+they do not hold yet. `safety` asks the guard FitToReceive about them before every forward effect.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +11,16 @@ from dataclasses import dataclass, field
 
 import pyarrow.compute as pc
 
+from kafka_medic.cluster.elements import resource_name, settings_unread
 from kafka_medic.cluster.groups import Committed
 from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
 from kafka_medic.resources.vocabulary import WorkloadKind
 
 SettingKey = tuple[str, str, str]
 """(TOPIC or BROKER, its name, the setting's name). A BROKER without a name is all of them."""
+
+
+NO_BROKER: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +37,9 @@ class ChangeSettings:
         text = f"set {', '.join(kinds)} on {len({key[:2] for key in self.settings})} resources"
         return f"{text}: {self.why}" if self.why else text
 
+    def receivers(self, snapshot: Snapshot) -> frozenset[int]:  # noqa: ARG002
+        return NO_BROKER
+
 
 @dataclass(frozen=True, slots=True)
 class Reassign:
@@ -41,18 +52,43 @@ class Reassign:
         verb = "cancel the reassignment of" if all(t is None for t in self.targets.values()) else "reassign"
         return f"{verb} {len(self.targets)} partitions"
 
+    def receivers(self, snapshot: Snapshot) -> frozenset[int]:
+        wanted = {tp: after for tp, after in self.targets.items() if after is not None}
+        held = {row.tp: set(row.replicas or ()) - set(row.adding or ()) for row in snapshot.rows(set(wanted))}
+        return frozenset(b for tp, after in wanted.items() for b in set(after) - held.get(tp, set()))
+
 
 @dataclass(frozen=True, slots=True)
 class RestartPod:
-    """Have exactly this Pod of a broker replaced by its owner."""
+    """Have exactly this Pod of a broker replaced by its owner. `annotated`: Strimzi is asked to, by an annotation."""
 
     id: str
     broker: int
     pod: str
     pod_uid: str
+    annotated: bool = False
 
     def describe(self) -> str:
-        return f"restart broker {self.broker} (Pod {self.pod}, uid {self.pod_uid})"
+        verb = "ask Strimzi to restart" if self.annotated else "restart"
+        return f"{verb} broker {self.broker} (Pod {self.pod}, uid {self.pod_uid})"
+
+    def receivers(self, snapshot: Snapshot) -> frozenset[int]:  # noqa: ARG002
+        return NO_BROKER
+
+
+@dataclass(frozen=True, slots=True)
+class CallOffRestarts:
+    """Take the annotation off these Pods (name, uid) by which Strimzi was asked to restart them."""
+
+    id: str
+    pods: tuple[tuple[str, str], ...]
+
+    def describe(self) -> str:
+        named = ", ".join(f"{name} (uid {uid})" for name, uid in self.pods)
+        return f"take the annotation off by which Strimzi was asked to restart Pod {named}"
+
+    def receivers(self, snapshot: Snapshot) -> frozenset[int]:  # noqa: ARG002
+        return NO_BROKER
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +113,9 @@ class RescueRecords:
     def describe(self) -> str:
         return f"save the records that only stale brokers hold of {len(self.parts)} partitions into topic {self.topic}"
 
+    def receivers(self, snapshot: Snapshot) -> frozenset[int]:  # noqa: ARG002
+        return frozenset(self.replicas)
+
 
 @dataclass(frozen=True, slots=True)
 class ElectPreferred:
@@ -87,6 +126,9 @@ class ElectPreferred:
 
     def describe(self) -> str:
         return f"elect the preferred leaders of {len(self.preferred)} partitions"
+
+    def receivers(self, snapshot: Snapshot) -> frozenset[int]:  # noqa: ARG002
+        return frozenset(self.preferred.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +141,9 @@ class Reorder:
     def describe(self) -> str:
         return f"change the order of the replicas of {len(self.orders)} partitions"
 
+    def receivers(self, snapshot: Snapshot) -> frozenset[int]:  # noqa: ARG002
+        return frozenset(order[0] for order in self.orders.values() if order)
+
 
 @dataclass(frozen=True, slots=True)
 class SetOffsets:
@@ -110,6 +155,9 @@ class SetOffsets:
 
     def describe(self) -> str:
         return f"set the committed offsets of group {self.group} on {len(self.offsets)} partitions"
+
+    def receivers(self, snapshot: Snapshot) -> frozenset[int]:  # noqa: ARG002
+        return NO_BROKER
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +174,9 @@ class ScaleWorkload:
     def describe(self) -> str:
         return f"scale {self.kind.value} {self.name} (uid {self.uid}) from {self.before} to {self.after} replicas"
 
+    def receivers(self, snapshot: Snapshot) -> frozenset[int]:  # noqa: ARG002
+        return NO_BROKER
+
 
 @dataclass(frozen=True, slots=True)
 class ResignController:
@@ -138,11 +189,15 @@ class ResignController:
     def describe(self) -> str:
         return f"delete the registration of broker {self.broker} as controller (epoch {self.epoch}) in ZooKeeper"
 
+    def receivers(self, snapshot: Snapshot) -> frozenset[int]:  # noqa: ARG002
+        return NO_BROKER
+
 
 Intent = (
     ChangeSettings
     | Reassign
     | RestartPod
+    | CallOffRestarts
     | RescueRecords
     | ElectPreferred
     | Reorder
@@ -164,8 +219,8 @@ def setting_text(key: SettingKey) -> str:
 
 
 def dynamic_value(snapshot: Snapshot, key: SettingKey) -> str | None:
-    """The value set at run time on that very resource; None when there is none. Empty text counts as none: Kafka
-    reports a removed list setting as an empty one."""
+    """The value set at run time on that very resource; None when there is none, and when it was not read: ask
+    `unknown_settings` before. Empty text counts as none: Kafka reports a removed list setting as an empty one."""
     found = snapshot.config(*key)
     return (found.value or None) if found is not None and found.dynamic else None
 
@@ -197,9 +252,16 @@ def broker_gone(snapshot: Snapshot, broker: int) -> bool:
     return broker not in pc.unique(pc.list_flatten(snapshot.partitions["replicas"])).to_pylist()
 
 
+def unknown_settings(snapshot: Snapshot, settings: Iterable[SettingKey]) -> dict[str, str]:
+    """Of these settings the topics and brokers whose settings were not read, in words, and why. `dynamic_value` cannot
+    tell them from those that have none."""
+    resources = dict.fromkeys((kind, resource) for kind, resource, _ in settings)
+    return {resource_name(*r): why for r in resources if (why := settings_unread(snapshot, *r))}
+
+
 def settings_observed(snapshot: Snapshot, settings: Mapping[SettingKey, str | None]) -> bool | None:
     """Whether all of them are as asked; None when that cannot be told (a broker that did not answer, say)."""
-    if snapshot.configs is None:
+    if unknown_settings(snapshot, settings):
         return None
     answered = {b.id for b in snapshot.brokers or () if b.live}
     for key in settings:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from kafka_medic.cluster.min_isr import MIN_ISR, Minimums
 from kafka_medic.cluster.snapshot import Snapshot
-from kafka_medic.diagnose.defaults import MIN_ISR
 from kafka_medic.diagnose.expectations import Expectations
 from kafka_medic.diagnose.min_isr import low_minimums
 from kafka_medic.guard.evaluate import some
@@ -56,14 +56,17 @@ def min_isr_plan(
 
 
 def minimum_change(snapshot: Snapshot, topic: str, wanted: int) -> ConfigChange | None:
-    """What brings the topic's min.insync.replicas up to `wanted`; None where it is there already, or not known."""
-    present = snapshot.config("TOPIC", topic, MIN_ISR)
-    if present is None or present.value is None or int(present.value) >= wanted:
+    """What brings the topic's min.insync.replicas up to `wanted`; None where it is there already, or not known. A topic
+    that falls back on the brokers' is there when every broker has as much, since any of them may come to lead it."""
+    minimums = Minimums.of_snapshot(snapshot)
+    own = minimums.own.get(topic)
+    values = (own,) if own is not None else minimums.brokers.values() if topic in minimums.fall_back else ()
+    if all(value >= wanted for value in values):
         return None
     return ConfigChange(
         resource_type=ConfigResourceType.TOPIC,
         resource_name=topic,
         name=MIN_ISR,
-        before=present.value if present.dynamic else None,
+        before=None if own is None else str(own),
         after=str(wanted),
     )

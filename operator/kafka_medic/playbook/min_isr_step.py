@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from kafka_medic.cluster.elements import settings_unread
 from kafka_medic.cluster.snapshot import PartitionRow, Snapshot, TopicPartition
 from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.playbook.intents import ChangeSettings, SettingKey, dynamic_value, settings_observed, topics_gone
@@ -99,9 +100,11 @@ def alone(plan: Plan) -> bool:
 
 def other_values(plan: Plan, snapshot: Snapshot) -> str | None:
     """What is not as the plan saw it any more, of a plan that does nothing else; None also where it is not known."""
-    if not alone(plan) or snapshot.configs is None:
+    if not alone(plan):
         return None
     for change in plan.config_changes:
+        if settings_unread(snapshot, change.resource_type, change.resource_name):
+            continue
         present = dynamic_value(snapshot, (change.resource_type, change.resource_name, change.name))
         if present != change.before:
             return f"{change.name} of {change.resource_name} is {present} now; the plan saw {change.before}"
@@ -111,7 +114,8 @@ def other_values(plan: Plan, snapshot: Snapshot) -> str | None:
 def may_begin(plan: Plan, snapshot: Snapshot) -> Reason:
     """Whether a run that does nothing else can do it now: one that had to wait would hold up every other."""
     guard = Guard.PRECONDITIONS_HOLD.value
-    if snapshot.configs is None or snapshot.partitions is None:
+    topics = (settings_unread(snapshot, c.resource_type, c.resource_name) for c in plan.config_changes)
+    if snapshot.configs is None or snapshot.partitions is None or any(topics):
         return Reason(guard, Verdict.UNKNOWN, "the topics' settings could not be read")
     thin = without_spare(snapshot, {c.resource_name: int(c.after or 0) for c in plan.config_changes})
     if thin:

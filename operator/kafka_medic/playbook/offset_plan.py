@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafka_medic.cluster.elements import groups_unread
 from kafka_medic.cluster.groups import EMPTY, Committed
 from kafka_medic.cluster.names import printable, shown
 from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
@@ -62,11 +63,12 @@ MAX_EPOCHS = 5_000
 @dataclass(frozen=True, slots=True)
 class Chosen:
     """The committed offsets that a request is about. `unread`: partitions whose log is not known; `unfit`: groups whose
-    name a plan cannot hold."""
+    name a plan cannot hold; `untold`: what was not read of groups that the request may be about, and why."""
 
     spots: tuple[Spot, ...]
     unread: tuple[TopicPartition, ...]
     unfit: tuple[str, ...]
+    untold: tuple[str, ...] = ()
 
 
 def reset_plan(
@@ -176,8 +178,9 @@ def chosen(
     p, table = partitions_of(snapshot), snapshot.groups
     assert p is not None  # both were seen to
     assert table is not None
+    untold = groups_unread(snapshot, selects(settings))
     if not len(p):
-        return Chosen((), (), ())
+        return Chosen((), (), (), untold)
     names = list(filter(selects(settings), strings(pc.unique(table["group"]))))
     titles = list(filter(selects_topic(settings), strings(pc.unique(table["topic"]))))
     mask = np.asarray(_among(table["group"], names)) & np.asarray(_among(table["topic"], titles))
@@ -205,7 +208,8 @@ def chosen(
             bounds = int(p.log_start.values[row]), int(p.log_end.values[row])
             led = int(p.leader.values[row]) if p.leader.known[row] else None
             spots.append(Spot(group, r["state"], tp, committed, *bounds, at_epoch, topic_id, ended.get(tp), led))
-    return Chosen(tuple(sorted(spots, key=lambda s: (s.group, s.tp))), tuple(sorted(missing)), tuple(sorted(unfit)))
+    spots = sorted(spots, key=lambda s: (s.group, s.tp))
+    return Chosen(tuple(spots), tuple(sorted(missing)), tuple(sorted(unfit)), untold)
 
 
 def _among(column: Any, names: Sequence[str]) -> Any:
@@ -215,7 +219,7 @@ def _among(column: Any, names: Sequence[str]) -> Any:
 def changes(spots: Sequence[Spot], aim: Aim, answers: Answers) -> list[OffsetChange]:
     """Those that would not stay as they are."""
     found, at = [], answers.at or {}
-    for spot in spots:
+    for spot in (s for s in spots if s.tp not in _untimed(spots, aim, answers)):
         epoch = spot.committed.leader_epoch
         ended = None if epoch is None else answers.epoch_ends.get((spot.tp, epoch))
         goal = target(aim, replace(spot, epoch_end=ended), at.get(spot.tp))
@@ -240,6 +244,12 @@ def changes(spots: Sequence[Spot], aim: Aim, answers: Answers) -> list[OffsetCha
     return found
 
 
+def _untimed(spots: Sequence[Spot], aim: Aim, answers: Answers) -> frozenset[TopicPartition]:
+    """Where it is not known which offset belongs to the time that decides."""
+    timed = aim.how in (How.DATETIME, How.DURATION) and answers.at is not None
+    return frozenset(s.tp for s in spots if s.tp not in answers.at) if timed and answers.at is not None else frozenset()
+
+
 def epoch_questions(spots: Sequence[Spot]) -> list[tuple[int, TopicPartition, int]]:
     """Leader, partition and leader epoch whose end tells whether records were lost under a commit. Those of offsets
     that no log has first."""
@@ -253,6 +263,8 @@ def not_told(spots: Sequence[Spot], aim: Aim, answers: Answers) -> list[str]:
     words: list[str] = []
     if aim.how is How.LAST_KNOWN_GOOD and (count := len(epoch_questions(spots))) > MAX_EPOCHS:
         words.append(f"only {MAX_EPOCHS} of {count} leader epochs could be asked about at once; name fewer groups")
+    if untimed := _untimed(spots, aim, answers):
+        words.append(f"which offset belongs to that time could not be read: {some(sorted(untimed), 5)}")
     if answers.silent:
         where = some(sorted(answers.silent), 5)
         words.append(f"whether records were lost under commits is not known, since the leader does not answer: {where}")
@@ -283,7 +295,7 @@ def _none(found: Chosen, live: Mapping[str, str | None], answers: Answers, misse
     if live:
         words = _live(live, answers)
         return Refusal("; ".join(words), tuple(Reason(GROUP_EMPTY, Verdict.WAIT, w) for w in words))
-    if found.unread or found.unfit or missed:
+    if found.unread or found.unfit or found.untold or missed:
         message = "; ".join([*_left(0, found), *missed])
         return Refusal(message, (Reason(TARGET_WITHIN_LOG, Verdict.UNKNOWN, message),))
     return Refusal("every committed offset that this is about is where it should be", nothing_to_do=True)
@@ -333,6 +345,8 @@ def _left(left: int, found: Chosen) -> Iterator[str]:
             f"not planned, since where the log begins and ends is not known: {some(found.unread, 5)}; an offset is no "
             "problem there while nobody leads"
         )
+    if found.untold:
+        yield f"not planned, since it could not be read: {some([printable(told) for told in found.untold], 3)}"
     if found.unfit:
         names = some([shown(g) for g in found.unfit], 5)
         yield f"not planned, since a plan cannot hold the name or the metadata: {names}"

@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafka_medic.cluster.elements import group_unread
 from kafka_medic.cluster.groups import EMPTY, Committed
 from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
 from kafka_medic.playbook.intents import SetOffsets
@@ -69,6 +70,14 @@ def committed_now(snapshot: Snapshot, groups: Collection[str]) -> dict[tuple[str
     }
 
 
+def planned_now(plan: Plan, snapshot: Snapshot) -> dict[tuple[str, TopicPartition], Committed | None]:
+    """`committed_now` of the plan's groups; None for what it plans of a group that was not read."""
+    groups = {c.group for c in plan.offsets}
+    untold = {group for group in groups if group_unread(snapshot, group)}
+    missing = {(c.group, partition_of(c)): None for c in plan.offsets if c.group in untold}
+    return missing | committed_now(snapshot, groups)
+
+
 def states(snapshot: Snapshot, groups: Collection[str]) -> dict[str, str | None]:
     """By group, of those that have committed offsets."""
     return {r["group"]: r["state"] for r in _rows(snapshot, groups)}
@@ -86,7 +95,7 @@ def void(plan: Plan, snapshot: Snapshot, over: Collection[str] = ()) -> str | No
     left = [c for c in plan.offsets if c.group not in over]
     if not left or snapshot.groups is None or snapshot.partitions is None:
         return None
-    present = committed_now(snapshot, {c.group for c in left})
+    present = planned_now(plan, snapshot)
     ids = _topic_ids(snapshot, {c.topic for c in left})
     rows = {row.tp: row for row in snapshot.rows({partition_of(c) for c in left})}
     for c in left:
@@ -122,7 +131,7 @@ def done_groups(step: str, plan: Plan, journal: Mapping[str, JournalEntry]) -> f
 
 def next_group(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: Snapshot) -> str | None:
     """The first with something left to do, one without members before one that has some; None: nothing is left."""
-    over, present = done_groups(step, plan, journal), committed_now(snapshot, {c.group for c in plan.offsets})
+    over, present = done_groups(step, plan, journal), planned_now(plan, snapshot)
     left = [
         c.group for c in plan.offsets if c.group not in over and present.get((c.group, partition_of(c))) != wanted(c)
     ]
@@ -135,7 +144,7 @@ def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot:
     if snapshot.groups is None or snapshot.partitions is None:
         return StepReport(StepState.UNKNOWN, "the consumer groups could not be read")
     over = done_groups(step, plan, journal)
-    present = committed_now(snapshot, {c.group for c in plan.offsets})
+    present = planned_now(plan, snapshot)
     left = [c for c in plan.offsets if c.group not in over and present.get((c.group, partition_of(c))) != wanted(c)]
     progress = Progress(done=len(plan.offsets) - len(left), total=len(plan.offsets), unit="offsets")
     open_ = over | {c.group for c in left}
@@ -149,7 +158,9 @@ def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot:
     mine = [c for c in left if c.group == group]
     unknown = [c for c in mine if (group, partition_of(c)) in present and present[group, partition_of(c)] is None]
     if unknown:
+        why = group_unread(snapshot, group)
         message = f"what group {group} has committed on {partition_of(unknown[0])} could not be read"
+        message = f"{message}: {why}" if why else message
         return StepReport(StepState.UNKNOWN, message, observed=observed, progress=progress)
     due = {partition_of(c): (saved(c), wanted(c)) for c in mine}
     id_ = next(i for i, g in _entries(step, plan).items() if g == group)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from kafka_medic.cluster.elements import group_unread
 from kafka_medic.cluster.groups import EMPTY
 from kafka_medic.cluster.snapshot import Snapshot
 from kafka_medic.guard.evaluate import some
@@ -49,6 +50,9 @@ def undo_plan(
     if earlier is None or not earlier.offsets:
         message = f"parameters.remediation: {name} is no Remediation of this KafkaCluster that has set an offset"
         return Refusal(message, permanent=True)
+    if untold := untold_groups(snapshot, earlier.offsets):
+        message = f"what these groups have committed could not be read: {some(untold, 3)}"
+        return Refusal(message, (Reason(Guard.SOURCES_FRESH.value, Verdict.UNKNOWN, message),))
     wanted, gone = changes(snapshot, earlier.offsets)
     standing = states(snapshot, {c.group for c in wanted})
     live = {g: s for g, s in standing.items() if s != EMPTY}
@@ -70,6 +74,12 @@ def undo_plan(
         words.append(f"{left} more offsets are left for a further run")
     words += [*warnings(planned, snapshot), *told, *lines(planned, answers.paces)]
     return finished(run, cluster, playbook, snapshot, planned, words, now)
+
+
+def untold_groups(snapshot: Snapshot, before: Sequence[OffsetChange]) -> list[str]:
+    """Of these groups those that were not read, and why."""
+    groups = sorted({c.group for c in before})
+    return [f"{group}: {why}" for group in groups if (why := group_unread(snapshot, group))]
 
 
 def changes(snapshot: Snapshot, before: Sequence[OffsetChange]) -> tuple[list[OffsetChange], list[str]]:

@@ -60,9 +60,9 @@ _REASSIGNING = (
     Guard.BROKERS_STABLE,
 )
 DEMANDED: Mapping[Action, tuple[Guard, ...]] = {
-    Action.REASSIGN_PARTITIONS: _REASSIGNING,
+    Action.REASSIGN_PARTITIONS: (*_REASSIGNING, Guard.FIT_TO_RECEIVE),
     Action.SET_MIN_INSYNC_REPLICAS: _REASSIGNING,
-    Action.RESCUE_RECORDS: _EVERY_ACTION,
+    Action.RESCUE_RECORDS: (*_EVERY_ACTION, Guard.FIT_TO_RECEIVE),
     Action.ELECT_PREFERRED_LEADERS: (*_EVERY_ACTION, *(Guard(name) for name in ELECT_GUARDS)),
     Action.REORDER_REPLICAS: (*_EVERY_ACTION, *(Guard(name) for name in ELECT_GUARDS)),
     Action.RESTART_BROKERS: (*_EVERY_ACTION, *(Guard(name) for name, _ in RESTART_GUARDS)),

@@ -24,6 +24,7 @@ from kafka_medic.playbook.parameters import (
     removes_throttles,
     sets_offsets,
 )
+from kafka_medic.playbook.planned_topics import identified
 from kafka_medic.playbook.raise_plan import raise_plan
 from kafka_medic.playbook.refusal import Refusal
 from kafka_medic.playbook.restart_plan import restart_plan
@@ -64,6 +65,21 @@ def propose(
     if not snapshot.cluster.id:
         message = "the cluster did not tell its id, without which a plan cannot say which cluster it is for"
         return Refusal(message, (Reason(Guard.PRECONDITIONS_HOLD.value, Verdict.UNKNOWN, message),))
+    found = _plan(run, cluster, playbook, snapshot, now, others, pending, answers or Answers(), files)
+    return found if isinstance(found, Refusal) else identified(run, found, snapshot)
+
+
+def _plan(
+    run: Remediation,
+    cluster: KafkaCluster,
+    playbook: Playbook,
+    snapshot: Snapshot,
+    now: datetime,
+    others: Sequence[OtherRun] | None,
+    pending: Collection[str],
+    answers: Answers,
+    files: str | None,
+) -> Plan | Refusal:
     if raises_defaults(playbook):
         return defaults_plan(run, cluster, playbook, snapshot, now, pending)
     if raises_minimums(playbook):
@@ -74,9 +90,9 @@ def propose(
         return drain_plan(run, cluster, playbook, snapshot, others, now)
     offsets = sets_offsets(playbook)
     if offsets is not None and offsets.action is Action.RESET_OFFSETS:
-        return reset_plan(run, cluster, playbook, snapshot, answers or Answers(), now)
+        return reset_plan(run, cluster, playbook, snapshot, answers, now)
     if offsets is not None:
-        return undo_plan(run, cluster, playbook, snapshot, others, answers or Answers(), now)
+        return undo_plan(run, cluster, playbook, snapshot, others, answers, now)
     if adds_replicas(playbook):
         return raise_plan(run, cluster, playbook, snapshot, now, files)
     if any(step.action is Action.ELECT_PREFERRED_LEADERS for step in playbook.spec.steps):

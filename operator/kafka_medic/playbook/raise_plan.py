@@ -9,10 +9,12 @@ from datetime import datetime, timedelta
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafka_medic.cluster.min_isr import MIN_ISR
 from kafka_medic.cluster.snapshot import PartitionRow, Snapshot
-from kafka_medic.diagnose.defaults import MIN_ISR
 from kafka_medic.diagnose.expectations import Expectations, below_factor
+from kafka_medic.guard import fit
 from kafka_medic.guard.reassign import judge_reassign
+from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.plan.estimate import estimate
 from kafka_medic.plan.local import plan_local
 from kafka_medic.plan.model import Move
@@ -25,7 +27,7 @@ from kafka_medic.playbook.approval import plan_digest
 from kafka_medic.playbook.min_isr_plan import minimum_change
 from kafka_medic.playbook.parameters import ReassignParameters, reassign_parameters
 from kafka_medic.playbook.plan_file import MAX_CHANGES, elections_of, in_file
-from kafka_medic.playbook.reassign_step import present_settings, unsavable
+from kafka_medic.playbook.reassign_step import present_settings, unsavable, unsaved
 from kafka_medic.playbook.refusal import NO_DIGEST, Refusal, unread
 from kafka_medic.playbook.safety import CLUSTER_ID
 from kafka_medic.playbook.throttle_lists import cut
@@ -41,7 +43,7 @@ from kafka_medic.resources.remediation_plan import (
     PlanStep,
     Precondition,
 )
-from kafka_medic.resources.vocabulary import Action
+from kafka_medic.resources.vocabulary import Action, Guard
 
 MAX_WAVES = 150
 """Of one run: the journal holds 200 entries, one for each wave and a few more."""
@@ -89,9 +91,14 @@ def raise_plan(
         return Refusal(
             f"the planner's own plan failed its verification, so it is not proposed: {first}", permanent=True
         )
+    unfit = _unfit(snapshot, placement)
+    if unfit:
+        return unfit
     plan = _document(run, cluster, playbook, snapshot, expectations, placement, settings, now, files)
     why_not = _too_slow(plan, step)
     if plan.throttle_bytes_per_second is not None:
+        if unknown := unsaved(plan, snapshot):
+            return Refusal(unknown, (Reason(Guard.SOURCES_FRESH.value, Verdict.UNKNOWN, unknown),))
         why_not = why_not or unsavable(present_settings(plan, snapshot))
     return Refusal(why_not) if why_not else plan
 
@@ -118,6 +125,13 @@ def _live_enough(
     if not refusals:
         return None
     return Refusal("; ".join(r.message for r in refusals[:3]), refusals)
+
+
+def _unfit(snapshot: Snapshot, placement: Placement) -> Refusal | None:
+    """A plan names no broker that could not receive its replicas now: that broker's cure comes first."""
+    added = {b for m in placement.moves() for b in set(m.replicas) - set(m.replicas_before)}
+    reasons = tuple(r for r in fit.fit_to_receive(snapshot, added) if r.verdict is not Verdict.ALLOW)
+    return Refusal("; ".join(r.message for r in reasons[:3]), reasons) if reasons else None
 
 
 def _problem(snapshot: Snapshot, expectations: Expectations, factors: Mapping[str, int]) -> Problem:

@@ -13,7 +13,7 @@ from datetime import datetime
 import pyarrow.compute as pc
 
 from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
-from kafka_medic.playbook.intents import SettingKey, dynamic_value
+from kafka_medic.playbook.intents import SettingKey, dynamic_value, unknown_settings
 from kafka_medic.playbook.positions import Standing
 from kafka_medic.resources.remediation_plan import Plan
 from kafka_medic.resources.remediation_status import IntentState, JournalEntry
@@ -125,7 +125,7 @@ def _present(plan: Plan, snapshot: Snapshot) -> set[str | None] | None:
     """The rates in force; None unless every broker of the plan tells its own."""
     live = {str(b.id) for b in snapshot.brokers or () if b.live}
     keys = _keys(plan)
-    if snapshot.configs is None or not all(broker in live for _, broker, _ in keys):
+    if unknown_settings(snapshot, keys) or not all(broker in live for _, broker, _ in keys):
         return None
     return {dynamic_value(snapshot, key) for key in keys}
 

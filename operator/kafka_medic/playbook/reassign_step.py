@@ -18,7 +18,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 
+from kafka_medic.cluster.elements import resource_name, settings_unread
 from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
+from kafka_medic.guard.evaluate import some
 from kafka_medic.playbook import rate
 from kafka_medic.playbook.copying import copied
 from kafka_medic.playbook.intents import (
@@ -31,6 +33,7 @@ from kafka_medic.playbook.intents import (
     setting_text,
     settings_observed,
     topics_gone,
+    unknown_settings,
 )
 from kafka_medic.playbook.portions import followed_by, portion
 from kafka_medic.playbook.positions import Position, Standing, standings
@@ -64,6 +67,8 @@ def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot:
     wave_id = f"{step}/wave-{wave}"
     if plan.throttle_bytes_per_second is not None:
         entry = journal.get(throttle_id)
+        if entry is None and (why := unsaved(plan, snapshot)):
+            return StepReport(StepState.UNKNOWN, why, progress=count)
         saved = _saved(entry) if entry else present_settings(plan, snapshot)
         wanted = _throttle(plan, saved, wave)
         if entry is not None and entry.state is IntentState.DONE:
@@ -193,10 +198,10 @@ def _restore(
             progress=count,
         )
     if silent:
-        names = ", ".join(str(b) for b in silent)
         return StepReport(
             StepState.UNKNOWN,
-            f"the throttle is still to be taken off broker {names}, which does not answer; that is done once it does",
+            f"the throttle is still to be taken off {some(silent)}, of which the settings are not known; that is done "
+            "once they are",
             restores=True,
             observed=observed,
             progress=count,
@@ -213,23 +218,25 @@ def _restore(
 
 def _owed(
     plan: Plan, saved: Mapping[SettingKey, str | None], snapshot: Snapshot, rates: frozenset[str]
-) -> tuple[dict[SettingKey, str | None], list[int]]:
-    """What is still to be put back, and the brokers that have to answer first. Only settings that still hold what we
-    set: a value that somebody gave them since is theirs."""
+) -> tuple[dict[SettingKey, str | None], list[str]]:
+    """What is still to be put back, and whose settings have to be read first: brokers that do not answer, topics and
+    brokers with an error. Only settings that still hold what we set: a value that somebody gave them since is
+    theirs."""
     ours, gone = _lists(plan, saved), topics_gone(snapshot, saved)
     live = {b.id for b in snapshot.brokers or () if b.live}
     owed: dict[SettingKey, str | None] = {}
-    silent: set[int] = set()
+    silent: dict[str, None] = {}
     for key, before in saved.items():
         kind, resource, _ = key
-        if kind == "BROKER" and int(resource) not in live:
-            if not broker_gone(snapshot, int(resource)):
-                silent.add(int(resource))
-        elif kind == "BROKER" or resource not in gone:
+        if resource in gone if kind == "TOPIC" else broker_gone(snapshot, int(resource)):
+            continue
+        if (kind == "BROKER" and int(resource) not in live) or settings_unread(snapshot, kind, resource):
+            silent[resource_name(kind, resource)] = None
+        else:
             value = dynamic_value(snapshot, key)
             if before != value and value in (rates if kind == "BROKER" else ours[key]):
                 owed[key] = before
-    return owed, sorted(silent)
+    return owed, list(silent)
 
 
 def _ids_of_step(throttle_id: str, journal: Mapping[str, JournalEntry]) -> tuple[str, ...]:
@@ -250,6 +257,12 @@ def unsavable(settings: Mapping[SettingKey, str | None]) -> str | None:
                 "saved to be restored afterwards; remove that throttle or write * instead"
             )
     return None
+
+
+def unsaved(plan: Plan, snapshot: Snapshot) -> str | None:
+    """Why what is there now is not known, so that it could not be restored later; None when it is."""
+    unknown = unknown_settings(snapshot, _keys(plan))
+    return next((f"the throttle settings of {name} could not be read: {why}" for name, why in unknown.items()), None)
 
 
 def present_settings(plan: Plan, snapshot: Snapshot) -> dict[SettingKey, str | None]:

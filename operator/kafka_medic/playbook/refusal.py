@@ -23,8 +23,8 @@ class Refusal:
 
 
 def unread(snapshot: Snapshot) -> Refusal:
-    """For a snapshot that lacks what a plan is made of: every source that failed, and why."""
-    message = (
-        "; ".join(f"{s.name}: {s.error}" for s in snapshot.sources if not s.known) or "the cluster was not read in full"
-    )
+    """For a snapshot that lacks what a plan is made of: every source that failed, else what they could not report, and
+    why."""
+    failed = [s for s in snapshot.sources if not s.known] or [s for s in snapshot.sources if s.error]
+    message = "; ".join(f"{s.name}: {s.error}" for s in failed) or "the cluster was not read in full"
     return Refusal(message, (Reason(Guard.SOURCES_FRESH.value, Verdict.UNKNOWN, message),))

@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 
 from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
 from kafka_medic.guard.evaluate import some
+from kafka_medic.guard.fit import fit_brokers
 from kafka_medic.playbook.intents import RescuePart, RescueRecords
 from kafka_medic.playbook.report import StepReport, StepState
 from kafka_medic.resources.remediation_plan import Plan
@@ -69,17 +70,16 @@ def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot:
         seen = (intent_id,) if intent_id in journal else ()
         words = f"the records of {total.total} partitions are saved in topic {plan.rescue_topic}"
         return StepReport(StepState.REACHED, words, observed=seen, progress=done)
-    stale = {r.broker for r in plan.rescues}
-    sound = tuple(b.id for b in snapshot.brokers if b.live and b.id not in stale)[:MAX_REPLICAS]
-    if not sound:
-        return StepReport(StepState.UNKNOWN, "no sound broker is known that could hold them", progress=total)
+    fit = sorted((fit_brokers(snapshot) or frozenset()) - {r.broker for r in plan.rescues})[:MAX_REPLICAS]
+    if not fit:
+        return StepReport(StepState.UNKNOWN, "no broker is known to be fit to hold them", progress=total)
     parts = tuple(
         RescuePart(r.broker, TopicPartition(r.topic, r.partition), r.epoch, r.from_offset) for r in plan.rescues
     )
     return StepReport(
         StepState.ACT,
         f"saving the records of {total.total} partitions into topic {plan.rescue_topic}",
-        intent=RescueRecords(intent_id, plan.rescue_topic, sound, parts),
+        intent=RescueRecords(intent_id, plan.rescue_topic, tuple(fit), parts),
         target=plan.rescue_topic,
         progress=total,
     )

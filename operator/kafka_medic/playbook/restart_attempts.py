@@ -1,10 +1,10 @@
 """The journal entries of a broker's restarts: `restart-B`, and where it came back without having read what it was to
-read, `restart-B-again-1` and so on. All but the last of them are Void."""
+read, `restart-B-again-1` and so on. All but the last of them are Void. And which Pods they are for."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from kafka_medic.cluster.snapshot import Snapshot
 from kafka_medic.resources.remediation_plan import BrokerRestart
@@ -37,3 +37,14 @@ def due(step: str, restart: BrokerRestart, journal: Mapping[str, JournalEntry], 
     pod = snapshot.pod_of(restart.broker)
     uid = pod.uid if pod is not None else None
     return f"{step}/restart-{restart.broker}-again-{len(made)}", uid or restart.pod_uid
+
+
+def other_pods(restarts: Sequence[BrokerRestart], snapshot: Snapshot) -> list[str]:
+    """Brokers whose Pod somebody else replaced since the plan was made. One whose Pod is not there at all is for the
+    guards: nothing is restarted while it is away."""
+    found = []
+    for restart in restarts:
+        pod = snapshot.pod_of(restart.broker)
+        if pod is not None and pod.uid is not None and pod.uid != restart.pod_uid:
+            found.append(f"broker {restart.broker} runs in another Pod now (uid {pod.uid}) than the plan saw")
+    return found

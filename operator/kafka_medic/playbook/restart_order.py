@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from kafka_medic.cluster.agreement import agreement
 from kafka_medic.cluster.snapshot import Mode, Snapshot
-from kafka_medic.diagnose.views import divergences
 
 REFUSED_STOP = (
     "the controller refuses its controlled shutdown, so it stops only after its retries, by default 3 times 5 s "
@@ -20,9 +20,9 @@ UNHEARD_STOP = (
 
 
 def stale_brokers(snapshot: Snapshot) -> frozenset[int]:
-    """Brokers on the wrong side: their view differs from the authority's, or they answer without being registered. The
-    authority is whoever keeps the registrations, never whoever serves the traffic."""
-    differing = {d.broker for d in divergences(snapshot)}
+    """Brokers whose view differs from what is decided, or that answer without being registered. Which broker serves the
+    traffic decides nothing."""
+    differing = set(agreement(snapshot).disagreements)
     zombies = {b.id for b in snapshot.brokers or () if b.reachable is True and b.registered is False}
     return frozenset(differing | zombies)
 

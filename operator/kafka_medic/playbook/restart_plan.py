@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 
+import pyarrow as pa
+
+from kafka_medic.cluster.elements import on_failed_directory
 from kafka_medic.cluster.snapshot import Broker, Mode, Snapshot
 from kafka_medic.guard.context import RestartContext
 from kafka_medic.guard.evaluate import some
@@ -211,7 +215,7 @@ def _rescue_topic(run: Remediation, playbook: Playbook) -> str:
 
 def _by_then(snapshot: Snapshot, restarted: frozenset[int]) -> Snapshot:
     """What a later restart waits for: these are registered again, answer, and have caught up; every replica is in
-    sync."""
+    sync that is not on a failed log directory."""
     assert snapshot.partitions is not None  # restart_plan saw to it
     column = snapshot.partitions.schema.get_field_index("isr")
     field = snapshot.partitions.schema.field(column)
@@ -221,8 +225,21 @@ def _by_then(snapshot: Snapshot, restarted: frozenset[int]) -> Snapshot:
     if quorum is not None:
         voters = (replace(v, lag=0, last_caught_up_ms=0) if v.id in restarted else v for v in quorum.voters)
         quorum = replace(quorum, voters=tuple(voters)) if snapshot.cluster.mode is Mode.KRAFT else quorum
-    partitions = snapshot.partitions.set_column(column, field, snapshot.partitions["replicas"])
+    partitions = snapshot.partitions.set_column(column, field, _in_sync_by_then(snapshot))
     return replace(snapshot, partitions=partitions, brokers=brokers, quorum=quorum)
+
+
+def _in_sync_by_then(snapshot: Snapshot) -> pa.ChunkedArray[Any] | pa.Array[Any]:
+    assert snapshot.partitions is not None  # restart_plan saw to it
+    replicas: pa.ChunkedArray[Any] = snapshot.partitions["replicas"]
+    lost = {(*tp, b.id) for b in snapshot.brokers or () for tp in on_failed_directory(b)}
+    if not lost:
+        return replicas
+    columns: list[list[Any]] = [snapshot.partitions[name].to_pylist() for name in ("topic", "partition")]
+    rows = zip(*columns, replicas.to_pylist(), strict=True)
+    kept = [ids and [b for b in ids if (topic, number, b) not in lost] for topic, number, ids in rows]
+    column: pa.Array[Any] = pa.array(kept, replicas.type)
+    return column
 
 
 def _back(broker: Broker) -> Broker:

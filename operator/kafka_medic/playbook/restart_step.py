@@ -25,6 +25,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from kafka_medic.cluster.clock import Skew
+from kafka_medic.cluster.elements import on_failed_directory
 from kafka_medic.cluster.fields import parse_timestamp
 from kafka_medic.cluster.snapshot import Broker, Snapshot, TopicPartition, Voter
 from kafka_medic.guard.context import FETCH_TIMEOUT_MS, RestartContext, RestartQuestion
@@ -33,11 +35,11 @@ from kafka_medic.guard.restart import judge_restart
 from kafka_medic.guard.rows import known_ids, led_by, target_of, troubled_rows
 from kafka_medic.guard.verdict import Verdict
 from kafka_medic.guard.views import views_agree
-from kafka_medic.playbook import drain_first, reorder_step, rescue_step, static_settings
+from kafka_medic.playbook import drain_first, reorder_step, rescue_step, static_settings, strimzi_restart
 from kafka_medic.playbook.intents import RestartPod
 from kafka_medic.playbook.parameters import AWAY, BACK, CONTROLLER, RestartParameters
 from kafka_medic.playbook.report import StepReport, StepState
-from kafka_medic.playbook.restart_attempts import attempts, due, is_in, latest
+from kafka_medic.playbook.restart_attempts import attempts, due, is_in, latest, other_pods
 from kafka_medic.playbook.restart_order import next_broker
 from kafka_medic.resources.durations import format_duration
 from kafka_medic.resources.remediation_plan import BrokerRestart, Plan
@@ -59,6 +61,8 @@ class Watch:
     since: datetime | None = None
     approvals: Sequence[ApprovalRecord] = ()
     required: int = 1  # people that a plan needs
+    skew: Skew | None = None  # of the clock that dates approvals
+    strimzi: bool = False  # is asked to restart brokers
 
 
 def assess(
@@ -98,17 +102,6 @@ def assess(
     return replace(after, streak=watch.needed) if after.state is StepState.REACHED else after
 
 
-def other_pods(restarts: Sequence[BrokerRestart], snapshot: Snapshot) -> list[str]:
-    """Brokers whose Pod somebody else replaced since the plan was made. One whose Pod is not there at all is for the
-    guards: nothing is restarted while it is away."""
-    found = []
-    for restart in restarts:
-        pod = snapshot.pod_of(restart.broker)
-        if pod is not None and pod.uid is not None and pod.uid != restart.pod_uid:
-            found.append(f"broker {restart.broker} runs in another Pod now (uid {pod.uid}) than the plan saw")
-    return found
-
-
 def context(
     step: str, plan: Plan, journal: Mapping[str, JournalEntry], broker: int, now: datetime, *, replaces_controller: bool
 ) -> RestartContext:
@@ -131,7 +124,8 @@ def context(
 
 
 def not_back(snapshot: Snapshot, broker: int, still_stale: frozenset[int]) -> str | None:
-    """What a restarted broker still lacks; None when it is back in everything. What cannot be told is lacking."""
+    """What a restarted broker still lacks; None when it is back in everything that is not on a failed log directory.
+    What cannot be told is lacking."""
     apart = next((v for v in snapshot.controllers_apart() if v.id == broker), None)
     found = snapshot.broker(broker)
     if found is None and apart is None:
@@ -142,12 +136,12 @@ def not_back(snapshot: Snapshot, broker: int, still_stale: frozenset[int]) -> st
     rows = troubled_rows(snapshot, broker)
     if rows is None:
         return "its partitions could not be read"
-    behind = []
+    behind, lost = [], on_failed_directory(found)
     for row in rows:
         replicas, isr = target_of(row), known_ids(row.isr)
         if replicas is None or isr is None:
             return f"the ISR of {row.tp} could not be read"
-        if broker in replicas and broker not in isr:
+        if broker in replicas - isr and row.tp not in lost:
             behind.append(row.tp)
     if behind:
         return f"not in the ISR of {len(behind)} partitions yet: {some(behind, 3)}"
@@ -158,7 +152,7 @@ def not_back(snapshot: Snapshot, broker: int, still_stale: frozenset[int]) -> st
     if apart is not None:
         return f"the views do not agree yet: {differing[0]}" if differing else None
     if mine is None or mine.members is None or mine.leaders is None:
-        return "it has not told its view of the cluster yet"
+        return "it has not reported its view of the cluster yet"
     if differing:
         return f"the views do not agree yet: {differing[0]}"
     return None
@@ -248,13 +242,19 @@ def _watched(turn: _Turn, begun: Sequence[BrokerRestart], left: Sequence[BrokerR
     """Those that were begun: asked for again, on their way, or all back, which is when `observed` names them."""
     still_stale = frozenset(r.broker for r in left if r.stale)
     waits: list[str] = []
+    asked: list[str] = []
     stuck: list[str] = []
     again: list[BrokerRestart] = []
     for restart in begun:
         pod, entry = turn.snapshot.pod_of(restart.broker), turn.entry(restart)
         stopping = pod is not None and pod.uid == (entry.target_uid or restart.pod_uid)
         if stopping and pod is not None and pod.deleting is not True:
-            again.append(restart)
+            if not (pod.restart_asked and strimzi_restart.by_annotation(entry)):
+                again.append(restart)
+                continue
+            asked.append(f"broker {restart.broker}: Strimzi has been asked to restart Pod {pod.name}, and has not yet")
+            if late := _late(turn, restart):
+                stuck.append(f"{late}: {asked[-1]}")
             continue
         lacking = None if stopping else not_back(turn.snapshot, restart.broker, still_stale)
         if not stopping and lacking is None:
@@ -269,8 +269,10 @@ def _watched(turn: _Turn, begun: Sequence[BrokerRestart], left: Sequence[BrokerR
             stuck.append(f"broker {restart.broker} came back as it was, and is away again: {lacking}")
         elif late:
             stuck.append(late if lacking is None else f"{late}: {lacking}")
+    # Of Strimzi nothing is to be expected in a moment.
+    streak, waits = 0 if waits else None, [*waits, *asked]
     message, late = "; ".join(waits), "; ".join(stuck) or None
-    meanwhile = StepReport(StepState.WAIT, message, progress=turn.progress, streak=0, stuck=late)
+    meanwhile = StepReport(StepState.WAIT, message, progress=turn.progress, streak=streak, stuck=late)
     if again:
         spared = _sparing(turn, again[0]) or _led(turn, AWAY, again[0].broker)
         if spared is not None:
@@ -292,7 +294,7 @@ def _misread(turn: _Turn, begun: Sequence[BrokerRestart]) -> StepReport | None:
             return replace(seen, streak=0)
         made = attempts(turn.step, restart.broker, turn.journal)
         again = entry.state is IntentState.VOID and len(turn.journal) < static_settings.JOURNAL
-        if again and static_settings.said_again(made, turn.watch.approvals, turn.watch.required):
+        if again and static_settings.said_again(made, turn.watch.approvals, turn.watch.required, turn.watch.skew):
             return _sparing(turn, restart) or _due(turn, restart)
         to_do = static_settings.to_do(turn.plan, restart.broker, read)
         held = replace(seen, message=to_do, streak=None, stuck=to_do)
@@ -353,14 +355,17 @@ def _late(turn: _Turn, restart: BrokerRestart) -> str | None:
 
 def _due(turn: _Turn, restart: BrokerRestart) -> StepReport:
     id_, uid = due(turn.step, restart, turn.journal, turn.snapshot)
+    entry = turn.journal.get(id_)
+    strimzi = turn.watch.strimzi if entry is None else strimzi_restart.by_annotation(entry)
     words = f": {restart.reason}" if restart.reason else ""
     if turn.plan.drains and (led := sum(1 for _ in led_by(turn.snapshot, {restart.broker}))):
         words = f"{words}; {led} partitions that it leads and the plan does not name are moved by its own stop"
     return StepReport(
         StepState.ACT,
         f"restarting broker {restart.broker} (Pod {restart.pod}){words}",
-        intent=RestartPod(id_, restart.broker, restart.pod, uid),
+        intent=RestartPod(id_, restart.broker, restart.pod, uid, strimzi),
         target=restart.pod,
+        saved=strimzi_restart.saved(restart.pod, turn.snapshot.pod_of(restart.broker)) if strimzi else {},
         progress=turn.progress,
     )
 

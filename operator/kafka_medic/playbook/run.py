@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from kafka_medic.cluster.clock import Skew
 from kafka_medic.cluster.groups import GroupMember
 from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
 from kafka_medic.cluster.workloads import Workload
@@ -59,6 +60,8 @@ class World:
     now: datetime
     answers: Answers = field(default_factory=Answers)
     fleet: FleetUse | None = None
+    skew: Skew | None = None
+    """Of the API server's clock, which dates approvals, to the one that `now` is by."""
     files: str | None = None
     """The directory for plans that are too long for a Remediation; None where there is none."""
 
@@ -71,7 +74,14 @@ class World:
         """What people, or Auto, have said about that run, by the rules as they are."""
         policy = self.cluster.spec.remediation
         return judge_approvals(
-            run, policy, self.approvals, self.policies_installed, self.now, started=started, risk=self.risk
+            run,
+            policy,
+            self.approvals,
+            self.policies_installed,
+            self.now,
+            started=started,
+            risk=self.risk,
+            skew=self.skew,
         )
 
     @property
@@ -116,6 +126,7 @@ def ended(status: RemediationStatus, phase: Phase, message: str, now: datetime) 
         "finished_at": now,
         "waiting_for": (),
         "restore_owed": False,
+        "holds": "",
     }
     return Decision(status.model_copy(update=update))
 
@@ -140,7 +151,7 @@ def waiting_for(reasons: Sequence[Reason]) -> tuple[Waiting, ...]:
     """The refusals among `reasons`, as status holds them: each guard's verdict and first sentence, bounded."""
     known = {g.value for g in Guard}
     return tuple(
-        Waiting(guard=Guard(r.guard), verdict=r.verdict, message=r.message[:1024])
+        Waiting(guard=Guard(r.guard), verdict=r.verdict, message=r.message[:1024], remediation=r.remediation)
         for r in reasons
         if r.verdict is not Verdict.ALLOW and r.guard in known
     )[:20]

@@ -8,6 +8,7 @@ safer choice.
 from __future__ import annotations
 
 from kafka_medic.cluster.snapshot import Snapshot
+from kafka_medic.guard import fit
 from kafka_medic.guard.elect import judge_elect
 from kafka_medic.guard.freshness import sources_fresh
 from kafka_medic.guard.other_runs import OtherRun
@@ -29,6 +30,7 @@ from kafka_medic.playbook.intents import (
     SetOffsets,
 )
 from kafka_medic.playbook.parameters import BACK, CONTROLLER, brings_leaders, restart_parameters
+from kafka_medic.playbook.planned_topics import same_topics
 from kafka_medic.playbook.reorder_step import planned_orders
 from kafka_medic.playbook.restart_order import next_broker
 from kafka_medic.playbook.restart_step import context
@@ -59,7 +61,15 @@ def same_cluster(plan: Plan | None, snapshot: Snapshot) -> Reason:
 
 def forward_reasons(run: Remediation, world: World, intent: Intent | None = None) -> tuple[Reason, ...]:
     """The answer of every guard, permitting or not. `intent` is what would be done; before a run has begun there is
-    none yet, and the guards are asked about what would be its first effect."""
+    none yet, and the guards are asked about what would be its first effect. Whatever gives a broker something asks
+    FitToReceive here, so that no effect can leave it out."""
+    reasons = _forward(run, world, intent)
+    if intent is not None and (receivers := intent.receivers(world.snapshot)):
+        reasons = tuple(dict.fromkeys((*reasons, *fit.fit_to_receive(world.snapshot, receivers))))
+    return reasons
+
+
+def _forward(run: Remediation, world: World, intent: Intent | None) -> tuple[Reason, ...]:
     policy = world.cluster.spec.remediation
     started = run.status.phase in ACTING_PHASES
     judged = world.judged(run, started=started)
@@ -78,7 +88,7 @@ def forward_reasons(run: Remediation, world: World, intent: Intent | None = None
     plan = run.status.plan
     if plan is None:
         return (*reasons, Reason(Guard.PRECONDITIONS_HOLD.value, Verdict.DENY, "there is no plan"))
-    reasons = (*reasons, same_cluster(plan, world.snapshot))
+    reasons = (*reasons, same_cluster(plan, world.snapshot), *same_topics(plan, world.snapshot))
     if isinstance(intent, RescueRecords):
         # It adds a topic of our own and touches nothing else; what is read has to be read from a fresh look.
         needed = ("kafka", "views")

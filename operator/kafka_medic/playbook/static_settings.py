@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from kafka_medic.cluster.clock import Skew
 from kafka_medic.cluster.snapshot import Snapshot
 from kafka_medic.diagnose.defaults import told_defaults
 from kafka_medic.resources.remediation_plan import Plan
@@ -36,17 +37,20 @@ def to_do(plan: Plan, broker: int, read: str) -> str:
     )
 
 
-def said_again(void: Sequence[JournalEntry], approvals: Sequence[ApprovalRecord], required: int) -> bool:
+def said_again(
+    void: Sequence[JournalEntry], approvals: Sequence[ApprovalRecord], required: int, skew: Skew | None
+) -> bool:
     """Whether as many people as a plan needs have said, since the last of these restarts was seen to be for nothing,
     that the configuration is another one now. Each of them once for every such restart, besides the word that began it
-    all: the API server's clock, by which they said it, may be ahead of ours, by which it was seen."""
+    all. `skew`: of the API server's clock, which dates what they said, to the operator's, which dates what was seen;
+    None: not known, and then nobody is known to have come after it. In the second that this cannot tell it came after
+    it: the number of words already keeps an old one from counting twice."""
     seen = void[-1].done_at
-    if seen is None:
+    if seen is None or skew is None:
         return False
     said: dict[str, list[datetime]] = {}
     for word in approvals:
         if word.counted and word.decision is Decision.APPROVE:
             said.setdefault(word.approver, []).append(word.at)
-    # Creation timestamps are in whole seconds.
-    again = [who for who, at in said.items() if len(at) > len(void) and max(at) >= seen.replace(microsecond=0)]
+    again = [who for who, at in said.items() if len(at) > len(void) and skew.latest(max(at)) >= seen]
     return len(again) >= max(required, 1)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from kafka_medic.cluster.elements import unread_settings
 from kafka_medic.cluster.snapshot import Snapshot
 from kafka_medic.diagnose.moves import throttles
+from kafka_medic.guard.evaluate import some
+from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.playbook.refusal import Refusal, unread
 from kafka_medic.playbook.settings_plan import settings_plan
 from kafka_medic.resources.kafkacluster import KafkaCluster
@@ -17,6 +20,7 @@ from kafka_medic.resources.remediation_plan import (
     ConfigResourceType,
     Plan,
 )
+from kafka_medic.resources.vocabulary import Guard
 
 MAX_VALUE = 1024
 """Characters of a value that a plan holds: what is removed has to be seen whole by whoever approves it."""
@@ -35,6 +39,10 @@ def throttle_plan(
         return Refusal("whether anything is being reassigned could not be read")
     if any(moving):
         return Refusal(f"{sum(map(bool, moving))} partitions are being reassigned: the throttles may be for them")
+    untold = [f"{name}: {why}" for name, why in unread_settings(snapshot).items()]
+    if not found and untold:
+        message = f"whether a replication throttle is set is not known of {some(untold, 3)}"
+        return Refusal(message, (Reason(Guard.SOURCES_FRESH.value, Verdict.UNKNOWN, message),))
     if not found:
         return Refusal("no replication throttle is set", nothing_to_do=True)
     changes = tuple(
@@ -61,4 +69,6 @@ def throttle_plan(
     ]
     if len(found) > len(here):
         lines.append(f"{len(found) - len(here)} more are left for a further run, or are too long for a plan")
+    if untold:
+        lines.append(f"whether there are more of {some(list(unread_settings(snapshot)), 5)} is not known")
     return settings_plan(run, cluster, playbook, snapshot, now, lines, here)

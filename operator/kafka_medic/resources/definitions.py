@@ -201,6 +201,7 @@ DEFINITIONS: tuple[Definition, ...] = (
             # A string, not a date: kubectl shows the age of a date, and that of one to come as <invalid>.
             Column("Expires", ".status.plan.expiresAt"),
             Column("Digest", ".status.plan.digest", priority=1),
+            Column("Waits For", '.status.waitingFor[?(@.guard=="NoOtherRemediation")].remediation', priority=1),
             Column("Message", ".status.message", priority=1),
             _AGE,
         ),

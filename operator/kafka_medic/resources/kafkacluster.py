@@ -73,6 +73,10 @@ class SignKind(StrEnum):
     ANNOTATION = "Annotation"
 
 
+STRIMZI_ROLL = "strimzi.io/manual-rolling-update"
+"""Strimzi restarts a Pod that carries this annotation when it next reconciles. The new Pod does not carry it."""
+
+
 class RestartMethod(StrEnum):
     """How a broker is restarted."""
 

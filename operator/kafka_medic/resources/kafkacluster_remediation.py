@@ -99,7 +99,8 @@ class Limits(Model):
         default=10, description="Remediations that may start within 24 hours."
     )
     cooldown: Annotated[Duration, Between("0s", "168h")] = Field(
-        default="10m", description="Rest after a remediation before the next one may start."
+        default="10m",
+        description="Rest after a remediation before the next one may start. A graver finding's cure does not wait.",
     )
 
 

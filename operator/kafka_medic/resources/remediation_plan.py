@@ -188,6 +188,13 @@ class Artifact(Model):
     )
 
 
+class PlannedTopic(Model):
+    """A topic that the plan changes. One of the same name with another id is another topic, and is not touched."""
+
+    topic: TopicName = Field(description="The topic.")
+    id: ShortText = Field(description="Its id (KIP-516).")
+
+
 class Precondition(Model):
     """Something that was observed when the plan was made, and must still be so when it runs."""
 
@@ -253,6 +260,9 @@ class Plan(Model):
     )
     rescue_topic: TopicName | None = Field(default=None, description="The topic that they are saved in.")
     artifact: Artifact | None = Field(default=None, description="Where the changes lie when they are too many.")
+    topics: Annotated[tuple[PlannedTopic, ...], Field(max_length=MAX_INLINE_CHANGES)] = Field(
+        default=(), description="The topics that would change, by id, as far as brokers report ids."
+    )
     preconditions: Annotated[tuple[Precondition, ...], Field(max_length=20)] = Field(
         default=(), description="What was observed, and must still be so."
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from enum import StrEnum
 from typing import Annotated
 
@@ -12,6 +13,7 @@ from .base import Model
 from .cel import literal, rule, validations
 from .conditions import Conditions
 from .durations import format_bytes, format_duration
+from .kafkacluster_status import FindingId
 from .phases import LEGAL_TRANSITIONS, Phase, StepPhase
 from .remediation_plan import Plan
 from .scalars import (
@@ -29,7 +31,7 @@ from .scalars import (
     Uid,
     UserName,
 )
-from .vocabulary import Action, Decision, Guard, Risk, Verdict
+from .vocabulary import Action, Decision, Guard, Risk, Severity, Verdict
 
 JournalId = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/-]*$")]
 
@@ -126,6 +128,7 @@ class JournalEntry(Model):
     target_uid: Uid | None = Field(default=None, description="uid of the Pod that it is done to.")
     state: IntentState = Field(description="Intended before the effect; Done or Void when observed.")
     intended_at: Timestamp = Field(description="When it was written down.")
+    asked_at: Timestamp | None = Field(default=None, description="When it was last due again. Absent: only once.")
     done_at: Timestamp | None = Field(default=None, description="When it was observed to have happened.")
     saved: Annotated[
         tuple[SavedValue, ...],
@@ -139,6 +142,11 @@ class JournalEntry(Model):
     def saved_values(self) -> dict[str, str | None]:
         """Setting -> value before, None for one that was not set."""
         return {entry.name: entry.value for entry in self.saved}
+
+    @property
+    def last_asked(self) -> datetime:
+        """When it may have been sent for the last time."""
+        return self.asked_at or self.intended_at
 
 
 def saved_from(values: Mapping[str, str | None]) -> tuple[SavedValue, ...]:
@@ -164,6 +172,14 @@ class Waiting(Model):
     guard: Guard = Field(description="The guard.")
     verdict: Verdict = Field(description="What it says.")
     message: LineText = Field(default="", description="Why, and what would change it.")
+    remediation: ObjectName | None = Field(default=None, description="The other Remediation that goes first.")
+
+
+class Cure(Model):
+    """The finding that a run is there to cure, as it stood before the run began."""
+
+    finding_id: FindingId = Field(description="The finding's id.")
+    severity: Severity = Field(description="Its severity. Of two runs, the cure of the graver finding goes first.")
 
 
 class RemediationStatus(Model):
@@ -226,8 +242,16 @@ class RemediationStatus(Model):
     )
     restore_owed: Flag = Field(
         default=False,
-        description="Whether the run has set something in Kafka that has to be taken back if it ends now: a throttle, "
-        "a reassignment in flight, or an order of replicas for the time of a restart. While it is so, the finalizer "
-        "kafkamedic.dev/restore holds the run.",
+        description="Whether the run has set something that has to be taken back if it ends now: a throttle, a "
+        "reassignment in flight, an order of replicas for the time of a restart, stopped consumers, or the annotation "
+        "that asks Strimzi for a restart. While it is so, the finalizer kafkamedic.dev/restore holds the run.",
+    )
+    cures: Cure | None = Field(
+        default=None, description="The finding that it cures. Absent: none, or an earlier version began the run."
+    )
+    holds: LineText | None = Field(
+        default=None,
+        description="What it has set or sent and not seen settled; no other run acts meanwhile. Empty: nothing, so it "
+        "gives way to the approved cure of a graver finding. Absent: not known.",
     )
     conditions: Conditions = Field(default=(), description="Planned, Approved, Executed and so on.")

@@ -24,13 +24,14 @@ ADMISSION_POLICIES = (APPROVAL_POLICY, REMEDIATION_POLICY, OPERATOR_POLICY)
 types are."""
 RESTORE_FINALIZER = f"{GROUP}/restore"
 """On a Remediation while its `status.restoreOwed` is true, and on its KafkaCluster as long: neither goes before what
-the run has set in Kafka is taken back."""
+the run has set is taken back."""
 
 
 class FindingType(StrEnum):
     """What can be wrong with a cluster."""
 
     VIEW_DIVERGED = "ViewDiverged"
+    METADATA_UNDECIDED = "MetadataUndecided"
     BROKER_ZOMBIE = "BrokerZombie"
     BROKER_SILENT = "BrokerSilent"
     BROKER_DOWN = "BrokerDown"
@@ -42,9 +43,13 @@ class FindingType(StrEnum):
     PARTITION_UNDER_MIN_ISR = "PartitionUnderMinIsr"
     REPLICATION_FACTOR_LOW = "ReplicationFactorLow"
     MIN_INSYNC_REPLICAS_LOW = "MinInsyncReplicasLow"
+    BROKER_CONFIG_DIFFERS = "BrokerConfigDiffers"
     RACK_SPREAD_LOW = "RackSpreadLow"
+    LOG_DIR_FAILED = "LogDirFailed"
+    DISK_FILLING = "DiskFilling"
     LEADERS_IMBALANCED = "LeadersImbalanced"
     NODE_MAINTENANCE = "NodeMaintenance"
+    POD_IDENTITY_MISMATCH = "PodIdentityMismatch"
     OFFSET_BEYOND_LOG_END = "OffsetBeyondLogEnd"
     LOG_END_REGRESSED = "LogEndRegressed"
     CLIENT_STALLED = "ClientStalled"
@@ -144,10 +149,11 @@ class Guard(StrEnum):
     NO_OTHER_BROKER_DISTURBED = "NoOtherBrokerDisturbed"
     PODS_READY_NODE_SCHEDULABLE = "PodsReadyNodeSchedulable"
     NO_FOREIGN_ROLLOUT = "NoForeignRollout"
+    POD_IS_THAT_BROKER = "PodIsThatBroker"
     PARTITIONS_KNOWN = "PartitionsKnown"
     CONTROLLER_ACTIVE = "ControllerActive"
     PREFERRED_IN_ISR = "PreferredInIsr"
-    PREFERRED_ANSWERS = "PreferredAnswers"
+    FIT_TO_RECEIVE = "FitToReceive"
     PREFERRED_CAUGHT_UP = "PreferredCaughtUp"
     NOT_REASSIGNING = "NotReassigning"
     GROUP_EMPTY = "GroupEmpty"

@@ -62,8 +62,10 @@ NOT_NEEDED = {
     "name", "logStart", "logEnd", "sizeBytes", "error", "groups", "configs", "apiVersion", "version", "clients",
     "connections", "remainingLogsToRecover", "remainingSegmentsToRecover", "ip", "durationMs", "canary", "diverged",
     "topicId",
+    # Additions to the format that another writer may lack: what they say is in tests/unit/guard/test_elements.py.
+    "directories", "offlineReplicas", "unread",
     # Read together with `cordoned`, which is asked for.
-    "deleting", "nodeReady", "maintenance",
+    "deleting", "nodeReady", "maintenance", "ports", "restartAsked",
 }  # fmt: skip
 
 
@@ -95,7 +97,7 @@ def _excused(path, document, broker):
         if document["cluster"]["mode"] == "ZooKeeper":
             return True  # there a null lag is a statement: the server does not serve
         return voter["id"] in (document["quorum"]["leader"], broker)
-    if path[0] == "brokers" and path[-1] in ("ready", "uid"):
+    if path[0] == "brokers" and path[-1] in ("ready", "uid", "answersAs"):
         is_target = document["brokers"][path[1]]["id"] == broker
         return is_target == (path[-1] == "ready")
     if path[0] == "views" and path[-1] == "controller":

@@ -6,8 +6,9 @@ import pytest
 
 from kafka_medic.actuate.carry_out import carry_out
 from kafka_medic.actuate.reassign import MAX_RECORDS
-from kafka_medic.clients.ports import WriteFailed, unasked
-from kafka_medic.cluster.groups import Committed
+from kafka_medic.clients.answers import Groups
+from kafka_medic.clients.ports import FailureKind, ReadFailed, WriteFailed, unasked
+from kafka_medic.cluster.groups import Committed, GroupOffsets
 from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.playbook.intents import ChangeSettings, ElectPreferred, Reassign, SetOffsets
 from tests.simulation.kafka import SimKafka
@@ -147,8 +148,29 @@ def test_an_offset_that_an_open_transaction_is_to_commit_is_waited_for(kafka):
 def test_an_offset_of_a_topic_that_went_in_between_is_refused_by_name(kafka):
     kafka.commit_offsets("billing", {ORDERS: BEFORE})
     kafka.delete("orders")
+    kafka.committed["billing"] = {ORDERS: BEFORE.offset}  # its coordinator forgets it somewhat later
     with pytest.raises(WriteFailed, match="1 of 1 offsets refused: orders-0: UnknownTopicOrPartition"):
         carry_out(kafka, NO_PODS, RESET, unasked)
     kafka.committed.clear()
     with pytest.raises(WriteFailed, match="group billing is gone"):
         carry_out(kafka, NO_PODS, RESET, unasked)
+
+
+LATE = ReadFailed(FailureKind.UNREACHABLE, "no answer")
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (Groups([], {"billing": LATE}), "not sent: no answer"),
+        (Groups([], {}, {2: LATE}), "broker 2 did not list its groups, so whether group billing exists is not known"),
+        (Groups([GroupOffsets("billing", "Empty", {ORDERS: None})]), "what group billing has committed on orders-0"),
+    ],
+)
+def test_an_offset_of_a_group_that_could_not_be_read_is_not_set(kafka, monkeypatch, answer, told):
+    kafka.commit_offsets("billing", {ORDERS: BEFORE})
+    kafka.writes.clear()
+    monkeypatch.setattr(kafka, "groups", lambda _: answer)
+    with pytest.raises(WriteFailed, match=told):
+        carry_out(kafka, NO_PODS, RESET, unasked)
+    assert kafka.writes == []

@@ -28,7 +28,7 @@ def test_check_restart_verdicts_and_exit_codes(save, capsys, snapshot, code, ver
     assert set(document) == {"verdict", "reasons"}
     assert document["verdict"] == verdict
     verdicts = [r["verdict"] for r in document["reasons"]]
-    assert len(verdicts) == 10
+    assert len(verdicts) == 11
     assert verdicts[0] == verdict
     assert verdicts == sorted(verdicts, key=["Deny", "Unknown", "Wait", "Allow"].index)
     assert all(set(r) == {"guard", "message", "verdict"} and r["message"] for r in document["reasons"])

@@ -12,6 +12,7 @@ import yaml
 
 from kafka_medic.cli.main import main
 from kafka_medic.cli.offsets import command, documents
+from kafka_medic.clients.answers import Groups
 from kafka_medic.clients.ports import FailureKind, ReadFailed
 from kafka_medic.cluster.groups import Committed, GroupMember
 from kafka_medic.cluster.snapshot import TopicPartition
@@ -45,7 +46,7 @@ def kafka(monkeypatch) -> SimKafka:
 
 
 def now(kafka, group="billing"):
-    return dict(next(g.committed for g in kafka.groups(lambda name: name == group)))
+    return dict(next(g.committed for g in kafka.groups(lambda name: name == group).told))
 
 
 def asked(capsys, *words):
@@ -256,3 +257,26 @@ def test_what_a_plan_does_not_know_is_said_with_it(kafka, capsys):
 def test_what_cannot_be_understood_is_refused(kafka, capsys, words):
     assert main(["offsets", "plan", *WHERE, *words]) == 4
     assert "write" in capsys.readouterr().err
+
+
+def test_a_coordinator_that_is_silent_is_noted_and_what_its_groups_have_is_not_guessed(
+    kafka, capsys, tmp_path, monkeypatch
+):
+    way_back = tmp_path / "way-back.json"
+    assert main(["offsets", "backup", *WHERE, "--group", "billing", "-o", "json"]) == 0
+    way_back.write_text(capsys.readouterr().out)
+    whole, late = kafka.groups, ReadFailed(FailureKind.UNREACHABLE, "no answer")
+
+    def groups(wanted, brokers=None):
+        told = [g for g in whole(wanted, brokers).told if g.group != "billing"]
+        return Groups(told, {}, {2: late})
+
+    monkeypatch.setattr(kafka, "groups", groups)
+    assert main(["offsets", "show", *WHERE]) == 0
+    told = capsys.readouterr()
+    assert "audit" in told.out
+    assert "not known in full: broker 2: Unreachable: no answer" in told.err
+    code, found = asked(capsys, "plan", "--group", "billing", "--to", "to-latest")
+    assert (code, found["verdict"], found["changes"]) == (3, "Unknown", [])
+    assert main(["offsets", "restore", *WHERE, "--from", str(way_back)]) == 3
+    assert "billing: broker 2 did not list its groups" in capsys.readouterr().err

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_medic.clients.broker_pods import STRIMZI_ROLL, EvictedPods, StrimziPods
+from kafka_medic.clients.broker_pods import EvictedPods, StrimziPods
 from kafka_medic.clients.kubernetes_api import ApiFailure
 from kafka_medic.clients.ports import FailureKind, WriteFailed
+from kafka_medic.resources.kafkacluster import STRIMZI_ROLL
 
 
 class Api:
-    def __init__(self, status: int | None = None) -> None:
-        self.status, self.sent = status, []
+    def __init__(self, status: int | None = None, message: str = "said the API server") -> None:
+        self.status, self.message, self.sent = status, message, []
 
     def create(self, path, body):
         return self._take(path, body)
@@ -22,7 +23,7 @@ class Api:
     def _take(self, path, body):
         self.sent.append((path, body))
         if self.status is not None:
-            raise ApiFailure(self.status, "said the API server")
+            raise ApiFailure(self.status, self.message)
         return {}
 
 
@@ -34,18 +35,28 @@ def test_an_eviction_names_the_pods_uid_as_its_precondition():
     assert body["deleteOptions"] == {"preconditions": {"uid": "u1"}}
 
 
-def test_strimzi_is_told_by_its_annotation_on_exactly_that_pod():
+@pytest.mark.parametrize(("method", "value"), [("replace_pod", "true"), ("keep_pod", None)])
+def test_strimzi_is_asked_and_no_longer_asked_on_exactly_that_pod(method, value):
     api = Api()
-    StrimziPods(api, "ns").replace_pod("kafka-1", "u1")
+    getattr(StrimziPods(api, "ns"), method)("kafka-1", "u1")
     ((path, body),) = api.sent
     assert path == "/api/v1/namespaces/ns/pods/kafka-1"
-    assert body == {"metadata": {"uid": "u1", "annotations": {STRIMZI_ROLL: "true"}}}
+    assert body == {"metadata": {"uid": "u1", "annotations": {STRIMZI_ROLL: value}}}
 
 
-@pytest.mark.parametrize("pods", [EvictedPods, StrimziPods])
 @pytest.mark.parametrize("status", [404, 409])
-def test_a_pod_that_is_gone_or_another_one_by_now_is_left_alone(pods, status):
-    pods(Api(status), "ns").replace_pod("kafka-1", "u1")
+def test_a_pod_that_is_gone_or_another_one_by_now_is_left_alone(status):
+    EvictedPods(Api(status), "ns").replace_pod("kafka-1", "u1")
+    StrimziPods(Api(status), "ns").replace_pod("kafka-1", "u1")
+    StrimziPods(Api(status), "ns").keep_pod("kafka-1", "u1")
+
+
+def test_the_api_server_refuses_a_uid_that_is_another_pods_by_its_field():
+    """422 Invalid for another reason is no such answer."""
+    refused = "Pod kafka-1 is invalid: metadata.uid: Invalid value: field is immutable"
+    StrimziPods(Api(422, refused), "ns").keep_pod("kafka-1", "u1")
+    with pytest.raises(WriteFailed):
+        StrimziPods(Api(422, "metadata.annotations: Too long"), "ns").keep_pod("kafka-1", "u1")
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from kafka_medic.clients import kafka_wire
 from kafka_medic.clients.kafka import RealKafka
 from kafka_medic.clients.kafka_configs import BROKER, TOPIC, alter_request, altered, configs
-from kafka_medic.clients.ports import ConfigChange, Connection, ReadFailed, WriteFailed
+from kafka_medic.clients.ports import ConfigChange, Connection, FailureKind, ReadFailed, WriteFailed
 from kafka_medic.cluster.snapshot import ConfigValue
 
 NAME = "min.insync.replicas"
@@ -32,8 +33,46 @@ def test_dynamic_is_what_was_set_on_that_very_resource(kind, resource, own):
 
 
 def test_an_error_is_no_empty_answer():
-    with pytest.raises(ReadFailed, match="settings of all"):
-        configs(answer(BROKER, "", code=31))
+    found = configs(answer(BROKER, "", code=31))[""]
+    assert isinstance(found, ReadFailed)
+    assert found.message.startswith("settings of all")
+
+
+def test_a_topic_that_is_gone_is_not_known_and_the_others_are():
+    """It was deleted after the views were read, or only a stale view names it."""
+    there, gone = answer(TOPIC, "orders", 1), answer(TOPIC, "tmp-123", code=3)
+    found = configs(SimpleNamespace(results=[*there.results, *gone.results]))
+    assert found["orders"] == {"n1": ConfigValue("1", True)}
+    assert isinstance(found["tmp-123"], ReadFailed)
+    assert "UnknownTopicOrPartition" in found["tmp-123"].message
+
+
+class Link:
+    """Whoever is asked about topics; after so many requests nobody answers."""
+
+    def __init__(self, requests: int) -> None:
+        self.left = requests
+
+    def ask_anyone(self, request: Any, _: str, **__: Any) -> Any:
+        self.left -= 1
+        if self.left < 0:
+            raise ReadFailed(FailureKind.UNREACHABLE, "no answer")
+        names = [r.resource_name for r in request().resources]
+        return 1, SimpleNamespace(results=[r for n in names if n != "t7" for r in answer(TOPIC, n, 1).results])
+
+
+def test_topics_that_nobody_answered_for_are_not_known_and_those_before_are(monkeypatch):
+    monkeypatch.setattr(kafka_wire, "TOPICS_AT_ONCE", 4)
+    admin: Any = kafka_wire.WireAdmin(Connection("127.0.0.1:1"))
+    topics = [f"t{n}" for n in range(10)]
+    admin._link = Link(2)
+    found = admin.topic_configs(topics)
+    assert [t for t in topics if not isinstance(found[t], ReadFailed)] == [f"t{n}" for n in range(7)]
+    assert "not in the answer" in found["t7"].message
+    assert "no answer" in found["t9"].message
+    admin._link = Link(0)
+    with pytest.raises(ReadFailed):
+        admin.topic_configs(topics)
 
 
 def test_a_value_is_set_and_none_takes_it_away():

@@ -275,15 +275,6 @@ def test_a_controller_that_hangs_holds_up_nothing_that_brokers_know_themselves(m
     assert all(client.closed for client in clients)
 
 
-def test_sizes_that_may_not_be_read_are_no_empty_list(linked: Linked):
-    link, _ = linked({1: SimpleNamespace(error_code=errors.ClusterAuthorizationFailedError.errno, results=[])})
-    admin = WireAdmin(Connection("127.0.0.1:1"))
-    admin._link = link
-    with pytest.raises(ReadFailed) as refused:
-        admin.log_dirs([1])
-    assert refused.value.kind is FailureKind.AUTHORIZATION
-
-
 @pytest.mark.parametrize(("lasts", "attempts"), [(4.5, 1), (1.5, 3), (0.2, 17)])
 def test_no_second_attempt_for_which_there_is_no_time(
     monkeypatch: pytest.MonkeyPatch, lasts: float, attempts: int

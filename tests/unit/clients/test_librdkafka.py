@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-import pytest
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any
 
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from kafka_medic.clients import librdkafka
 from kafka_medic.clients.librdkafka import LibrdkafkaAdmin
 from kafka_medic.clients.ports import ConfigChange, Connection, FailureKind, ReadFailed, TlsMaterial, WriteFailed
+from kafka_medic.cluster.snapshot import TopicPartition
 
 
 def test_a_certificate_that_is_not_pem():
@@ -48,3 +55,34 @@ def test_a_client_that_is_closed_tries_its_password_no_more():
     admin.close()
     with pytest.raises(RuntimeError, match="closed"):
         admin._client.poll(0)
+
+
+@pytest.mark.parametrize("broken", [{1}, {0, 1, 2}])
+def test_the_time_of_one_partition_that_is_not_told_leaves_the_others(monkeypatch, broken):
+    monkeypatch.setattr(librdkafka, "OFFSETS_AT_ONCE", 2)
+    asked = []
+
+    class Client:
+        def poll(self, _):
+            return 0
+
+        def list_offsets(self, wanted, **_):
+            asked.append(len(wanted))
+            futures = {}
+            for tp in wanted:
+                futures[tp] = future = Future()
+                if tp.partition in broken:
+                    future.set_exception(KafkaException(KafkaError(KafkaError.NOT_LEADER_FOR_PARTITION)))
+                else:
+                    future.set_result(SimpleNamespace(offset=-1 if tp.partition else 7))
+            return futures
+
+    admin: Any = LibrdkafkaAdmin(Connection("127.0.0.1:1"))
+    admin._client = Client()
+    orders = [TopicPartition("orders", n) for n in range(3)]
+    if len(broken) == 3:
+        with pytest.raises(ReadFailed, match="offsets of orders-0"):
+            admin.offsets_at(orders, 0)
+    else:
+        assert admin.offsets_at(orders, 0) == {orders[0]: 7}, "None would say that nothing was written since"
+    assert asked == [2], "each further part might wait for the same broker"

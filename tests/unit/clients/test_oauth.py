@@ -61,11 +61,13 @@ def test_a_token_is_kept_until_most_of_its_lifetime_is_over(endpoint, monkeypatc
     assert len(endpoint.asked) == 2
 
 
-def test_without_a_word_of_the_endpoint_the_token_says_when_it_expires(endpoint):
-    now = int(time.time())
-    claims = oauth.base64.urlsafe_b64encode(b'{"exp": %d}' % (now + 900)).decode().rstrip("=")
+@pytest.mark.parametrize("ahead", [-3600, -60, 0, 60, 3600])
+def test_without_a_word_of_the_endpoint_the_token_says_when_it_expires_by_the_endpoints_own_clock(endpoint, ahead):
+    now, endpoint.ahead = int(time.time()), ahead
+    claims = oauth.base64.urlsafe_b64encode(b'{"exp": %d}' % (now + ahead + 900)).decode().rstrip("=")
     endpoint.answer = (200, {}, b'{"access_token": "e30.%s."}' % claims.encode())
-    assert source(endpoint.url).token().expires == now + 900
+    expires = source(endpoint.url).token().expires
+    assert now + 895 < expires <= now + 900 + time.time() - now, "by our clock, and rather too early"
     endpoint.answer = (200, {}, b'{"access_token": "opaque"}')
     assert source(endpoint.url).token().expires == pytest.approx(now + 300, abs=5)
 

@@ -8,7 +8,7 @@ import time
 from types import SimpleNamespace
 
 import pytest
-from kazoo.exceptions import BadVersionError, NoAuthError, RolledBackError, RuntimeInconsistency
+from kazoo.exceptions import BadVersionError, NoAuthError, NoNodeError, RolledBackError, RuntimeInconsistency
 from kazoo.handlers.threading import SequentialThreadingHandler
 
 from kafka_medic.clients.ports import EnsembleConnection, FailureKind, ReadFailed, WriteFailed
@@ -175,3 +175,59 @@ def test_a_read_that_is_never_answered_ends_with_the_timeout_and_a_close_that_fa
     assert time.monotonic() - begun < 2
     assert failed.value.kind is FailureKind.UNREACHABLE
     assert reader._client is None
+
+
+class Tree:
+    """A session over these nodes; what a path leads to is its bytes, or its children's names."""
+
+    connected = True
+
+    def __init__(self, nodes):
+        self.nodes, self.synced = nodes, []
+
+    def sync_async(self, path):
+        self.synced.append(path)
+        return self._answer(True)
+
+    def get_async(self, path):
+        return self._answer((self.nodes[path], None) if path in self.nodes else NoNodeError())
+
+    def get_children_async(self, path):
+        return self._answer(self.nodes.get(path, NoNodeError()))
+
+    @staticmethod
+    def _answer(value):
+        done = SequentialThreadingHandler().async_result()
+        if isinstance(value, Exception):
+            done.set_exception(value)
+        else:
+            done.set(value)
+        return done
+
+
+def test_a_topics_record_and_that_one_which_is_marked_for_deletion_does_not_exist():
+    """Its node goes last, and a broker that the controller cannot reach holds that up for as long as it is cut off."""
+    topic = b'{"version":3,"topic_id":"6fV1yRq5TUmLzRwqXo2h0g","partitions":{"0":[2,1],"1":[1,2]}}'
+    state = b'{"controller_epoch":4,"leader":2,"version":1,"leader_epoch":7,"isr":[2]}'
+    nodes = {"/k/admin/delete_topics": ["doomed"]}
+    for name in ("orders", "doomed", "going"):
+        nodes[f"/k/brokers/topics/{name}"] = topic
+        nodes[f"/k/brokers/topics/{name}/partitions/0/state"] = state
+    reader = _zookeeper("zk:2181/k", timeout_seconds=1)
+    reader._client = session = Tree(nodes)
+    found = reader.topics(["orders", "doomed", "gone"])
+    assert session.synced == ["/k/brokers/topics"]
+    assert found["doomed"] is None
+    assert found["gone"] is None
+    record = found["orders"]
+    assert record is not None
+    assert record.topic_id == "e9f575c9-1ab9-4d49-8bcd-1c2a5e8da1d2"
+    assert record.partitions == {0: (2, 7, (2,), (2, 1)), 1: (None, None, None, (1, 2))}
+
+
+def test_what_zookeeper_holds_of_a_topic_and_cannot_be_is_a_failed_read():
+    reader = _zookeeper("zk:2181", timeout_seconds=1)
+    reader._client = Tree({"/brokers/topics/orders": b'{"partitions": 3}'})
+    reader._client.stop = reader._client.close = lambda: None
+    with pytest.raises(ReadFailed, match="topics"):
+        reader.topics(["orders"])

@@ -16,7 +16,8 @@ from kafka_medic.cluster.document import (
     timestamp,
     to_document,
 )
-from kafka_medic.cluster.snapshot import Mode
+from kafka_medic.cluster.elements import STORAGE_ERROR, Directory, Element
+from kafka_medic.cluster.snapshot import Mode, TopicPartition
 from tests.unit.cluster import worlds
 
 ROOT = Path(__file__).parents[3]
@@ -39,7 +40,30 @@ def test_what_is_not_told_of_a_broker_and_its_pod_stays_null():
     bare = from_document(_changed(brokers=[{"id": 1, "pod": {"name": "kafka-1"}}])).broker(1)
     assert (bare.version, bare.clients, bare.remaining_logs, bare.remaining_segments) == (None,) * 4
     assert (bare.pod.ip, bare.pod.deleting, bare.pod.node_ready, bare.pod.maintenance) == (None,) * 4
+    assert bare.pod.restart_asked is None
     assert from_document({k: v for k, v in _changed().items() if k != "rollouts"}).rollouts is None
+
+
+def test_directories_and_what_was_not_read_survive_and_an_older_document_has_neither():
+    """Additions to the format: a document without them is as good as before."""
+    directories = (Directory("/data/0", None, 100, 40), Directory("/data/1", STORAGE_ERROR))
+    sick = {"directories": directories, "offline_replicas": (TopicPartition("orders", 0),), "disk_free": 40}
+    unread = {Element("configs", "TOPIC", "tmp-123"): "gone", Element("groups", "BROKER", "2"): "no answer"}
+    before = worlds.healthy(brokers=worlds.brokers(b1=sick), unread=unread)
+    document = json.loads(json.dumps(to_document(before)))
+    after = from_document(document)
+    assert after.broker(1) == before.broker(1)
+    assert after.unread == unread
+    older = _without(document, "directories", "offlineReplicas", "unread")
+    bare = from_document(older)
+    assert bare.unread == {}
+    assert [(b.directories, b.offline_replicas) for b in bare.brokers or ()] == [(None, None)] * 3
+
+
+def _without(node, *keys):
+    if isinstance(node, dict):
+        return {k: _without(v, *keys) for k, v in node.items() if k not in keys}
+    return [_without(item, *keys) for item in node] if isinstance(node, list) else node
 
 
 def test_unknown_stays_null_and_never_becomes_empty():
@@ -108,8 +132,18 @@ def _setting(**changes: object) -> dict[str, object]:
         (_changed(brokers=[{"id": 1, "clients": [{"name": "a", "version": 1}]}]), "brokers[0].clients[0].version"),
         (_changed(brokers=[{"id": 1, "clients": [{"version": "1"}]}]), "brokers[0].clients[0].name"),
         (_changed(brokers=[{"id": 1, "remainingLogsToRecover": -1}]), "brokers[0].remainingLogsToRecover"),
+        (_changed(brokers=[{"id": 1, "directories": [{"error": "x"}]}]), "brokers[0].directories[0].path"),
+        (_changed(brokers=[{"id": 1, "directories": [{"path": "/d"}] * 2}]), "brokers[0].directories"),
+        (
+            _changed(brokers=[{"id": 1, "directories": [{"path": "/d", "usableBytes": -1}]}]),
+            "brokers[0].directories[0].usableBytes",
+        ),
+        (_changed(brokers=[{"id": 1, "offlineReplicas": [["t"]]}]), "brokers[0].offlineReplicas[0]"),
+        (_changed(brokers=[{"id": 1, "offlineReplicas": [["t", "0"]]}]), "brokers[0].offlineReplicas[0]"),
+        (_changed(unread=[{"source": "configs", "kind": "TOPIC", "name": "t"}]), "unread[0]"),
         (_changed(brokers=[{"id": 1, "pod": {"maintenance": [1]}}]), "brokers[0].pod.maintenance[0]"),
         (_changed(brokers=[{"id": 1, "pod": {"nodeReady": "yes"}}]), "brokers[0].pod.nodeReady"),
+        (_changed(brokers=[{"id": 1, "pod": {"restartAsked": "true"}}]), "brokers[0].pod.restartAsked"),
         (_changed(rollouts=[{"name": "kafka"}]), "rollouts[0].kind"),
         (_changed(rollouts=[{"kind": 1, "name": "kafka"}]), "rollouts[0].kind"),
         (_changed(quorum={"voters": [{"id": "one"}]}), "quorum.voters[0].id"),

@@ -40,6 +40,7 @@ SOURCES = (
     "log-ends",
     "kubernetes",
     "rollouts",
+    "pod-identity",
     "metrics",
     "version",
 )
@@ -90,6 +91,8 @@ def broker(number: int, **changes: Any) -> Broker:
         deleting=False,
         node_ready=True,
         maintenance=(),
+        ports=(9092,),
+        answers_as=number,
     )
     healthy = Broker(
         number,
@@ -143,7 +146,8 @@ def view(
     entries = []
     for r in rows:
         leader, epoch = (told or {}).get((r["topic"], r["partition"]), (r["leader"], r["leaderEpoch"]))
-        entries.append({"topic": r["topic"], "partition": r["partition"], "leader": leader, "epoch": epoch})
+        told_by = {"topic": r["topic"], "partition": r["partition"], "leader": leader, "epoch": epoch}
+        entries.append(told_by | {"topicId": r["topicId"]})
     return View(number, members, controller, pa.Table.from_pylist(entries, schema=LEADERS_SCHEMA))
 
 

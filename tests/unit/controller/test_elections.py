@@ -138,7 +138,7 @@ def test_a_broker_that_hangs_is_elected_to_nothing(world):
     for _ in range(20):
         world.step()
     assert kafka.requests == []
-    assert any(w.guard == "PreferredAnswers" for w in world.run().status.waiting_for), world.run().status
+    assert any(w.guard == "FitToReceive" for w in world.run().status.waiting_for), world.run().status
     kafka.hanging = set()
     watched(world)
     assert world.run().status.phase == "Succeeded"

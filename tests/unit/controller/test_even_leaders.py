@@ -16,6 +16,7 @@ def world() -> World:
     """Everything on broker 0."""
     kafka = SimKafka()
     kafka.topic("orders", *([0],) * 6)
+    kafka.dynamic["TOPIC", "orders", "min.insync.replicas"] = "1"
     world = World(kafka)
     world.install()
     return world

@@ -9,6 +9,7 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from kafka_medic.cluster.clock import Skew
 from kafka_medic.cluster.snapshot import NO_LEADER, Source, SourceState
 from kafka_medic.controller.metrics import Metrics
 from kafka_medic.diagnose.diagnosis import diagnose
@@ -55,6 +56,13 @@ def test_what_a_cluster_is_like_is_told_as_of_its_last_good_turn():
     assert value(metrics, "source_known", source="kafka") == 1
     assert value(metrics, "diverged_brokers") is None, "not known is not none"
     assert "hunter2" not in text(metrics)
+
+
+def test_how_far_the_api_servers_clock_is_ahead_is_told_where_it_is_known():
+    name = "kafka_medic_api_clock_skew_seconds"
+    assert Metrics(lambda: Skew(59.5, 60.5)).registry.get_sample_value(name) == 60.0
+    assert Metrics(lambda: Skew(-60.5, -59.5)).registry.get_sample_value(name) == -60.0
+    assert Metrics().registry.get_sample_value(name) is None
 
 
 def test_what_is_not_known_has_no_number():

@@ -9,14 +9,15 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import yaml
 
-from kafka_medic.controller.proposals import due
+from kafka_medic.controller.proposals import due, in_order
 from kafka_medic.diagnose.finding import Finding
 from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.phases import TERMINAL_PHASES, Phase
 from kafka_medic.resources.playbook import Playbook
 from kafka_medic.resources.remediation import Remediation
+from kafka_medic.resources.remediation_status import Cure
 from kafka_medic.resources.vocabulary import FindingState, Severity
-from tests.simulation.world import API_VERSION, PLAYBOOK_FILE, shipped_playbook
+from tests.simulation.world import API_VERSION, PLAYBOOK_FILE, shipped_playbook, shipped_playbooks
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 PLAYBOOK = shipped_playbook()
@@ -37,11 +38,16 @@ def asked(findings=(FOUND,), runs=(), of=None, playbooks=None):
     return due(of or cluster(), findings, books, runs, NOW)
 
 
-def run(phase, created=NOW, name="r", **other):
+def run(phase, ended=NOW, name="r", ahead=0, **other):
+    """`ahead`: seconds by which the API server's clock, which dates its creation, is ahead of the operator's."""
     body = copy.deepcopy(asked(**other)[0])
-    body["metadata"] |= {"name": name, "uid": f"uid-{name}", "creationTimestamp": created.isoformat()}
+    created = (ended + timedelta(seconds=ahead)).isoformat()
+    body["metadata"] |= {"name": name, "uid": f"uid-{name}", "creationTimestamp": created}
     found = Remediation.parse(body)
-    return found.model_copy(update={"status": found.status.model_copy(update={"phase": phase})})
+    finished = ended if phase in TERMINAL_PHASES else None
+    return found.model_copy(
+        update={"status": found.status.model_copy(update={"phase": phase, "finished_at": finished})}
+    )
 
 
 def test_a_firing_finding_becomes_a_remediation_that_pins_all_that_matters():
@@ -79,7 +85,40 @@ def test_observe_proposes_nothing_and_one_playbook_can_differ():
 
 
 def test_several_findings_of_one_kind_have_one_cure():
-    assert len(asked([FOUND, replace(FOUND, id="ReplicationFactorLow/defaults")])) == 1
+    worse = replace(FOUND, id="ReplicationFactorLow/defaults", severity=Severity.CRITICAL)
+    for findings in ([FOUND, worse], [worse, FOUND]):
+        (body,) = asked(findings)
+        assert body["spec"]["cause"]["findingId"] == worse.id, "the gravest is the cause"
+
+
+def test_the_cure_of_the_gravest_finding_is_proposed_first_then_that_of_the_oldest():
+    books = {p["metadata"]["name"]: Playbook.parse(p) for p in shipped_playbooks()}
+    old = NOW - timedelta(hours=1)
+
+    def found(kind, playbook, severity, since):
+        return replace(FOUND, id=f"{kind}/x", type=kind, playbook=playbook, severity=severity, since=since)
+
+    light = found("LeadersImbalanced", "elect-preferred-leaders", Severity.WARNING, old)
+    older = replace(FOUND, since=old - timedelta(hours=1))
+    grave = found("ViewDiverged", "rolling-restart", Severity.CRITICAL, NOW - timedelta(minutes=5))
+    bodies = asked([light, older, grave], playbooks=books)
+    assert [b["spec"]["cause"]["findingId"] for b in bodies] == [grave.id, older.id, light.id]
+
+
+def test_runs_are_decided_by_whether_they_have_begun_then_by_severity_then_by_age():
+    def told(name, phase, severity):
+        found = run(phase, name=name)
+        cures = Cure(finding_id=FOUND.id, severity=severity)
+        return found.model_copy(update={"status": found.status.model_copy(update={"cures": cures})})
+
+    runs = [
+        told("old-light", Phase.APPROVED, Severity.WARNING),
+        told("light", Phase.APPROVED, Severity.WARNING),
+        told("ended", Phase.SUCCEEDED, Severity.CRITICAL),
+        told("grave", Phase.APPROVED, Severity.CRITICAL),
+        told("begun", Phase.BLOCKED, Severity.INFO),
+    ]
+    assert [r.name for r in in_order(runs)] == ["begun", "grave", "old-light", "light"]
 
 
 @pytest.mark.parametrize("phase", [None, *Phase])
@@ -92,8 +131,18 @@ def test_while_one_is_open_and_after_a_person_has_seen_it_there_is_no_other(phas
 
 
 def test_a_finding_that_came_back_later_is_another_matter():
-    old = run(Phase.REJECTED, created=NOW - timedelta(hours=1))
+    old = run(Phase.REJECTED, ended=NOW - timedelta(hours=1))
     assert len(asked(runs=[old])) == 1
+
+
+@pytest.mark.parametrize("ahead", [-3600, -60, 60, 3600])
+def test_the_api_servers_clock_need_not_be_the_operators(ahead):
+    """A person rejected it four minutes after the finding came, and an older one an hour before."""
+    assert FOUND.since is not None
+    since_it_came = run(Phase.REJECTED, ended=FOUND.since + timedelta(minutes=4), ahead=ahead)
+    assert asked(runs=[since_it_came]) == []
+    before_it_came = run(Phase.REJECTED, ended=FOUND.since - timedelta(hours=1), ahead=ahead)
+    assert len(asked(runs=[before_it_came])) == 1
 
 
 def test_a_later_cluster_of_the_same_name_owes_nothing_to_the_older_ones_runs():

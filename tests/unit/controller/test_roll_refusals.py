@@ -63,6 +63,13 @@ def blind(world: World) -> None:
     world.kafka.unreadable.add("views")
 
 
+def half_configured(world: World) -> None:
+    """Broker 1 leads it and was restarted with a higher default. Broker 0 answers for topics, with the old one."""
+    for broker, least in ((0, "1"), (1, "2"), (2, "1")):
+        world.kafka.started_with[broker]["min.insync.replicas"] = least
+    world.kafka.topic("ledger", [1, 2])
+
+
 def thin_quorum(world: World) -> None:
     voters = (Voter(0, 0, 0), Voter(1, 0, 0), Voter(2, 900, 60_000))
     world.kafka.quorum = lambda: Quorum(0, voters)  # type: ignore[method-assign]
@@ -100,6 +107,7 @@ def budget(world: World) -> None:
         (out_of_isr, "out of the ISR: broker 2 (1 partitions)"),
         (moving, "being reassigned with broker 1 in it: orders-0"),
         (blind, "views did not answer"),
+        (half_configured, "ledger (2 replicas, min.insync.replicas 2)"),
         (thin_quorum, "voters are caught up and 2 are needed"),
         (one_voter, "the quorum has one voter"),
         (rollout, "StatefulSet kafka is being rolled out"),

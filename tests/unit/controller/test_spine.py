@@ -60,6 +60,7 @@ def test_a_healthy_cluster_is_left_alone(world: World) -> None:
     for part in world.kafka.partitions.values():
         part.replicas = part.isr = [0, 1, 2]
         part.leader = 0
+    world.kafka.dynamic.clear()
     for _ in range(10):
         world.step()
     assert world.kafka.writes == []

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from kafka_medic.cluster.elements import Element
 from kafka_medic.cluster.snapshot import Mode
 from kafka_medic.controller.status import ADVICE, CONDITION_OF, NEEDED, SOURCES_OF, cluster_status, unseen
 from kafka_medic.diagnose.diagnosis import diagnose
@@ -216,3 +217,74 @@ def test_an_old_version_is_advice_and_no_illness():
     seen = conditions(old, diagnose(old))
     assert seen["VersionsSupported"] == ("False", "VersionAdvisory")
     assert seen["Ready"] == ("True", "Healthy")
+
+
+# One element of a source
+
+
+def test_a_condition_that_holds_as_far_as_is_known_says_what_is_not():
+    sources = tuple(replace(s, error="topic t: gone") if s.name == "configs" else s for s in worlds.sources())
+    found = {c.type: c for c in status(worlds.healthy(sources=sources)).conditions}
+    assert (found["Replicated"].status, found["Replicated"].message) == (
+        "True", "not known in full: configs: topic t: gone",
+    )  # fmt: skip
+    assert found["Ready"].status == "True"
+    assert found["LeadersBalanced"].message == ""
+
+
+def told(kind, element, affected, ident=None):
+    """Whether a finding about these is kept while that element was not read, and whether while another was not."""
+    source, what, name = element
+    old = before(replace(finding(kind, ident=ident), affected=affected))
+    for other in (name, "9"):
+        snapshot = worlds.healthy(unread={Element(source, what, other): "timed out"})
+        yield [f.evidence[-1] for f in unseen(old, (), snapshot)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "element", "affected", "ident"),
+    [
+        ("LogDirFailed", ("log-dirs", "BROKER", "1"), ("broker-1", "/d"), "LogDirFailed/broker-1"),
+        ("DiskFilling", ("log-dirs", "BROKER", "1"), ("broker-1", "/d"), "DiskFilling/broker-1"),
+        ("OffsetBeyondLogEnd", ("groups", "GROUP", "billing"), ("billing", "orders-0"), None),
+        ("ClientStalled", ("groups", "GROUP", "billing"), ("billing", "orders-0"), None),
+        ("MinInsyncReplicasLow", ("configs", "TOPIC", "orders"), ("orders", "t"), None),
+        ("LeftoverThrottle", ("configs", "TOPIC", "orders"), ("broker 1", "topic orders"), None),
+        ("LeftoverThrottle", ("configs", "BROKER", "1"), ("broker 1", "topic orders"), None),
+    ],
+)
+def test_a_finding_about_an_element_that_was_not_read_has_not_gone(kind, element, affected, ident):
+    kept, other = told(kind, element, affected, ident)
+    assert len(kept) == 1
+    assert kept[0].startswith("last seen before ")
+    assert "timed out could not be read any more" in kept[0]
+    assert other == []
+
+
+def test_defaults_that_one_broker_did_not_tell_may_still_be_low():
+    ident = "ReplicationFactorLow/broker-defaults"
+    old = before(finding("ReplicationFactorLow", ident=ident))
+    assert unseen(old, (), worlds.healthy(unread={Element("configs", "BROKER", "1"): "timed out"}))[0].id == ident
+    assert unseen(old, (), worlds.healthy(unread={Element("configs", "TOPIC", "t"): "timed out"})) == ()
+    topics = before(finding("ReplicationFactorLow", ident="ReplicationFactorLow/topics"))
+    assert unseen(topics, (), worlds.healthy(unread={Element("configs", "BROKER", "1"): "timed out"})) == ()
+
+
+def test_a_group_that_no_list_has_may_be_one_of_a_broker_that_gave_none():
+    old = before(replace(finding("OffsetBeyondLogEnd"), affected=("gone", "orders-0")))
+    silent = {Element("groups", "BROKER", "2"): "timed out"}
+    assert "broker 2 did not list its groups" in unseen(old, (), worlds.healthy(unread=silent))[0].evidence[-1]
+    there = before(replace(finding("OffsetBeyondLogEnd"), affected=("billing", "orders-0")))
+    assert unseen(there, (), worlds.healthy(unread=silent)) == (), "it is listed, and well"
+
+
+@pytest.mark.parametrize(
+    ("kind", "affected", "column"),
+    [("OffsetBeyondLogEnd", ("billing", "orders-0"), "logEnd"), ("PartitionUnderMinIsr", ("orders-0",), "minIsr")],
+)
+def test_a_partition_of_which_that_is_not_known_has_not_got_well(kind, affected, column):
+    old = before(replace(finding(kind), affected=affected))
+    rows = [{**worlds.ROWS[0], column: None}, *worlds.ROWS[1:]]
+    assert "orders-0 could not be read" in unseen(old, (), worlds.healthy(rows=rows))[0].evidence[-1]
+    assert unseen(old, (), worlds.healthy(rows=[worlds.ROWS[0], {**worlds.ROWS[1], column: None}])) == ()
+    assert unseen(old, (), worlds.healthy(rows=worlds.ROWS[1:])) == (), "the topic is gone"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from kafka_medic.cluster.snapshot import TopicPartition
@@ -63,6 +65,31 @@ def test_a_step_past_its_time_goes_on_when_it_is_approved_once_more(world: World
     world.until_phase("Succeeded")
     assert throttles(world) == []
     assert world.run().status.steps[0].extended_at is not None
+
+
+@pytest.mark.parametrize(
+    ("ahead", "seconds", "counts"),
+    [(0, -30, False), (0, 30, True), (60, -30, False), (60, 30, True), (-60, -30, False), (-60, 30, True)],
+)
+def test_whether_a_word_came_after_the_end_is_told_by_one_clock(
+    world: World, ahead: float, seconds: int, counts: bool
+) -> None:
+    """The API server dates the word, by a clock that is so far ahead; so long after the end by the operator's."""
+    world.ahead = ahead
+    under_way(world)
+    step = next(s for s in world.run().status.steps if s.phase == "Running")
+    assert step.started_at is not None
+    end = step.started_at + timedelta(hours=4)
+    world.now = end + timedelta(seconds=seconds if seconds < 0 else -5)
+    if seconds < 0:
+        world.approve(world.run())
+    world.until_phase("Paused" if seconds > 0 or not counts else "Running", seconds=10)
+    if seconds > 0:
+        world.now = end + timedelta(seconds=seconds)
+        world.approve(world.run())
+    world.step()
+    world.step()
+    assert world.run().status.phase is (Phase.RUNNING if counts else Phase.PAUSED)
 
 
 def test_more_time_is_no_licence_for_ever(world: World) -> None:

@@ -33,16 +33,54 @@ def test_a_stale_view_is_pending_first_and_says_which_side_is_stale(mode):
     finding = found(_stale_view(mode))["ViewDiverged/broker-3"]
     assert not finding.firing()
     evidence = " ".join(finding.evidence)
-    assert "orders-0 led by 2 (epoch 4), according to the authority by 1 (epoch 5)" in evidence
-    assert "it is broker 3 whose view is stale" in evidence
+    assert "orders-0 leader 2 epoch 4, decided is leader 1 epoch 5" in evidence
+    assert "broker 3 is the stale one" in evidence
     lasting = found(_stale_view(mode), remembered={finding.id: worlds.later(-30)})
     assert lasting[finding.id].firing()
 
 
-def test_the_newest_epoch_is_the_authority_even_when_the_metadata_was_read_from_the_stale_side():
+def test_a_majority_ahead_is_the_authority_even_when_the_metadata_was_read_from_the_stale_side():
     new = [worlds.view(n, told={("orders", 0): (2, 6)}) for n in (2, 3)]
     findings = found(worlds.healthy(views=(worlds.view(1), *new)))
     assert set(findings) == {"ViewDiverged/broker-1"}
+
+
+def test_one_broker_ahead_of_all_others_makes_nobody_stale():
+    """It may have heard first, or be wrong: a larger number alone decides nothing, and both accounts are shown."""
+    views = (worlds.view(1), worlds.view(2), worlds.view(3, told={("orders", 0): (2, 6)}))
+    findings = found(worlds.healthy(views=views))
+    assert set(findings) == {"MetadataUndecided"}
+    evidence = " ".join(findings["MetadataUndecided"].evidence)
+    assert "leader 1 epoch 5 of topic id id-orders (brokers 1, 2)" in evidence
+    assert "leader 2 epoch 6 of topic id id-orders (broker 3)" in evidence
+    assert findings["MetadataUndecided"].affected == ("orders-0",)
+
+
+def test_what_is_undecided_lasts_although_the_partitions_change():
+    """It takes a lost majority to arise at all, unlike an election on its way."""
+
+    def disputed(number, at):
+        views = (worlds.view(1), worlds.view(2), worlds.view(3, told={("orders", number): (2, 6)}))
+        return worlds.healthy(views=views, at=worlds.later(at))
+
+    remembered = {"MetadataUndecided": worlds.later(-60)}
+    finding = found(disputed(1, 0), previous=disputed(0, -15), remembered=remembered)["MetadataUndecided"]
+    assert finding.firing()
+
+
+def test_a_broker_that_still_lists_a_deleted_topic_or_its_old_incarnation_is_stale():
+    """Whatever its epochs are: they count from the creation of the topic."""
+    old = [{**row, "topicId": "id-before", "leaderEpoch": 57} for row in worlds.ROWS[:1]]
+    ghost = worlds.partition("ghost", 0, (3, 1))
+    for rows, words in (
+        ([*old, *worlds.ROWS[1:]], "orders-0 of a deleted topic with the same name (id id-before)"),
+        ([*worlds.ROWS, ghost], "ghost-0 does not exist"),
+        (worlds.ROWS[1:], "orders-0 not reported"),
+    ):
+        views = (worlds.view(1), worlds.view(2), worlds.view(3, rows))
+        findings = found(worlds.healthy(views=views))
+        assert set(findings) == {"ViewDiverged/broker-3"}
+        assert words in " ".join(findings["ViewDiverged/broker-3"].evidence)
 
 
 def test_elections_one_after_another_are_not_a_lasting_divergence():

@@ -366,6 +366,20 @@ def test_a_leader_in_between_two_looks_ends_the_interval():
     assert memory.unled["seconds"].to_pylist() == [0]
 
 
+def test_a_topic_made_anew_begins_its_times_anew() -> None:
+    """Neither how long its namesake had no leader, nor how its groups stood still on it, says anything of it."""
+    stalled = worlds.groups(billing(50))
+    old = [world(at, leader=-1, logEnd=90 + at, groups=stalled) for at in (-90, -60, -30)]
+    anew = world(0, leader=-1, leaderEpoch=0, logEnd=200, topicId="id-anew", groups=stalled)
+    assert after(*old).unled["seconds"].to_pylist() == [60.0]
+    assert after(*old, anew).unled["seconds"].to_pylist() == [0.0]
+    old = [world(at, logEnd=190 + at, groups=stalled) for at in (-90, -60, -30)]
+    anew = world(0, leaderEpoch=0, logEnd=200, topicId="id-anew", groups=stalled)
+    assert after(*old).progress["seconds"].to_pylist() == [60.0]
+    assert after(*old, anew).progress["seconds"].to_pylist() == [0.0]
+    assert set(after(*old, anew).recreated) == {ORDERS}, "although its log is longer"
+
+
 def test_partitions_not_known_for_a_while_count_as_they_were_before():
     none = {"leader": -1, "leaderEpoch": 6}
     blind = replace(world(15), partitions=None)

@@ -35,13 +35,22 @@ def test_a_topic_with_a_lower_minimum_of_its_own_is_named_with_what_it_is_and_wh
     assert not finding.firing(), "a raise of the factor sets it a moment after the last replica is in"
 
 
-def test_more_than_the_default_is_expected_of_it():
+@pytest.mark.parametrize(
+    ("told", "evidence"),
+    [("11", "orders has 1 (wanted 2)"), ("12", "orders has 1 (wanted 2)"), ("22", None), ("2", None), ("", None)],
+)
+def test_more_than_the_default_is_expected_of_it(told, evidence):
+    """The default of the brokers that it is on, whatever the broker that answered shows. Broker 4 holds none of it."""
     falls_back = (*OWN[:4], False)
-    wants = {"pattern": "orders", "minInSyncReplicas": 2}
+    wants = {"pattern": "orders", "minInSyncReplicas": 2, "replicationFactor": 3}
     of_all = kafkacluster.Expectations.model_validate({"minInSyncReplicas": 1, "topics": [wants]})
-    snapshot = worlds.healthy(rows=ROWS, configs=worlds.configs(falls_back))
-    (finding,) = diagnose(snapshot, expectations=Expectations.from_spec(of_all))
-    assert finding.type == "MinInsyncReplicasLow"
+    brokers = [("BROKER", str(b), MIN_ISR, value, False) for b, value in zip((1, 2), told, strict=False)]
+    other = ("BROKER", "4", MIN_ISR, "1", False)
+    snapshot = worlds.healthy(rows=ROWS, configs=worlds.configs(falls_back, *brokers, other))
+    findings = [
+        f for f in diagnose(snapshot, expectations=Expectations.from_spec(of_all)) if f.type == "MinInsyncReplicasLow"
+    ]
+    assert [f.evidence[0] for f in findings] == ([evidence] if evidence else [])
 
 
 TWINS = {

@@ -67,6 +67,53 @@ def test_under_replicated_and_under_min_isr():
     assert "has 1 in sync and needs 2" in findings["PartitionUnderMinIsr"].evidence[0]
 
 
+MIN_ISR = "min.insync.replicas"
+SHOWN = ("TOPIC", "orders", MIN_ISR, "1", False)
+
+
+def refused(*settings, version="4.3.1", replicas=(1,), **row):
+    """What is said of a partition that broker 1, of this version, leads."""
+    listed = worlds.brokers(b1={"version": version})
+    rows = [worlds.partition("orders", 0, replicas, **row)]
+    configs = worlds.configs(*settings) if settings else None
+    found_ = found(worlds.healthy(rows=rows, brokers=listed, configs=configs)).get("PartitionUnderMinIsr")
+    return found_ and found_.evidence[0].removeprefix("orders-0 has ")
+
+
+def told(*values):
+    return [("BROKER", str(b), MIN_ISR, value, False) for b, value in enumerate(values, 1)]
+
+
+def test_a_leader_of_3_7_or_later_asks_for_no_more_replicas_than_there_are():
+    """Kafka 3.6.2 acknowledged 0 of 10 records to a topic of one replica under a minimum of 2, 3.7.0 all 10."""
+    for version in ("3.7.0", "3.9.1", "4.3.1"):
+        assert refused(version=version, minIsr=2) is None
+        assert refused(SHOWN, *told("2"), version=version, minIsr=2) is None
+        assert refused(version=version, replicas=(1, 2), isr=[1], minIsr=3) == "1 in sync and needs 2"
+    for version in ("3.6.2", "3.6", "2.8.1"):
+        assert refused(version=version, minIsr=2) == "1 in sync and needs 2"
+    assert refused(SHOWN, *told("2"), version="3.6.2", minIsr=2) == "1 in sync and needs 2"
+    assert refused(version="3.6.2", replicas=(1, 2), isr=[1], minIsr=3) == "1 in sync and needs 3"
+
+
+def test_of_a_version_that_is_not_known_only_what_every_version_refuses_is_named():
+    for version in (None, "7.5.0-ccs", "3"):
+        assert refused(version=version, minIsr=2) is None
+        assert refused(version=version, replicas=(1, 2), isr=[1], minIsr=2) == "1 in sync and needs 2"
+
+
+def test_it_is_the_leaders_own_minimum_that_refuses():
+    """Broker 1 leads. What the others have counts once they lead."""
+    short = {"replicas": (1, 2, 3), "isr": [1]}
+    assert refused(SHOWN, *told("2", "1", "1"), minIsr=2, **short) == "1 in sync and needs 2"
+    assert refused(SHOWN, *told("1", "2", "2"), minIsr=2, **short) is None
+    assert refused(SHOWN, *told("2"), minIsr=None, **short) == "1 in sync and needs 2", "the others do not answer"
+    assert refused(SHOWN, *told("2")[1:], ("BROKER", "2", MIN_ISR, "2", False), minIsr=2, **short) is None, "unknown"
+    assert refused(("TOPIC", "orders", MIN_ISR, "2", True), minIsr=2, **short) == "1 in sync and needs 2"
+    assert refused(("TOPIC", "other", MIN_ISR, "2", False), minIsr=2, **short) == "1 in sync and needs 2", "as given"
+    assert refused(SHOWN, *told("2"), minIsr=2, **short, leader=None) is None
+
+
 def test_a_replica_that_a_reassignment_adds_is_expected_to_be_behind():
     row = worlds.partition("orders", 0, (1, 2, 3), isr=[1, 2], adding=[3])
     assert set(found(worlds.healthy(rows=[row]))) == {"ReplicationFactorLow/topics", "ForeignReassignment"}
@@ -119,6 +166,11 @@ def test_imbalance_toward_a_dead_recovering_or_cordoned_broker_is_silent():
     ):
         snapshot = worlds.healthy(rows=_away(), brokers=worlds.brokers(b1=change))
         assert "LeadersImbalanced" not in found(snapshot), change
+
+
+def test_imbalance_toward_a_broker_that_runs_in_the_pod_of_a_cordoned_node_is_silent():
+    pods = {"b1": {"pod": worlds.pod(1, answers_as=2)}, "b2": {"pod": worlds.pod(2, answers_as=1, cordoned=True)}}
+    assert "LeadersImbalanced" not in found(worlds.healthy(rows=_away(), brokers=worlds.brokers(**pods)))
 
 
 def test_little_imbalance_is_tolerated():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -112,13 +113,24 @@ def test_at_a_persons_word_one_is_tried_once(minutes, expected):
         ("g", 9, moves(0), "p", False),
         (None, 9, moves(0), "p", False),  # a person asks as often as they like
         ("f", 9, moves(0), "q", False),
-        ("f", 11, moves(0), "p", False),  # was there before
+        ("f", 71, moves(0), "p", False),  # was there before
     ],
 )
 def test_a_cure_that_is_proposed_again_did_not_cure(cause, created, touches, playbook, relapse):
     first = run("a", 10, cause="f", touches=moves(0, 1))
     second = run("b", 0, Phase.AWAITING_APPROVAL, cause=cause, created=created, touches=touches, playbook=playbook)
     assert state([first, second], failures=1) is (OPEN if relapse else CLOSED)
+
+
+@pytest.mark.parametrize("ahead", [-60, 0, 60])
+def test_the_api_servers_clock_need_not_be_the_operators(ahead):
+    """Creations are dated by the one, ends by the other. It is proposed again five seconds after its end."""
+    skew = timedelta(seconds=ahead)
+    first = run("a", 10, cause="f", touches=moves(0))
+    first = replace(first, created_at=first.created_at + skew)
+    created = first.finished_at + timedelta(seconds=5) + skew
+    second = OtherRun("b", Phase.AWAITING_APPROVAL, None, None, created, "p", "f", moves(0))
+    assert state([first, second], failures=1) is OPEN
 
 
 def test_long_after_it_is_another_illness():

@@ -36,11 +36,11 @@ def test_nothing_to_elect_is_allowed_and_said():
 @pytest.mark.parametrize(
     ("change", "guard", "verdict"),
     [
-        ({"registered": False}, "PreferredAnswers", Verdict.DENY),
-        ({"reachable": False}, "PreferredAnswers", Verdict.DENY),
-        ({"recovering": True}, "PreferredAnswers", Verdict.WAIT),
-        ({"recovering": None}, "PreferredAnswers", Verdict.UNKNOWN),
-        ({"reachable": None}, "PreferredAnswers", Verdict.UNKNOWN),
+        ({"registered": False}, "FitToReceive", Verdict.DENY),
+        ({"reachable": False}, "FitToReceive", Verdict.DENY),
+        ({"recovering": True}, "FitToReceive", Verdict.WAIT),
+        ({"recovering": None}, "FitToReceive", Verdict.UNKNOWN),
+        ({"reachable": None}, "FitToReceive", Verdict.UNKNOWN),
     ],
 )
 def test_the_preferred_broker(change, guard, verdict):

@@ -29,7 +29,7 @@ def test_a_fitting_plan_is_allowed_and_every_guard_is_of_the_vocabulary():
     judgement = judged(worlds.healthy(rows=BEFORE))
     assert judgement.permits, judgement.refusals
     assert {r.guard for r in judgement.reasons} <= {g.value for g in Guard}
-    assert len(judgement.reasons) == 7
+    assert len(judgement.reasons) == 8
 
 
 def test_going_on_with_what_is_under_way_or_done():
@@ -70,7 +70,16 @@ def test_a_dead_target():
     assert found["TargetsAlive"] is Verdict.WAIT
     assert found["BrokersStable"] is Verdict.WAIT
     strangers = (("orders", 0, (1,), (1, 2, 9)),)
-    assert refusals(worlds.healthy(rows=BEFORE), moves=strangers) == {"TargetsAlive": Verdict.DENY}
+    assert refusals(worlds.healthy(rows=BEFORE), moves=strangers) == {
+        "TargetsAlive": Verdict.DENY,
+        "FitToReceive": Verdict.DENY,
+    }
+
+
+def of_four(rows, **changes):
+    """A fourth broker, with changes, on which no replica is."""
+    views = tuple(worlds.view(n, rows, members=(1, 2, 3, 4)) for n in (1, 2, 3, 4))
+    return worlds.healthy(rows=rows, brokers=(*worlds.brokers(), worlds.broker(4, **changes)), views=views)
 
 
 @pytest.mark.parametrize(("leader", "verdict"), [(-1, Verdict.WAIT), (None, Verdict.UNKNOWN), (9, Verdict.WAIT)])
@@ -96,8 +105,7 @@ def test_somebody_elses_reassignment_waits(foreign):
 )
 def test_another_reassignment_of_our_partition_is_foreign_and_drift(changes):
     row = {**worlds.partition("orders", 0, (1, 2), isr=[1]), **changes}
-    four = (*worlds.brokers(), worlds.broker(4))
-    found = refusals(worlds.healthy(rows=[row, BEFORE[1]], brokers=four))
+    found = refusals(of_four([row, BEFORE[1]]))
     assert found == {"NoForeignReassignment": Verdict.WAIT, "PreconditionsHold": Verdict.DENY}
 
 
@@ -107,10 +115,8 @@ def test_a_reassignment_not_known_is_unknown():
 
 
 def test_another_broker_recovering_or_not_known():
-    four = (*worlds.brokers(), worlds.broker(4, recovering=True))
-    assert refusals(worlds.healthy(rows=BEFORE, brokers=four)) == {"BrokersStable": Verdict.WAIT}
-    four = (*worlds.brokers(), worlds.broker(4, recovering=None))
-    assert refusals(worlds.healthy(rows=BEFORE, brokers=four)) == {"BrokersStable": Verdict.UNKNOWN}
+    assert refusals(of_four(BEFORE, recovering=True)) == {"BrokersStable": Verdict.WAIT}
+    assert refusals(of_four(BEFORE, recovering=None)) == {"BrokersStable": Verdict.UNKNOWN}
 
 
 @pytest.mark.parametrize("replicas", [(2,), (1, 2), (3, 2)])

@@ -112,7 +112,23 @@ def test_each_guard_is_the_only_one_to_refuse_something(monkeypatch, missing):
         (worlds.healthy(brokers=worlds.brokers(b3={"recovering": True})), {}),
         (worlds.healthy(brokers=worlds.brokers(b3={"pod": worlds.pod(3, ready=False)})), {}),
         (worlds.healthy(rollouts=(Rollout("StatefulSet", "kafka", "it updates"),)), {}),
+        (worlds.healthy(brokers=worlds.brokers(b2={"pod": worlds.pod(2, answers_as=None)})), {}),
     ]
     assert not any(judged(s, **c).permits for s, c in worlds_refused)
     monkeypatch.setattr(restart, "RESTART_GUARDS", tuple(g for i, g in enumerate(RESTART_GUARDS) if i != missing))
     assert any(judged(s, **c).permits for s, c in worlds_refused), RESTART_GUARDS[missing][0]
+
+
+@pytest.mark.parametrize(("leader", "others", "verdict"), [("2", "1", Verdict.DENY), ("1", "1", Verdict.ALLOW)])
+def test_it_is_the_leaders_minimum_that_counts_and_not_that_of_the_broker_that_answered(leader, others, verdict):
+    """Broker 2 answered for the topic, with the default of its own configuration file."""
+    name = "min.insync.replicas"
+    told = (("BROKER", str(b), name, leader if b == 1 else others, False) for b in worlds.IDS)
+    configs = worlds.configs(("TOPIC", "orders", name, "1", False), *told)
+    snapshot = worlds.healthy(rows=[worlds.partition("orders", 0, (1, 2), minIsr=1)], configs=configs)
+    judgement = judged(snapshot, 2)
+    (reason,) = [r for r in judgement.reasons if r.guard == "IsrStaysAboveMin"]
+    assert reason.verdict is verdict
+    assert judgement.permits == (verdict is Verdict.ALLOW)
+    if verdict is Verdict.DENY:
+        assert "orders (2 replicas, min.insync.replicas 2)" in reason.message

@@ -18,7 +18,7 @@ def judged(snapshot, broker, **context):
 
 def with_controllers(leader=11, caught_up=0, **target):
     """Controllers 10, 11, 12 beside the three brokers."""
-    pods = {n: replace(worlds.pod(1), name=f"controller-{n}", uid=f"uid-{n}") for n in (10, 11, 12)}
+    pods = {n: replace(worlds.pod(1), name=f"controller-{n}", uid=f"uid-{n}", answers_as=n) for n in (10, 11, 12)}
     pods[10] = replace(pods[10], **target)
     voters = tuple(Voter(n, 0, caught_up if n == 12 else 0, pods[n]) for n in (10, 11, 12))
     return worlds.healthy(quorum=Quorum(leader, voters), controller=Controller(leader))

@@ -13,7 +13,7 @@ from tests.unit.guard.restarts import diverged, judged, only, refusals
 
 
 def test_views_that_differ():
-    only(diverged(), "ViewsAgree", Verdict.DENY, "orders-0 leader 2 epoch 4, authority leader 1 epoch 5")
+    only(diverged(), "ViewsAgree", Verdict.DENY, "orders-0 leader 2 epoch 4, decided is leader 1 epoch 5")
 
 
 def test_the_cure_of_exactly_this_divergence_may_go_on():
@@ -37,7 +37,7 @@ def test_members_and_topics_count_and_order_does_not():
     views = (worlds.view(1), worlds.view(2), worlds.view(3, members=(3,)))
     only(worlds.healthy(views=views), "ViewsAgree", Verdict.DENY, "members 3, registered are 1, 2, 3")
     views = (worlds.view(1), worlds.view(2), worlds.view(3, worlds.ROWS[:-1]))
-    only(worlds.healthy(views=views), "ViewsAgree", Verdict.DENY, "__consumer_offsets-0 not known there")
+    only(worlds.healthy(views=views), "ViewsAgree", Verdict.DENY, "__consumer_offsets-0 not reported")
     views = (worlds.view(1), worlds.view(2), worlds.view(3, worlds.ROWS[::-1]))
     assert judged(worlds.healthy(views=views)).permits
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kafka_medic.cluster.snapshot import Mode, Quorum, Voter
+from kafka_medic.guard.context import RestartContext, RestartQuestion
+from kafka_medic.guard.stuck import undeclared
 from tests.unit.cluster import worlds
 from tests.unit.guard.restarts import judged
 
@@ -79,6 +81,19 @@ def test_a_controller_that_did_its_work_is_not_stuck():
     views = tuple(worlds.view(n, rows, members=(1, 2)) for n in (1, 2))
     snapshot = worlds.healthy(Mode.ZOOKEEPER, rows=rows, brokers=worlds.brokers(b3=gone), views=views)
     assert not judged(snapshot, 1, replaces_controller=True).permits
+
+
+def test_a_pod_in_which_another_broker_answers_does_not_show_that_a_broker_is_gone():
+    rows = [worlds.partition("orders", 0, (3, 1, 2))]
+
+    def silent(**pod):
+        gone = {"registered": True, "reachable": False, "pod": worlds.pod(3, ready=False, **pod)}
+        views = tuple(worlds.view(n, rows) for n in (1, 2))
+        return worlds.healthy(rows=rows, brokers=worlds.brokers(b3=gone), views=views)
+
+    asked = RestartQuestion(1, RestartContext(replaces_controller=True), ())
+    assert undeclared(silent(), asked) == {3}
+    assert undeclared(silent(answers_as=2), asked) == frozenset()
 
 
 def test_a_stuck_controller_that_alone_is_live_in_an_isr_stays():

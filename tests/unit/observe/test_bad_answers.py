@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 
+from kafka_medic.clients.answers import Groups, LogDir, LogDirs
 from kafka_medic.clients.ports import (
     BrokerView,
     ClusterDescription,
-    LogDirs,
     Node,
     PartitionState,
     Reassignment,
 )
+from kafka_medic.cluster.elements import group_unread, log_dirs_unread
 from kafka_medic.cluster.groups import Committed, GroupOffsets
 from kafka_medic.cluster.names import shown
 from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
@@ -100,15 +101,9 @@ def test_an_epoch_of_minus_one_is_not_known(kafka):
 @pytest.mark.parametrize(
     ("method", "answer", "source", "told"),
     [
-        ("log_bounds", {1: {ORDERS: (5, 3)}}, "log-ends", "begins at offset 5 and ends at 3"),
-        ("log_bounds", {1: {ORDERS: (-4, 3)}}, "log-ends", "begins at offset -4"),
-        ("log_dirs", {1: LogDirs({ORDERS: -1})}, "log-dirs", "-1 bytes"),
-        ("log_dirs", {1: LogDirs({}, 1 << 63)}, "log-dirs", "bytes are free"),
         ("reassignments", {ORDERS: Reassignment((1, 1), (), ())}, "reassignments", "[1, 1]"),
         ("reassignments", {TopicPartition("o\n", 0): Reassignment((1,), (), ())}, "reassignments", r"o\n"),
-        ("groups", [GroupOffsets("g\x07", "Stable", {ORDERS: Committed(-3)})], "groups", r"group g\x07 committed -3"),
-        ("groups", [GroupOffsets("g", None, {}), GroupOffsets("g", None, {})], "groups", "told twice"),
-        ("groups", [GroupOffsets("g", None, {TopicPartition("orders", -1): Committed(3)})], "groups", "partition -1"),
+        ("groups", Groups([GroupOffsets("g", None, {}), GroupOffsets("g", None, {})]), "groups", "told twice"),
         (
             "describe_cluster",
             ClusterDescription("x", (Node(1, "a", 1, None), Node(1, "b", 1, None)), None),
@@ -123,6 +118,62 @@ def test_a_bad_answer_takes_its_source_along_and_no_other(kafka, method, answer,
     if source != "kafka":
         assert [s.name for s in snapshot.sources if not s.known] == [source]
         assert diagnose(snapshot, expectations=FACTOR_ONE) == ()
+
+
+FINE = LogDirs((LogDir("/data", {}, 100, 50),))
+
+
+@pytest.mark.parametrize(
+    ("bad", "told"),
+    [
+        (LogDirs((LogDir("/data", {ORDERS: -1}),)), "-1 bytes"),
+        (LogDirs((LogDir("/data", {}, None, 1 << 63),)), "bytes are free"),
+        (LogDirs((LogDir("/data", {}, -5),)), "-5 bytes are there in all"),
+        (LogDirs((LogDir("/data", {}), LogDir("/data", {}))), "a log directory twice"),
+    ],
+)
+def test_directories_that_cannot_be_are_that_brokers_unknown(kafka, bad, told):
+    answers = {0: FINE, 1: bad, 2: FINE}
+    snapshot = seen(Watched(kafka, {"log_dirs": lambda _: answers}))
+    assert partly(snapshot, "log-dirs").startswith("broker 1: ")
+    assert told in (log_dirs_unread(snapshot, 1) or "")
+    assert [b.disk_free for b in snapshot.brokers or ()] == [50, None, 50]
+    assert [b.directories is None for b in snapshot.brokers or ()] == [False, True, False]
+
+
+@pytest.mark.parametrize("bounds", [(5, 3), (-4, 3)])
+def test_log_ends_that_cannot_be_are_that_leaders_unknown(kafka, bounds):
+    kafka.topic("payments", [2, 0])
+    payments = TopicPartition("payments", 0)
+    answers = {1: {ORDERS: bounds}, 2: {payments: (0, 21)}}
+    snapshot = seen(Watched(kafka, {"log_bounds": lambda *_: answers}))
+    assert f"begins at offset {bounds[0]}" in partly(snapshot, "log-ends")
+    assert {r.tp: r.log_end for r in snapshot.rows()} == {ORDERS: None, payments: 21}
+
+
+@pytest.mark.parametrize(
+    ("bad", "told"),
+    [
+        (GroupOffsets("g\x07", "Stable", {ORDERS: Committed(-3)}), r"group g\x07 committed -3"),
+        (GroupOffsets("g\x07", None, {TopicPartition("orders", -1): Committed(3)}), "partition -1"),
+    ],
+)
+def test_offsets_that_cannot_be_are_that_groups_unknown(kafka, bad, told):
+    good = GroupOffsets("billing", "Empty", {ORDERS: Committed(10)})
+    snapshot = seen(Watched(kafka, {"groups": lambda *_: Groups([good, bad])}))
+    assert told in partly(snapshot, "groups")
+    assert told in (group_unread(snapshot, "g\x07") or "")
+    assert group_unread(snapshot, "billing") is None
+    assert snapshot.groups.to_pylist()[0]["committed"] == 10
+    assert snapshot.groups.num_rows == 1
+
+
+def partly(snapshot: Snapshot, name: str) -> str:
+    """What a source that is known could not report."""
+    found = snapshot.source(name)
+    assert found is not None
+    assert found.known
+    return found.error or ""
 
 
 def test_names_are_shown_short_and_without_control_characters():

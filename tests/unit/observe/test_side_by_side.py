@@ -10,6 +10,7 @@ import pytest
 
 from kafka_medic.clients.ports import BrokerView, FailureKind, KafkaReads, PartitionState, ReadFailed
 from kafka_medic.clients.zookeeper import Registrations
+from kafka_medic.cluster.elements import group_unread, log_dirs_unread, settings_unread
 from kafka_medic.cluster.snapshot import Controller, Quorum, Snapshot, TopicPartition, Voter
 from kafka_medic.observe.contents import read_bounds
 from kafka_medic.observe.divergence import diverged_logs, stale_leaderships
@@ -109,14 +110,14 @@ def test_kubernetes_zookeeper_and_kafka_are_asked_who_is_there_at_the_same_time(
 def test_committed_offsets_are_read_before_log_ends_and_pods_before_what_is_rolled_out_over_them():
     kafka = Kafka()
     order = []
-    kafka.instead["log_bounds"] = lambda tps: (order.append("log-ends"), kafka.inner.log_bounds(tps))[1]
+    kafka.instead["log_bounds"] = lambda *a: (order.append("log-ends"), kafka.inner.log_bounds(*a))[1]
 
     def slow(name: str, read: Callable[[], Any]) -> Any:
         threading.Event().wait(0.05)  # whoever does not wait for it is done by then
         order.append(name)
         return read()
 
-    kafka.instead["groups"] = lambda wanted: slow("groups", lambda: kafka.inner.groups(wanted))
+    kafka.instead["groups"] = lambda *asked: slow("groups", lambda: kafka.inner.groups(*asked))
     look(kafka, pods=lambda: slow("pods", dict), rollouts=lambda: order.append("rollouts") or ())
     assert order.index("groups") < order.index("log-ends")
     assert order.index("pods") < order.index("rollouts")
@@ -140,9 +141,12 @@ def test_what_only_a_hung_broker_could_tell_is_unknown_for_that_reason_and_the_r
     assert ends == {("orders", 0): (1, 21), ("orders", 1): (2, None), ("orders", 2): (0, 21)}
     assert error(snapshot, "log-ends") == f"1 partitions whose leader did not answer: broker 2: {TOLD}"
     assert error(snapshot, "log-dirs") == error(snapshot, "configs") == f"broker 2: {TOLD}"
-    assert error(snapshot, "groups") == f"not tried: each broker lists its own groups; broker 2: {TOLD}"
-    assert snapshot.groups is None
-    assert [s.name for s in snapshot.sources if not s.known] == ["groups"]
+    assert error(snapshot, "groups") == f"groups of broker 2: {TOLD}"
+    assert snapshot.groups.to_pylist()[0]["group"] == "billing"
+    assert group_unread(snapshot, "billing") is None
+    assert group_unread(snapshot, "gone") == f"broker 2 did not list its groups: {TOLD}", "or it may be one of broker 2"
+    assert settings_unread(snapshot, "BROKER", "2") == log_dirs_unread(snapshot, 2) == TOLD
+    assert [s.name for s in snapshot.sources if not s.known] == []
     assert all(s.observed_at is not None for s in snapshot.sources)
 
 
@@ -163,18 +167,18 @@ def test_leaders_that_hang_only_now_leave_their_own_log_ends_unknown():
     kafka: Any = Kafka()
     refused = ReadFailed(FailureKind.UNREACHABLE, "no answer")
     led = {TopicPartition("orders", n): n for n in range(3)}
-    kafka.instead["log_bounds"] = lambda leaders: {
+    kafka.instead["log_bounds"] = lambda leaders, _: {
         b: refused if b == 1 else {tp: (0, 5) for tp, leader in leaders.items() if leader == b}
         for b in set(leaders.values())
     }
-    found, told = read_bounds(kafka, led, {})
+    found, told = read_bounds(kafka, led, {}, {})
     assert {tp.partition for tp in found} == {0, 2}
     assert told == "1 partitions whose leader did not answer: broker 1: Unreachable: no answer"
-    kafka.instead["log_bounds"] = lambda leaders: dict.fromkeys(leaders.values(), refused)
+    kafka.instead["log_bounds"] = lambda leaders, _: dict.fromkeys(leaders.values(), refused)
     with pytest.raises(ReadFailed, match="no answer"):
-        read_bounds(kafka, led, {})
+        read_bounds(kafka, led, {}, {})
     with pytest.raises(ReadFailed, match="no answer"):
-        read_bounds(kafka, led, dict.fromkeys(range(3), refused))
+        read_bounds(kafka, led, {}, dict.fromkeys(range(3), refused))
 
 
 def test_a_look_has_a_bounded_number_of_threads_and_leaves_none():
@@ -183,7 +187,7 @@ def test_a_look_has_a_bounded_number_of_threads_and_leaves_none():
         kafka.inner.topic(f"t{n}", [0, 1], [1, 2], [2, 0])
     before, most = threading.active_count(), 0
 
-    def counted(_: Any) -> Any:
+    def counted(*_: Any) -> Any:
         nonlocal most
         most = max(most, threading.active_count())
         return kafka.inner.groups(lambda _: True)

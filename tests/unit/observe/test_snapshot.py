@@ -10,6 +10,8 @@ import pytest
 
 from kafka_medic.clients.ports import BrokerView, FailureKind, ReadFailed, Reassignment
 from kafka_medic.clients.zookeeper import Registrations
+from kafka_medic.cluster.accounts import TopicRecord
+from kafka_medic.cluster.agreement import agreement
 from kafka_medic.cluster.snapshot import (
     ClientSoftware,
     Controller,
@@ -44,6 +46,7 @@ class Watched:
 class Ensemble:
     brokers: tuple[int, ...] | None = (0, 1, 2)
     controller: Controller = field(default_factory=lambda: Controller(2, 7))
+    records: dict[str, TopicRecord | None] | None = None
 
     def registrations(self) -> Registrations:
         if self.brokers is None:
@@ -52,6 +55,11 @@ class Ensemble:
 
     def ensemble(self) -> Quorum:
         return Quorum(1, (Voter(1, 0, 0), Voter(2, None)))
+
+    def topics(self, names: Any) -> dict[str, TopicRecord | None]:
+        if self.records is None:
+            raise ReadFailed(FailureKind.UNREACHABLE, "no quorum")
+        return {name: self.records[name] for name in names}
 
 
 @pytest.fixture
@@ -107,7 +115,7 @@ def test_everything_that_answers_is_known(kafka):
     assert snapshot.cluster.mode is Mode.KRAFT
     row = rows(snapshot)[TopicPartition("orders", 0)]
     assert (row.replicas, row.isr, row.adding, row.log_end, row.min_isr, row.size_bytes) == (
-        (1, 0, 2), (1, 0, 2), (), 21, 1, 1000,
+        (1, 0, 2), (1, 0, 2), (), 21, 2, 1000,
     )  # fmt: skip
     assert [b.pod for b in snapshot.brokers or ()] == list(PODS.values())
     assert [b.disk_free for b in snapshot.brokers or ()] == [1 << 50] * 3
@@ -147,7 +155,8 @@ def test_a_cluster_that_does_not_answer_leaves_the_pods(kafka):
         (n, PODS[n], None, None) for n in (0, 1, 2)
     ]
     unknown = {s.name for s in snapshot.sources if not s.known}
-    assert unknown == {"kafka", "views", "reassignments", "log-dirs", "configs", "groups", "log-ends", "quorum"}
+    of_kafka = {"kafka", "views", "reassignments", "log-dirs", "configs", "groups", "log-ends", "quorum"}
+    assert unknown == {*of_kafka, "pod-identity"}
     assert seen(kafka, pods=None).brokers is None
 
 
@@ -176,7 +185,7 @@ def test_a_broker_that_is_down_is_listed_and_its_view_is_empty_handed(kafka):
 def test_a_leader_that_does_not_know_that_it_leads_leaves_its_own_log_ends_unknown(kafka):
     """Metadata from a stale broker, and a partition given to it: the others' log ends are read all the same."""
 
-    def partial(leaders):
+    def partial(leaders, epochs):
         return {leader: {tp: (0, 21)} if tp != min(leaders) else {} for tp, leader in leaders.items()}
 
     snapshot = seen(Watched(kafka, {"log_bounds": partial}))
@@ -252,22 +261,54 @@ def moved(view: Any, **changes: Any) -> BrokerView:
     return BrokerView.of(view.broker, view.members, view.controller, [replace(p, **changes) for p in view.partitions])
 
 
-def test_the_newest_leader_epoch_counts_whoever_told_it(kafka):
+def states(snapshot: Snapshot) -> set[tuple[int | None, tuple[int, ...] | None]]:
+    return {(r.leader_epoch, r.isr) for r in snapshot.rows()}
+
+
+def test_an_epoch_is_believed_when_a_majority_reports_it_and_not_because_it_is_the_largest(kafka):
     whole = dict(kafka.views([0, 1, 2]))
-    told = {0: moved(whole[0], leader_epoch=9), 1: moved(whole[1], leader_epoch=5), 2: moved(whole[2], leader_epoch=6)}
+    old, new = ({b: moved(whole[b], leader_epoch=e) for b in (0, 1, 2)} for e in (5, 9))
     watched = Watched(kafka, {"views": lambda _: told})
+    told = {0: old[0], 1: new[1], 2: new[2]}
     assert {r.leader_epoch for r in seen(watched).rows()} == {9}
-    assert {r.leader_epoch for r in seen(watched, Ensemble(controller=Controller(2, 7))).rows()} == {9}
-    told[0] = ReadFailed(FailureKind.UNREACHABLE, "timed out")
-    assert {r.leader_epoch for r in seen(watched).rows()} == {6}
+    told = {0: old[0], 1: old[1], 2: new[2]}
+    assert states(seen(watched)) == {(None, None)}, "one ahead of a majority: nothing decides"
+    told = {0: old[0], 1: new[1], 2: ReadFailed(FailureKind.UNREACHABLE, "timed out")}
+    assert states(seen(watched)) == {(None, None)}
 
 
-def test_of_equal_epochs_the_controllers_view_counts_and_else_the_smallest_isr(kafka):
+def test_a_topic_made_anew_is_judged_by_its_id_and_not_by_the_epochs_of_the_old_one(kafka):
+    """One broker has missed it: it reports the old id, and an epoch that the new topic has not reached."""
     whole = dict(kafka.views([0, 1, 2]))
-    told = {0: moved(whole[0], isr=(0, 1, 2)), 1: moved(whole[1], isr=(1,)), 2: moved(whole[2], isr=(2, 1))}
+    told = {b: moved(whole[b], leader_epoch=0, topic_id="new") for b in (0, 1)}
+    told[2] = moved(whole[2], leader_epoch=57, topic_id="old", leader=2)
+    snapshot = seen(Watched(kafka, {"views": lambda _: told}))
+    assert {r.leader_epoch for r in snapshot.rows()} == {0}
+    assert set(agreement(snapshot).disagreements) == {2}
+    diverged = next(v for v in snapshot.views or () if v.broker == 2).diverged
+    assert diverged == (), "what it holds belongs to a topic that somebody has deleted"
+
+
+def test_zookeepers_records_decide_what_brokers_dispute(kafka):
+    whole = dict(kafka.views([0, 1, 2]))
+    told = {b: moved(whole[b], leader_epoch=5) for b in (0, 1)} | {2: moved(whole[2], leader_epoch=6)}
     watched = Watched(kafka, {"views": lambda _: told})
-    assert {r.isr for r in seen(watched, Ensemble(controller=Controller(2, 7))).rows()} == {(2, 1)}
-    assert {r.isr for r in seen(watched, Ensemble(controller=Controller(None, None))).rows()} == {(1,)}
+    record = dict.fromkeys(range(2), (2, 6, (2,), (2, 1)))
+    ensemble = Ensemble(records=dict.fromkeys(["orders"], TopicRecord(None, record)))
+    assert {(r.topic, r.leader_epoch, r.isr) for r in seen(watched, ensemble).rows()} == {("orders", 6, (2,))}
+    source = seen(watched, Ensemble(records=None)).source("zookeeper-topics")
+    assert source is not None
+    assert not source.known
+    assert states(seen(watched, Ensemble(records=None))) == {(None, None)}
+
+
+def test_an_isr_is_a_majoritys_or_unknown(kafka):
+    whole = dict(kafka.views([0, 1, 2]))
+    told = {0: moved(whole[0], isr=(1,)), 1: moved(whole[1], isr=(1,)), 2: moved(whole[2], isr=(0, 1, 2))}
+    watched = Watched(kafka, {"views": lambda _: told})
+    assert {r.isr for r in seen(watched).rows()} == {(1,)}
+    told[1] = moved(whole[1], isr=(2, 1))
+    assert {r.isr for r in seen(watched).rows()} == {None}
 
 
 def test_no_view_at_all_is_no_partition_and_not_an_empty_list_of_them(kafka):

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kafka_medic.cluster.clock import Skew
 from kafka_medic.guard.verdict import Verdict
 from kafka_medic.playbook.approval import AUTOMATIC, ApprovalFact, judge_approvals, plan_digest
 from kafka_medic.resources.approval import RemediationApproval
@@ -88,9 +89,9 @@ def word(
     return ApprovalFact(RemediationApproval.parse(raw), may)
 
 
-def judged(run, facts, policy=None, installed=True, now=NOW, started=False, risk=Risk.MEDIUM):
+def judged(run, facts, policy=None, installed=True, now=NOW, started=False, risk=Risk.MEDIUM, skew=None):
     policy = RemediationPolicy.model_validate(policy or {})
-    return judge_approvals(run, policy, facts, installed, now, started=started, risk=risk)
+    return judge_approvals(run, policy, facts, installed, now, started=started, risk=risk, skew=skew)
 
 
 def test_one_person_who_may_approves():
@@ -118,6 +119,20 @@ def test_each_reason_for_not_counting_is_recorded(change, may, at, why):
     assert answer.approved_by is None
     assert not answer.records[0].counted
     assert why in answer.records[0].reason
+
+
+@pytest.mark.parametrize("ahead", [-3600, -60, 0, 60, 3600])
+def test_whether_it_came_in_time_is_told_by_one_clock(ahead):
+    """The API server's clock, which dates it, is so far ahead, known to a second: what cannot be told is too late."""
+    run, skew = sealed(), Skew(ahead - 0.5, ahead + 0.5)
+    expiry = run.status.plan.expires_at
+    for seconds, counts in ((-30, True), (-1, False), (0, False), (30, False)):
+        at = expiry + timedelta(seconds=seconds + ahead)
+        now = expiry - timedelta(seconds=40)
+        (record,) = judged(run, [word(run, at=at)], now=now, skew=skew).records
+        assert record.counted is counts, seconds
+        assert judged(run, [word(run, at=at)], started=True, now=now, skew=skew).records[0].counted
+    assert judged(run, [word(run)], now=expiry, skew=skew).reason.verdict is Verdict.DENY
 
 
 def test_who_could_not_be_asked_is_unknown_and_not_merely_missing():

@@ -23,3 +23,14 @@ def test_what_one_plan_does_not_hold_is_told_and_left_for_the_next(monkeypatch):
     assert plan.partitions == 10
     assert "20 more stay until a further run with an approval of its own" in plan.summary
     assert "do not let the Pod go before that" in plan.summary
+
+
+def test_nothing_is_moved_to_a_broker_whose_pod_is_anothers():
+    """When its own node goes is not known."""
+    pods = {f"b{n}": {"pod": worlds.pod(n, answers_as=other)} for n, other in ((2, 4), (4, 2))}
+    rows = [worlds.partition("orders", n, (1, 2, 3, 4)) for n in range(6)]
+    four = (*worlds.brokers(b2=pods["b2"]), worlds.broker(4, **pods["b4"]))
+    views = tuple(worlds.view(n, rows, members=(1, 2, 3, 4)) for n in (1, 2, 3, 4))
+    plan = propose(ASKED, CLUSTER, PLAYBOOK, worlds.healthy(rows=rows, brokers=four, views=views), worlds.NOW)
+    assert isinstance(plan, Plan), plan
+    assert {e.broker for e in plan.elections} == {3}

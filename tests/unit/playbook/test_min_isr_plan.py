@@ -9,7 +9,7 @@ import yaml
 
 from kafka_medic.guard.verdict import Verdict
 from kafka_medic.playbook.approval import plan_digest
-from kafka_medic.playbook.min_isr_plan import MAX_TOPICS
+from kafka_medic.playbook.min_isr_plan import MAX_TOPICS, minimum_change
 from kafka_medic.playbook.propose import propose
 from kafka_medic.playbook.refusal import Refusal
 from kafka_medic.resources.kafkacluster import KafkaCluster
@@ -101,3 +101,13 @@ def test_a_topic_with_a_replica_out_of_sync_is_left_for_later_and_alone_it_is_wa
     assert not refused.nothing_to_do
     assert [reason.verdict for reason in refused.reasons] == [Verdict.WAIT]
     assert "orders-1" in refused.message
+
+
+@pytest.mark.parametrize(("told", "due"), [("222", False), ("212", True), ("1", True), ("2", False), ("", False)])
+def test_a_topic_without_a_value_of_its_own_is_there_when_every_broker_has_as_much(told, due):
+    """The broker that answered for the topic shows its own default, 1."""
+    shown = ("TOPIC", "orders", MIN_ISR, "1", False)
+    brokers = (("BROKER", str(b), MIN_ISR, value, False) for b, value in enumerate(told, 1))
+    change = minimum_change(worlds.healthy(configs=worlds.configs(shown, *brokers)), "orders", 2)
+    assert (change is not None) == due
+    assert change is None or (change.before, change.after) == (None, "2")

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 
+from kafka_medic.cluster.clock import EXACT, Skew
 from kafka_medic.cluster.snapshot import Snapshot
 from kafka_medic.playbook.intents import RestartPod
 from kafka_medic.playbook.parameters import RestartParameters
@@ -63,7 +64,7 @@ FIRST = word("a", -60)
 def looked(
     snapshot: Snapshot, *journal: JournalEntry, seen: int = 0, said: tuple[ApprovalRecord, ...] = ()
 ) -> StepReport:
-    watch = Watch(seen, 3, worlds.NOW, SEEN, (FIRST, *said), 1)
+    watch = Watch(seen, 3, worlds.NOW, SEEN, (FIRST, *said), 1, EXACT)
     entries = {e.id: e for e in (journal or (entry(),))}
     return assess(STEP, PLAN, entries, snapshot, RestartParameters(broker_within=60.0), watch)
 
@@ -106,7 +107,7 @@ def test_from_then_on_it_waits_for_a_word_that_came_after():
 
 @pytest.mark.parametrize("earlier", [(VOID,), (VOID, entry("-again-1", IntentState.VOID, "uid-2a"))])
 def test_with_that_word_the_same_broker_is_restarted_once_more_in_the_pod_that_it_has_by_now(earlier):
-    report = looked(world("1"), *earlier, said=tuple(word("a", n) for n in range(len(earlier))))
+    report = looked(world("1"), *earlier, said=tuple(word("a", n) for n in range(1, 1 + len(earlier))))
     assert report.state is StepState.ACT
     assert report.intent == RestartPod(f"{STEP}/restart-2-again-{len(earlier)}", 2, "kafka-2", "uid-2b")
 
@@ -145,22 +146,32 @@ def test_it_goes_before_the_others_though_it_is_the_controller_by_then():
     [
         ([], 1, False),
         ([FIRST], 1, False),
-        ([FIRST, word("a", 0)], 1, True),
+        ([FIRST, word("a", 1)], 1, True),
+        ([FIRST, word("a", 0)], 1, True),  # in the second in which it was seen
         ([FIRST, word("a", -1)], 1, False),  # before it was seen
         ([word("a", 5)], 1, False),  # the first word, of a server whose clock is ahead
-        ([FIRST, word("a", 0)], 2, False),
-        ([FIRST, word("a", 0), word("b", 1)], 2, False),
-        ([FIRST, word("b", -59), word("a", 0), word("b", 1)], 2, True),
-        ([FIRST, word("a", 0, counted=False)], 1, False),
-        ([FIRST, word("a", 0, Decision.REJECT)], 1, False),
-        ([FIRST, word("a", 0)], 0, True),
+        ([FIRST, word("a", 1)], 2, False),
+        ([FIRST, word("a", 1), word("b", 1)], 2, False),
+        ([FIRST, word("b", -59), word("a", 1), word("b", 1)], 2, True),
+        ([FIRST, word("a", 1, counted=False)], 1, False),
+        ([FIRST, word("a", 1, Decision.REJECT)], 1, False),
+        ([FIRST, word("a", 1)], 0, True),
     ],
 )
 def test_as_many_as_a_plan_needs_have_to_say_so_since(words, required, so):
-    assert said_again([VOID], words, required) is so
+    assert said_again([VOID], words, required, EXACT) is so
 
 
 def test_one_word_is_for_one_restart():
     void = [VOID, entry("-again-1", IntentState.VOID)]
-    assert not said_again(void, [FIRST, word("a", 3)], 1)
-    assert said_again(void, [FIRST, word("a", -3), word("a", 3)], 1)
+    assert not said_again(void, [FIRST, word("a", 3)], 1, EXACT)
+    assert said_again(void, [FIRST, word("a", -3), word("a", 3)], 1, EXACT)
+
+
+@pytest.mark.parametrize("ahead", [-60, -2, 0, 2, 60])
+def test_the_clock_that_dates_words_need_not_be_the_operators(ahead):
+    """What was said before and after it was seen, by an API server whose clock is so far ahead, known to a second."""
+    skew, first = Skew(ahead - 0.5, ahead + 0.5), word("a", ahead - 120)
+    assert said_again([VOID], [first, word("a", ahead + 2)], 1, skew)
+    assert not said_again([VOID], [first, word("a", ahead - 2)], 1, skew)
+    assert not said_again([VOID], [first, word("a", ahead + 2)], 1, None)

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kafka_medic.cluster.snapshot import Mode, Quorum, Snapshot, Voter
+from kafka_medic.cluster.elements import STORAGE_ERROR, Directory
+from kafka_medic.cluster.snapshot import Mode, Quorum, Snapshot, TopicPartition, Voter
 from kafka_medic.guard.verdict import Verdict
 from kafka_medic.playbook.approval import plan_digest
 from kafka_medic.playbook.drain_first import LEAST_BATCHES, most_batches
@@ -131,3 +132,22 @@ def test_a_journal_has_room_for_every_batch_each_way(restarts: int, drained_brok
     assert most >= LEAST_BATCHES
     assert 2 + restarts + drained_brokers * (2 + 2 * most) <= 200
     assert most_batches(19, 19) < LEAST_BATCHES, "refused"
+
+
+def test_replicas_on_a_failed_directory_are_not_back_by_the_time_of_any_restart():
+    """Nobody waits for them, so a later restart that they stand against stands against the plan."""
+    gone = {
+        "directories": (Directory("/data/0"), Directory("/data/1", STORAGE_ERROR)),
+        "offline_replicas": (TopicPartition("orders", 0),),
+    }
+    rows = [
+        {**r, "isr": [1, 3], "leader": 1} if r["partition"] == 0 and r["topic"] == "orders" else r for r in worlds.ROWS
+    ]
+    snapshot = replace(measured(), partitions=worlds.partitions(rows), brokers=worlds.brokers(b2=gone))
+    refused = planned(snapshot)
+    assert isinstance(refused, Refusal)
+    assert "orders-0 would have 1 in sync and needs 2" in refused.message
+    spare = [{**r, "minIsr": 1} for r in rows]
+    plan = planned(replace(snapshot, partitions=worlds.partitions(spare)))
+    assert isinstance(plan, Plan)
+    assert [r.broker for r in plan.restarts] == [2, 3, 1]

@@ -8,6 +8,7 @@ from datetime import timedelta
 import pyarrow as pa
 import pytest
 
+from kafka_medic.cluster.elements import STORAGE_ERROR, Directory
 from kafka_medic.cluster.snapshot import (
     CANARY_SCHEMA,
     DivergedLog,
@@ -16,6 +17,7 @@ from kafka_medic.cluster.snapshot import (
     Snapshot,
     Source,
     SourceState,
+    TopicPartition,
     Voter,
 )
 from kafka_medic.playbook.parameters import RestartParameters
@@ -140,6 +142,18 @@ def test_with_a_canary_a_record_has_to_go_through_since(rows, error, words):
     assert (report.state, report.observed) == (StepState.WAIT, ())
     assert words in report.message
     assert words in (looked(canary(restarted(), *rows, error=error), within=30.0).stuck or "")
+
+
+def test_what_lies_on_a_failed_directory_is_not_waited_for_and_all_else_is():
+    """The disk is still the old one: no waiting brings those replicas back into the ISR (KIP-112)."""
+    rows = [{**r, "isr": [b for b in r["isr"] if b != 2], "leader": 1} for r in worlds.ROWS[:1]] + list(worlds.ROWS[1:])
+    failed = (Directory("/data/0"), Directory("/data/1", STORAGE_ERROR))
+    gone = {"directories": failed, "offline_replicas": (TopicPartition("orders", 0),)}
+    there = replace(worlds.healthy(rows=rows), brokers=worlds.brokers(b2=gone))
+    assert not_back(there, 2, frozenset()) is None
+    for change in ({"offline_replicas": None}, {"offline_replicas": ()}, {"directories": failed[:1]}):
+        sick = replace(there, brokers=worlds.brokers(b2={**gone, **change}))
+        assert not_back(sick, 2, frozenset()) == "not in the ISR of 1 partitions yet: orders-0"
 
 
 def test_with_a_canary_that_went_through_since_it_is_back():

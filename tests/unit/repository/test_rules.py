@@ -48,12 +48,6 @@ def test_the_source_root_holds_exactly_the_package():
     assert kept == {"kafka_medic"}
 
 
-def test_no_module_is_longer_than_400_lines():
-    modules = [p for folder in (PACKAGE, ROOT / "tests", ROOT / "benchmarks") for p in folder.rglob("*.py")]
-    long = {str(p.relative_to(ROOT)): n for p in modules if (n := len(p.read_text().splitlines())) > 400}
-    assert long == {}
-
-
 def test_what_check_leaves_out_simulate_runs():
     """Wherever a test is marked `thorough`, or does more where THOROUGH is set."""
     told = subprocess.run(

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from kafka_medic.actuate import carry_out
 from kafka_medic.controller import canary
+from kafka_medic.guard import precedence
 from kafka_medic.guard import run as rules
+from kafka_medic.guard.other_runs import OtherRun
 from kafka_medic.guard.verdict import Reason, Verdict
-from kafka_medic.playbook import election_step, restart_step
+from kafka_medic.playbook import acting, drain_first, election_step, restart_step
+from kafka_medic.resources.phases import ACTING_PHASES
+from kafka_medic.resources.vocabulary import Action
 from tests.mutation.allow import without
 from tests.simulation import schedules, serial
 from tests.simulation.scenarios import prefix
@@ -50,9 +55,9 @@ def elect_unasked(kafka: Any, intent: Any, ask: Any) -> None:
     ("mutant", "effect", "careless", "scenario", "fault"),
     [
         ("reset_offsets:_group_empty:GroupEmpty", "set_offsets", set_unseen, "offsets", ["joined", 0, 45.0]),
-        ("elect:_answers:PreferredAnswers", "elect", elect_unasked, "elect", ["deaf", 0, 45.0]),
+        ("fit:fit_to_receive:FitToReceive", "elect", elect_unasked, "elect", ["deaf", 0, 45.0]),
     ],
-    ids=["GroupEmpty", "PreferredAnswers"],
+    ids=["GroupEmpty", "FitToReceive"],
 )
 def test_where_guard_and_effect_both_look_either_is_enough_and_neither_is_noticed(
     monkeypatch: pytest.MonkeyPatch, mutant: str, effect: str, careless: Any, scenario: str, fault: list[Any]
@@ -90,6 +95,33 @@ def test_the_next_batch_of_elections_waits_for_the_last_one_to_serve(monkeypatch
 
     monkeypatch.setattr(election_step, "_begun", blindly)
     assert "of the last one does not serve" in (schedules.run(schedule).violation or "")
+
+
+def kept_for(why: str) -> Schedule:
+    (found,) = (schedule for told, schedule in KEPT if why in told)
+    return found
+
+
+@thorough
+def test_a_paused_run_that_does_not_give_way_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    schedule = kept_for("blocks the cure")
+    assert schedules.run(schedule).violation is None
+
+    def one_at_a_time(_: OtherRun | None, others: Sequence[OtherRun]) -> Reason:
+        busy = any(o.phase in ACTING_PHASES for o in others)
+        return Reason("NoOtherRemediation", Verdict.WAIT if busy else Verdict.ALLOW, "one at a time")
+
+    monkeypatch.setattr(precedence, "goes_first", one_at_a_time)
+    assert "a run does not end" in (schedules.run(schedule).violation or "")
+
+
+@thorough
+@pytest.mark.parametrize("end", ["deleted", "rejected"])
+def test_an_annotation_that_outlives_its_run_is_noticed(end: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    schedule = kept_for(f"annotation outlives the run that was {end}")
+    assert schedules.run(schedule).violation is None
+    monkeypatch.setitem(acting.UNDO, Action.RESTART_BROKERS, (drain_first.undo,))
+    assert "outlives its run" in (schedules.run(schedule).violation or "")
 
 
 def test_a_few_schedules_hold_and_run_the_same_way_twice() -> None:

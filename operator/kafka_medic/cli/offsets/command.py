@@ -14,11 +14,12 @@ from kafka_medic.cli.connecting import described
 from kafka_medic.cli.exits import NotToldError, RefusedError, UnusableInputError
 from kafka_medic.cli.offsets.documents import Row, backup, read, write_new
 from kafka_medic.clients.ports import ClientFailure, FailureKind, Kafka, ReadFailed, WriteFailed
+from kafka_medic.cluster.elements import groups_unread
 from kafka_medic.cluster.groups import EMPTY
 from kafka_medic.cluster.names import printable, shown
 from kafka_medic.cluster.snapshot import Snapshot
 from kafka_medic.guard.evaluate import some
-from kafka_medic.guard.reset_offsets import NEEDED, TARGET_WITHIN_LOG, judge_reset_offsets
+from kafka_medic.guard.reset_offsets import NEEDED, PREVIOUS_OFFSETS_KNOWN, TARGET_WITHIN_LOG, judge_reset_offsets
 from kafka_medic.guard.verdict import Judgement, Reason, Verdict, judge
 from kafka_medic.observe.command import opened
 from kafka_medic.observe.offset_reads import answers
@@ -70,7 +71,7 @@ def _looks(cluster: KafkaCluster, readers: ClusterReaders) -> Look:
         unread = [f"{s.name}: {s.error}" for s in snapshot.sources if s.name in (*NEEDED, "views") and not s.known]
         if snapshot.groups is None or snapshot.partitions is None:
             raise NotToldError("; ".join(unread) or "the cluster was not read in full")
-        for source in unread:
+        for source in (*unread, *groups_unread(snapshot, asked)):
             output.note(f"not known in full: {source}")
         return snapshot
 
@@ -162,10 +163,14 @@ def _plan(args: argparse.Namespace, cluster: KafkaCluster, kafka: Kafka, look: L
 def _gaps(found: Chosen) -> tuple[Reason, ...]:
     for group in found.unfit:
         output.note(f"left out, since no plan can hold its name or its metadata: {shown(group)}")
-    if not found.unread:
-        return ()
-    message = f"where the log begins and ends is not known: {some(found.unread, 5)}"
-    return (Reason(TARGET_WITHIN_LOG, Verdict.UNKNOWN, message),)
+    reasons = []
+    if found.untold:
+        message = f"what these have committed could not be read: {some(found.untold, 3)}"
+        reasons.append(Reason(PREVIOUS_OFFSETS_KNOWN, Verdict.UNKNOWN, message))
+    if found.unread:
+        message = f"where the log begins and ends is not known: {some(found.unread, 5)}"
+        reasons.append(Reason(TARGET_WITHIN_LOG, Verdict.UNKNOWN, message))
+    return tuple(reasons)
 
 
 def _restore(args: argparse.Namespace, _: KafkaCluster, kafka: Kafka, look: Look) -> int:
@@ -175,6 +180,8 @@ def _restore(args: argparse.Namespace, _: KafkaCluster, kafka: Kafka, look: Look
     if asked.cluster_id is not None and snapshot.cluster.id not in (None, asked.cluster_id):
         message = f"is of the cluster with id {asked.cluster_id}, and this one's is {snapshot.cluster.id}"
         raise UnusableInputError(args.file, message, "name the cluster that the backup was taken of")
+    if untold := offset_undo_plan.untold_groups(snapshot, asked.rows):
+        raise NotToldError(f"what these groups have committed could not be read: {some(untold, 3)}")
     found, gone = offset_undo_plan.changes(snapshot, asked.rows)
     due = [c.model_copy(update={"reason": "as the file has it"}) for c in found]
     for name in gone:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from kafka_medic.cli.exits import UnusableInputError
 from kafka_medic.cli.remediation import act, look
@@ -31,6 +32,13 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
+def now_by(api: KubernetesApi) -> datetime:
+    """The time by the API server's clock, as far as its answers tell: what is read from it was not dated by a person's
+    own machine."""
+    skew = api.skew
+    return utc_now() + timedelta(seconds=skew.about if skew is not None else 0.0)
+
+
 def run(args: argparse.Namespace) -> int:
     if args.watch and args.output != "table" and args.remediation in ("list", "show"):
         raise UnusableInputError("--watch", "goes with the table alone", "leave out -o")
@@ -40,5 +48,5 @@ def run(args: argparse.Namespace) -> int:
         where = args.kubeconfig or "the kubeconfig"
         raise UnusableInputError(where, str(problem), "name one with --kubeconfig or KUBECONFIG") from None
     wanted = name_of("namespace", args.namespace or namespace)
-    access = Access(api, wanted, utc_now, everywhere=args.all_namespaces)
+    access = Access(api, wanted, partial(now_by, api), everywhere=args.all_namespaces)
     return COMMANDS[args.remediation](access, args)

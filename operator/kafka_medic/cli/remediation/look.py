@@ -63,13 +63,13 @@ def list_runs(access: Access, args: argparse.Namespace) -> int:
 
 
 def _table(access: Access, listed: list[Listed]) -> str:
-    header = ["NAME", "CLUSTER", "PLAYBOOK", "RISK", "PHASE", "STEP", "APPROVED BY", "EXPIRES", "AGE"]
+    header = ["NAME", "CLUSTER", "PLAYBOOK", "RISK", "PHASE", "STEP", "WAITS FOR", "APPROVED BY", "EXPIRES", "AGE"]
     now, rows = access.now(), []
     # What waits for somebody stands above what has ended.
     for entry in sorted(listed, key=lambda e: e.run is not None and e.run.status.phase in TERMINAL_PHASES):
         run = entry.run
         if run is None:
-            rows.append([entry.namespace, entry.name, "?", "?", "?", "unreadable", "", "", "", ""])
+            rows.append([entry.namespace, entry.name, "?", "?", "?", "unreadable", "", "", "", "", ""])
             continue
         status, created = run.status, run.metadata.creation_timestamp
         waits = status.plan is not None and status.started_at is None and status.phase not in TERMINAL_PHASES
@@ -77,6 +77,7 @@ def _table(access: Access, listed: list[Listed]) -> str:
             [
                 entry.namespace, run.name, run.spec.cluster_ref.name, run.spec.playbook.name,
                 status.risk.value if status.risk else "", str(status.phase or ""), status.current_step or "",
+                next((w.remediation for w in status.waiting_for if w.remediation), ""),
                 shown(status.approved_by or "", 40),
                 _until(status.plan.expires_at - now) if waits and status.plan else "",
                 telling.span(now - created) if created else "",

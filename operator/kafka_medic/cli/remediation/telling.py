@@ -57,6 +57,10 @@ def head(run: Remediation, now: datetime, required: int | None) -> str:
         ("phase", f"{status.phase or 'not seen by the operator yet'}: {status.message}".rstrip(": ")),
         ("risk", status.risk.value if status.risk else "-"),
     ]
+    if status.cures is not None:
+        rows.append(("cures", f"{status.cures.finding_id} ({status.cures.severity.value})"))
+    if status.holds:
+        rows.append(("holds", status.holds))
     if plan is not None:
         rows.append(("plan", plan.digest))
         rows.append(("proposed", moment(plan.proposed_at, now)))

@@ -25,6 +25,7 @@ class ApiOfPerson:
         self.fails: ApiFailure | None = None
         self.before_create = self.before_merge = lambda: None
         self.rbac = {}
+        self.skew = None
         self._made = itertools.count(1)
 
     def _answers(self):

@@ -14,10 +14,12 @@ import pytest
 import yaml
 
 from kafka_medic.cli.main import main, plugin
+from kafka_medic.cli.remediation import command
 from kafka_medic.cli.remediation.approvers import approvers
 from kafka_medic.cli.remediation.arguments import NAMES
 from kafka_medic.cli.remediation.why import WHAT_TO_DO
 from kafka_medic.clients.kubernetes_api import ApiFailure
+from kafka_medic.cluster.clock import Skew
 from kafka_medic.playbook.plan_file import contents
 from kafka_medic.resources.remediation_plan import Plan
 from kafka_medic.resources.vocabulary import Guard
@@ -30,7 +32,7 @@ def test_list_has_what_waits_and_until_when(sim, terminal):
     assert code == 0
     header, row = out.splitlines()
     assert re.split(r"  +", header) == [
-        "NAME", "CLUSTER", "PLAYBOOK", "RISK", "PHASE", "STEP", "APPROVED BY", "EXPIRES", "AGE",
+        "NAME", "CLUSTER", "PLAYBOOK", "RISK", "PHASE", "STEP", "WAITS FOR", "APPROVED BY", "EXPIRES", "AGE",
     ]  # fmt: skip
     assert sim.run().name in row
     assert "AwaitingApproval" in row
@@ -38,6 +40,21 @@ def test_list_has_what_waits_and_until_when(sim, terminal):
     assert terminal("list", "-A")[1].startswith("NAMESPACE")
     assert json.loads(terminal("list", "-o", "json")[1])["items"][0]["metadata"]["name"] == sim.run().name
     assert "there are no Remediations" in terminal("list", "--cluster", "another")[2]
+
+
+def test_which_run_waits_for_which_and_why_is_told(sim, terminal):
+    run = sim.run()
+    told = "gives way to roll-1, which cures ViewDiverged/broker-2 (Critical)"
+    waits = {"guard": "NoOtherRemediation", "verdict": "Wait", "message": told, "remediation": "roll-1"}
+    status = sim.api.touch(f"{BASE}/remediations/{run.name}")["status"]
+    status |= {"waitingFor": [waits], "holds": "what it has to take back"}
+    header, row = terminal("list")[1].splitlines()
+    assert row[header.index("WAITS FOR") :].startswith("roll-1 ")
+    shown = terminal("show", run.name)[1]
+    assert told in shown
+    assert re.search(r"^cures +ReplicationFactorLow/internal-topics \(Critical\)$", shown, re.MULTILINE)
+    assert re.search(r"^holds +what it has to take back$", shown, re.MULTILINE)
+    assert "Wait for the run that is named" in terminal("explain", run.name)[1]
 
 
 def test_one_that_this_version_cannot_read_hides_no_other(sim, terminal):
@@ -164,7 +181,9 @@ def test_every_part_of_a_plan_is_told(sim, terminal):
     """A field that is new in a plan and not here would be approved without having been shown."""
     told = {"changes", "config_changes", "restarts", "rescues", "reorders", "elections", "offsets", "drains"}
     told |= {"resignations", "static_settings"}
-    assert {n for n, f in Plan.model_fields.items() if f.default == () and n not in ("steps", "preconditions")} == told
+    # Beside what `steps` say, and what identifies the cluster and the topics that are shown.
+    besides = ("steps", "preconditions", "topics")
+    assert {n for n, f in Plan.model_fields.items() if f.default == () and n not in besides} == told
 
 
 def test_explain_names_every_guard_that_holds_and_what_to_do(sim, terminal):
@@ -194,6 +213,15 @@ def test_explain_says_when_it_is_the_operator_that_does_not_look(sim, terminal):
     sim.ask("raise-replication-factor")
     sim.now += timedelta(minutes=10)
     assert "has not taken it up" in terminal("explain", "asked-1")[1]
+
+
+def test_a_clock_of_ones_own_that_is_an_hour_off_blames_no_operator(sim, terminal, monkeypatch):
+    """The API server's answers tell what time it is there."""
+    monkeypatch.setattr(command, "utc_now", lambda: sim.now + timedelta(hours=1))
+    run = sim.run().name
+    assert "the operator last looked at" in terminal("explain", run)[1]
+    terminal.api.skew = Skew(-3600.5, -3599.5)
+    assert "the operator last looked at" not in terminal("explain", run)[1]
 
 
 def test_explain_says_why_a_word_does_not_count_and_how_it_ended(sim, terminal):

@@ -1,0 +1,252 @@
+"""The accounts that brokers give of the partitions, side by side in columns, and what `authority` decides of them.
+
+Where all accounts are the same, which is the usual case, nothing is compared. Only disputed rows become objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafka_medic.cluster.authority import GONE, UNNAMED, Leadership, incarnation, leadership, weigh
+from kafka_medic.cluster.snapshot import STATES_SCHEMA
+
+T = TypeVar("T")
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRecord:
+    """ZooKeeper's own record of a topic. `topic_id`: None before KIP-516. `partitions`: (leader, leader epoch, ISR,
+    replicas) of each; the first three are None where the partition's state node does not exist yet."""
+
+    topic_id: str | None
+    partitions: Mapping[int, tuple[int | None, int | None, tuple[int, ...] | None, tuple[int, ...]]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Settled:
+    """`states`: the decided partitions with STATES_SCHEMA, in order; null is undecided. `disputed`: topics on which
+    accounts differ, decided or not."""
+
+    states: pa.Table
+    disputed: frozenset[str] = frozenset()
+
+
+def settle(
+    views: Mapping[int, pa.Table],
+    controller: int | None,
+    voters: int,
+    records: Mapping[str, TopicRecord | None] | None = None,
+) -> Settled:
+    """What is true of each partition by the accounts of the voters in `views` (STATES_SCHEMA). Equal views share a
+    table. `records`: of disputed topics, None for one that does not exist."""
+    tables = list({id(table): table for table in views.values()}.values())
+    if len(tables) == 1:
+        return Settled(tables[0].sort_by([("topic", "ascending"), ("partition", "ascending")]).combine_chunks())
+    brokers = [[b for b, table in views.items() if table is one] for one in tables]
+    accounts = _Accounts.of(tables, brokers, controller, voters)
+    found, disputed = accounts.decided(records or {})
+    return Settled(found, disputed)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Accounts:
+    """Accounts side by side. `words`: of each table, by topic, its incarnation. `codes`, `keys`: of each table's rows,
+    the topic's place in `topics`, and one number for topic and partition."""
+
+    topics: list[str]
+    tables: list[pa.Table]
+    brokers: list[list[int]]
+    controller: int | None
+    voters: int
+    codes: list[Ints]
+    keys: list[Ints]
+    words: list[list[str]]
+
+    @classmethod
+    def of(cls, tables: list[pa.Table], brokers: list[list[int]], controller: int | None, voters: int) -> _Accounts:
+        names: Any = pc.unique(pa.concat_tables([t.select(["topic"]) for t in tables])["topic"])
+        topics = sorted(names.to_pylist())
+        codes, keys, words = [], [], []
+        for table in tables:
+            code: Any = pc.index_in(table["topic"], value_set=pa.array(topics, pa.string()))
+            at = np.asarray(code.to_numpy(), dtype=np.int64)
+            codes.append(at)
+            keys.append((at << 32) | np.asarray(table["partition"].to_numpy(), dtype=np.int64))
+            said = [GONE] * len(topics)
+            firsts = np.unique(at, return_index=True)
+            for topic, topic_id in zip(firsts[0].tolist(), table["topicId"].take(firsts[1]).to_pylist(), strict=True):
+                said[topic] = topic_id or UNNAMED
+            words.append(said)
+        return cls(topics, tables, brokers, controller, voters, codes, keys, words)
+
+    def decided(self, records: Mapping[str, TopicRecord | None]) -> tuple[pa.Table, frozenset[str]]:
+        """(the decided partitions, the disputed topics)."""
+        exists: list[str | None] = []
+        disputed: set[str] = set()
+        for code, topic in enumerate(self.topics):
+            said = [words[code] for words in self.words]
+            if len({*said} - {UNNAMED}) > 1 or {*said} >= {UNNAMED, GONE}:
+                disputed.add(topic)
+            exists.append(incarnation(self._by_broker(said), self.controller, self.voters))
+        recorded = np.array([topic in records for topic in self.topics], dtype=np.bool_)
+        settled = np.array([word is not None and word != GONE for word in exists], dtype=np.bool_) & ~recorded
+        unsettled = np.array([word is None for word in exists], dtype=np.bool_) & ~recorded
+        # By table: does its account concern the incarnation that exists?
+        concerns = [
+            np.fromiter((s in (e, UNNAMED) for s, e in zip(words, exists, strict=True)), dtype=np.bool_) & settled
+            for words in self.words
+        ]
+        plain, rows, more = self._partitions(concerns)
+        disputed |= more
+        nowhere = {tuple(divmod(int(k), 1 << 32)) for keys in self.keys for k in keys[unsettled[keys >> 32]]}
+        rows += [(self.topics[c], p, None, None, None, None) for c, p in sorted(nowhere)]
+        for topic, record in records.items():
+            for number, (leader, epoch, isr, replicas) in sorted(record.partitions.items() if record else ()):
+                rows.append((topic, number, leader, epoch, replicas, isr))
+        ids = {t: None if e in (None, UNNAMED) else e for t, e in zip(self.topics, exists, strict=True)}
+        ids |= {topic: record.topic_id if record else None for topic, record in records.items()}
+        if rows:
+            columns: list[list[Any]] = [list(column) for column in zip(*rows, strict=True)]
+            extra = pa.table([*columns, [ids[row[0]] for row in rows]], schema=STATES_SCHEMA)
+            plain = pa.concat_tables([plain, extra])
+        ordered = plain.sort_by([("topic", "ascending"), ("partition", "ascending")]).combine_chunks()
+        return ordered, frozenset(disputed)
+
+    def _partitions(self, concerns: list[Mask]) -> tuple[pa.Table, list[tuple[Any, ...]], set[str]]:
+        """(rows on which the accounts agree, the disputed ones one by one, their topics)."""
+        mine = [mask[code] for mask, code in zip(concerns, self.codes, strict=True)]
+        every = np.unique(np.concatenate([keys[m] for keys, m in zip(self.keys, mine, strict=True)]))
+        topic = every >> 32
+        has_word = [mask[topic] for mask in concerns]
+        places: list[Ints] = []  # of each table, by key: its row, -1 where it has none
+        for keys, m in zip(self.keys, mine, strict=True):
+            place = np.full(len(every), -1, dtype=np.int64)
+            place[np.searchsorted(every, keys[m])] = np.flatnonzero(m)
+            places.append(place)
+        differs = np.zeros(len(every), dtype=np.bool_)
+        first = np.full(len(every), -1, dtype=np.int64)
+        marks = [_marks(table) for table in self.tables]
+        low, high = (np.full((len(every), len(marks[0])), edge, dtype=np.int64) for edge in (_HIGH, _LOW))
+        for place, words, mark in zip(places, has_word, marks, strict=True):
+            there = place >= 0
+            differs |= words & ~there
+            for column, values in enumerate(mark):
+                low[there, column] = np.minimum(low[there, column], values[place[there]])
+                high[there, column] = np.maximum(high[there, column], values[place[there]])
+        differs |= (low != high).any(axis=1)
+        start = 0
+        for place, table in zip(places, self.tables, strict=True):
+            free = (first < 0) & (place >= 0)
+            first[free] = place[free] + start
+            start += table.num_rows
+        whole = pa.concat_tables(self.tables)
+        plain = whole.take(first[~differs])
+        rows = self._disputed(every, np.flatnonzero(differs), has_word, places)
+        return plain, rows, {self.topics[c] for c in np.unique(topic[differs]).tolist()}
+
+    def _disputed(
+        self, every: Ints, at: Ints, has_word: Sequence[Mask], places: Sequence[Ints]
+    ) -> list[tuple[Any, ...]]:
+        """The disputed partitions, without those of which it is decided that they do not exist."""
+        read = [self._read(table, place[at]) for table, place in zip(self.tables, places, strict=True)]
+        words = np.stack([mask[at] for mask in has_word], axis=1).tolist()
+        known: dict[tuple[Any, ...], tuple[Any, ...] | None] = {}  # few combinations of accounts are distinct
+        rows = []
+        for n, key in enumerate(every[at].tolist()):
+            accounts = tuple(rows_of[n] if said else _SILENT for rows_of, said in zip(read, words[n], strict=True))
+            if accounts not in known:
+                known[accounts] = self._decide(accounts)
+            found = known[accounts]
+            if found is not None:
+                rows.append((self.topics[key >> 32], key & 0xFFFFFFFF, *found))
+        return rows
+
+    def _decide(self, accounts: tuple[_Account | str | None, ...]) -> tuple[Any, ...] | None:
+        """(leader, leader epoch, replicas, ISR) by what each table has of one partition: its row, None where it has
+        none, _SILENT where it is about another incarnation. None: it is decided that there is no such partition."""
+        there = {n: account is not None for n, account in enumerate(accounts) if account != _SILENT}
+        present = weigh(self._expanded(there), self.controller, self.voters)
+        if present is False:
+            return None
+        read = {n: account for n, account in enumerate(accounts) if isinstance(account, tuple)}
+        found = leadership(self._expanded({n: one[0] for n, one in read.items()}), self.controller, self.voters)
+        replicas = self._list({n: one[2] for n, one in read.items()})
+        if found is None or present is None:
+            return None, None, replicas, None
+        current = {n: one[1] for n, one in read.items() if one[0] == found}
+        return found.leader, found.epoch, replicas, self._list(current, as_set=True)
+
+    def _list(self, ids: Mapping[int, tuple[int, ...]], as_set: bool = False) -> tuple[int, ...] | None:
+        key = {n: tuple(sorted(one)) if as_set else one for n, one in ids.items()}
+        found = weigh(self._expanded(key), self.controller, self.voters)
+        return None if found is None else next(ids[n] for n, one in key.items() if one == found)
+
+    @staticmethod
+    def _read(table: pa.Table, rows: Ints) -> list[_Account | None]:
+        """Each of these rows; None for -1."""
+        chosen = table.take(rows[rows >= 0])
+        columns: list[list[Any]] = [chosen[name].to_pylist() for name in ("leader", "leaderEpoch", "isr", "replicas")]
+        found = iter(zip(*columns, strict=True))
+        accounts: list[_Account | None] = []
+        for row in rows.tolist():
+            if row < 0:
+                accounts.append(None)
+                continue
+            leader, epoch, isr, replicas = next(found)
+            accounts.append((Leadership(leader, epoch), tuple(isr), tuple(replicas)))
+        return accounts
+
+    def _by_broker(self, by_table: Sequence[T]) -> dict[int, T]:
+        return self._expanded(dict(enumerate(by_table)))
+
+    def _expanded(self, by_table: Mapping[int, T]) -> dict[int, T]:
+        """From tables to the brokers that gave them."""
+        return {broker: value for n, value in by_table.items() for broker in self.brokers[n]}
+
+
+_Account = tuple[Leadership, tuple[int, ...], tuple[int, ...]]
+"""Leader and epoch, ISR, replicas."""
+_SILENT = "silent"
+_LOW, _HIGH = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+
+
+def _marks(table: pa.Table) -> tuple[Ints, ...]:
+    """Columns by which rows of two tables are told apart: leader, epoch, and a number for each list."""
+    return (
+        _filled(table["leader"]),
+        _filled(table["leaderEpoch"]),
+        _list_mark(table["replicas"], ordered=True),
+        _list_mark(table["isr"], ordered=False),
+    )
+
+
+def _filled(column: pa.ChunkedArray[Any]) -> Ints:
+    values: Any = pc.fill_null(column, pa.scalar(-2, column.type))
+    return np.asarray(values.to_numpy(), dtype=np.int64)
+
+
+def _list_mark(column: pa.ChunkedArray[Any], *, ordered: bool) -> Ints:
+    """A number of 64 bits for each list of broker ids; equal for equal lists, and else equal by rare chance alone."""
+    flat = np.asarray(pc.list_flatten(column).to_numpy(), dtype=np.uint64)
+    rows = np.asarray(pc.list_parent_indices(column).to_numpy(), dtype=np.int64)
+    with np.errstate(over="ignore"):
+        mixed = (flat + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+        mixed ^= mixed >> np.uint64(29)
+        mixed *= np.uint64(0xBF58476D1CE4E5B9)
+        if ordered and len(rows):
+            starts = np.r_[0, np.flatnonzero(rows[1:] != rows[:-1]) + 1]
+            place = np.arange(len(rows)) - np.repeat(starts, np.diff(np.r_[starts, len(rows)]))
+            mixed *= np.uint64(2) * place.astype(np.uint64) + np.uint64(1)
+            mixed ^= mixed >> np.uint64(31)
+        marks = np.zeros(len(column), dtype=np.uint64)
+        np.add.at(marks, rows, mixed)
+    return marks.view(np.int64)

@@ -1,0 +1,357 @@
+"""How each broker's account differs from what is decided (`authority`), for detectors, guards and plans alike.
+
+A Snapshot's `partitions` hold what was decided when it was taken; null is undecided. A document from another writer may
+hold the account of a broker that is behind, so a view that is ahead of it makes rules 4 and 5 apply once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafka_medic.cluster.accounts import Ints, Mask
+from kafka_medic.cluster.authority import Leadership, leadership
+from kafka_medic.cluster.snapshot import Mode, Snapshot, TopicPartition, View
+
+AGREEMENT = "agreement"
+"""Where a Snapshot keeps it (`Snapshot.worked_out`)."""
+UNKNOWN = -2
+"""In a column of numbers: null. Kafka's own are -1 and higher."""
+
+
+def _column(name: str, kind: pa.DataType) -> pa.Field[Any]:
+    return pa.field(name, kind)
+
+
+BELIEFS_SCHEMA: pa.Schema = pa.schema(
+    [
+        _column("topic", pa.string()),
+        _column("partition", pa.int64()),
+        _column("leader", pa.int64()),
+        _column("epoch", pa.int64()),
+        _column("topicId", pa.string()),
+        _column("kind", pa.string()),
+        _column("actualLeader", pa.int64()),
+        _column("actualEpoch", pa.int64()),
+    ]
+)
+"""What a broker reports that differs. `kind`: `behind`, `other leader` (same epoch), `other incarnation`, `gone` (there
+is no such partition), `missing` (there is, and the broker does not report it). UNKNOWN and "" stand for null."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Disagreement:
+    """One broker's account, where it differs. `absent`: registered brokers that it does not count as members; `ghosts`:
+    members that it counts and that are not registered; `controller`: the one that it names, if it is another."""
+
+    broker: int
+    absent: tuple[int, ...]
+    ghosts: tuple[int, ...]
+    controller: int | None
+    beliefs: pa.Table
+
+    @property
+    def any(self) -> bool:
+        return bool(self.absent or self.ghosts or self.controller is not None or self.beliefs.num_rows)
+
+    def lasts_since(self, before: Disagreement) -> bool:
+        """Whether any of this was so before already."""
+        if set(self.absent) & set(before.absent) or set(self.ghosts) & set(before.ghosts):
+            return True
+        if self.controller is not None and self.controller == before.controller:
+            return True
+        keys = ["topic", "partition", "leader", "epoch", "topicId"]
+        both = self.beliefs.select(keys).join(before.beliefs.select(keys), keys, join_type="inner")
+        return both.num_rows > 0
+
+    def examples(self, limit: int) -> list[str]:
+        """The first differences, in words."""
+        return [_example(row) for row in self.beliefs.slice(0, limit).to_pylist()]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Agreement:
+    """`reporting` of `voters` registered brokers reported their partitions. `disagreements`: by broker, of each that
+    answered and differs. `undecided`: partitions whose leader, epoch or existence the accounts leave open.
+    `unidentified`: brokers that report topics without the ids that are decided, so that those may be deleted ones."""
+
+    reporting: int
+    voters: int
+    disagreements: Mapping[int, Disagreement]
+    undecided: tuple[TopicPartition, ...]
+    unidentified: frozenset[int]
+    _snapshot: Snapshot
+
+    @property
+    def witnessed(self) -> bool:
+        """More than half of the voters reported their partitions, so that no single one is believed."""
+        return self.reporting * 2 > self.voters
+
+    def accounts_of(self, tp: TopicPartition) -> list[str]:
+        """Every account of one partition, with the brokers that give it."""
+        by_account: dict[str, list[int]] = {}
+        for view in self._snapshot.views or ():
+            if view.leaders is None:
+                continue
+            mine = view.leaders.filter((pc.field("topic") == tp.topic) & (pc.field("partition") == tp.partition))
+            row = next(iter(mine.to_pylist()), None)
+            text = "no such partition" if row is None else _account(row["leader"], row["epoch"], row["topicId"])
+            by_account.setdefault(text, []).append(view.broker)
+        return [f"{account} ({_brokers(who)})" for account, who in sorted(by_account.items())]
+
+
+def agreement(snapshot: Snapshot) -> Agreement:
+    """Worked out once for each snapshot. What a broker did not report is not compared."""
+    if AGREEMENT not in snapshot.worked_out:
+        snapshot.worked_out[AGREEMENT] = _agreement(snapshot)
+    found: Agreement = snapshot.worked_out[AGREEMENT]
+    return found
+
+
+def stale_accounts(decided: pa.Table, accounts: Mapping[int, pa.Table]) -> frozenset[int]:
+    """Brokers whose account (STATES_SCHEMA) differs from what is decided, while a Snapshot is being made."""
+    tables = {id(table): table for table in accounts.values()}
+    if len(tables) < 2:
+        return frozenset()
+    names: Any = pc.unique(pa.concat_tables([t.select(["topic"]) for t in (decided, *tables.values())])["topic"])
+    topics = sorted(names.to_pylist())
+    truth = _columns(decided, topics, "leaderEpoch")
+    stale = {
+        key
+        for key, table in tables.items()
+        if _differing(truth, _columns(table, topics, "leaderEpoch"), topics).num_rows
+    }
+    return frozenset(broker for broker, table in accounts.items() if id(table) in stale)
+
+
+def _agreement(snapshot: Snapshot) -> Agreement:
+    views = snapshot.views or ()
+    outside = {b.id for b in snapshot.brokers or () if b.registered is False}
+    voters = len(views) if snapshot.brokers is None else sum(b.registered is not False for b in snapshot.brokers)
+    voting = [v for v in views if v.broker not in outside and v.leaders is not None]
+    beliefs, undecided = _beliefs(snapshot, voting, voters)
+    found = {}
+    for view in views:
+        mine = beliefs.get(id(view.leaders), BELIEFS_SCHEMA.empty_table())
+        one = Disagreement(view.broker, *_members(snapshot, view), _controller(snapshot, view), mine)
+        if one.any:
+            found[view.broker] = one
+    unidentified = frozenset(v.broker for v in views if v.leaders is not None and _unidentified(snapshot, v.leaders))
+    return Agreement(len(voting), voters, found, undecided, unidentified, snapshot)
+
+
+def _unidentified(snapshot: Snapshot, told: pa.Table) -> bool:
+    decided = snapshot.partitions
+    if decided is None or not told["topicId"].null_count:
+        return False
+    nameless: Any = pc.unique(told.filter(pc.is_null(told["topicId"]))["topic"])
+    mine = decided.filter(pc.is_in(decided["topic"], value_set=nameless))
+    return mine.num_rows > mine["topicId"].null_count
+
+
+def _members(snapshot: Snapshot, view: View) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    if snapshot.brokers is None or view.members is None:
+        return (), ()
+    registered = {b.id for b in snapshot.brokers if b.registered is True}
+    # A broker of which it is not known whether it is registered proves nothing either way.
+    unsure = {b.id for b in snapshot.brokers if b.registered is None}
+    named = set(view.members)
+    return tuple(sorted(registered - named)), tuple(sorted(named - registered - unsure))
+
+
+def _controller(snapshot: Snapshot, view: View) -> int | None:
+    """KRaft brokers name a random live broker as controller (KIP-590), so only ZooKeeper's are compared."""
+    controller = snapshot.controller
+    if snapshot.cluster.mode is not Mode.ZOOKEEPER or controller is None or controller.id is None:
+        return None
+    return view.controller if view.controller not in (None, controller.id) else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Columns:
+    """A table of partitions by one number for each (topic, partition)."""
+
+    keys: Ints
+    leader: Ints
+    epoch: Ints
+    ids: list[str | None]
+    """By topic."""
+
+
+def _beliefs(
+    snapshot: Snapshot, voting: list[View], voters: int
+) -> tuple[dict[int, pa.Table], tuple[TopicPartition, ...]]:
+    """(what differs, by identity of a view's table; undecided partitions)."""
+    decided = snapshot.partitions
+    tables = {id(v.leaders): v.leaders for v in snapshot.views or () if v.leaders is not None}
+    if decided is None or not tables:
+        return {}, ()
+    if len(tables) == 1 and _same(decided, next(iter(tables.values()))):
+        return {}, ()
+    names: Any = pc.unique(pa.concat_tables([t.select(["topic"]) for t in (decided, *tables.values())])["topic"])
+    topics = sorted(names.to_pylist())
+    truth = _columns(decided, topics, "leaderEpoch")
+    told = {key: _columns(table, topics, "epoch") for key, table in tables.items()}
+    truth = _raised(truth, told, [(v.broker, id(v.leaders)) for v in voting], _controller_of(snapshot), voters)
+    found = {key: _differing(truth, mine, topics) for key, mine in told.items()}
+    unknown = truth.keys[(truth.leader == UNKNOWN) | (truth.epoch == UNKNOWN)]
+    rows = unknown[_disputed(unknown, list(told.values()))].tolist()
+    return found, tuple(TopicPartition(topics[key >> 32], key & 0xFFFFFFFF) for key in rows)
+
+
+def _controller_of(snapshot: Snapshot) -> int | None:
+    return snapshot.controller.id if snapshot.controller else None
+
+
+def _same(decided: pa.Table, told: pa.Table) -> bool:
+    if decided.num_rows != told.num_rows or decided["leader"].null_count or decided["leaderEpoch"].null_count:
+        return False
+    if not told["topicId"].null_count and not told["topicId"].equals(decided["topicId"]):
+        return False
+    pairs = (("topic", "topic"), ("partition", "partition"), ("leader", "leader"), ("leaderEpoch", "epoch"))
+    return all(decided[mine].equals(told[theirs]) for mine, theirs in pairs)
+
+
+def _columns(table: pa.Table, topics: list[str], epoch: str) -> _Columns:
+    code: Any = pc.index_in(table["topic"], value_set=pa.array(topics, pa.string()))
+    at = np.asarray(code.to_numpy(), dtype=np.int64)
+    ids: list[str | None] = [None] * len(topics)
+    which, first = np.unique(at, return_index=True)
+    for topic, topic_id in zip(which.tolist(), table["topicId"].take(first).to_pylist(), strict=True):
+        ids[topic] = topic_id
+    return _Columns((at << 32) | _numbers(table["partition"]), _numbers(table["leader"]), _numbers(table[epoch]), ids)
+
+
+def _numbers(column: pa.ChunkedArray[Any]) -> Ints:
+    filled: Any = pc.fill_null(column, pa.scalar(UNKNOWN, column.type)) if column.null_count else column
+    return np.asarray(filled.to_numpy(), dtype=np.int64)
+
+
+def _places(wanted: Ints, keys: Ints) -> Ints:
+    """Where each of `wanted` is among `keys`; -1: nowhere."""
+    if np.array_equal(wanted, keys):
+        return np.arange(len(keys), dtype=np.int64)
+    if not len(keys):
+        return np.full(len(wanted), -1, dtype=np.int64)
+    order = np.argsort(keys, kind="stable")
+    at = order[np.minimum(np.searchsorted(keys[order], wanted), len(keys) - 1)]
+    return np.where(keys[at] == wanted, at, -1)
+
+
+def _other(truth: _Columns, mine: _Columns) -> Mask:
+    """By topic: both name an id, and not the same."""
+    pairs = zip(truth.ids, mine.ids, strict=True)
+    return np.fromiter((a is not None and b is not None and a != b for a, b in pairs), dtype=np.bool_)
+
+
+def _raised(
+    truth: _Columns, told: Mapping[int, _Columns], voting: list[tuple[int, int]], controller: int | None, voters: int
+) -> _Columns:
+    """With rules 4 and 5 on partitions of which a voter's view is ahead."""
+    ahead: set[int] = set()
+    for key in {key for _, key in voting}:
+        mine = told[key]
+        at = _places(mine.keys, truth.keys)
+        newer = (at >= 0) & ~_other(truth, mine)[mine.keys >> 32] & (mine.leader != UNKNOWN)
+        newer[newer] = (truth.epoch[at[newer]] != UNKNOWN) & (mine.epoch[newer] > truth.epoch[at[newer]])
+        ahead.update(mine.keys[newer].tolist())
+    if not ahead:
+        return truth
+    leader, epoch = truth.leader.copy(), truth.epoch.copy()
+    wanted = np.array(sorted(ahead), dtype=np.int64)
+    rows = {key: _places(wanted, told[key].keys).tolist() for _, key in voting}
+    for n, at in enumerate(_places(wanted, truth.keys).tolist()):
+        accounts = {
+            broker: Leadership(int(told[key].leader[row]), int(told[key].epoch[row]))
+            for broker, key in voting
+            if (row := rows[key][n]) >= 0 and not _other(truth, told[key])[int(wanted[n]) >> 32]
+        }
+        found = leadership(accounts, controller, voters)
+        decided = (UNKNOWN, UNKNOWN) if found is None or found.epoch is None else (found.leader, found.epoch)
+        leader[at], epoch[at] = decided
+    return _Columns(truth.keys, leader, epoch, truth.ids)
+
+
+def _differing(truth: _Columns, mine: _Columns, topics: list[str]) -> pa.Table:
+    """With BELIEFS_SCHEMA. What is undecided, or not known on one side, differs from nothing."""
+    at = _places(mine.keys, truth.keys)
+    other = _other(truth, mine)[mine.keys >> 32]
+    settled = (truth.leader != UNKNOWN) & (truth.epoch != UNKNOWN)
+    same = (at >= 0) & ~other & (mine.leader != UNKNOWN) & (mine.epoch != UNKNOWN)
+    same[same] = settled[at[same]]
+    older, led = np.zeros(len(at), dtype=np.bool_), np.zeros(len(at), dtype=np.bool_)
+    older[same] = mine.epoch[same] != truth.epoch[at[same]]
+    led[same] = (mine.epoch[same] == truth.epoch[at[same]]) & (mine.leader[same] != truth.leader[at[same]])
+    lacking = np.flatnonzero((_places(truth.keys, mine.keys) < 0) & settled & ~_other(truth, mine)[truth.keys >> 32])
+    chosen = [
+        ("behind", np.flatnonzero(older)),
+        ("other leader", np.flatnonzero(led)),
+        ("other incarnation", np.flatnonzero(other)),
+        ("gone", np.flatnonzero((at < 0) & ~other)),
+    ]
+    rows = np.concatenate([where for _, where in chosen])
+    actual = at[rows]
+    actual_leader = np.where(actual >= 0, truth.leader[actual], UNKNOWN) if len(truth.keys) else actual
+    actual_epoch = np.where(actual >= 0, truth.epoch[actual], UNKNOWN) if len(truth.keys) else actual
+    kinds = [kind for kind, where in chosen for _ in range(len(where))] + ["missing"] * len(lacking)
+    keys = np.concatenate([mine.keys[rows], truth.keys[lacking]])
+    nothing = np.full(len(lacking), UNKNOWN, dtype=np.int64)
+    codes = (keys >> 32).tolist()
+    lacks = len(codes) - len(lacking)
+    return pa.table(
+        [
+            pa.array([topics[code] for code in codes], pa.string()),
+            keys & 0xFFFFFFFF,
+            np.concatenate([mine.leader[rows], nothing]),
+            np.concatenate([mine.epoch[rows], nothing]),
+            pa.array([(mine.ids[code] or "") if n < lacks else "" for n, code in enumerate(codes)], pa.string()),
+            pa.array(kinds, pa.string()),
+            np.concatenate([actual_leader, truth.leader[lacking]]),
+            np.concatenate([actual_epoch, truth.epoch[lacking]]),
+        ],
+        schema=BELIEFS_SCHEMA,
+    )
+
+
+def _disputed(keys: Ints, told: Sequence[_Columns]) -> Mask:
+    """Whether accounts of these partitions differ."""
+    first = told[0]
+    differs: Mask = np.zeros(len(keys), dtype=np.bool_)
+    for mine in told[1:]:
+        differs |= _other(first, mine)[keys >> 32]
+        here, there = _places(keys, first.keys), _places(keys, mine.keys)
+        differs |= (here < 0) != (there < 0)
+        both = (here >= 0) & (there >= 0)
+        for column in ("leader", "epoch"):
+            left, right = getattr(first, column)[here[both]], getattr(mine, column)[there[both]]
+            differs[both] |= left != right
+    return differs
+
+
+def _example(row: Mapping[str, Any]) -> str:
+    name = f"{row['topic']}-{row['partition']}"
+    mine, actual = _account(row["leader"], row["epoch"]), _account(row["actualLeader"], row["actualEpoch"])
+    match row["kind"]:
+        case "other incarnation":
+            return f"{name} of a deleted topic with the same name (id {row['topicId']}), {mine}"
+        case "gone":
+            return f"{name} does not exist, reported with {mine}"
+        case "missing":
+            return f"{name} not reported, decided is {actual}"
+        case _:
+            return f"{name} {mine}, decided is {actual}"
+
+
+def _account(leader: int | None, epoch: int | None, topic_id: str | None = None) -> str:
+    text = "no leader" if leader == -1 else f"leader {'unknown' if leader in (None, UNKNOWN) else leader}"
+    text += f" epoch {'unknown' if epoch in (None, UNKNOWN) else epoch}"
+    return f"{text} of topic id {topic_id}" if topic_id else text
+
+
+def _brokers(ids: list[int]) -> str:
+    return ("broker " if len(ids) == 1 else "brokers ") + ", ".join(map(str, sorted(ids)))

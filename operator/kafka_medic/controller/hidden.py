@@ -1,0 +1,49 @@
+"""Findings that are not seen now because one element could not be read, while its source is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from kafka_medic.cluster.elements import CONFIGS, TOPIC, group_unread, log_dirs_unread, resource_name
+from kafka_medic.cluster.snapshot import PartitionRow, Snapshot, TopicPartition
+from kafka_medic.resources.kafkacluster_status import FindingStatus
+
+DEFAULTS = "ReplicationFactorLow/broker-defaults"
+
+
+def hidden(old: FindingStatus, snapshot: Snapshot) -> str | None:
+    """What the finding is about and could not be read, with the reason; None when all of it was."""
+    return next(_hidden(old, snapshot), None)
+
+
+def _hidden(old: FindingStatus, snapshot: Snapshot) -> Iterator[str]:
+    match old.type:
+        case "LogDirFailed" | "DiskFilling":
+            broker = old.id.rpartition("/broker-")[2]
+            if broker.isdigit() and (why := log_dirs_unread(snapshot, int(broker))):
+                yield f"log directories of broker {broker}: {why}"
+        case "OffsetBeyondLogEnd" | "ClientStalled":
+            for group in old.affected[:1]:
+                if why := group_unread(snapshot, group):
+                    yield f"group {group}: {why}"
+            yield from (f"log end of {r.tp}" for r in _rows(old.affected[1:], snapshot) if r.log_end is None)
+        case "PartitionUnderMinIsr":
+            yield from (f"min.insync.replicas of {r.tp}" for r in _rows(old.affected, snapshot) if r.min_isr is None)
+        case "MinInsyncReplicasLow" | "LeftoverThrottle":
+            names = {f"{TOPIC.lower()} {name}" for name in old.affected} | set(old.affected)
+            yield from (told for name, told in _settings(snapshot) if name in names)
+        case "ReplicationFactorLow" if old.id == DEFAULTS:
+            yield from (told for name, told in _settings(snapshot) if not name.startswith(f"{TOPIC.lower()} "))
+
+
+def _settings(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
+    for element, why in snapshot.unread.items():
+        if element.source == CONFIGS:
+            name = resource_name(element.kind, element.name)
+            yield name, f"settings of {name}: {why}"
+
+
+def _rows(names: Sequence[str], snapshot: Snapshot) -> Iterator[PartitionRow]:
+    parts = (name.rpartition("-") for name in names)
+    wanted = {TopicPartition(topic, int(number)) for topic, _, number in parts if topic and number.isdigit()}
+    return snapshot.rows(wanted) if wanted else iter(())

@@ -1,0 +1,244 @@
+"""Log directories: those that have failed, and volumes that fill up.
+
+A failed directory is Kafka's own word. The broker reports KAFKA_STORAGE_ERROR for it until it starts again, and
+continues with the others (KIP-112). A directory that is unreadable for another reason is not called failed.
+
+How fast a volume fills takes several observations (`Disks`, kept in the Memory). Deleted segments give room back in
+jumps, a reassignment takes some for a while, and two observations may be a second apart. So a pace is the least of four
+quarters of the time watched, each at least SPACING long. A volume that lost no room in one of them is not filling. A
+pace is believed for AHEAD times as long as it was watched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from kafka_medic.cluster.elements import Directory, failed_directories
+from kafka_medic.cluster.snapshot import Broker, Snapshot
+from kafka_medic.diagnose.columns import Mask, Partitions, some
+from kafka_medic.diagnose.finding import Finding
+from kafka_medic.resources.durations import format_bytes, format_duration
+from kafka_medic.resources.vocabulary import Severity
+
+if TYPE_CHECKING:
+    from kafka_medic.diagnose.scene import Scene
+
+SPACING = 225.0
+"""Seconds between two samples that are kept. Kafka looks for segments to delete every 300 s by default
+(`log.retention.check.interval.ms`), so that of four quarters some have a deletion in them."""
+QUARTERS = 4
+QUARTER_SAMPLES = (1, 4, 16)
+"""How many samples a quarter has: quarters of 15 minutes, an hour and four hours are looked at."""
+KEPT = QUARTERS * QUARTER_SAMPLES[-1] + 1
+AHEAD = 6.0
+CRITICAL_SECONDS = 4 * 3600.0
+CRITICAL_SHARE = 0.05
+ONE_VOLUME = 0.001
+"""Of the total: directories whose free bytes differ by no more are on one volume, read moments apart."""
+OTHER_SIZE = 0.01
+"""Of the total: a volume whose size differs by more is another one."""
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Free bytes of a directory's volume, by a clock of our own, the oldest first."""
+
+    total: int
+    samples: tuple[tuple[float, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Disks:
+    """By broker and path, at `clock` seconds since the first look."""
+
+    clock: float = 0.0
+    histories: Mapping[tuple[int, str], History] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Filling:
+    """A volume that loses at least `pace` bytes a second in each quarter of the `watched` seconds. `left`: seconds."""
+
+    paths: tuple[str, ...]
+    free: int
+    total: int
+    pace: float
+    watched: float
+
+    @property
+    def left(self) -> float:
+        return self.free / self.pace
+
+    @property
+    def severity(self) -> Severity:
+        critical = self.left < CRITICAL_SECONDS or self.free < CRITICAL_SHARE * self.total
+        return Severity.CRITICAL if critical else Severity.WARNING
+
+    def __str__(self) -> str:
+        where = f"{' and '.join(self.paths)}, on one volume" if len(self.paths) > 1 else self.paths[0]
+        return (
+            f"{where}: {format_bytes(self.free)} of {format_bytes(self.total)} free, and at least "
+            f"{format_bytes(int(self.pace))}/s less in each quarter of the last {_about(self.watched)}: full in about "
+            f"{_about(self.left)}"
+        )
+
+
+def watch(disks: Disks, snapshot: Snapshot, passed: float) -> Disks:
+    """After one more look, `passed` seconds later. A broker that did not report its directories stays as it was."""
+    clock, known = disks.clock + passed, disks.histories
+    found: dict[tuple[int, str], History] = {}
+    for broker in snapshot.brokers or ():
+        if broker.directories is None:
+            found |= {key: history for key, history in known.items() if key[0] == broker.id}
+            continue
+        for directory in broker.directories:
+            key = (broker.id, directory.path)
+            if (grown := _grown(known.get(key), directory, clock)) is not None:
+                found[key] = grown
+    return Disks(clock, known if snapshot.brokers is None else found)
+
+
+def _grown(history: History | None, directory: Directory, clock: float) -> History | None:
+    total, usable = directory.total, directory.usable
+    if directory.error is not None or total is None or usable is None:
+        return None
+    if history is None or abs(total - history.total) > OTHER_SIZE * history.total:
+        return History(total, ((clock, usable),))
+    if clock - history.samples[-1][0] < SPACING:
+        return history
+    return History(total, (*history.samples, (clock, usable))[-KEPT:])
+
+
+def detect(scene: Scene) -> Iterator[Finding]:
+    """LogDirFailed, DiskFilling, one for each broker."""
+    for broker in scene.brokers:
+        if failed := failed_directories(broker):
+            yield _failed(scene, broker, failed)
+        if filling := _filling(scene, broker):
+            yield _filling_finding(scene, broker, filling)
+
+
+def cannot_lead(p: Partitions, brokers: tuple[Broker, ...]) -> Mask:
+    """Of each entry of the ISRs: whether that replica is, or may be, on a failed log directory of its broker, which is
+    live and cannot lead it all the same."""
+    lost = np.zeros(len(p.isr.ids), dtype=np.bool_)
+    for broker in brokers:
+        if not failed_directories(broker):
+            continue
+        mine = p.isr.ids == broker.id
+        if broker.offline_replicas is not None:
+            topics = pa.chunked_array([pa.array([tp.topic for tp in broker.offline_replicas], pa.string())])
+            numbers = np.array([tp.partition for tp in broker.offline_replicas], dtype=np.int64)
+            mine &= np.isin(p.isr.rows, p.rows_of(topics, numbers))
+        lost |= mine
+    return lost
+
+
+def _failed(scene: Scene, broker: Broker, failed: tuple[Directory, ...]) -> Finding:
+    name, paths = f"broker-{broker.id}", tuple(d.path for d in failed)
+    offline = broker.offline_replicas
+    what = f"log directory {some(paths)} of broker {broker.id} has failed"
+    if offline is None:
+        message = f"{what}: which replicas are on it is not known"
+    elif offline:
+        message = f"{what}: {len(offline)} replicas on it are offline"
+    else:
+        message = f"{what}: no replica is known to be on it"
+    return Finding(
+        id=f"LogDirFailed/{name}",
+        type="LogDirFailed",
+        severity=Severity.CRITICAL,
+        message=message,
+        affected=(name, *paths, *map(str, offline or ())),
+        evidence=tuple(_evidence(scene, broker, failed)),
+    )
+
+
+def _evidence(scene: Scene, broker: Broker, failed: tuple[Directory, ...]) -> Iterator[str]:
+    for directory in failed[:3]:
+        yield f"{directory.path}: {directory.error}, {scene.read_from('log-dirs', 'kafka')}"
+    if broker.offline_replicas:
+        yield f"offline: {some([str(tp) for tp in broker.offline_replicas])}"
+    if len(failed) > 1 and broker.offline_replicas:
+        yield "which replica was on which of them is not known: a failed directory is not listed"
+    for directory in broker.directories or ():
+        if directory.error is not None and not directory.failed:
+            yield f"{directory.path} could not be read: {directory.error}; replicas may be there"
+    alone = [str(row.tp) for row in scene.snapshot.rows(set(broker.offline_replicas or ())) if row.isr == (broker.id,)]
+    if alone:
+        yield f"the only in-sync replica of {some(alone)} is there: save what is on the disk before it is replaced"
+    others = [d.path for d in broker.directories or () if d.error is None]
+    yield (
+        f"broker {broker.id} continues with {some(others) or 'no other directory that answers'}. Replace the disk, or "
+        f"take the directory out of log.dirs; then restart broker {broker.id}: Kafka opens a failed directory again "
+        "only when it starts"
+    )
+
+
+def _filling(scene: Scene, broker: Broker) -> list[Filling]:
+    """The broker's volumes that fill up, each once, the first to be full first."""
+    if scene.memory is None:
+        return []
+    histories = scene.memory.disks.histories
+    volumes: list[list[tuple[Directory, int, int]]] = []
+    for d in sorted(broker.directories or (), key=lambda d: d.path):
+        if d.error is not None or d.total is None or d.usable is None:
+            continue
+        same = (v for v in volumes if v[0][1] == d.total and abs(v[0][2] - d.usable) <= ONE_VOLUME * d.total)
+        volume = next(same, None)
+        if volume is None:
+            volumes.append(volume := [])
+        volume.append((d, d.total, d.usable))
+    found = []
+    for volume in volumes:
+        paths = tuple(d.path for d, _, _ in volume)
+        total, free = volume[0][1], min(usable for _, _, usable in volume)
+        for path in paths:
+            history = histories.get((broker.id, path))
+            if history is not None and (pace := _pace(history, free)) is not None:
+                found.append(Filling(paths, free, total, *pace))
+                break
+    return sorted(found, key=lambda f: f.left)
+
+
+def _pace(history: History, free: int) -> tuple[float, float] | None:
+    """Bytes a second that are lost in each quarter of the time watched, and that time; None: it is not filling, or not
+    so soon that it could be told."""
+    for each in QUARTER_SAMPLES:
+        points = history.samples[-1 - QUARTERS * each :: each]
+        if len(points) <= QUARTERS:
+            return None
+        pace = min((before - after) / (then - at) for (at, before), (then, after) in pairwise(points))
+        watched = points[-1][0] - points[0][0]
+        if pace > 0 and free <= AHEAD * watched * pace:
+            return pace, watched
+    return None
+
+
+def _filling_finding(scene: Scene, broker: Broker, filling: list[Filling]) -> Finding:
+    name, first = f"broker-{broker.id}", filling[0]
+    disks = "a disk" if len(filling) == 1 else f"the first of {len(filling)} disks"
+    worst = Severity.CRITICAL if any(f.severity is Severity.CRITICAL for f in filling) else Severity.WARNING
+    return Finding(
+        id=f"DiskFilling/{name}",
+        type="DiskFilling",
+        severity=worst,
+        message=f"{disks} of broker {broker.id} will be full in about {_about(first.left)} at the present pace",
+        affected=(name, *(path for f in filling for path in f.paths)),
+        evidence=(
+            *map(str, filling),
+            scene.read_from("log-dirs", "kafka"),
+            "a log directory on a full disk fails: shorten retention, move replicas elsewhere, or enlarge the volume",
+        ),
+    )
+
+
+def _about(seconds: float) -> str:
+    """To the minute."""
+    return format_duration(max(60.0, seconds // 60 * 60))

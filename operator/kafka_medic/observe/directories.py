@@ -1,0 +1,66 @@
+"""Which replicas are on a failed log directory. No broker reports that: a failed directory is not listed.
+
+A broker continues with its other directories, and the replicas on the failed one are offline (KIP-112). They are
+derived. The broker holds a replica by the cluster's word, no directory that answers lists it, and it is out of the ISR
+or nobody leads. A replica that a reassignment adds or removes may be missing for that reason. One that is in the ISR of
+a partition that is led may not have been created yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafka_medic.clients.answers import LogDir, LogDirs
+from kafka_medic.clients.ports import Reassignment
+from kafka_medic.cluster.elements import STORAGE_ERROR, Directory
+from kafka_medic.cluster.snapshot import NO_LEADER, TopicPartition
+
+
+def directories(told: LogDirs) -> tuple[Directory, ...]:
+    return tuple(Directory(d.path, d.error, d.total, d.usable) for d in told.directories)
+
+
+def offline_replicas(
+    states: pa.Table,
+    keys: Sequence[TopicPartition],
+    moving: Mapping[TopicPartition, Reassignment] | None,
+    broker: int,
+    told: LogDirs,
+) -> tuple[TopicPartition, ...] | None:
+    """Those of `broker`, empty while none of its directories has failed. None when that is not known: a replica may be
+    on another directory that could not be read, reassignments are not known, or nothing decides the ISR of a replica
+    that is not listed. `states` has STATES_SCHEMA, `keys` are the addresses of its rows."""
+    if not any(_failed(d) for d in told.directories):
+        return ()
+    if moving is None or any(d.sizes is None and not _failed(d) for d in told.directories):
+        return None
+    listed = told.sizes.keys()
+    found = []
+    for row in _rows_on(states["replicas"], broker):
+        tp = keys[row]
+        move = moving.get(tp)
+        if tp in listed or (move is not None and broker in (*move.adding, *move.removing)):
+            continue
+        in_sync: Any = states["isr"][row].as_py()
+        if in_sync is None:
+            return None
+        if broker not in in_sync or states["leader"][row].as_py() == NO_LEADER:
+            found.append(tp)
+    return tuple(found)
+
+
+def _failed(directory: LogDir) -> bool:
+    return directory.error == STORAGE_ERROR
+
+
+def _rows_on(replicas: pa.ChunkedArray[Any], broker: int) -> list[int]:
+    flat: Any = pc.list_flatten(replicas)
+    parents: Any = pc.list_parent_indices(replicas)
+    chosen = np.asarray(flat.to_numpy()) == broker
+    rows: list[int] = np.asarray(parents.to_numpy())[chosen].tolist()
+    return rows

@@ -1,0 +1,65 @@
+"""What a run holds: what it has set and must take back, and what it has sent and not seen settled.
+
+While a run holds something, no other run acts. Unless it has something to take back, it starts nothing more once the
+cure of a graver finding is approved, and gives way as soon as it holds nothing (`guard.precedence`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from kafka_medic.cluster.snapshot import Pod, Snapshot
+from kafka_medic.guard.freshness import MAX_AGE
+from kafka_medic.playbook.intents import RestartPod
+from kafka_medic.resources.remediation_status import IntentState, JournalEntry, RemediationStatus
+
+GIVE_UP = "give-up"
+"""Journal id of the decision to end a run early; its detail is the reason, its target the phase it will end in."""
+ON_ITS_WAY = 60.0
+"""Seconds within which a request that was sent may still be carried out: longer than its sender waits for an answer."""
+RENEWED = 10.0
+"""Seconds after which the time of an effect that is due again is written down again."""
+SENT_WITHIN = MAX_AGE + RENEWED
+"""Seconds from that time within which the effect is sent, or not at all: the reads that it rests on are older then."""
+
+
+def holding(status: RemediationStatus, snapshot: Snapshot, now: datetime) -> str:
+    """In words; empty for nothing."""
+    return "; ".join(_held(status, snapshot, now))[:1024]
+
+
+def renewed(entry: JournalEntry, now: datetime) -> JournalEntry:
+    """The entry of an effect that is due again."""
+    recent = (now - entry.last_asked).total_seconds() < RENEWED
+    return entry if recent else entry.model_copy(update={"asked_at": now})
+
+
+def may_be_sent(entry: JournalEntry, now: datetime) -> bool:
+    """Whether what is written down is recent enough for others to wait for its effect."""
+    return (now - entry.last_asked).total_seconds() <= SENT_WITHIN
+
+
+def _held(status: RemediationStatus, snapshot: Snapshot, now: datetime) -> Iterator[str]:
+    if status.restore_owed:
+        yield "what it has to take back"
+    for entry in status.journal:
+        if entry.state is not IntentState.INTENDED or entry.id == GIVE_UP:
+            continue
+        recent = (now - entry.last_asked).total_seconds() < SENT_WITHIN + ON_ITS_WAY
+        if recent or (entry.kind == RestartPod.__name__ and not _as_it_was(entry, snapshot)):
+            yield f"{entry.detail[:200]}: not seen settled"
+
+
+def _as_it_was(entry: JournalEntry, snapshot: Snapshot) -> bool:
+    """Whether the Pod that was to be restarted is there, and stays: nothing was sent, or it was refused. Unless that is
+    known, the broker is taken for one that is away."""
+    source = snapshot.source("kubernetes")
+    if source is None or not source.known:
+        return False
+    pods = (*(b.pod for b in snapshot.brokers or ()), *(v.pod for v in snapshot.controllers_apart()))
+    return any(_stays(pod) for pod in pods if pod is not None and pod.uid == entry.target_uid)
+
+
+def _stays(pod: Pod) -> bool:
+    return pod.deleting is False

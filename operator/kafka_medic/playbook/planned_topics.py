@@ -1,0 +1,58 @@
+"""A plan is about the very topics that it was made for, by their ids, and not about later ones of the same names."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafka_medic.cluster.snapshot import Snapshot
+from kafka_medic.guard.evaluate import some
+from kafka_medic.guard.verdict import Reason, Verdict
+from kafka_medic.playbook.approval import plan_digest
+from kafka_medic.resources.remediation import Remediation
+from kafka_medic.resources.remediation_plan import ConfigResourceType, Plan, PlannedTopic
+from kafka_medic.resources.vocabulary import Guard
+
+
+def identified(run: Remediation, plan: Plan, snapshot: Snapshot) -> Plan:
+    """The plan with the ids of its topics, which its digest covers. Offsets name the id of each topic themselves."""
+    ids = _ids(snapshot, _topics(plan))
+    topics = tuple(PlannedTopic(topic=topic, id=of) for topic, of in sorted(ids.items()) if of is not None)
+    if not topics:
+        return plan
+    plan = plan.model_copy(update={"topics": topics})
+    return plan.model_copy(update={"digest": plan_digest(run, plan)})
+
+
+def recreated(plan: Plan, snapshot: Snapshot) -> str | None:
+    """Topics of the plan that were deleted and created again since; None where there are none."""
+    now = _ids(snapshot, {t.topic for t in plan.topics})
+    others = [t.topic for t in plan.topics if now.get(t.topic) not in (None, t.id)]
+    return f"deleted and recreated since the plan was made: topic {some(others, 5)}" if others else None
+
+
+def same_topics(plan: Plan, snapshot: Snapshot) -> tuple[Reason, ...]:
+    """PreconditionsHold, for the ids of the plan's topics. A topic that is gone is for each action to judge."""
+    guard = Guard.PRECONDITIONS_HOLD.value
+    if message := recreated(plan, snapshot):
+        return (Reason(guard, Verdict.DENY, message),)
+    now = _ids(snapshot, {t.topic for t in plan.topics})
+    if unknown := [t.topic for t in plan.topics if t.topic in now and now[t.topic] is None]:
+        message = f"whether these are the topics of the plan is not known: {some(unknown, 5)}"
+        return (Reason(guard, Verdict.UNKNOWN, message),)
+    return ()
+
+
+def _topics(plan: Plan) -> set[str]:
+    found = {c.resource_name for c in plan.config_changes if c.resource_type is ConfigResourceType.TOPIC}
+    found |= {change.topic for change in (*plan.changes, *plan.reorders)}
+    return found | {election.topic for election in plan.elections} | {drain.topic for drain in plan.drains}
+
+
+def _ids(snapshot: Snapshot, topics: set[str]) -> dict[str, str | None]:
+    """By topic that is there."""
+    if snapshot.partitions is None or not topics:
+        return {}
+    wanted = pa.array(sorted(topics), pa.string())
+    mine = snapshot.partitions.filter(pc.is_in(snapshot.partitions["topic"], value_set=wanted))
+    return {row["topic"]: row["topicId"] for row in mine.select(["topic", "topicId"]).to_pylist()}

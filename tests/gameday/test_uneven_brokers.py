@@ -1,0 +1,111 @@
+"""Brokers that are not alike: one of two disks fails, and two of them enforce different minimums."""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from kafka_medic.clients.answers import LogDirs
+from kafka_medic.clients.kafka import RealKafka
+from kafka_medic.clients.ports import Connection
+from kafka_medic.cluster.snapshot import TopicPartition
+from tests.e2e.conftest import STEADY, Case
+from tests.incident import operator, records
+from tests.testbed import KafkaDeployment, Shape, deployed, faults, get, wait_for
+
+SLOT = 9
+TWO_DISKS, STRICT, OTHER = 1, 0, 2
+"""The broker with a second disk, the one that asks for two replicas in sync by default, and the third."""
+SECOND = "/second/kafka"
+EACH = {
+    TWO_DISKS: {"log.dirs": f"/data/kafka,{SECOND}", "min.insync.replicas": 1},
+    STRICT: {"min.insync.replicas": 2},
+    OTHER: {"min.insync.replicas": 1},
+}
+
+
+@pytest.fixture(scope="module", params=["kraft", "zookeeper"])
+def uneven(installed: None, request: pytest.FixtureRequest) -> Iterator[KafkaDeployment]:
+    shape: Shape = request.param
+    settings = STEADY | {"auto.leader.rebalance.enable": "false"}
+    with deployed(f"gameday-uneven-{shape}", shape, settings, SLOT, broker_overrides=EACH, second_disk="48Mi") as kafka:
+        operator.people(kafka.namespace)
+        yield kafka
+
+
+@pytest.mark.parametrize("uneven", ["zookeeper"], indirect=True)
+def test_a_restart_is_refused_where_the_leaders_own_minimum_forbids_it(uneven: KafkaDeployment) -> None:
+    """The topic has no value of its own. Its leader enforces 2, whatever the others would. Kafka 4 with eligible leader
+    replicas (KIP-966) has one value for all brokers, so only the older kind can be brought into this state."""
+    case = Case(uneven, f"strict-{uuid.uuid4().hex[:5]}")
+    topic = case.topic([STRICT, TWO_DISKS])
+    case.watch(remediation={"limits": {"cooldown": "0s"}}, expectations={"topics": [{"pattern": ".*", "exempt": True}]})
+    try:
+        case.ask("rolling-restart", brokers=str(TWO_DISKS))
+        try:
+            wait_for("the refusal", lambda: f"{topic} (2 replicas, min.insync.replicas 2)" in said(case), 120)
+        except Exception as problem:
+            raise AssertionError(f"the run says: {said(case)}") from problem
+        print(f"\n{uneven.shape}: {said(case)}")
+        wait_for("the difference", lambda: "BrokerConfigDiffers/min.insync.replicas" in findings(case), 60)
+        found = findings(case)["BrokerConfigDiffers/min.insync.replicas"]
+        assert found["affected"] == [f"broker-{STRICT}"]
+    finally:
+        case.end()
+
+
+def test_a_failed_directory_is_named_and_other_brokers_can_be_restarted(uneven: KafkaDeployment) -> None:
+    case = Case(uneven, f"disk-{uuid.uuid4().hex[:5]}")
+    topic = case.topic(*[[TWO_DISKS, STRICT, OTHER]] * 6, config={"min.insync.replicas": "1"})
+    client = RealKafka(Connection(uneven.bootstrap, timeout_seconds=20.0))
+    case.watch(remediation={"limits": {"cooldown": "0s"}}, expectations={"topics": [{"pattern": ".*", "exempt": True}]})
+    try:
+        there: list[TopicPartition] = []
+
+        def placed() -> bool:
+            found = client.log_dirs([TWO_DISKS])[TWO_DISKS]
+            assert isinstance(found, LogDirs)
+            second = next(d for d in found.directories if d.path == SECOND)
+            there[:] = sorted(tp for tp in second.sizes or () if tp.topic == topic)
+            return bool(there)
+
+        wait_for("a partition on the second disk", placed, 30)
+        before = uid(uneven, OTHER)
+        faults.fill_disk(uneven, TWO_DISKS, "/second")
+        for tp in there:
+            with contextlib.suppress(Exception):
+                records.write(case.boot, topic, ["x" * 50_000] * 20, partition=tp.partition)
+        name = f"LogDirFailed/broker-{TWO_DISKS}"
+        wait_for("the finding", lambda: any(n.startswith(name) for n in findings(case)), 120)
+        found = next(f for n, f in findings(case).items() if n.startswith(name))
+        assert SECOND in " ".join([found["message"], *found["evidence"]])
+        assert {str(tp) for tp in there} <= set(found["affected"])
+        print(f"\n{uneven.shape}: {found['message']}")
+        case.ask("rolling-restart", brokers=str(OTHER))
+        run = case.wait("AwaitingApproval", 180)
+        assert operator.approve(run, "alice").returncode == 0
+        case.wait("Succeeded", 300)
+        assert uid(uneven, OTHER) != before
+        assert any(n.startswith(name) for n in findings(case)), "it is still so"
+    finally:
+        client.close()
+        case.end()
+
+
+def said(case: Case) -> str:
+    assert case.asked is not None
+    status = get("remediations", case.asked, namespace=case.namespace).get("status", {})
+    return " ".join([status.get("message", ""), *(w["message"] for w in status.get("waitingFor", []))])
+
+
+def findings(case: Case) -> dict[str, dict[str, Any]]:
+    status = get("kafkacluster", case.name, namespace=case.namespace).get("status", {})
+    return {f["id"]: f for f in status.get("findings", [])}
+
+
+def uid(kafka: KafkaDeployment, broker: int) -> str:
+    return str(get("pod", kafka.pod_name(broker), namespace=kafka.namespace)["metadata"]["uid"])

@@ -1,0 +1,171 @@
+"""Brokers on the loopback that speak Kafka's own messages, as far as finding out who they are needs it."""
+
+from __future__ import annotations
+
+import io
+import socket
+import ssl
+import struct
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import trustme
+from kafka.protocol.admin import (
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+)
+from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataRequest, MetadataResponse
+
+REQUESTS = {c.API_KEY: c for c in (ApiVersionsRequest, MetadataRequest, DescribeConfigsRequest, DescribeClusterRequest)}
+INVALID_REQUEST, UNAUTHORIZED = 42, 31
+
+
+@dataclass
+class WireBroker:
+    """Listens at its own address. `error`: what it answers for its own id; `controller`: it knows no metadata. `mute`:
+    it takes connections and says nothing. `opened`: connections so far."""
+
+    id: int
+    ip: str
+    error: int = 0
+    cluster: str = "c"
+    controller: bool = False
+    mute: bool = False
+    certificate: trustme.LeafCert | None = None
+    peers: Sequence[tuple[int, str, int]] = ()
+    """What it tells of the cluster: id, host, port."""
+    opened: int = 0
+    asked: list[tuple[str, ...]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.listener = socket.create_server((self.ip, 0))
+        self.port: int = self.listener.getsockname()[1]
+        self.links: list[socket.socket] = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        for link in (self.listener, *self.links):
+            link.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                link, _ = self.listener.accept()
+            except OSError:
+                return
+            self.opened += 1
+            self.links.append(link)
+            if not self.mute:
+                threading.Thread(target=self._serve, args=(link,), daemon=True).start()
+
+    def _serve(self, link: socket.socket) -> None:
+        try:
+            if self.certificate is not None:
+                context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+                self.certificate.configure_cert(context)
+                link = context.wrap_socket(link, server_side=True)
+                self.links.append(link)
+            while head := _exactly(link, 4):
+                link.sendall(self._answer(_exactly(link, struct.unpack(">i", head)[0])))
+        except (OSError, EOFError):
+            link.close()
+
+    def _answer(self, data: bytes) -> bytes:
+        key, version = struct.unpack(">hh", data[:4])
+        request_type = REQUESTS[key]
+        rest = io.BytesIO(data)
+        header = request_type.parse_header(rest, version=version)
+        request = request_type.decode(data[rest.tell() :], version=version)
+        response: Any = {
+            ApiVersionsRequest.API_KEY: self._versions,
+            MetadataRequest.API_KEY: self._metadata,
+            DescribeConfigsRequest.API_KEY: self._configs,
+            DescribeClusterRequest.API_KEY: self._cluster,
+        }[key](request)
+        response.API_VERSION = version
+        response.with_header(correlation_id=header.correlation_id)
+        return bytes(response.encode(header=True, framed=True))
+
+    def _versions(self, _: Any) -> Any:
+        one = ApiVersionsResponse.ApiVersion
+        known = [c for c in REQUESTS.values() if not (self.controller and c is MetadataRequest)]
+        keys = [one(api_key=c.API_KEY, min_version=0, max_version=min(4, c.max_version)) for c in known]
+        return ApiVersionsResponse(error_code=0, api_keys=keys, throttle_time_ms=0)
+
+    def _metadata(self, _: Any) -> Any:
+        one = MetadataResponse.MetadataResponseBroker
+        nodes = [one(node_id=id_, host=host, port=port, rack=None) for id_, host, port in self.peers]
+        return MetadataResponse(throttle_time_ms=0, brokers=nodes, cluster_id=self.cluster, controller_id=1, topics=[])
+
+    def _cluster(self, request: Any) -> Any:
+        """As kafka.server.AuthHelper does: who is asked for the other kind refuses."""
+        code = 0 if request.endpoint_type == (2 if self.controller else 1) else 114
+        return DescribeClusterResponse(throttle_time_ms=0, error_code=code, cluster_id=self.cluster, brokers=[])
+
+    def _configs(self, request: Any) -> Any:
+        """As kafka.server.ConfigHelper does."""
+        result = DescribeConfigsResponse.DescribeConfigsResult
+        self.asked.append(tuple(r.resource_name for r in request.resources))
+        found = []
+        for r in request.resources:
+            code = self.error or (0 if r.resource_name == str(self.id) else INVALID_REQUEST)
+            told = f"Unexpected broker id, expected {self.id} or empty string, but received {r.resource_name}"
+            found.append(
+                result(
+                    error_code=code,
+                    error_message=told if code else None,
+                    resource_type=r.resource_type,
+                    resource_name=r.resource_name,
+                    configs=[],
+                )
+            )
+        return DescribeConfigsResponse(throttle_time_ms=0, results=found)
+
+
+@dataclass
+class Relay:
+    """An address in front of a broker, as a Service's: whoever connects to it does not see where it ends."""
+
+    ip: str
+    to: WireBroker
+
+    def __post_init__(self) -> None:
+        self.listener = socket.create_server((self.ip, 0))
+        self.port: int = self.listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        self.listener.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                link, _ = self.listener.accept()
+            except OSError:
+                return
+            there = socket.create_connection((self.to.ip, self.to.port))
+            for one, other in ((link, there), (there, link)):
+                threading.Thread(target=_pass_on, args=(one, other), daemon=True).start()
+
+
+def _pass_on(one: socket.socket, other: socket.socket) -> None:
+    try:
+        while data := one.recv(4096):
+            other.sendall(data)
+    except OSError:
+        pass
+    other.close()
+
+
+def _exactly(link: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        part = link.recv(size - len(data))
+        if not part:
+            raise EOFError
+        data += part
+    return data
