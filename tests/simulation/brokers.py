@@ -87,7 +87,7 @@ class SimBrokers:
     deaf: set[int] = field(default_factory=set)
     """Brokers that are up and do not answer when they are asked for their view."""
     mute: set[int] = field(default_factory=set)
-    """Brokers that answer for the cluster and not for their logs, as with a disk that hangs."""
+    """Brokers that answer for the cluster and not for their logs, as with threads that hang: a new process has none."""
     stale: dict[int, BrokerView] = field(default_factory=dict)
     """The images of brokers that hear nothing of the controller. Such a broker stays a member and stays in sync as long
     as it fetches: a KRaft broker whose metadata loader hangs sends heartbeats all the same, and a broker of a ZooKeeper
@@ -194,6 +194,7 @@ class SimBrokers:
         self.up.discard(broker)
         self.controllers.discard(broker)
         self.zombies.discard(broker)
+        self.mute.discard(broker)
         self.heal(broker)
 
     def _leaves(self, broker: int) -> None:

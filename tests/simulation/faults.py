@@ -28,7 +28,6 @@ class Faults:
     starting: set[int]
     copying: set[tuple[TopicPartition, int]]
     slow: set[int]
-    hung: set[int]
     thinned: dict[str, str | None]
     api_down: bool
     laden: float
@@ -193,11 +192,6 @@ class Faults:
             held = [tp for tp, p in sorted(self.kafka.partitions.items()) if broker in p.replicas and not p.adding]
             self.kafka.disk_fails(broker, set(held[number % 3 :: 3]))
             self.later(seconds, "fault", "undo", "disk_fails", broker)
-
-    def _hangs(self, broker: int) -> None:
-        """Likewise, until it is restarted."""
-        self.hung.add(broker)
-        self.kafka.mute.add(broker)
 
     def _offline(self, number: int, seconds: float) -> None:
         """The disk of the only replica that is in sync fails, and its broker goes on."""

@@ -41,6 +41,9 @@ PATHS = {
 
 FETCH_TIMEOUT = 2.0
 """Seconds; controller.quorum.fetch.timeout.ms."""
+PATIENCE = 250.0
+"""Seconds that an approved cure may wait for a lighter run: what that one has sent may come about within 100 of them, and
+an operator that dies or stands still takes some more."""
 
 
 class Oracle(Effects):
@@ -49,7 +52,8 @@ class Oracle(Effects):
     replica. `offsets`: what is committed, as far as anybody's doing explains it; `moved`: by somebody else. `through`:
     when a record of the canary was last read back. `anew`: partitions of topics that somebody has deleted or made anew;
     `incarnations`: by plan, the topic ids there were when a person has read it. `late_settings`: made by requests that
-    came late; `true_times`: when an entry of a journal was first seen in that state, as clocks are off."""
+    came late; `true_times`: when an entry of a journal was first seen in that state, as clocks are off. `waits`: approved
+    runs that only a lighter run at rest keeps waiting, and since when."""
 
     def __init__(self, kafka: SimKafka, api: SimApi, starting: set[int]) -> None:
         super().__init__()
@@ -73,6 +77,7 @@ class Oracle(Effects):
         self.offsets: dict[tuple[str, TopicPartition], int] = {}
         self.moved: set[tuple[str, TopicPartition]] = set()
         self.through: dict[TopicPartition, float] = {}
+        self.waits: dict[str, float] = {}
 
     def truncated(self, tp: TopicPartition) -> None:
         """Somebody has elected a leader that lacks records."""
@@ -345,6 +350,9 @@ class Oracle(Effects):
             if path.startswith(RUNS) and self.versions.get(path) != run["metadata"]["resourceVersion"]:
                 self.versions[path] = run["metadata"]["resourceVersion"]
                 self._run(run, now)
+                self._waiting(now)
+        if self.waits and now - min(self.waits.values()) > PATIENCE:
+            self.blame(f"{', '.join(self.waits)} is approved, and a lighter run at rest keeps it waiting")
         if self.kafka.committed and self.offsets != self.committed():
             self.blame(f"an offset changed by itself: {self.offsets.items() ^ self.committed().items()}")
         if self.asked:
@@ -413,6 +421,21 @@ class Oracle(Effects):
             if after == "Succeeded" and any(e["state"] != "Done" and e["id"] not in made_up_for for e in journal):
                 self.blame("Succeeded with an effect that was never seen done")
 
+    def _waiting(self, now: float) -> None:
+        runs = {
+            path.removeprefix(RUNS): run.get("status") or {}
+            for path, run in self.api.objects.items()
+            if path.startswith(RUNS)
+        }
+        waits = {}
+        for name, status in runs.items():
+            told = [(w["guard"], w.get("remediation")) for w in status.get("waitingFor") or ()]
+            if status.get("phase") == "Approved" and len(told) == 1 and told[0][0] == "NoOtherRemediation":
+                other = runs.get(str(told[0][1]), {})
+                if _at_rest(other) and _grave(other) < _grave(status):
+                    waits[name] = self.waits.get(name, now)
+        self.waits = waits
+
     def _begins(self, run: dict[str, Any], now: float) -> None:
         """limits.cooldown and limits.perDay: how often runs begin."""
         rules = self.api.objects[CLUSTER]["spec"].get("remediation") or {}
@@ -427,6 +450,12 @@ class Oracle(Effects):
             self.blame("a run begins within the cooldown of the one before")
         if sum("startedAt" in s for s in others) >= limits.get("perDay", 1000):
             self.blame("more runs begin in a day than limits.perDay")
+
+
+def _at_rest(status: dict[str, Any]) -> bool:
+    """Whether that run does nothing, has nothing to take back and has no broker down."""
+    restarts = any(e["kind"] == "RestartPod" and e["state"] == "Intended" for e in status.get("journal") or ())
+    return status.get("phase") in ("Paused", "Blocked") and not status.get("restoreOwed") and not restarts
 
 
 def _grave(status: dict[str, Any]) -> int:

@@ -141,11 +141,11 @@ def _stale(broker: int, **how: Any) -> Stage:
 
 
 def _overtaken() -> Stage:
-    """Leaderships go home one at a time, to a broker that does not serve before its restart. Meanwhile another broker
-    becomes stale, and its restart cures something graver."""
+    """Leaderships go home one at a time, to a broker that hangs for minutes. Meanwhile another broker becomes stale,
+    and its restart cures something graver."""
     stage = _batches()
     stage.kafka.voted = 1
-    stage._hangs(0)
+    stage._mute(0, 450.0)
     stage.later(15.0, "fault", "diverges", 2, 0, 1e9)
     return stage
 

@@ -73,7 +73,6 @@ class Stage(Faults):
         self.starting: set[int] = set()
         self.copying: set[tuple[TopicPartition, int]] = set()
         self.slow: set[int] = set()
-        self.hung: set[int] = set()
         self.thinned: dict[str, str | None] = {}
         self.api_down = False
         self.willing = True
@@ -348,9 +347,6 @@ class Stage(Faults):
 
     def stopped(self, broker: int) -> None:
         self.starting.discard(broker)
-        if broker in self.hung:
-            self.hung.discard(broker)
-            self.kafka.mute.discard(broker)
         self.later(self.random.uniform(0.5, 4.0), "pod_gone", broker)
         self.ends_without_warning(broker)
 
