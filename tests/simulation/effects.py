@@ -188,6 +188,8 @@ class Effects(Evictions):
             if tp not in self.kafka.partitions:
                 continue  # deleted since
             broker = self.kafka.partitions[tp].replicas[0]
+            if broker != seen["preferred"][tp] and tp in self.theirs:
+                continue  # another order since
             if broker not in planned.get(tp, ()) and tp not in self.theirs:
                 self.blame(f"the election of broker {broker} for {tp} is not in the plan")
             if broker not in partitions[tp][1] or broker not in up or broker not in answered:

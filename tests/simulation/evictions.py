@@ -148,8 +148,11 @@ class Evictions(Grounds):
         if down := set(self.kafka.racks) - up - ours:
             self.blame(f"broker {broker} while {sorted(down)} is down")
         (disks,) = self.known(seen, "disks", now)
-        for tp, (replicas, isr, _, minimums) in partitions.items():
+        for tp, (replicas, isr, leader, minimums) in partitions.items():
             least = max((minimums[b] for b in isr - ours), default=1)  # any of them may lead it then
+            able = isr & up - ours - stale - silent
+            if tp in seen["unserved"] and leader == broker in cured and able and len(replicas) > least:
+                continue  # until it has gone, nobody can write there, nor catch up
             if broker in replicas and (len(isr - ours) < max(least, 1) or len(replicas) <= least):
                 self.blame(f"broker {broker} takes {tp} below min.insync.replicas {least}: ISR {sorted(isr)}")
             # What is on a failed disk does not come back by waiting: it is gone, and counted so above.

@@ -15,7 +15,8 @@ The Lease fences none of them. All other invariants hold all the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tests.simulation.effects import Effects
@@ -24,6 +25,7 @@ from tests.simulation.grounds import ENDED, PROSE, RUNS, TopicPartition, annotat
 
 if TYPE_CHECKING:
     from tests.simulation.api import SimApi
+    from tests.simulation.images import Belief, Image
     from tests.simulation.kafka import SimKafka
 
 CLUSTER = "/apis/kafkamedic.dev/v1alpha1/namespaces/ns/kafkaclusters/c"
@@ -42,8 +44,8 @@ PATHS = {
 FETCH_TIMEOUT = 2.0
 """Seconds; controller.quorum.fetch.timeout.ms."""
 PATIENCE = 250.0
-"""Seconds that an approved cure may wait for a lighter run: what that one has sent may come about within 100 of them, and
-an operator that dies or stands still takes some more."""
+"""Seconds that an approved cure may wait for a lighter run: what that one has sent may come about within 100 of them,
+and an operator that dies or stands still takes some more."""
 
 
 class Oracle(Effects):
@@ -52,8 +54,8 @@ class Oracle(Effects):
     replica. `offsets`: what is committed, as far as anybody's doing explains it; `moved`: by somebody else. `through`:
     when a record of the canary was last read back. `anew`: partitions of topics that somebody has deleted or made anew;
     `incarnations`: by plan, the topic ids there were when a person has read it. `late_settings`: made by requests that
-    came late; `true_times`: when an entry of a journal was first seen in that state, as clocks are off. `waits`: approved
-    runs that only a lighter run at rest keeps waiting, and since when."""
+    came late; `true_times`: when an entry of a journal was first seen in that state, as clocks are off. `waits`: by
+    approved run that only a lighter run at rest keeps waiting, since when."""
 
     def __init__(self, kafka: SimKafka, api: SimApi, starting: set[int]) -> None:
         super().__init__()
@@ -265,25 +267,38 @@ class Oracle(Effects):
                 self.moved |= taken.keys()
 
     def _read_views(self, seen: dict[str, Any], answer: Any, now: float) -> None:
-        """What brokers have answered. Where all are behind the truth alike, nobody can know it. `apart`: those that
-        differ in nothing but these members."""
+        """What brokers have answered. Where all are behind the truth alike, or most of them, nobody can know it: what
+        most report is then what can be known. `apart`: those that differ in nothing but these members. `unserved`:
+        what a broker is to lead and, as far as it knows, another one does."""
         kafka, truth = self.kafka, self.kafka.truth()
         images = {b: kafka.image(b) for b, a in answer.items() if hasattr(a, "members")}
         stale = {b for b, image in images.items() if image is not truth and image.led != truth.led}
-        newest = truth
+        newest, rows = truth, truth.rows
         if stale and stale == images.keys():
             newest = max(images.values(), key=lambda image: image.number)
-            stale = {b for b, image in images.items() if image.led != newest.led}
+            stale, rows = {b for b, image in images.items() if image.led != newest.led}, newest.rows
+        if len(stale) * 2 > len(newest.members):
+            rows = _as_most_report(list(images.values()), len(newest.members), newest.rows)
+            told = {tp: row[:2] + row[4:] for tp, row in rows.items()}
+            stale = {b for b, i in images.items() if {tp: row[:2] + row[4:] for tp, row in i.rows.items()} != told}
         partitions = {
             tp: (frozenset(row.replicas), frozenset(row.isr), row.leader, self.minimums(tp.topic, row.replicas))
-            for tp, row in newest.rows.items()
+            for tp, row in rows.items()
         }
         up = frozenset(newest.members) & kafka.up
         seen["views"] = now, partitions, up, kafka.up - images.keys(), stale, frozenset(self.away)
         seen["apart"] = {
             b: set(images[b].members) ^ set(newest.members) for b in stale if images[b].led[1] == newest.led[1]
         }
-        seen["ids"] = now, {tp: row.id for tp, row in newest.rows.items()}
+        seen["preferred"] = {tp: row.replicas[0] for tp, row in rows.items()}
+        seen["unserved"] = {
+            tp
+            for tp, row in rows.items()
+            if row.leader in stale
+            and (mine := images[row.leader].rows.get(tp)) is not None
+            and (mine.id, mine.leader == row.leader) == (row.id, False)
+        }
+        seen["ids"] = now, {tp: row.id for tp, row in rows.items()}
 
     def _read_object(self, seen: dict[str, Any], path: str, answer: Any, now: float) -> None:
         if path.endswith("/pods"):
@@ -450,6 +465,21 @@ class Oracle(Effects):
             self.blame("a run begins within the cooldown of the one before")
         if sum("startedAt" in s for s in others) >= limits.get("perDay", 1000):
             self.blame("more runs begin in a day than limits.perDay")
+
+
+def _as_most_report(
+    images: Sequence[Image], members: int, otherwise: Mapping[TopicPartition, Belief]
+) -> dict[TopicPartition, Belief]:
+    """Each partition as more than half of the members report it; as it is, if no such half agrees."""
+    rows = {}
+    for tp in {tp for image in images for tp in image.rows} | otherwise.keys():
+        accounts = [image.rows.get(tp) for image in images]
+        known = [row[:2] + row[4:] if row else None for row in accounts]
+        account, times = Counter(known).most_common(1)[0]
+        found = accounts[known.index(account)] if times * 2 > members else otherwise.get(tp)
+        if found is not None:
+            rows[tp] = found
+    return rows
 
 
 def _at_rest(status: dict[str, Any]) -> bool:

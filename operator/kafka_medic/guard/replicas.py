@@ -9,6 +9,7 @@ from kafka_medic.guard.context import RestartQuestion
 from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.rows import known_ids, target_of
 from kafka_medic.guard.stuck import undeclared
+from kafka_medic.guard.unserved import unserved
 from kafka_medic.guard.verdict import Reason, Verdict
 
 ISR_STAYS_ABOVE_MIN = "IsrStaysAboveMin"
@@ -19,12 +20,14 @@ def isr_stays_above_min(snapshot: Snapshot, question: RestartQuestion) -> tuple[
     """For every partition with a replica on the broker: |ISR without it, and without those that the run has away
     already| >= max(min.isr, 1), counted on the target set of a reassignment. No more replicas than min.isr is refused
     even while the partition could spare the broker at this moment, since it never has one to spare. Where brokers are
-    down that a stuck controller has left in the ISR, somebody live has to remain in it as well."""
+    down that a stuck controller has left in the ISR, somebody live has to remain in it as well. A partition that nobody
+    serves before the target has gone needs one fit broker in the ISR, and no more."""
     guard, rows, broker = ISR_STAYS_ABOVE_MIN, question.rows, question.broker
     away = question.context.together | {broker}
     gone = undeclared(snapshot, question)
     if rows is None:
         return (Reason(guard, Verdict.UNKNOWN, "the partitions are not known"),)
+    waiting = unserved(snapshot, question)
     unknown: list[str] = []
     thin: dict[str, str] = {}
     below: list[str] = []
@@ -43,7 +46,7 @@ def isr_stays_above_min(snapshot: Snapshot, question: RestartQuestion) -> tuple[
             thin.setdefault(row.topic, f"{row.topic} ({len(target)} replicas, min.insync.replicas {least})")
         elif gone and not (isr & target) - away - gone:
             below.append(f"{row.tp} would have nobody live in sync")
-        elif left < least:
+        elif left < least and row.tp not in waiting:
             below.append(f"{row.tp} would have {left} in sync and needs {least}")
     reasons = []
     if thin:
@@ -56,7 +59,9 @@ def isr_stays_above_min(snapshot: Snapshot, question: RestartQuestion) -> tuple[
         reasons.append(Reason(guard, Verdict.UNKNOWN, f"not known: {some(unknown)}"))
     if reasons:
         return tuple(reasons)
-    told = f"{concerned} partitions on broker {broker} keep min.insync.replicas without it"
+    told = f"{concerned - len(waiting)} partitions on broker {broker} keep min.insync.replicas without it"
+    if waiting:
+        told += f"; {some(sorted(waiting))} nobody serves before it has gone"
     return (Reason(guard, Verdict.ALLOW, told if concerned else f"broker {broker} holds no replica"),)
 
 

@@ -1,0 +1,84 @@
+"""A controller has elected a broker whose view is stale: nobody serves those partitions before its restart."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka_medic.guard.verdict import Verdict
+from tests.unit.cluster import worlds
+from tests.unit.guard.restarts import judged, only, refusals
+
+CURE = {"cures": frozenset({2})}
+BEHIND = (1, 3)
+"""What broker 2 reports of orders-0: led by broker 1, since leader epoch 3."""
+
+
+def elected(told=BEHIND, *, isr=(2, 3), replicas=(1, 2, 3), views=None, rows=None, **changes):
+    """Broker 1 was away and is back. Broker 2 has led orders-0 since, which it does not know."""
+    row = worlds.partition("orders", 0, replicas, leader=2, isr=list(isr))
+    rows = [row, *worlds.ROWS[1:]] if rows is None else rows
+    views = views or tuple(worlds.view(n, rows, told={("orders", 0): told} if n == 2 else {}) for n in worlds.IDS)
+    return worlds.healthy(rows=rows, views=views, **changes)
+
+
+def test_its_restart_is_permitted_as_the_cure_though_too_few_stay_in_sync():
+    found = judged(elected(), 2, **CURE)
+    assert found.permits, found.refusals
+    (told,) = (r.message for r in found.reasons if r.guard == "IsrStaysAboveMin")
+    assert (
+        told
+        == "3 partitions on broker 2 keep min.insync.replicas without it; orders-0 nobody serves before it has gone"
+    )
+
+
+@pytest.mark.parametrize("context", [{}, {"cures": frozenset({3})}, {**CURE, "together": frozenset({3})}])
+def test_nothing_else_may_restart_it(context):
+    assert "IsrStaysAboveMin" in refusals(elected(), 2, **context)
+
+
+def test_nor_may_another_broker_go():
+    found = refusals(elected(), 3, cures=frozenset({2, 3}))
+    assert found["IsrStaysAboveMin"][0] is Verdict.DENY
+
+
+@pytest.mark.parametrize(
+    "told",
+    [(2, 3), (2, 5), (3, 5)],
+    ids=["leads, as it believes", "knows that it leads", "another leader of the same epoch"],
+)
+def test_a_broker_that_may_have_taken_records_is_judged_as_any_other(told):
+    """Followers of a leader that knows it are behind for a reason of their own."""
+    found = refusals(elected(told), 2, **CURE)
+    assert {"IsrStaysAboveMin", "NoOtherBrokerDisturbed"} <= set(found)
+
+
+def test_the_only_replica_in_sync_stays():
+    found = refusals(elected(isr=(2,)), 2, **CURE)
+    assert "orders-0 would have 0 in sync and needs 2" in found["IsrStaysAboveMin"][1]
+
+
+def test_who_leads_next_has_to_be_fit():
+    """Broker 3 is as stale as broker 2."""
+    rows = [worlds.partition("orders", 0, leader=2, isr=[2, 3]), *worlds.ROWS[1:]]
+    views = tuple(
+        worlds.view(n, rows, members=(1, 2, 3, 4, 5), told={("orders", 0): BEHIND} if n in (2, 3) else {})
+        for n in (1, 2, 3, 4, 5)
+    )
+    brokers = tuple(worlds.broker(n) for n in (1, 2, 3, 4, 5))
+    found = refusals(elected(rows=rows, views=views, brokers=brokers), 2, cures=frozenset({2, 3}))
+    assert "orders-0 would have 1 in sync and needs 2" in found["IsrStaysAboveMin"][1]
+
+
+def test_a_topic_without_a_replica_to_spare_is_refused_all_the_same():
+    found = elected(replicas=(1, 2), isr=(2, 1))
+    only(found, "IsrStaysAboveMin", Verdict.DENY, "topics with no replica to spare: orders", 2, **CURE)
+
+
+def test_followers_elsewhere_are_waited_for():
+    rows = [
+        worlds.partition("orders", 0, leader=2, isr=[2, 3]),
+        worlds.partition("orders", 1, (2, 3, 1)),
+        worlds.partition("orders", 2, (3, 1, 2), isr=[3, 2]),
+    ]
+    found = refusals(elected(rows=rows), 2, **CURE)
+    assert "broker 1 (1 partitions)" in found["NoOtherBrokerDisturbed"][1]
