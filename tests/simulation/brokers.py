@@ -7,7 +7,7 @@ the truth unless `stale` or `lagging` holds an older one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from kafka_medic.clients.ports import BrokerView, LogRecord
@@ -29,6 +29,7 @@ class SimPartition:
     born: int = 0
     adding: list[int] = field(default_factory=list)
     before: list[int] = field(default_factory=list)
+    removing: list[int] = field(default_factory=list)
     eligible: list[int] = field(default_factory=list)
     """Not in sync any more, and with every record that was acknowledged, since nothing is below min.insync.replicas
     (KIP-966)."""
@@ -43,15 +44,25 @@ class SimPartition:
         self.leader, self.epoch = leader, self.epoch + 1
         self.began[self.epoch] = self.end
 
+    def bump(self, times: int = 1) -> None:
+        """The same leader in a later epoch."""
+        for _ in range(times):
+            self.elect(self.leader)
+
     def withdraw(self, up: set[int]) -> bool:
         """Its reassignment goes back; refused where nobody would be left in sync, as by KRaft's controller."""
         left = [b for b in self.isr if b in self.before]
         if not left:
             return False
-        self.replicas, self.adding, self.before, self.isr = self.before, [], [], left
+        self.replicas, self.adding, self.before, self.removing, self.isr = self.before, [], [], [], left
         if self.leader not in left:
-            self.elect(next((b for b in left if b in up), -1))
+            self.elect(self.successor(up))
         return True
+
+    def successor(self, able: Collection[int]) -> int:
+        """Who leads next: the first of its replicas, in their order, that is in sync and able to; -1: nobody
+        (KRaft: PartitionChangeBuilder.electAnyLeader; ZooKeeper: PartitionLeaderElectionAlgorithms)."""
+        return next((b for b in self.replicas if b in self.isr and b in able), -1)
 
 
 @dataclass
@@ -112,6 +123,10 @@ class SimBrokers:
     """Seconds of true time, which every age is counted in."""
     behind: dict[int, float] = field(default_factory=dict)
     """Voters that do not fetch, and since when."""
+    left_at: dict[int, float] = field(default_factory=dict)
+    """When a process ended that is not back."""
+    heard: tuple[int, float] = (-1, 0.0)
+    """The leader of the quorum, and since when: of voters that ended before, it knows nothing."""
     elr: bool = False
     """Whether the controller keeps eligible leader replicas (KIP-966; on in clusters made by Kafka 4.1 or later)."""
     alone: dict[tuple[int, TopicPartition], list[LogRecord]] = field(default_factory=dict)
@@ -160,9 +175,8 @@ class SimBrokers:
         self.dynamic = {k: v for k, v in self.dynamic.items() if k[:2] != ("TOPIC", name)}
         self.alone = {key: log for key, log in self.alone.items() if key[1] not in gone}
         self.parted = {key: end for key, end in self.parted.items() if key[1] not in gone}
-        self.committed = {
-            group: {tp: o for tp, o in offsets.items() if tp not in gone} for group, offsets in self.committed.items()
-        }
+        left = {g: {tp: o for tp, o in offsets.items() if tp not in gone} for g, offsets in self.committed.items()}
+        self.committed = {group: offsets for group, offsets in left.items() if offsets}
 
     def stop(self, broker: int) -> None:
         """A graceful end: it hands over what it leads and leaves (ControlledShutdown)."""
@@ -193,19 +207,24 @@ class SimBrokers:
     def _ends(self, broker: int) -> None:
         self.up.discard(broker)
         self.controllers.discard(broker)
+        self.left_at[broker] = self.elapsed
         self.zombies.discard(broker)
         self.mute.discard(broker)
         self.heal(broker)
 
     def _leaves(self, broker: int) -> None:
+        """With ZooKeeper, whoever leaves an ISR by its end leaves it in a new leader epoch, also where it followed
+        (KafkaController.onReplicasBecomeOffline)."""
         for tp, part in self.partitions.items():
-            if broker in part.isr and (len(part.isr) > 1 or self.elr):
+            in_sync = broker in part.isr
+            if in_sync and (len(part.isr) > 1 or self.elr):
                 part.isr.remove(broker)
                 if self.elr and len(part.isr) < self.min_isr(tp.topic):
                     part.eligible.append(broker)
             if part.leader == broker:
-                live = [b for b in part.isr if b in self.members]
-                part.elect(live[0] if live else -1)
+                part.elect(part.successor(self.members))
+            elif in_sync and self.zookeeper:
+                part.bump()
 
     def default_minimum(self, broker: int) -> str:
         """The min.insync.replicas that this broker enforces for topics without one, in KIP-226's order."""
@@ -231,7 +250,7 @@ class SimBrokers:
             if len(part.isr) > 1 and broker in part.isr:
                 part.isr.remove(broker)
             if part.leader == broker:
-                part.elect(next((b for b in part.isr if b in self.up and b != broker), -1))
+                part.elect(part.successor(self.up - {broker}))
 
     def disk_replaced(self, broker: int) -> None:
         """With all that was on it: who is alone in sync leads again, the others have to catch up."""
@@ -353,6 +372,7 @@ class SimBrokers:
 
     def start(self, broker: int) -> None:
         """Registers once the session of its predecessor is over (NodeExists; DUPLICATE_BROKER_REGISTRATION)."""
+        self.left_at.pop(broker, None)
         if broker in self.apart:
             self.controllers.add(broker)
             return
@@ -378,8 +398,24 @@ class SimBrokers:
                 if broker not in part.isr and self.follows(broker, tp) and left > 0:
                     self.joins(tp, broker)
                     left -= 1
-            if part.adding and set(part.replicas) <= set(part.isr):
-                part.adding, part.before = [], []
+            self.completes(part)
+
+    def completes(self, part: SimPartition) -> bool:
+        """A reassignment ends once what it adds is in sync: KRaft asks no more, ZooKeeper for all that stay."""
+        stay = [b for b in part.replicas if b not in part.removing]
+        needed = set(stay) if self.zookeeper else set(part.adding)
+        if not (part.adding or part.removing) or not needed <= set(part.isr) or not set(stay) & set(part.isr):
+            return False
+        removed = [b for b in part.removing if b in part.isr]
+        part.replicas, part.isr = stay, [b for b in part.isr if b in stay]
+        added, part.adding, part.before, part.removing = bool(part.adding), [], [], []
+        if part.leader not in stay:
+            part.elect(part.successor(self.members))
+        elif (self.zookeeper and added) or removed:
+            part.bump()
+        if self.zookeeper:
+            part.bump(len(removed))
+        return True
 
     def controller(self) -> int:
         """Whoever was voted for, else the lowest that is up; -1 when none is, or too few to elect one."""

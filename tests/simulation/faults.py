@@ -237,8 +237,7 @@ class Faults:
             part = self.kafka.partitions[tp := fit[number % len(fit)]]
             self.oracle.foreign.add(tp)
             self.oracle.widened.add(tp)
-            part.before, part.adding = list(part.replicas), [broker]
-            part.replicas = [*part.replicas, broker]
+            self.kafka.reassigned(part, list(part.replicas), [*part.replicas, broker])
             self.copying.add((tp, broker))
             self.later(seconds, "caught_up", tp, broker)
 
@@ -256,7 +255,7 @@ class Faults:
         tp = sorted(self.kafka.partitions)[number % len(self.kafka.partitions)]
         part = self.kafka.partitions[tp]
         if not part.adding:
-            part.replicas = [*part.replicas[1:], part.replicas[0]]
+            self.kafka.reassigned(part, list(part.replicas), [*part.replicas[1:], part.replicas[0]])
             self.oracle.theirs.add(tp)
 
     def _elected(self, number: int) -> None:
@@ -355,7 +354,7 @@ class Faults:
             case "mute":
                 self.kafka.mute.discard(whom)
             case "offline" if (part := self.kafka.partitions.get(whom)) is not None and part.leader < 0:
-                part.elect(next((b for b in part.isr if b in self.kafka.up), -1))
+                part.elect(part.successor(self.kafka.up))
             case "disk_fails":
                 self.kafka.disk_replaced(whom)
             case "joined":

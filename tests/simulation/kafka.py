@@ -94,7 +94,9 @@ class SimKafka(SimBrokers):
     def reassignments(self) -> Mapping[TopicPartition, Reassignment]:
         self._readable("reassignments")
         return {
-            tp: Reassignment(tuple(p.replicas), tuple(p.adding), ()) for tp, p in self.partitions.items() if p.adding
+            tp: Reassignment(tuple(p.replicas), tuple(p.adding), tuple(p.removing))
+            for tp, p in self.partitions.items()
+            if p.adding or p.removing
         }
 
     def topic_configs(
@@ -111,7 +113,8 @@ class SimKafka(SimBrokers):
 
     def broker_configs(self, brokers: Sequence[int]) -> Mapping[int, Mapping[str, ConfigValue] | ReadFailed]:
         self._readable("configs")
-        return {b: self._static(b) | self._set("BROKER", str(b)) for b in brokers}
+        away = ReadFailed(FailureKind.UNREACHABLE, "simulated")
+        return {b: self._static(b) | self._set("BROKER", str(b)) if b in self.up else away for b in brokers}
 
     def cluster_configs(self, among: Sequence[int] | None = None) -> Mapping[str, ConfigValue]:
         self._readable("configs")
@@ -253,18 +256,18 @@ class SimKafka(SimBrokers):
 
     def quorum(self) -> Quorum:
         self._readable("quorum")
-        up = self.up | self.controllers
-        return Quorum(
-            self.controller(),
-            tuple(Voter(v, *self._fetched(v)) if v in up else Voter(v) for v in self.apart or sorted(self.racks)),
-        )
+        if self.heard[0] != self.controller():
+            self.heard = self.controller(), self.elapsed
+        unheard = {v for v, at in self.left_at.items() if at <= self.heard[1]}
+        voters = self.apart or sorted(self.racks)
+        return Quorum(self.heard[0], tuple(Voter(v) if v in unheard else Voter(v, *self._fetched(v)) for v in voters))
 
     def _fetched(self, voter: int) -> tuple[int, int]:
         """How many records it is behind, and how many milliseconds ago it was not, by the leader's own clock: a record
         comes twice a second (NoOpRecord, KIP-835), and a voter fetches it some milliseconds later."""
         now = int(self.elapsed * 1000)
-        if voter in self.behind:
-            age = now - int(self.behind[voter] * 1000)
+        if (since := self.behind.get(voter, self.left_at.get(voter))) is not None:
+            age = now - int(since * 1000)
             return 1 + age // 500, age
         return (0, 0) if voter == self.controller() else ((now + voter) % 10 // 9, (now + 37 * voter) % 480)
 
@@ -284,14 +287,26 @@ class SimKafka(SimBrokers):
             elif replicas is None:
                 if part.adding and not part.withdraw(self.up):
                     refused[tp] = "InvalidReplicaAssignmentError"
-            elif set(replicas) - set(self.racks):
-                refused[tp] = "InvalidReplicaAssignmentError"
             else:
                 base = part.before or part.replicas
-                part.adding = [b for b in replicas if b not in base]
-                part.before = list(base) if part.adding else []
-                part.replicas = list(replicas)
+                able = self.members if self.zookeeper else set(self.racks)
+                if set(replicas) - able - set(base):
+                    refused[tp] = "InvalidReplicaAssignmentError"
+                else:
+                    self.reassigned(part, list(base), list(replicas))
         return refused
+
+    def reassigned(self, part: SimPartition, base: list[int], replicas: list[int]) -> None:
+        """Another order is there at once. With ZooKeeper each phase is a leader epoch of its own
+        (KafkaController.onPartitionReassignment)."""
+        part.adding = [b for b in replicas if b not in base]
+        part.removing = [b for b in base if b not in replicas]
+        part.before = base if part.adding or part.removing else []
+        part.replicas = replicas + part.removing
+        if self.zookeeper:
+            part.bump()
+        if not part.adding and part.removing:
+            self.completes(part)
 
     def alter_configs(self, changes: Sequence[ConfigChange], may_send: MaySend = unasked) -> None:
         self._writable()
@@ -318,9 +333,14 @@ class SimKafka(SimBrokers):
         self.writes.append(f"create {topic.name}")
         if any(tp.topic == topic.name for tp in self.partitions):
             return
-        if {b for ids in topic.assignment for b in ids} - self.up:
+        able = set(self.racks) if not self.zookeeper else self.members
+        if any(set(ids) - able or not set(ids) & self.members for ids in topic.assignment):
             raise WriteFailed(FailureKind.REFUSED, f"topic {topic.name}: InvalidReplicaAssignmentError")
         self.topic(topic.name, *topic.assignment, size=0, end=0)
+        for number, ids in enumerate(topic.assignment):  # KRaft takes registered brokers that are fenced
+            part = self.partitions[TopicPartition(topic.name, number)]
+            part.isr = [b for b in ids if b in self.members]
+            part.leader = part.isr[0]
         self.dynamic |= {("TOPIC", topic.name, name): value for name, value in topic.configs.items()}
 
     def add_partitions(self, topic: str, total: int, assignment: Sequence[Sequence[int]]) -> None:

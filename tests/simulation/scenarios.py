@@ -135,7 +135,7 @@ def _stale(broker: int, **how: Any) -> Stage:
     for tp, part in led:
         kafka.parted[broker, tp] = part.end
         part.isr.remove(broker)
-        part.elect(part.isr[0])
+        part.elect(part.successor(kafka.up))
     stage._written(0)
     return stage
 

@@ -410,8 +410,7 @@ class Stage(Faults):
             return
         self.kafka.joins(tp, broker)
         self.oracle.caught_up(tp, broker)
-        if part.adding and set(part.replicas) <= set(part.isr):
-            part.adding, part.before = [], []
+        if self.kafka.completes(part):
             self.oracle.foreign.discard(tp)
 
     def on_produce(self) -> None:

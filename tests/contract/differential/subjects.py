@@ -34,6 +34,8 @@ from tests.testbed.steps import granted, wait_for
 
 SESSION_MS, LAG_MS = 4_000, 4_000
 PATIENCE = 40.0
+SETTLED = 30.0
+"""Seconds of the simulation after which a voter that is away is behind."""
 CREATED_SECONDS = 2.0
 """How long a name is tried that is marked for deletion: on a healthy cluster it is free after 0.1 s."""
 SETTINGS: dict[str, object] = {
@@ -246,7 +248,10 @@ class SimulatedCluster:
 
     def __init__(self, kind: Shape, controller: int, least: str | None) -> None:
         self.kafka = self._sim = SimKafka(
-            racks={b: f"zone-{b + 1}" for b in BROKERS}, zookeeper=kind == "zookeeper", copies_per_tick=1000
+            racks={b: f"zone-{b + 1}" for b in BROKERS},
+            zookeeper=kind == "zookeeper",
+            elr=kind == "kraft",
+            copies_per_tick=1000,
         )
         for broker in BROKERS:
             self._sim.files[broker] = dict(DEFAULTS)
@@ -262,6 +267,7 @@ class SimulatedCluster:
     tries = 1
 
     def settle(self) -> None:
+        self._sim.elapsed += SETTLED
         for _ in range(20):
             self._sim.tick()
 
