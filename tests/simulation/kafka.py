@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 
+from kafka_medic.clients import kafka_wire
 from kafka_medic.clients.answers import Groups, LogDir, LogDirs
 from kafka_medic.clients.pod_identity import PodAddress
 from kafka_medic.clients.ports import (
@@ -31,7 +33,7 @@ from kafka_medic.clients.ports import (
 )
 from kafka_medic.cluster.elements import STORAGE_ERROR
 from kafka_medic.cluster.groups import Committed, GroupMember, GroupOffsets
-from kafka_medic.cluster.snapshot import ConfigValue, Quorum, TopicPartition, Voter
+from kafka_medic.cluster.snapshot import ConfigValue, Quorum, TopicPartition
 from tests.simulation.brokers import MIN_ISR, SimBrokers, SimPartition
 
 READ_ONLY = (
@@ -41,6 +43,8 @@ READ_ONLY = (
     "transaction.state.log.min.isr",
 )
 """What brokers read when they start, and at no other time."""
+CLOCK_MS = 1_767_268_800_000
+"""The true time at the beginning."""
 
 
 class SimKafka(SimBrokers):
@@ -255,16 +259,23 @@ class SimKafka(SimBrokers):
         return {tp: "UnknownTopicOrPartitionError" for tp in offsets if tp not in self.partitions}
 
     def quorum(self) -> Quorum:
+        """As the real client reads it from the leader's answer, whose times are of the leader's own clock."""
         self._readable("quorum")
         if self.heard[0] != self.controller():
             self.heard = self.controller(), self.elapsed
-        unheard = {v for v, at in self.left_at.items() if at <= self.heard[1]}
-        voters = self.apart or sorted(self.racks)
-        return Quorum(self.heard[0], tuple(Voter(v) if v in unheard else Voter(v, *self._fetched(v)) for v in voters))
+        leader, since = self.heard
+        clock = CLOCK_MS + int(self.elapsed * 1000) + (leader * 7919 % 121 - 60) * 1000
+        unheard = {v for v, at in self.left_at.items() if at <= since}
+        told = []
+        for voter in self.apart or sorted(self.racks):
+            lag, age = self._fetched(voter)
+            at = (clock // 500 - lag, clock - age) if voter not in unheard else (-1, -1)
+            told.append(SimpleNamespace(replica_id=voter, log_end_offset=at[0], last_caught_up_timestamp=at[1]))
+        return kafka_wire.quorum(SimpleNamespace(leader_id=leader, current_voters=told))
 
     def _fetched(self, voter: int) -> tuple[int, int]:
-        """How many records it is behind, and how many milliseconds ago it was not, by the leader's own clock: a record
-        comes twice a second (NoOpRecord, KIP-835), and a voter fetches it some milliseconds later."""
+        """How many records it is behind, and how many milliseconds ago it was not: a record comes twice a second
+        (NoOpRecord, KIP-835), and a voter fetches it some milliseconds later."""
         now = int(self.elapsed * 1000)
         if (since := self.behind.get(voter, self.left_at.get(voter))) is not None:
             age = now - int(since * 1000)

@@ -8,6 +8,7 @@ from typing import Any
 
 from kafka_medic.cluster.groups import Committed
 from kafka_medic.cluster.snapshot import TopicPartition
+from tests.simulation.brokers import MIN_ISR
 from tests.simulation.effects import FACTORS
 from tests.simulation.grounds import START
 from tests.simulation.kafka import SimKafka
@@ -190,6 +191,29 @@ def _thin() -> Stage:
     return stage
 
 
+def _uneven() -> Stage:
+    """A topic has no min.insync.replicas of its own, and broker 1 was started with a higher one than the others: what
+    it leads has no replica to spare."""
+    stage = _stage(_spared_kafka())
+    stage.kafka.dynamic.pop(("TOPIC", "spared", MIN_ISR))
+    for broker, read in stage.kafka.started_with.items():
+        read[MIN_ISR] = "2" if broker == 1 else "1"
+    stage.api.touch(CLUSTER)["spec"]["expectations"]["minInSyncReplicas"] = 1
+    stage.world.ask("rolling-restart")
+    return stage
+
+
+def _failed_disk() -> Stage:
+    """A log directory of broker 2 has failed and is not replaced. What is on it can spare another replica."""
+    kafka = _spared_kafka()
+    for topic in ("orders", "spared"):
+        kafka.dynamic["TOPIC", topic, MIN_ISR] = "1"
+    stage = _stage(kafka)
+    kafka.disk_fails(2, {TopicPartition("orders", 0)})
+    stage.world.ask("rolling-restart", brokers="0,1")
+    return stage
+
+
 def _crossed() -> Stage:
     """Two brokers run in each other's Pods, which do not let the operator in: nobody can know, so neither may go."""
     stage = _roll("restart-controller", crossed={0: 1, 1: 0})
@@ -303,6 +327,8 @@ SCENARIOS: dict[str, Callable[[], Stage]] = {
     "zombie-zookeeper": lambda: _zombie(0, zookeeper=True),
     "cooling": _cooling,
     "thin": _thin,
+    "uneven": _uneven,
+    "failed-disk": _failed_disk,
     "crossed": _crossed,
     "canary": lambda: _roll(canary=True),
     "elect": _elect,
@@ -334,6 +360,7 @@ WEIGHTS = {
     "controller": 2,
     "apart": 3,
     "parallel": 3,
+    "failed-disk": 2,
     "stale": 3,
     "stale-zookeeper": 2,
     "overtaken": 4,

@@ -94,7 +94,7 @@ FEARS = {
 def of_seed(seed: int) -> Schedule:
     chance = random.Random(seed)
     whole = seed % WHOLE == 0
-    others = [] if whole else ["thin", "cooling", "healthy"]
+    others = [] if whole else ["thin", "uneven", "crossed", "cooling", "healthy"]
     names = [*WEIGHTS, "resting", *others]
     scenario = chance.choices(names, [WEIGHTS.get(n, 1) for n in names])[0]
     whole |= scenario == "resting"

@@ -294,23 +294,28 @@ class WireAdmin:
         refuse(ReadFailed, answer.error_code, "quorum")
         told = answer.topics[0].partitions[0]
         refuse(ReadFailed, told.error_code, "quorum")
-        end = max((v.log_end_offset for v in told.current_voters), default=-1)
-        ages = _ages(told)
-        return Quorum(
-            leader=told.leader_id if told.leader_id >= 0 else None,
-            voters=tuple(
-                Voter(
-                    id=v.replica_id,
-                    lag=end - v.log_end_offset if v.log_end_offset >= 0 else None,
-                    last_caught_up_ms=ages.get(v.replica_id),
-                )
-                for v in told.current_voters
-            ),
-        )
+        return quorum(told)
 
     def version(self) -> str | None:
         found = self._link.call(lambda c: c._manager.broker_version, ReadFailed, "broker version")
         return ".".join(str(n) for n in found) if found else None
+
+
+def quorum(told: Any) -> Quorum:
+    """Of the answer for the one partition of the metadata log (KIP-595)."""
+    end = max((v.log_end_offset for v in told.current_voters), default=-1)
+    ages = _ages(told)
+    return Quorum(
+        leader=told.leader_id if told.leader_id >= 0 else None,
+        voters=tuple(
+            Voter(
+                id=v.replica_id,
+                lag=end - v.log_end_offset if v.log_end_offset >= 0 else None,
+                last_caught_up_ms=ages.get(v.replica_id),
+            )
+            for v in told.current_voters
+        ),
+    )
 
 
 def _ages(told: Any) -> dict[int, int]:
