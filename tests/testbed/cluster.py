@@ -74,6 +74,11 @@ def _start(state: State, built: Programs) -> subprocess.Popen[bytes]:
         )
 
 
+class NotUpError(StepFailedError):
+    def __init__(self) -> None:
+        super().__init__("the testbed is not up: run `make up`")
+
+
 def _wait_until_usable(state: State, started: subprocess.Popen[bytes]) -> None:
     def running() -> bool:
         if started.poll() is not None:
@@ -81,7 +86,10 @@ def _wait_until_usable(state: State, started: subprocess.Popen[bytes]) -> None:
         return processes.supervisor(state) is not None
 
     def api_ready() -> bool:
-        return running() and _kubectl(state, "get", "--raw", "/readyz").returncode == 0
+        try:
+            return running() and _kubectl(state, "get", "--raw", "/readyz").returncode == 0
+        except NotUpError:  # in the moment of its exec a process has no command line, and is not found
+            return False
 
     def nodes_ready() -> bool:
         return running() and len(ready_nodes(state)) == len(NODES)
@@ -140,7 +148,7 @@ def enter_command(state: State, command: Sequence[str]) -> list[str]:
         return list(command)
     first = processes.supervisor(state)
     if first is None:
-        raise StepFailedError("the testbed is not up: run `make up`")
+        raise NotUpError
     return ["nsenter", f"--net=/proc/{first}/ns/net", "--", *command]
 
 
@@ -167,7 +175,7 @@ def in_node(state: State, node_name: str, command: Sequence[str]) -> list[str]:
     """The command as it has to be run so that it sees one node's private folders (/run, its containerd)."""
     first = processes.supervisor(state)
     if first is None:
-        raise StepFailedError("the testbed is not up: run `make up`")
+        raise NotUpError
     number = (state.root / "nodes" / node_name / "node.pid").read_text()
     outer = ["nsenter", "--target", str(first), "--mount", "--pid", "--net", "--ipc", "--"]
     return [*outer, "nsenter", "--target", number, "--mount", "--", *command]
