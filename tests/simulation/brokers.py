@@ -124,7 +124,7 @@ class SimBrokers:
     behind: dict[int, float] = field(default_factory=dict)
     """Voters that do not fetch, and since when."""
     left_at: dict[int, float] = field(default_factory=dict)
-    """When a process ended that is not back."""
+    """When a process ended that is not back, or was fenced: a voter fetches nothing since."""
     heard: tuple[int, float] = (-1, 0.0)
     """The leader of the quorum, and since when: of voters that ended before, it knows nothing."""
     elr: bool = False
@@ -176,7 +176,8 @@ class SimBrokers:
         self.alone = {key: log for key, log in self.alone.items() if key[1] not in gone}
         self.parted = {key: end for key, end in self.parted.items() if key[1] not in gone}
         left = {g: {tp: o for tp, o in offsets.items() if tp not in gone} for g, offsets in self.committed.items()}
-        self.committed = {group: offsets for group, offsets in left.items() if offsets}
+        # A group without offsets goes at once in Kafka 3 (GroupMetadataManager), and in Kafka 4 with the next clean-up.
+        self.committed = {group: offsets for group, offsets in left.items() if offsets or not self.zookeeper}
 
     def stop(self, broker: int) -> None:
         """A graceful end: it hands over what it leads and leaves (ControlledShutdown)."""
@@ -202,15 +203,16 @@ class SimBrokers:
         """The controller has not heard of a broker for the whole session, and the broker hears nothing of that."""
         self.stale.setdefault(broker, self.image(broker).view)
         self.zombies.add(broker)
+        self.left_at[broker] = self.elapsed
         self._leaves(broker)
 
     def _ends(self, broker: int) -> None:
         self.up.discard(broker)
         self.controllers.discard(broker)
-        self.left_at[broker] = self.elapsed
         self.zombies.discard(broker)
         self.mute.discard(broker)
         self.heal(broker)
+        self.left_at[broker] = self.elapsed
 
     def _leaves(self, broker: int) -> None:
         """With ZooKeeper, whoever leaves an ISR by its end leaves it in a new leader epoch, also where it followed
@@ -263,6 +265,7 @@ class SimBrokers:
         """It hears of the cluster again, truncates what only it holds, and is a member again."""
         self.stale.pop(broker, None)
         self.lagging.pop(broker, None)
+        self.left_at.pop(broker, None)
         self.zombies.discard(broker)
         self.alone = {key: log for key, log in self.alone.items() if key[0] != broker}
         self.parted = {key: end for key, end in self.parted.items() if key[0] != broker}
@@ -408,10 +411,10 @@ class SimBrokers:
             return False
         removed = [b for b in part.removing if b in part.isr]
         part.replicas, part.isr = stay, [b for b in part.isr if b in stay]
-        added, part.adding, part.before, part.removing = bool(part.adding), [], [], []
+        part.adding, part.before, part.removing = [], [], []
         if part.leader not in stay:
             part.elect(part.successor(self.members))
-        elif (self.zookeeper and added) or removed:
+        elif self.zookeeper or removed:
             part.bump()
         if self.zookeeper:
             part.bump(len(removed))

@@ -113,7 +113,8 @@ class Evictions(Grounds):
         broker = int(pod.rpartition("-")[2])
         run = self.run_of(seen, "RestartPod", uid)
         plan = self.permitted(run, seen, now)
-        left = [r["broker"] for r in plan["restarts"] if (run["metadata"]["uid"], r["broker"]) not in self.restarted]
+        done = {b for of, b in self.restarted if of == run["metadata"]["uid"]} | self._replaced(run)
+        left = [r["broker"] for r in plan["restarts"] if r["broker"] not in done]
         if self._again(seen, run, broker, now):
             left.append(broker)
         elif (broker, pod, uid) not in [(r["broker"], r["pod"], r["podUid"]) for r in plan["restarts"]]:
@@ -186,6 +187,14 @@ class Evictions(Grounds):
                         self.blame(f"broker {broker} before a record of the canary went through {tp} of broker {b}")
         self._before_pod(seen, broker, pod, uid, ours, now)
         self._before_loss(seen, run, broker)
+
+    def _replaced(self, run: dict[str, Any]) -> set[int]:
+        """Brokers whose Pod somebody replaced before Strimzi did, which was asked to: they have been restarted."""
+        return {
+            int(path.rpartition("-")[2])
+            for uid, (of, path, _) in self.asked.items()
+            if of == run["metadata"]["uid"] and self.api.objects[path]["metadata"]["uid"] != uid
+        }
 
     def _claimed(self, seen: dict[str, Any], run: dict[str, Any]) -> set[int]:
         """Brokers whose Pod was about to be evicted, and is gone: by whom, nobody can tell."""

@@ -141,7 +141,9 @@ class SimKafka(SimBrokers):
     def _directories(self, broker: int) -> LogDirs:
         """One, and another that failed if it did."""
         lost = self.failed_disk.get(broker)
-        held = {tp: p.size for tp, p in self.partitions.items() if broker in p.replicas and tp not in (lost or ())}
+        known = self.image(broker).rows if broker in self.stale or broker in self.lagging else self.partitions
+        logs = {tp: part for tp in known if tp not in (lost or ()) and (part := self.log_of(broker, tp)) is not None}
+        held = {tp: part.size for tp, part in logs.items()}
         total = None if self.free is None else self.free + sum(held.values())
         found = LogDir("/data/0", held, total, self.free)
         return LogDirs((found,) if lost is None else (found, LogDir("/data/1", None, error=STORAGE_ERROR)))
@@ -314,9 +316,9 @@ class SimKafka(SimBrokers):
         part.removing = [b for b in base if b not in replicas]
         part.before = base if part.adding or part.removing else []
         part.replicas = replicas + part.removing
-        if self.zookeeper:
+        if self.zookeeper and (part.adding or not part.removing):
             part.bump()
-        if not part.adding and part.removing:
+        if not part.adding:
             self.completes(part)
 
     def alter_configs(self, changes: Sequence[ConfigChange], may_send: MaySend = unasked) -> None:
@@ -329,9 +331,9 @@ class SimKafka(SimBrokers):
                 raise WriteFailed(FailureKind.REFUSED, f"stopped after {len(asked)} requests")
             asked.add(request)
             if c.resource_type == "TOPIC" and c.resource not in {tp.topic for tp in self.partitions}:
-                raise WriteFailed(FailureKind.REFUSED, f"topic {c.resource}: UnknownTopicOrPartitionError")
+                raise WriteFailed(FailureKind.OTHER, f"topic {c.resource}: UnknownTopicOrPartitionError")
             if c.resource_type == "BROKER" and c.name in READ_ONLY:
-                raise WriteFailed(FailureKind.REFUSED, f"{c.name}: cannot be updated dynamically")
+                raise WriteFailed(FailureKind.OTHER, f"{c.name}: cannot be updated dynamically")
             if c.resource_type == "BROKER" and c.resource and int(c.resource) not in self.up:
                 raise WriteFailed(FailureKind.UNREACHABLE, f"broker {c.resource}")
             if c.value is None:

@@ -62,7 +62,8 @@ def lateness(
 
 def _held(step: StepStatus, now: datetime) -> timedelta:
     going_on = now - step.held_since if step.held_since is not None else timedelta()
-    return timedelta(seconds=step.held_seconds or 0) + going_on
+    # Another operator, whose clock was ahead, may have written down since when.
+    return timedelta(seconds=step.held_seconds or 0) + max(going_on, timedelta())
 
 
 def _of(status: RemediationStatus, step: str) -> StepStatus:
