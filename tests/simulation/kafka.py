@@ -267,7 +267,7 @@ class SimKafka(SimBrokers):
             self.heard = self.controller(), self.elapsed
         leader, since = self.heard
         clock = CLOCK_MS + int(self.elapsed * 1000) + (leader * 7919 % 121 - 60) * 1000
-        unheard = {v for v, at in self.left_at.items() if at <= since}
+        unheard = {v for v, at in self.left_at.items() if at < since}
         told = []
         for voter in self.apart or sorted(self.racks):
             lag, age = self._fetched(voter)

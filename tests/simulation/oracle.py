@@ -249,7 +249,10 @@ class Oracle(Effects):
                 broker = int(args[1]["metadata"]["name"].rpartition("-")[2])
                 if broker not in self.kafka.nodes:
                     self.late.add(broker)
-                self.taken_away(seen, args, self.sent.get(args[1]["deleteOptions"]["preconditions"]["uid"], ""))
+                uid = args[1]["deleteOptions"]["preconditions"]["uid"]
+                run = self.sent.get(uid, "")
+                if uid not in self.evicted.get((run, broker), ()):  # sent once more meanwhile, it takes the same Pod
+                    self.taken_away(seen, args, run)
             case "alter_reassignments":
                 self.effects.append("reassign")
                 for tp in args[0].keys() & self.kafka.partitions.keys():

@@ -70,9 +70,14 @@ def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot:
         seen = (intent_id,) if intent_id in journal else ()
         words = f"the records of {total.total} partitions are saved in topic {plan.rescue_topic}"
         return StepReport(StepState.REACHED, words, observed=seen, progress=done)
-    fit = sorted((fit_brokers(snapshot) or frozenset()) - {r.broker for r in plan.rescues})[:MAX_REPLICAS]
+    stale = {r.broker for r in plan.rescues}
+    fit = sorted((fit_brokers(snapshot) or frozenset()) - stale)[:MAX_REPLICAS]
     if not fit:
         return StepReport(StepState.UNKNOWN, "no broker is known to be fit to hold them", progress=total)
+    if len(fit) == 1 and len({b.id for b in snapshot.brokers} - stale) > 1:
+        # A topic with one replica would stand against every restart of its broker.
+        words = f"broker {fit[0]} alone is fit to hold them, and two copies are wanted"
+        return StepReport(StepState.WAIT, words, progress=total)
     parts = tuple(
         RescuePart(r.broker, TopicPartition(r.topic, r.partition), r.epoch, r.from_offset) for r in plan.rescues
     )
