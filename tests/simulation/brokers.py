@@ -390,13 +390,17 @@ class SimBrokers:
         )
 
     def tick(self) -> None:
-        """Time passes: copying goes on, and a replica that has caught up joins the ISR one tick later."""
+        """Time passes: copying goes on, a replica that has caught up joins the ISR one tick later, and who cannot fetch
+        leaves it."""
         left = self.copies_per_tick
         for broker in sorted(self.lingering):
             self.expire(broker)
         for tp, part in self.partitions.items():
             if not self.served(tp):
                 continue
+            if part.leader not in self.stale:
+                gone = {b for b in part.isr if b in self.stale and b != part.leader and not self.follows(b, tp)}
+                part.isr = [b for b in part.isr if b not in gone]
             for broker in part.replicas:
                 if broker not in part.isr and self.follows(broker, tp) and left > 0:
                     self.joins(tp, broker)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 from tests.simulation.evictions import Evictions
-from tests.simulation.grounds import ACTING, CANARY, TopicPartition, drains
+from tests.simulation.grounds import ACTING, CANARY, START, TopicPartition, drains
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/ns/leases/kafka-medic-c"
 FACTORS = ("default.replication.factor", "offsets.topic.replication.factor")
@@ -34,6 +35,7 @@ class Effects(Evictions):
         holder = (self.api.objects.get(LEASE) or {"spec": {}})["spec"].get("holderIdentity")
         if holder != operator.name:
             self.blame(f"{name} by {operator.name} while the Lease is {holder}'s")
+        operator.seen["clock"] = START + timedelta(seconds=now + operator.skew)
         match name:
             case _ if self._of_canary(name, args):
                 self._before_canary(operator.seen, now)

@@ -81,7 +81,7 @@ class Evictions(Grounds):
             self.blame(f"broker {broker} is restarted again, and nobody has said so since it came back as it was")
         return True
 
-    def _begun_long_ago(self, run: dict[str, Any], broker: int, now: float) -> bool:
+    def _begun_long_ago(self, run: dict[str, Any], broker: int, clock: datetime) -> bool:
         """And never sent, or sent away what it led: nobody else is begun before it is back."""
         if any(
             e["id"].endswith((f"/order-away-{broker}", f"/elect-away-{broker}-0"))
@@ -91,8 +91,9 @@ class Evictions(Grounds):
             return True
         begun = [e for e in run["status"].get("journal", []) if e["state"] == "Intended"]
         mine = [e for e in begun if e["id"].endswith(f"/restart-{broker}")]
-        began = [self.true_times[run["metadata"]["uid"], e["id"], "Intended"] for e in mine]
-        return begun == mine and any(now - at > NEVER_SENT for at in began)
+        # By its own clock: what another one has written down may seem older than it is.
+        ages = [(clock - datetime.fromisoformat(e["intendedAt"])).total_seconds() for e in mine]
+        return begun == mine and any(age > NEVER_SENT for age in ages)
 
     def before_annotation(self, seen: dict[str, Any], args: tuple[Any, ...], now: float) -> None:
         """What asks Strimzi for a restart rests on all that a restart rests on; what asks no longer, on nothing."""
@@ -164,7 +165,11 @@ class Evictions(Grounds):
             self.blame(f"broker {broker} while {sorted(moving)} are being reassigned")
         (controller,) = self.known(seen, "controller", now)
         left = [b for b in left if (b in self.kafka.apart) == (broker in self.kafka.apart)]
-        if controller == broker and (len(left) > 1 or len(ours) > 1) and not self._begun_long_ago(run, broker, now):
+        if (
+            controller == broker
+            and (len(left) > 1 or len(ours) > 1)
+            and not self._begun_long_ago(run, broker, seen["clock"])
+        ):
             self.blame(f"broker {broker} is the active controller and {left} are left")
         if "voters" in seen:
             good, total = self.known(seen, "voters", now)
