@@ -223,9 +223,14 @@ def no_other_operator(installed: None) -> Iterator[None]:
     kubectl("rollout", "status", deployment, "-n", operator.NAMESPACE, "--timeout=120s", timeout=130)
 
 
-def mortal_operator(case: Case, folder: Path, number: int, moment: str | None) -> subprocess.Popen[bytes]:
-    """One operator process. Its name stays, as a container's does when the kubelet starts it again in its Pod."""
-    command = [sys.executable, "-m", "tests.e2e.mortal_operator", str(folder / "effects"), case.namespace]
+def mortal_operator(
+    case: Case, folder: Path, number: int, moment: str | None, clock_off: float = 0.0
+) -> subprocess.Popen[bytes]:
+    """One operator process. Its name stays, as a container's does when the kubelet starts it again in its Pod.
+    `clock_off`: the seconds by which its wall clock is ahead."""
+    module = "tests.e2e.mortal_operator"
+    run = ["tests.e2e.off_clock", str(clock_off), module] if clock_off else [module]
+    command = [sys.executable, "-m", *run, str(folder / "effects"), case.namespace]
     environment = os.environ | {
         "KUBECONFIG": str(operator.kubeconfig(folder / "kubeconfig")),
         "POD_NAME": "operator-under-test",

@@ -152,6 +152,40 @@ def test_a_topic_made_anew_makes_the_cut_off_broker_stale_and_no_other(
     case.end()
 
 
+def test_a_topic_whose_deletion_waits_for_the_cut_off_broker_makes_that_one_stale(
+    kafka: KafkaDeployment, client: RealKafka
+) -> None:
+    """ZooKeeper still has a record of the topic, which is marked for deletion: it does not count."""
+    controller = active_controller(client)
+    stale, other = (b for b in (0, 1, 2) if b != controller)
+    case = Case(kafka, f"gone-{uuid.uuid4().hex[:5]}")
+    topic = case.topic([other, controller, stale], config={"min.insync.replicas": "2"})
+    tp = TopicPartition(topic, 0)
+    wait_for("the topic", lambda: all(held(client, b, tp) for b in (0, 1, 2)), 30)
+    only = [{"name": "rolling-restart", "parameters": {"brokers": "cause"}}]
+    case.watch(remediation={"limits": {"cooldown": "0s"}, "playbooks": only})
+    before = {b: uid(kafka, b) for b in (0, 1, 2)}
+    faults.cut(address(kafka, controller), address(kafka, stale), CONTROLLER_PORT)
+    try:
+        records.delete_topic(kafka.bootstrap, topic)
+        wait_for("the others to forget it", lambda: not any(held(client, b, tp) for b in (controller, other)), 30)
+        assert held(client, stale, tp)
+        run = wait_for_restart(case)
+        assert run["spec"]["cause"]["findingId"] == f"ViewDiverged/broker-{stale}"
+        named = {f["id"] for f in status(case)["findings"]}
+        assert {n for n in named if n.startswith(("ViewDiverged", "MetadataUndecided"))} == {
+            f"ViewDiverged/broker-{stale}"
+        }
+        assert operator.approve(run, "alice").returncode == 0
+        ended(kafka, run["metadata"]["name"], 300)
+    finally:
+        faults.mend()
+    wait_for("the end of the deletion", lambda: not held(client, stale, tp), 60)
+    case.condition("MetadataConsistent", "True", seconds=120)
+    assert {b for b in before if uid(kafka, b) != before[b]} == {stale}
+    case.end()
+
+
 def active_controller(client: RealKafka) -> int:
     found = client.describe_cluster().controller
     assert found is not None

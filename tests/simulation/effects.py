@@ -237,6 +237,9 @@ class Effects(Evictions):
         run = self.run_of(seen, "ChangeSettings")
         if all(self.original.get(key) == value for key, value in wanted.items()):
             return  # puts back what was there
+        told = seen.get("configs", (now, {}))[1]
+        if all(key[2] in RATES and value and 0 < int(value) < int(told.get(key) or 0) for key, value in wanted.items()):
+            return  # takes back some of what was permitted
         plan = self.permitted(run, seen, now)
         (configs,) = self.known(seen, "configs", now)
         if all(configs.get(key) == value for key, value in wanted.items()):

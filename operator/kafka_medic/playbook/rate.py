@@ -12,6 +12,7 @@ from datetime import datetime
 
 import pyarrow.compute as pc
 
+from kafka_medic.cluster.elements import on_failed_directory
 from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
 from kafka_medic.playbook.intents import SettingKey, dynamic_value, unknown_settings
 from kafka_medic.playbook.positions import Standing
@@ -90,7 +91,9 @@ def due(
 
 
 def left_behind(plan: Plan, snapshot: Snapshot, where: Sequence[Standing]) -> list[TopicPartition]:
-    """Partitions with a replica on a live broker of this plan that is not in the ISR, and is not one that we add."""
+    """Partitions with a replica on a live broker of this plan that is not in the ISR, and is not one that we add. One on
+    a failed log directory cannot catch up and is left out."""
+    lost = {b.id: on_failed_directory(b) for b in snapshot.brokers or ()}
     brokers = {b for c in plan.changes for b in c.replicas} & {b.id for b in snapshot.brokers or () if b.live}
     ours = {s.tp: set(s.change.replicas) - set(s.change.replicas_before) for s in where}
     if snapshot.partitions is None:
@@ -102,7 +105,7 @@ def left_behind(plan: Plan, snapshot: Snapshot, where: Sequence[Standing]) -> li
     for row in table.to_pylist():
         tp = TopicPartition(row["topic"], row["partition"])
         out = set(row["replicas"]) - set(row["isr"]) - set(row["adding"] or ()) - ours.get(tp, set())
-        if out & brokers:
+        if any(tp not in lost[b] for b in out & brokers):
             found.append(tp)
     return found
 

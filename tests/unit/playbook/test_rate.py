@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from kafka_medic.cluster.elements import STORAGE_ERROR, Directory
 from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.playbook.intents import ChangeSettings
 from kafka_medic.playbook.rate import CALM_SECONDS, FOR_THE_WAY_BACK, MOST_CHANGES, RATES, SETTLE_SECONDS
@@ -75,6 +76,17 @@ def test_it_is_halved_while_a_replica_of_somebody_else_is_out_of_its_isr():
     assert rates(then) == (f"{STEP}/rate-1-250", {"250"})
     least = assess(*copying(BEHIND, "125"), changed("rate-2-125", 1000))
     assert least.state is StepState.WAIT, "an eighth is the least"
+
+
+def test_a_replica_on_a_failed_disk_is_not_waited_for():
+    """It does not catch up, however slowly others are copied."""
+    directories = (Directory("/data/0", None, 100, 40), Directory("/data/1", STORAGE_ERROR))
+    lost = worlds.broker(2, directories=directories, offline_replicas=(OTHER,))
+    brokers = (worlds.broker(1), lost, worlds.broker(3))
+    assert assess(*copying(BEHIND, brokers=brokers)).state is StepState.WAIT
+    elsewhere = worlds.broker(2, directories=directories, offline_replicas=())
+    brokers = (worlds.broker(1), elsewhere, worlds.broker(3))
+    assert rates(assess(*copying(BEHIND, brokers=brokers))) == (f"{STEP}/rate-0-500", {"500"})
 
 
 def test_the_journal_has_room_for_the_way_back():
