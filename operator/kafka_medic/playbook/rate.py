@@ -91,7 +91,7 @@ def due(
 
 
 def left_behind(plan: Plan, snapshot: Snapshot, where: Sequence[Standing]) -> list[TopicPartition]:
-    """Partitions with a replica on a live broker of this plan that is not in the ISR, and is not one that we add. One on
+    """Partitions with a replica on a live broker of this plan that is not in the ISR and is not added by us. One on
     a failed log directory cannot catch up and is left out."""
     lost = {b.id: on_failed_directory(b) for b in snapshot.brokers or ()}
     brokers = {b for c in plan.changes for b in c.replicas} & {b.id for b in snapshot.brokers or () if b.live}
