@@ -133,6 +133,8 @@ class SimBrokers:
     """What only that broker's log holds, until it is stopped: it leads no more, and has not heard of it."""
     parted: dict[tuple[int, TopicPartition], int] = field(default_factory=dict)
     """Where its log parted from the others'."""
+    halted: dict[tuple[int, TopicPartition], int] = field(default_factory=dict)
+    """Where the log of a follower ends that fetches nothing."""
     files: dict[int, dict[str, str]] = field(default_factory=dict)
     """What is in each broker's configuration file; somebody else's to change."""
     started_with: dict[int, dict[str, str]] = field(default_factory=dict)
@@ -204,6 +206,7 @@ class SimBrokers:
         self.stale.setdefault(broker, self.image(broker).view)
         self.zombies.add(broker)
         self.left_at[broker] = self.elapsed
+        self.halted |= {(broker, tp): p.end for tp, p in self.partitions.items() if not self.led_by(broker, tp)}
         self._leaves(broker)
 
     def _ends(self, broker: int) -> None:
@@ -267,6 +270,7 @@ class SimBrokers:
         self.lagging.pop(broker, None)
         self.left_at.pop(broker, None)
         self.zombies.discard(broker)
+        self.halted = {key: end for key, end in self.halted.items() if key[0] != broker}
         self.alone = {key: log for key, log in self.alone.items() if key[0] != broker}
         self.parted = {key: end for key, end in self.parted.items() if key[0] != broker}
         if broker in self.up:
@@ -415,10 +419,10 @@ class SimBrokers:
             return False
         removed = [b for b in part.removing if b in part.isr]
         part.replicas, part.isr = stay, [b for b in part.isr if b in stay]
-        part.adding, part.before, part.removing = [], [], []
+        fewer, part.adding, part.before, part.removing = bool(part.removing), [], [], []
         if part.leader not in stay:
             part.elect(part.successor(self.members))
-        elif self.zookeeper or removed:
+        elif self.zookeeper or fewer:  # PartitionChangeBuilder.triggerLeaderEpochBumpForReplicaReassignmentIfNeeded
             part.bump()
         if self.zookeeper:
             part.bump(len(removed))

@@ -171,7 +171,8 @@ class SimKafka(SimBrokers):
     def own_log_ends(self, broker: int, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         self._answers_for_logs(broker)
         parts = {tp: part for tp in partitions if (part := self.log_of(broker, tp)) is not None}
-        held = {tp: self.parted.get((broker, tp), p.end) for tp, p in parts.items()}
+        ends = self.halted | self.parted
+        held = {tp: ends.get((broker, tp), p.end) for tp, p in parts.items()}
         return held | {tp: log[-1].offset + 1 for tp in held if (log := self.alone.get((broker, tp)))}
 
     def epoch_ends(self, broker: int, epochs: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
@@ -197,7 +198,8 @@ class SimKafka(SimBrokers):
             raise ReadFailed(FailureKind.OTHER, f"log of {tp}: not here")
         alone = self.alone.get((broker, tp), [])
         shared = self.logs.get(tp, []) if part is self.partitions.get(tp) else []
-        log = [r for r in shared if not alone or r.offset < alone[0].offset] + alone
+        last = alone[0].offset if alone else self.halted.get((broker, tp), end)
+        log = [r for r in shared if r.offset < last] + alone
         return [r for r in log if start <= r.offset < end], end
 
     def read_topic(self, topic: str, partition: int) -> list[LogRecord]:

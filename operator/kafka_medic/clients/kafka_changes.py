@@ -88,7 +88,11 @@ class WireChanges:
         async def send(client: Any) -> Any:
             end = time.monotonic() + seconds
             node = link.in_turn(client)[0]
-            answer = await answer_of(client, node, request(int(seconds * 1000 * SERVERS_SHARE)), seconds)
+            try:
+                answer = await answer_of(client, node, request(int(seconds * 1000 * SERVERS_SHARE)), seconds)
+            except Exception:  # with KRaft one that is cut off from the controller cannot pass it on
+                link.spare([node])
+                raise
             if errors.NotControllerError.errno in codes(answer):
                 told = await answer_of(client, node, self._who(), max(0.0, end - time.monotonic()))
                 know(client, {broker.node_id: broker for broker in told.brokers})

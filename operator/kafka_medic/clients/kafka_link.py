@@ -14,7 +14,7 @@ import re
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from kafka import errors
@@ -207,8 +207,7 @@ class WireLink:
                 answer: tuple[int, Any] = await client._manager.wait_for(first, self.seconds * 1000)
             except Exception:
                 if self._beside is None:  # else it may be well, and somebody else too slow
-                    self._answered = [node for node in self._answered if node not in nodes]
-                    self._deaf |= dict.fromkeys(nodes, time.monotonic() + SPARED_SECONDS)
+                    self.spare(nodes)
                 raise
             return answer
 
@@ -222,6 +221,11 @@ class WireLink:
         know(client, known._told)
         answered = sorted(known._answered, key=lambda b: (known._spared(b), b != known._controller))
         return answered or [client._manager.least_loaded_node()]
+
+    def spare(self, brokers: Collection[int]) -> None:
+        """These have not answered: others are asked rather than they, for a while."""
+        self._answered = [node for node in self._answered if node not in brokers]
+        self._deaf |= dict.fromkeys(brokers, time.monotonic() + SPARED_SECONDS)
 
     def _spared(self, broker: int) -> bool:
         return self._deaf.get(broker, 0.0) > time.monotonic()

@@ -95,7 +95,8 @@ def _named_away(u: Unlike, s: Situation) -> bool:
 def _not_replicated(u: Unlike, s: Situation) -> bool:
     """A log's end is told as less than what was written with acks=1."""
     written = any(step[0] == "write" and step[-1] == 1 for step in s.steps)
-    return s.kind == "kraft" and written and isinstance(u.real, tuple) and u.real[1] < u.simulated[1]
+    both = isinstance(u.real, tuple) and isinstance(u.simulated, tuple)
+    return s.kind == "kraft" and written and both and u.real[1] < u.simulated[1]
 
 
 def _controller_gone(_: Unlike, s: Situation) -> bool:

@@ -17,17 +17,28 @@ from kafka.protocol.admin import (
     DescribeClusterResponse,
     DescribeConfigsRequest,
     DescribeConfigsResponse,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
 )
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataRequest, MetadataResponse
 
-REQUESTS = {c.API_KEY: c for c in (ApiVersionsRequest, MetadataRequest, DescribeConfigsRequest, DescribeClusterRequest)}
+REQUESTS = {
+    c.API_KEY: c
+    for c in (
+        ApiVersionsRequest,
+        MetadataRequest,
+        DescribeConfigsRequest,
+        DescribeClusterRequest,
+        ElectLeadersRequest,
+    )
+}
 INVALID_REQUEST, UNAUTHORIZED = 42, 31
 
 
 @dataclass
 class WireBroker:
     """Listens at its own address. `error`: what it answers for its own id; `controller`: it knows no metadata. `mute`:
-    it takes connections and says nothing. `opened`: connections so far."""
+    it takes connections and says nothing. `cut_off`: it cannot pass an election on. `opened`: connections so far."""
 
     id: int
     ip: str
@@ -35,6 +46,7 @@ class WireBroker:
     cluster: str = "c"
     controller: bool = False
     mute: bool = False
+    cut_off: bool = False
     certificate: trustme.LeafCert | None = None
     peers: Sequence[tuple[int, str, int]] = ()
     """What it tells of the cluster: id, host, port."""
@@ -70,7 +82,8 @@ class WireBroker:
                 link = context.wrap_socket(link, server_side=True)
                 self.links.append(link)
             while head := _exactly(link, 4):
-                link.sendall(self._answer(_exactly(link, struct.unpack(">i", head)[0])))
+                if answer := self._answer(_exactly(link, struct.unpack(">i", head)[0])):
+                    link.sendall(answer)
         except (OSError, EOFError):
             link.close()
 
@@ -80,11 +93,14 @@ class WireBroker:
         rest = io.BytesIO(data)
         header = request_type.parse_header(rest, version=version)
         request = request_type.decode(data[rest.tell() :], version=version)
+        if self.cut_off and key == ElectLeadersRequest.API_KEY:
+            return b""
         response: Any = {
             ApiVersionsRequest.API_KEY: self._versions,
             MetadataRequest.API_KEY: self._metadata,
             DescribeConfigsRequest.API_KEY: self._configs,
             DescribeClusterRequest.API_KEY: self._cluster,
+            ElectLeadersRequest.API_KEY: self._elected,
         }[key](request)
         response.API_VERSION = version
         response.with_header(correlation_id=header.correlation_id)
@@ -105,6 +121,10 @@ class WireBroker:
         """As kafka.server.AuthHelper does: who is asked for the other kind refuses."""
         code = 0 if request.endpoint_type == (2 if self.controller else 1) else 114
         return DescribeClusterResponse(throttle_time_ms=0, error_code=code, cluster_id=self.cluster, brokers=[])
+
+    def _elected(self, request: Any) -> Any:
+        self.asked.append(("elect",))
+        return ElectLeadersResponse(throttle_time_ms=0, error_code=0, replica_election_results=[])
 
     def _configs(self, request: Any) -> Any:
         """As kafka.server.ConfigHelper does."""
