@@ -216,10 +216,17 @@ class WireLink:
         return answer
 
     def in_turn(self, client: Any) -> list[Any]:
-        """Who answered when last it was asked who is there, the controller first; the client learns where they are."""
+        """Who answered when last it was asked who is there, the controller first; the client learns where they are.
+        Before those that are spared come the others that were named."""
         known = self if self._beside is None else self._beside
         know(client, known._told)
-        answered = sorted(known._answered, key=lambda b: (known._spared(b), b != known._controller))
+
+        def spared(broker: int) -> bool:
+            return self._spared(broker) or known._spared(broker)
+
+        answered = sorted(known._answered, key=lambda b: (spared(b), b != known._controller))
+        if answered and spared(answered[0]):
+            answered = [b for b in known._told if b not in answered and not spared(b)] + answered
         return answered or [client._manager.least_loaded_node()]
 
     def spare(self, brokers: Collection[int]) -> None:

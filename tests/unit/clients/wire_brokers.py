@@ -94,6 +94,7 @@ class WireBroker:
         header = request_type.parse_header(rest, version=version)
         request = request_type.decode(data[rest.tell() :], version=version)
         if self.cut_off and key == ElectLeadersRequest.API_KEY:
+            self.asked.append(("elect",))
             return b""
         response: Any = {
             ApiVersionsRequest.API_KEY: self._versions,
