@@ -292,7 +292,9 @@ class WireAdmin:
 
         _, answer = self._passed_on.ask_anyone(request, "quorum", at_once=PASSED_ON)
         refuse(ReadFailed, answer.error_code, "quorum")
-        told = answer.topics[0].partitions[0]
+        told = next((part for topic in answer.topics for part in topic.partitions), None)
+        if told is None:
+            raise ReadFailed(FailureKind.OTHER, "quorum: the answer names no partition")
         refuse(ReadFailed, told.error_code, "quorum")
         return quorum(told)
 

@@ -11,7 +11,7 @@ from kafka_medic.guard.context import RestartQuestion
 from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.rows import known_ids, target_of
 from kafka_medic.guard.stuck import undeclared
-from kafka_medic.guard.unserved import unserved
+from kafka_medic.guard.unserved import not_served
 from kafka_medic.guard.verdict import Reason, Verdict
 
 TARGET_MAY_BE_TOUCHED = "TargetMayBeTouched"
@@ -82,7 +82,7 @@ def no_other_broker_disturbed(snapshot: Snapshot, question: RestartQuestion) -> 
         return (Reason(guard, Verdict.UNKNOWN, f"the {what} are not known"),)
     excused = _excused(snapshot, question)
     others = [b for b in snapshot.brokers if b.id not in excused]
-    waiting = unserved(snapshot, question)
+    waiting = not_served(snapshot, question)
     rows = [row for row in question.rows if row.tp not in waiting]
     reasons = [*_states(others), *_out_of_isr(snapshot, rows, excused)]
     if reasons:

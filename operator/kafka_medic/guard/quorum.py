@@ -70,7 +70,8 @@ def _voters(quorum: Quorum, question: RestartQuestion) -> Iterator[Reason]:
 
 def controller_last(snapshot: Snapshot, question: RestartQuestion) -> Reason:
     """The active controller is restarted after every other broker of the run, so that it changes once and not
-    at every step. It is looked up anew each time."""
+    at every step. If its own view is the stale one, it waits only for others that are stale: nobody else may be
+    restarted before it. It is looked up anew each time."""
     guard, broker, remaining = (
         CONTROLLER_LAST,
         question.broker,
@@ -84,6 +85,8 @@ def controller_last(snapshot: Snapshot, question: RestartQuestion) -> Reason:
         message = f"broker {controller.id} is named as controller, but voter {quorum.leader} leads the quorum"
         return Reason(guard, Verdict.UNKNOWN, message, retry_after=5)
     apart = {v.id for v in snapshot.controllers_apart()}
+    if broker in question.context.cures:
+        remaining &= question.context.cures
     if broker in apart:
         remaining &= apart  # brokers come after all controllers that are none
     if controller.id != broker:

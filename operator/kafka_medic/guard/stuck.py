@@ -33,10 +33,11 @@ def waiting(snapshot: Snapshot) -> tuple[PartitionRow, ...]:
     down = {b.id for b in brokers if _gone(b, snapshot.cluster.mode)}
     live = {b.id: b for b in brokers if b.live and b.id not in down}
     rows = led_by(snapshot, down | {NO_LEADER})
-    return tuple(row for row in rows if any(_could_lead(live.get(b), row) for b in known_ids(row.isr) or ()))
+    return tuple(row for row in rows if any(could_lead(live.get(b), row) for b in known_ids(row.isr) or ()))
 
 
-def _could_lead(broker: Broker | None, row: PartitionRow) -> bool:
+def could_lead(broker: Broker | None, row: PartitionRow) -> bool:
+    """Whether its replica is not on a failed log directory, nor may be."""
     if broker is None:
         return False
     return not failed_directories(broker) or (

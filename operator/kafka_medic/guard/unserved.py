@@ -6,32 +6,48 @@ leads, so nobody can write or read, and no follower can catch up. As soon as it 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pyarrow.compute as pc
 
 from kafka_medic.cluster.agreement import agreement
-from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
+from kafka_medic.cluster.snapshot import PartitionRow, Snapshot, TopicPartition
 from kafka_medic.guard.context import RestartQuestion
 from kafka_medic.guard.fit import unfit
-from kafka_medic.guard.rows import known_ids
+from kafka_medic.guard.stuck import could_lead
+from kafka_medic.guard.succession import successor
 
 NONE: frozenset[TopicPartition] = frozenset()
 
 
 def unserved(snapshot: Snapshot, question: RestartQuestion) -> frozenset[TopicPartition]:
-    """What the target leads by what is decided, while it reports another leader from an earlier epoch of the same topic
-    id, and what a fit broker in the ISR could lead instead. Empty unless the run restarts the target, alone, to cure
-    its stale view. A target that takes itself for the leader, of whatever epoch, may have taken records."""
-    target, context = question.broker, question.context
-    if target not in context.cures or context.together or question.rows is None:
+    """What the target leads by what is decided and does not serve, and what a fit broker leads as soon as the target
+    has gone. Empty unless the run restarts the target, alone, to cure its stale view."""
+    if question.broker not in question.context.cures or question.context.together or question.rows is None:
         return NONE
-    found = agreement(snapshot).disagreements.get(target)
-    if found is None:
-        return NONE
-    believed = found.beliefs.filter((pc.field("kind") == "behind") & (pc.field("leader") != target))
-    behind = {TopicPartition(row["topic"], row["partition"]) for row in believed.to_pylist()}
-    fit = {b.id for b in snapshot.brokers or () if b.id != target and not any(unfit(snapshot, b.id))}
+    fit = {b.id: b for b in snapshot.brokers or () if b.id != question.broker and not any(unfit(snapshot, b.id))}
     return frozenset(
         row.tp
-        for row in question.rows
-        if row.leader == target and row.tp in behind and (known_ids(row.isr) or frozenset()) & fit
+        for row in _unheard(snapshot, question, question.broker)
+        if could_lead(fit.get(successor(row, {question.broker}) or -1), row)
     )
+
+
+def not_served(snapshot: Snapshot, question: RestartQuestion) -> frozenset[TopicPartition]:
+    """The same of every broker that the run restarts to cure it, whoever could lead: with what it does not serve nobody
+    catches up before it is restarted."""
+    cures = question.context.cures if question.broker in question.context.cures else ()
+    return frozenset(row.tp for broker in cures for row in _unheard(snapshot, question, broker))
+
+
+def _unheard(snapshot: Snapshot, question: RestartQuestion, broker: int) -> Iterator[PartitionRow]:
+    """What this broker leads by what is decided, while it reports another leader from an earlier epoch of the same
+    topic id, and no end of its log. One that takes itself for the leader, of any epoch, may have taken records."""
+    found = agreement(snapshot).disagreements.get(broker)
+    if found is None:
+        return
+    believed = found.beliefs.filter((pc.field("kind") == "behind") & (pc.field("leader") != broker))
+    behind = {TopicPartition(row["topic"], row["partition"]) for row in believed.to_pylist()}
+    for row in question.rows or ():
+        if row.leader == broker and row.tp in behind and row.log_end is None:
+            yield row

@@ -10,6 +10,7 @@ from kafka_medic.guard.context import RestartQuestion
 from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.rows import known_ids
 from kafka_medic.guard.stuck import undeclared
+from kafka_medic.guard.succession import left_to_stale
 from kafka_medic.guard.verdict import Reason, Verdict
 
 VIEWS_AGREE = "ViewsAgree"
@@ -18,9 +19,9 @@ EXAMPLES = 5
 
 def views_agree(snapshot: Snapshot, question: RestartQuestion) -> tuple[Reason, ...]:
     """Every broker that answers names the registered members and, for each partition, the leader and epoch that are
-    decided. A difference is allowed only in brokers that this run cures, when the target is one of them. Brokers that
-    the run has away are not asked, and whether they are members is not settled. Nor is it of those that only a new
-    controller can declare gone.
+    decided. A difference is allowed only in brokers that this run cures, when the target is one of them and none of the
+    others would lead a partition then. Brokers that the run has away are not asked, and whether they are members is not
+    settled. Nor is it of those that only a new controller can declare gone.
     """
     guard, cures, away = VIEWS_AGREE, question.context.cures, question.context.together
     unsettled = away | undeclared(snapshot, question)
@@ -50,6 +51,7 @@ def views_agree(snapshot: Snapshot, question: RestartQuestion) -> tuple[Reason, 
             if not (broker in cures and question.broker in cures):
                 message = f"the view of broker {broker} differs: {some(differences, EXAMPLES)}"
                 reasons.append(Reason(guard, Verdict.DENY, message))
+    reasons += _left_to_stale(snapshot, question, differing)
     if silent:
         message = f"broker {some(silent)} did not report its view of the cluster"
         reasons.append(Reason(guard, Verdict.UNKNOWN, message))
@@ -61,6 +63,14 @@ def views_agree(snapshot: Snapshot, question: RestartQuestion) -> tuple[Reason, 
     if not asked:
         return (Reason(guard, Verdict.UNKNOWN, "no broker reported its view of the cluster"),)
     return (Reason(guard, Verdict.ALLOW, f"the views of {len(asked)} brokers agree"),)
+
+
+def _left_to_stale(snapshot: Snapshot, question: RestartQuestion, stale: list[int]) -> Iterator[Reason]:
+    left = left_to_stale(snapshot, question.broker, question.rows, stale, question.context.together)
+    for heir in sorted(set(left.values())):
+        which = some([tp for tp, broker in left.items() if broker == heir], EXAMPLES)
+        message = f"broker {heir} would lead {which} then, and not serve: its view is stale"
+        yield Reason(VIEWS_AGREE, Verdict.DENY, message)
 
 
 def _undecided(snapshot: Snapshot, question: RestartQuestion) -> Iterator[Reason]:

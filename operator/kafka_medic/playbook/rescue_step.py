@@ -74,6 +74,7 @@ def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot:
     fit = sorted((fit_brokers(snapshot) or frozenset()) - stale)[:MAX_REPLICAS]
     if not fit:
         return StepReport(StepState.UNKNOWN, "no broker is known to be fit to hold them", progress=total)
+    stale |= {r.broker for r in plan.restarts if r.stale}  # which only this run makes fit, later
     if len(fit) == 1 and len({b.id for b in snapshot.brokers} - stale) > 1:
         # A topic with one replica would stand against every restart of its broker.
         words = f"broker {fit[0]} alone is fit to hold them, and two copies are wanted"

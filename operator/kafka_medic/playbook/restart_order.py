@@ -6,6 +6,7 @@ from collections.abc import Collection
 
 from kafka_medic.cluster.agreement import agreement
 from kafka_medic.cluster.snapshot import Mode, Snapshot
+from kafka_medic.guard.succession import harmless_first
 
 REFUSED_STOP = (
     "the controller refuses its controlled shutdown, so it stops only after its retries, by default 3 times 5 s "
@@ -28,24 +29,29 @@ def stale_brokers(snapshot: Snapshot) -> frozenset[int]:
 
 
 def restart_order(snapshot: Snapshot, wanted: Collection[int]) -> tuple[int, ...]:
-    """KRaft controllers that are no brokers before the brokers; then the stale side first, then who is not ready, then
-    by id. The active controller last of its kind, so that it changes hands once. A run looks the controller up again
-    before each restart (`next_broker`)."""
+    """KRaft controllers that are no brokers before the brokers; then the stale side first, of which those first that
+    leave nothing to another stale one; then who is not ready, then by id. The active controller last of its kind, so
+    that it changes hands once. A run looks the controller up again before each restart (`next_broker`)."""
     stale, controller = stale_brokers(snapshot), active_controller(snapshot)
     apart = {v.id for v in snapshot.controllers_apart()}
+    harmless = {b: n for n, b in enumerate(harmless_first(snapshot, sorted(stale & set(wanted))))}
 
-    def place(node: int) -> tuple[bool, bool, bool, bool, int]:
-        return (node not in apart, node == controller, node not in stale, _ready(snapshot, node), node)
+    def place(node: int) -> tuple[bool, bool, bool, int, bool, int]:
+        last = node == controller
+        return (node not in apart, node not in stale, last, harmless.get(node, 0), _ready(snapshot, node), node)
 
     return tuple(sorted(wanted, key=place))
 
 
-def next_broker(snapshot: Snapshot, order: Collection[int]) -> int | None:
+def next_broker(snapshot: Snapshot, order: Collection[int], cures: Collection[int]) -> int | None:
     """The first of those that are left which is not the active controller at this moment; it, when nobody else is.
-    Controllers that are no brokers come before all brokers."""
+    Controllers that are no brokers come before all brokers, and `cures`, those that the plan names as stale, before the
+    others."""
     controller = active_controller(snapshot)
     apart = {v.id for v in snapshot.controllers_apart()}
     order = [node for node in order if node in apart] or order
+    if stale := [node for node in order if node in cures]:
+        order = harmless_first(snapshot, stale)
     return next((b for b in order if b != controller), next(iter(order), None))
 
 
@@ -62,11 +68,12 @@ def why(snapshot: Snapshot, broker_id: int) -> str:
         stop = REFUSED_STOP if snapshot.cluster.mode is Mode.ZOOKEEPER else UNHEARD_STOP
         return f"answers but is not registered: {stop}; {only_there(snapshot, broker_id)}"
     apart = broker_id in {v.id for v in snapshot.controllers_apart()}
-    if broker_id == active_controller(snapshot):
+    stale = broker_id in stale_brokers(snapshot)
+    if broker_id == active_controller(snapshot) and not stale:
         return "the active controller, after the other controllers" if apart else "the active controller, last"
     if apart:
         return "a controller, before the brokers"
-    if broker_id in stale_brokers(snapshot):
+    if stale:
         return f"its view of the cluster is the stale one, so it goes first; {only_there(snapshot, broker_id)}"
     if not _ready(snapshot, broker_id):
         return "not ready, so before those that are"

@@ -192,7 +192,7 @@ def _next(turn: _Turn, left: Sequence[BrokerRestart], observed: tuple[str, ...])
     if moved := next(iter(other_pods(left, turn.snapshot)), None):
         return StepReport(StepState.DRIFTED, moved, progress=turn.progress, observed=observed)
     ids = [r.broker for r in left]
-    number = last if last in ids else next_broker(turn.snapshot, ids)
+    number = last if last in ids else next_broker(turn.snapshot, ids, {r.broker for r in left if r.stale})
     if moved := _moved(turn, [b for b in ids if b != last]):
         return StepReport(StepState.DRIFTED, moved, progress=turn.progress, observed=observed)
     target = next(r for r in left if r.broker == number)

@@ -166,7 +166,8 @@ def _restart_reasons(run: Remediation, plan: Plan, world: World, intent: Intent 
     elif isinstance(intent, RestartPod):
         broker = intent.broker
     else:
-        broker = next_broker(world.snapshot, [r.broker for r in plan.restarts]) or plan.restarts[0].broker
+        stale = {r.broker for r in plan.restarts if r.stale}
+        broker = next_broker(world.snapshot, [r.broker for r in plan.restarts], stale) or plan.restarts[0].broker
     replaces = _replaces_controller(run, world.playbook)
     asked = context(step, plan, journal, broker, world.now, replaces_controller=replaces)
     return (*reordered, *judge_restart(world.snapshot, broker, world.now, context=asked).reasons)

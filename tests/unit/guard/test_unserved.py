@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kafka_medic.cluster.elements import STORAGE_ERROR, Directory
+from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.guard.verdict import Verdict
 from tests.unit.cluster import worlds
 from tests.unit.guard.restarts import judged, only, refusals
@@ -15,7 +17,7 @@ BEHIND = (1, 3)
 
 def elected(told=BEHIND, *, isr=(2, 3), replicas=(1, 2, 3), views=None, rows=None, **changes):
     """Broker 1 was away and is back. Broker 2 has led orders-0 since, which it does not know."""
-    row = worlds.partition("orders", 0, replicas, leader=2, isr=list(isr))
+    row = worlds.partition("orders", 0, replicas, leader=2, isr=list(isr), logEnd=None)
     rows = [row, *worlds.ROWS[1:]] if rows is None else rows
     views = views or tuple(worlds.view(n, rows, told={("orders", 0): told} if n == 2 else {}) for n in worlds.IDS)
     return worlds.healthy(rows=rows, views=views, **changes)
@@ -59,7 +61,7 @@ def test_the_only_replica_in_sync_stays():
 
 def test_who_leads_next_has_to_be_fit():
     """Broker 3 is as stale as broker 2."""
-    rows = [worlds.partition("orders", 0, leader=2, isr=[2, 3]), *worlds.ROWS[1:]]
+    rows = [worlds.partition("orders", 0, leader=2, isr=[2, 3], logEnd=None), *worlds.ROWS[1:]]
     views = tuple(
         worlds.view(n, rows, members=(1, 2, 3, 4, 5), told={("orders", 0): BEHIND} if n in (2, 3) else {})
         for n in (1, 2, 3, 4, 5)
@@ -76,9 +78,38 @@ def test_a_topic_without_a_replica_to_spare_is_refused_all_the_same():
 
 def test_followers_elsewhere_are_waited_for():
     rows = [
-        worlds.partition("orders", 0, leader=2, isr=[2, 3]),
+        worlds.partition("orders", 0, leader=2, isr=[2, 3], logEnd=None),
         worlds.partition("orders", 1, (2, 3, 1)),
         worlds.partition("orders", 2, (3, 1, 2), isr=[3, 2]),
     ]
     found = refusals(elected(rows=rows), 2, **CURE)
     assert "broker 1 (1 partitions)" in found["NoOtherBrokerDisturbed"][1]
+
+
+def test_what_its_leader_serves_is_no_such_partition():
+    """An end of its log was read from it, under the decided epoch."""
+    row = worlds.partition("orders", 0, leader=2, isr=[2, 3], logEnd=100)
+    found = refusals(elected(rows=[row, *worlds.ROWS[1:]]), 2, **CURE)
+    assert {"IsrStaysAboveMin", "NoOtherBrokerDisturbed"} <= set(found)
+
+
+def test_nor_is_one_whose_successor_has_it_on_a_failed_disk():
+    directories = (Directory("/data/0", None, 100, 40), Directory("/data/1", STORAGE_ERROR))
+    lost = {"directories": directories, "offline_replicas": (TopicPartition("orders", 0),)}
+    found = refusals(elected(brokers=worlds.brokers(b3=lost)), 2, **CURE)
+    assert "IsrStaysAboveMin" in found
+
+
+def test_of_two_that_serve_nobody_either_may_go_first():
+    """Broker 1 was away: it cannot catch up with what brokers 2 and 3 were elected for."""
+    rows = [
+        worlds.partition("orders", 0, (1, 2, 4), leader=2, isr=[2, 4], logEnd=None),
+        worlds.partition("orders", 1, (1, 3, 4), leader=3, isr=[3, 4], logEnd=None),
+    ]
+    ids = (1, 2, 3, 4, 5)
+    told = {("orders", 0): BEHIND, ("orders", 1): BEHIND}
+    views = tuple(worlds.view(n, rows, members=ids, told=told if n in (2, 3) else {}) for n in ids)
+    snapshot = worlds.healthy(rows=rows, views=views, brokers=tuple(worlds.broker(n) for n in ids))
+    for broker in (2, 3):
+        found = judged(snapshot, broker, cures=frozenset({2, 3}))
+        assert found.permits, found.refusals

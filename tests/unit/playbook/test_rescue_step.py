@@ -10,13 +10,13 @@ import pytest
 from kafka_medic.playbook.intents import RescueRecords
 from kafka_medic.playbook.report import StepState
 from kafka_medic.playbook.rescue_step import assess
-from kafka_medic.resources.remediation_plan import Plan, Rescue
+from kafka_medic.resources.remediation_plan import BrokerRestart, Plan, Rescue
 from tests.unit.cluster import worlds
 
 SAVED = Rescue.model_construct(broker=1, topic="orders", partition=0, epoch=5, from_offset=10)
 
 
-def step(cordoned: tuple[int, ...], ids: tuple[int, ...] = worlds.IDS) -> Any:
+def step(cordoned: tuple[int, ...], ids: tuple[int, ...] = worlds.IDS, stale: tuple[int, ...] = (1,)) -> Any:
     """Broker 1 is the stale one; the nodes of some others are cordoned."""
     brokers = []
     for number in ids:
@@ -27,7 +27,8 @@ def step(cordoned: tuple[int, ...], ids: tuple[int, ...] = worlds.IDS) -> Any:
     snapshot = worlds.healthy(
         brokers=tuple(brokers), rows=rows, views=tuple(worlds.view(n, rows, members=ids) for n in ids)
     )
-    plan = Plan.model_construct(rescues=(SAVED,), rescue_topic="saved")
+    restarts = tuple(BrokerRestart.model_construct(broker=n, stale=n in stale) for n in ids)
+    plan = Plan.model_construct(rescues=(SAVED,), rescue_topic="saved", restarts=restarts)
     return assess("rescue-records", plan, {}, snapshot)
 
 
@@ -53,5 +54,12 @@ def test_nobody_is_fit(cordoned: tuple[int, ...]):
 
 def test_where_there_is_one_other_broker_one_copy_has_to_do():
     report = step((), ids=(1, 2))
+    assert report.intent is not None
+    assert report.intent.replicas == (2,)
+
+
+def test_a_broker_that_only_this_run_cures_is_not_waited_for():
+    """It is stale as well, and is restarted after the records are saved."""
+    report = step((3,), stale=(1, 3))
     assert report.intent is not None
     assert report.intent.replicas == (2,)

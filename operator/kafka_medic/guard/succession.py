@@ -1,0 +1,52 @@
+"""What a restart would leave to a broker whose view is stale.
+
+A broker that goes hands what it leads to the first of the partition's replicas that is in sync and up, in their order
+(KRaft: PartitionChangeBuilder.electAnyLeader; ZooKeeper: ControlledShutdownPartitionLeaderElectionStrategy). A stale
+broker does not hear of it: nobody serves the partition, and nobody catches up with it, the restarted broker included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from kafka_medic.cluster.agreement import agreement
+from kafka_medic.cluster.snapshot import Mode, PartitionRow, Snapshot, TopicPartition
+from kafka_medic.guard.rows import known_ids, troubled_rows
+
+
+def successor(row: PartitionRow, gone: Collection[int]) -> int | None:
+    """Who leads the partition once these have gone; None: nobody, or not known."""
+    isr = known_ids(row.isr)
+    if isr is None or known_ids(row.replicas) is None:
+        return None
+    return next((b for b in row.replicas or () if b in isr and b not in gone and b is not None), None)
+
+
+def left_to_stale(
+    snapshot: Snapshot,
+    broker: int,
+    rows: Iterable[PartitionRow] | None,
+    stale: Collection[int],
+    away: Collection[int] = (),
+) -> dict[TopicPartition, int]:
+    """The partitions that the restart of `broker` takes from whoever serves them, and which of the `stale` brokers is
+    to lead them then. With ZooKeeper also what a stale broker leads already: whoever leaves an ISR by its end raises
+    the leader epoch (KafkaController.onReplicasBecomeOffline), of which that one does not hear either."""
+    others = set(stale) - {broker}
+    if not others or rows is None:
+        return {}
+    gone = {broker, *away}
+    found = {}
+    for row in rows:
+        next_ = successor(row, gone) if row.leader == broker else None
+        if snapshot.cluster.mode is Mode.ZOOKEEPER and row.leader in others and broker in (known_ids(row.isr) or ()):
+            next_ = row.leader
+        if next_ is not None and next_ in others:
+            found[row.tp] = next_
+    return found
+
+
+def harmless_first(snapshot: Snapshot, brokers: Iterable[int]) -> list[int]:
+    """In the given order, those first whose restart leaves nothing to a stale broker."""
+    stale = agreement(snapshot).disagreements
+    return sorted(brokers, key=lambda b: bool(stale and left_to_stale(snapshot, b, troubled_rows(snapshot, b), stale)))

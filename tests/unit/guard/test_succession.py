@@ -1,0 +1,81 @@
+"""No restart leaves a partition to a broker that would not know that it leads."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka_medic.cluster.snapshot import Mode
+from kafka_medic.guard.succession import harmless_first
+from kafka_medic.guard.verdict import Verdict
+from kafka_medic.playbook.restart_order import next_broker, restart_order, why
+from tests.unit.cluster import worlds
+from tests.unit.guard.restarts import judged, only, refusals
+
+FIVE = (1, 2, 3, 4, 5)
+CALM = worlds.partition("calm", 0, (1, 4, 5), leader=4, leaderEpoch=6)
+"""Brokers 2 and 3 have not heard that broker 4 leads it."""
+
+
+def two_stale(*orders, mode=Mode.KRAFT, controller=1):
+    rows = [CALM, *(worlds.partition("orders", n, ids) for n, ids in enumerate(orders))]
+    told = {("calm", 0): (1, 5)}
+    views = tuple(
+        worlds.view(n, rows, members=FIVE, controller=controller, told=told if n in (2, 3) else {}) for n in FIVE
+    )
+    brokers = tuple(worlds.broker(n) for n in FIVE)
+    return worlds.healthy(mode, rows=rows, views=views, brokers=brokers)
+
+
+@pytest.mark.parametrize("mode", [Mode.KRAFT, Mode.ZOOKEEPER])
+def test_the_one_whose_successor_is_stale_too_has_to_wait(mode):
+    snapshot = two_stale((2, 3, 4), mode=mode)
+    told = "broker 3 would lead orders-0 then, and not serve: its view is stale"
+    only(snapshot, "ViewsAgree", Verdict.DENY, told, 2, cures=frozenset({2, 3}))
+
+
+def test_the_other_one_goes_first():
+    snapshot = two_stale((2, 3, 4))
+    assert judged(snapshot, 3, cures=frozenset({2, 3})).permits
+    assert harmless_first(snapshot, (2, 3)) == [3, 2]
+    assert restart_order(snapshot, FIVE)[:2] == (3, 2)
+    assert next_broker(snapshot, FIVE, {2, 3}) == 3
+
+
+def test_with_a_fit_successor_it_may_go():
+    assert judged(two_stale((2, 4, 3)), 2, cures=frozenset({2, 3})).permits
+
+
+def test_with_zookeeper_what_a_stale_broker_leads_must_not_get_another_epoch():
+    """Broker 2 follows there, and leaves the ISR by its end."""
+    told = "broker 3 would lead orders-0 then, and not serve: its view is stale"
+    zookeeper = two_stale((3, 4, 2), mode=Mode.ZOOKEEPER)
+    only(zookeeper, "ViewsAgree", Verdict.DENY, told, 2, cures=frozenset({2, 3}))
+    assert judged(zookeeper, 3, cures=frozenset({2, 3})).permits
+    assert judged(two_stale((3, 4, 2)), 2, cures=frozenset({2, 3})).permits
+
+
+def stale_controller():
+    views = tuple(worlds.view(n, told={("orders", 1): (3, 4)} if n == 1 else {}) for n in worlds.IDS)
+    return worlds.healthy(views=views)
+
+
+def test_a_stale_active_controller_goes_before_brokers_that_may_not_go_before_it():
+    snapshot = stale_controller()
+    assert restart_order(snapshot, worlds.IDS)[0] == 1
+    assert next_broker(snapshot, worlds.IDS, {1}) == 1
+    assert judged(snapshot, 1, remaining=frozenset({2, 3}), cures=frozenset({1})).permits
+    assert "ViewsAgree" in refusals(snapshot, 2, remaining=frozenset({1, 3}), cures=frozenset({1}))
+    assert "it goes first" in why(snapshot, 1)
+
+
+def test_it_waits_for_others_that_are_stale():
+    snapshot = stale_controller()
+    found = refusals(snapshot, 1, remaining=frozenset({2, 3}), cures=frozenset({1, 2}))
+    assert found["ControllerLast"][0] is Verdict.WAIT
+    assert "brokers 2 come first" in found["ControllerLast"][1]
+
+
+def test_a_healthy_active_controller_is_last():
+    snapshot = worlds.healthy()
+    assert next_broker(snapshot, worlds.IDS, set()) == 2
+    assert refusals(snapshot, 1, remaining=frozenset({2, 3}))["ControllerLast"][0] is Verdict.WAIT
