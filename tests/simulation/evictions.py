@@ -24,8 +24,9 @@ class Evictions(Grounds):
     who was in sync by the last look before. `restarted`: by run. `rescues`: when each run began to save records.
     `well`: when a broker was back in every ISR. `wasted`: by run and broker, the restarts that were for nothing and
     have been made up for; `evicted`: likewise, the Pods. `late`: those of `by_us` that a request took which came late;
-    `sent`: the run that has asked for the eviction of a Pod, by its uid. `asked`: by uid of a Pod that Strimzi was
-    asked to restart, the run, the Pod's path, and who was in sync before."""
+    `sent`: the run that has asked for the eviction of a Pod, by its uid; `came`: when such a request came late. `heirs`:
+    by broker, who was known to be stale when it was evicted, and what was served. `asked`: by uid of a Pod that Strimzi
+    was asked to restart, the run, the Pod's path, and who was in sync before."""
 
     true_times: dict[tuple[str, str, str], float]
 
@@ -41,6 +42,8 @@ class Evictions(Grounds):
         self.well: dict[int, float] = {}
         self.wasted: dict[tuple[str, int], set[str]] = {}
         self.evicted: dict[tuple[str, int], set[str]] = {}
+        self.came: dict[str, float] = {}
+        self.heirs: dict[int, tuple[frozenset[int], frozenset[TopicPartition]]] = {}
         self.asked: dict[str, tuple[str, str, dict[TopicPartition, frozenset[int]]]] = {}
 
     def misread(self, plan: dict[str, Any], seen: dict[str, Any] | None = None) -> list[int]:
@@ -113,6 +116,8 @@ class Evictions(Grounds):
     def _before_restart(self, seen: dict[str, Any], pod: str, uid: str, now: float) -> None:
         broker = int(pod.rpartition("-")[2])
         run = self.run_of(seen, "RestartPod", uid)
+        if self.came.get(uid, -1.0) >= seen.get("pods", (now,))[0]:
+            return  # what was sent before has come since the last look, and this takes the same Pod
         plan = self.permitted(run, seen, now)
         done = {b for of, b in self.restarted if of == run["metadata"]["uid"]} | self._replaced(run)
         left = [r["broker"] for r in plan["restarts"] if r["broker"] not in done]
@@ -287,6 +292,8 @@ class Evictions(Grounds):
         self.effects.append(f"evict {broker}")
         key = run, broker
         pods = self.evicted.setdefault(key, set())
+        if uid in pods and uid in self.came:
+            return
         if uid in pods or len(pods) > len(self.wasted.get(key, ())):
             self.blame(f"broker {broker} was evicted twice by one run")
         pods.add(uid)
@@ -295,6 +302,18 @@ class Evictions(Grounds):
             self.by_us.add(broker)
             self.away.add(broker)
             self.looked[broker] = {tp: isr for tp, (_, isr, *_) in seen["views"][1].items()}
+            leaders = {tp: leader for tp, (_, _, leader, _) in seen["views"][1].items()}
+            served = frozenset(tp for tp, leader in leaders.items() if leader not in seen["views"][4] - {broker})
+            self.heirs[broker] = frozenset(seen["views"][4]) - {broker}, served - seen["unserved"]
+
+    def left_to_stale(self) -> None:
+        """What a broker led that we took down, or anybody who serves it, is led by one that was known to be stale."""
+        for broker in self.by_us - self.late:
+            known, served = self.heirs.get(broker, (frozenset(), frozenset()))
+            for tp in served if known & self.kafka.stale.keys() else ():
+                part = self.kafka.partitions.get(tp)
+                if part is not None and part.leader in known & self.kafka.stale.keys() and not self.kafka.served(tp):
+                    self.blame(f"{tp} is led by broker {part.leader}, known to be stale, since we took down {broker}")
 
     def could_spare(self, tp: TopicPartition, ours: Collection[int]) -> bool:
         """Whether somebody else was in sync by the last look before each of these was evicted: who has gone since."""

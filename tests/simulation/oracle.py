@@ -251,8 +251,8 @@ class Oracle(Effects):
                     self.late.add(broker)
                 uid = args[1]["deleteOptions"]["preconditions"]["uid"]
                 run = self.sent.get(uid, "")
-                if uid not in self.evicted.get((run, broker), ()):  # sent once more meanwhile, it takes the same Pod
-                    self.taken_away(seen, args, run)
+                self.came[uid] = self.kafka.elapsed  # sent once more meanwhile, it takes the same Pod
+                self.taken_away(seen, args, run)
             case "alter_reassignments":
                 self.effects.append("reassign")
                 for tp in args[0].keys() & self.kafka.partitions.keys():
@@ -346,6 +346,8 @@ class Oracle(Effects):
     def after_event(self, now: float) -> None:
         if len(self.by_us) > 1:
             self._several()
+        if self.by_us and self.kafka.stale:
+            self.left_to_stale()
         for broker in list(self.away):
             if broker in self.kafka.nodes and all(
                 broker in p.isr or self.kafka.on_failed_disk(broker, p)

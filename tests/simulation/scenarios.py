@@ -141,6 +141,21 @@ def _stale(broker: int, **how: Any) -> Stage:
     return stage
 
 
+def _stale_pair() -> Stage:
+    """Two brokers are cut off from the controller, serve what they lead, and have missed a change elsewhere."""
+    kafka = SimKafka(racks={0: "a", 1: "b", 2: "c", 3: "a", 4: "b"})
+    kafka.topic("orders", [2, 3, 4], [3, 4, 0])
+    kafka.topic("calm", [0, 1, 4], [1, 0, 4])
+    for topic in ("orders", "calm"):
+        kafka.dynamic["TOPIC", topic, MIN_ISR] = "2"
+    kafka.voted = 0
+    stage = _stage(kafka)
+    for broker in (2, 3):
+        stage._stale(broker, 1e9)
+    kafka.partitions[TopicPartition("calm", 0)].elect(1)
+    return stage
+
+
 def _overtaken() -> Stage:
     """Leaderships go home one at a time, to a broker that hangs for minutes. Meanwhile another broker becomes stale,
     and its restart cures something graver."""
@@ -322,6 +337,7 @@ SCENARIOS: dict[str, Callable[[], Stage]] = {
     "parallel": _parallel,
     "stale": lambda: _stale(2),
     "stale-zookeeper": lambda: _stale(0, zookeeper=True),
+    "stale-pair": _stale_pair,
     "overtaken": _overtaken,
     "zombie": lambda: _zombie(2),
     "zombie-zookeeper": lambda: _zombie(0, zookeeper=True),
@@ -363,6 +379,7 @@ WEIGHTS = {
     "failed-disk": 2,
     "stale": 3,
     "stale-zookeeper": 2,
+    "stale-pair": 3,
     "overtaken": 4,
     "zombie": 2,
     "zombie-zookeeper": 2,

@@ -154,7 +154,8 @@ def _broker(chance: random.Random, schedule: Schedule) -> int:
     told = [w.partition(" ")[2] for w in sharp.get(schedule.moment, ()) if " " in w]
     if told and chance.random() < 0.5:
         return int(told[0])
-    nodes = {"parallel": (0, 1, 2, 3, 4), "raise-wide": (0, 1, 2, 3), "apart": (0, 1, 2, 10, 11, 12)}
+    five = (0, 1, 2, 3, 4)
+    nodes = {"parallel": five, "stale-pair": five, "raise-wide": (0, 1, 2, 3), "apart": (0, 1, 2, 10, 11, 12)}
     return chance.choice(nodes.get(schedule.scenario, (0, 1, 2)))
 
 

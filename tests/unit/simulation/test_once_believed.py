@@ -11,8 +11,9 @@ import pytest
 from kafka_medic.clients import kafka_wire
 from kafka_medic.clients.answers import LogDirs
 from kafka_medic.clients.ports import FailureKind, ReadFailed
-from kafka_medic.guard import precedence, replicas
+from kafka_medic.guard import precedence, replicas, views
 from kafka_medic.guard.other_runs import OtherRun
+from kafka_medic.playbook import restart_order
 from tests.simulation import schedules
 from tests.simulation.brokers import MIN_ISR
 from tests.simulation.kafka import SimKafka
@@ -57,11 +58,18 @@ def whoever_began_first(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(precedence, "_place", by_age)
 
 
+def whoever_leads_next(patch: pytest.MonkeyPatch) -> None:
+    """Nobody asks who that is, and the smaller id goes first."""
+    patch.setattr(views, "left_to_stale", lambda *_: {})
+    patch.setattr(restart_order, "harmless_first", lambda _, brokers: list(brokers))
+
+
 UNEVEN = Schedule(1, "uneven", 0, 1, True, [])
 NOTICED: list[tuple[Patch, Schedule, str]] = [
     (what_the_broker_that_answers_shows, UNEVEN, "takes spared-"),
     (one_failed_directory_hides_all, Schedule(1, "failed-disk", 0, 1, True, []), "a run does not end"),
     (the_operators_own_clock, Schedule(1, "roll", 0, 1, True, []), "a run does not end"),
+    (whoever_leads_next, Schedule(1, "stale-pair", 0, 1, True, []), "led by broker 3, known to be stale"),
     (whoever_began_first, Schedule(1, "overtaken", 0, 1, True, []), "keeps it waiting"),
 ]
 
