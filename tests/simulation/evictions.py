@@ -24,8 +24,8 @@ class Evictions(Grounds):
     who was in sync by the last look before. `restarted`: by run. `rescues`: when each run began to save records.
     `well`: when a broker was back in every ISR. `wasted`: by run and broker, the restarts that were for nothing and
     have been made up for; `evicted`: likewise, the Pods. `late`: those of `by_us` that a request took which came late;
-    `sent`: the run that has asked for the eviction of a Pod, by its uid; `came`: when such a request came late. `heirs`:
-    by broker, who was known to be stale when it was evicted, and what was served. `asked`: by uid of a Pod that Strimzi
+    `sent`: by uid of a Pod, the run that has asked for its eviction; `came`: when such a request came late. `heirs`: by
+    broker, who was known to be stale when it was evicted, and what was served. `asked`: by uid of a Pod that Strimzi
     was asked to restart, the run, the Pod's path, and who was in sync before."""
 
     true_times: dict[tuple[str, str, str], float]
