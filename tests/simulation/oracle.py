@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.simulation.effects import Effects
 from tests.simulation.evictions import parallel
-from tests.simulation.grounds import ENDED, PROSE, RUNS, TopicPartition, annotates, drains, may_follow
+from tests.simulation.grounds import ACTING, ENDED, PROSE, RUNS, TopicPartition, annotates, drains, may_follow
 
 if TYPE_CHECKING:
     from tests.simulation.api import SimApi
@@ -450,10 +450,13 @@ class Oracle(Effects):
         waits = {}
         for name, status in runs.items():
             told = [(w["guard"], w.get("remediation")) for w in status.get("waitingFor") or ()]
-            if status.get("phase") == "Approved" and len(told) == 1 and told[0][0] == "NoOtherRemediation":
-                other = runs.get(str(told[0][1]), {})
-                if _at_rest(other) and _grave(other) < _grave(status):
-                    waits[name] = self.waits.get(name, now)
+            if status.get("phase") != "Approved" or len(told) != 1 or told[0][0] != "NoOtherRemediation":
+                continue
+            if runs.get(str(told[0][1]), {}).get("phase") == "Approved":
+                continue  # one that has not begun either goes first
+            acting = [other for other in runs.values() if other.get("phase") in ACTING]
+            if acting and all(_at_rest(other) and _grave(other) < _grave(status) for other in acting):
+                waits[name] = self.waits.get(name, now)
         self.waits = waits
 
     def _begins(self, run: dict[str, Any], now: float) -> None:

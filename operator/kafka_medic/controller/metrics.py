@@ -191,7 +191,7 @@ class Metrics(Collector):
         findings = _family("kafka_medic_findings", "Findings.", "type", "severity", "state")
         known = _family("kafka_medic_source_known", "1 if the last read of the source answered.", "source")
         phases = _family("kafka_medic_remediations", "Remediations that exist.", "phase")
-        diverged = _family("kafka_medic_diverged_brokers", "Brokers whose view differs from the authority's.")
+        diverged = _family("kafka_medic_diverged_brokers", "Brokers with a finding ViewDiverged.")
         leaderless = _family("kafka_medic_leaderless_partitions", "Partitions known to have no leader.")
         current = _family(
             "kafka_medic_leaderless_seconds", "How long some partition has had no leader, as of the last good turn."

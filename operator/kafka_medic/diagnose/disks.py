@@ -34,7 +34,7 @@ SPACING = 225.0
 (`log.retention.check.interval.ms`), so that of four quarters some have a deletion in them."""
 QUARTERS = 4
 QUARTER_SAMPLES = (1, 4, 16)
-"""How many samples a quarter has: quarters of 15 minutes, an hour and four hours are looked at."""
+"""How many samples a quarter has: of the last 15 minutes, hour and four hours."""
 KEPT = QUARTERS * QUARTER_SAMPLES[-1] + 1
 AHEAD = 6.0
 CRITICAL_SECONDS = 4 * 3600.0

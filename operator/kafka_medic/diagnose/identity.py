@@ -33,9 +33,9 @@ def _finding(scene: Scene, broker: int, pod: Pod, answered: int, elsewhere: str 
         affected=(broker_name(broker), broker_name(answered)),
         evidence=(
             f"Pod {pod.name} (uid {pod.uid}) is broker {broker} by its name or label, {scene.read_from('kubernetes')}",
-            f"at its own address {pod.ip} broker {answered} answered, the only one to describe that configuration",
+            f"at its own address {pod.ip} broker {answered} answered",
             where,
-            "whoever deletes, drains or restarts one of them by its Pod takes the other one away",
+            "if you delete or drain one of these Pods, the other broker stops",
         ),
         for_seconds=MISMATCHED_FOR,
     )

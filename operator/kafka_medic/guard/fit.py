@@ -73,7 +73,7 @@ def _decided(snapshot: Snapshot, partitions: Collection[TopicPartition]) -> Iter
     found = agreement(snapshot)
     if open_ := sorted(set(partitions) & set(found.undecided)):
         accounts = "; ".join(found.accounts_of(open_[0]))
-        yield _unknown(f"brokers differ on {some(open_, 5)} and nothing decides: {accounts}")
+        yield _unknown(f"brokers differ on {some(open_, 5)}, and no majority decides: {accounts}")
 
 
 def _up(broker: Broker) -> Iterator[Reason]:
@@ -102,7 +102,9 @@ def _view(snapshot: Snapshot, broker_id: int) -> Iterator[Reason]:
         said += [f"it still counts broker {some(found.ghosts)}"] if found.ghosts else []
         said += [f"it takes broker {found.controller} for the controller"] if found.controller is not None else []
         said += found.examples(3)
-        yield _deny(f"the view of broker {broker_id} is stale, so it would not know what it gets: {some(said, 3)}")
+        yield _deny(
+            f"the view of broker {broker_id} is stale, so the broker would not serve what it receives: {some(said, 3)}"
+        )
 
 
 def _pod(broker_id: int, pod: Pod | None) -> Iterator[Reason]:

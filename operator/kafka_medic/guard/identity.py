@@ -43,7 +43,7 @@ def pod_is_that_broker(snapshot: Snapshot, question: RestartQuestion) -> Reason:
         return Reason(guard, Verdict.ALLOW, f"broker {broker} has answered at the own address of Pod {pod.name}")
     if snapshot.source(SOURCE) is None and not {s.name for s in snapshot.sources} & OWN_NAMES:
         # Observers of this project always name the source; the document's format does not ask others to.
-        message = "the snapshot does not speak of what answers at the Pods' addresses; its writer has to know that"
+        message = "the snapshot has no source pod-identity: its writer has to check which broker each Pod runs"
         return Reason(guard, Verdict.ALLOW, message)
     return _by_elimination(snapshot, question, pod) or Reason(
         guard, Verdict.UNKNOWN, _unanswered(snapshot, pod, broker)

@@ -61,7 +61,7 @@ def isr_stays_above_min(snapshot: Snapshot, question: RestartQuestion) -> tuple[
         return tuple(reasons)
     told = f"{concerned - len(waiting)} partitions on broker {broker} keep min.insync.replicas without it"
     if waiting:
-        told += f"; {some(sorted(waiting))} nobody serves before it has gone"
+        told += f"; no broker serves {some(sorted(waiting))} before it restarts"
     return (Reason(guard, Verdict.ALLOW, told if concerned else f"broker {broker} holds no replica"),)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pyarrow.compute as pc
 
 from kafka_medic.cluster.agreement import agreement
-from kafka_medic.cluster.snapshot import PartitionRow, Snapshot, TopicPartition
+from kafka_medic.cluster.snapshot import Broker, PartitionRow, Snapshot, TopicPartition
 from kafka_medic.guard.context import RestartQuestion
 from kafka_medic.guard.fit import unfit
 from kafka_medic.guard.stuck import could_lead
@@ -25,11 +25,13 @@ def unserved(snapshot: Snapshot, question: RestartQuestion) -> frozenset[TopicPa
     has gone. Empty unless the run restarts the target, alone, to cure its stale view."""
     if question.broker not in question.context.cures or question.context.together or question.rows is None:
         return NONE
-    fit = {b.id: b for b in snapshot.brokers or () if b.id != question.broker and not any(unfit(snapshot, b.id))}
+    fit: dict[int | None, Broker] = {
+        b.id: b for b in snapshot.brokers or () if b.id != question.broker and not any(unfit(snapshot, b.id))
+    }
     return frozenset(
         row.tp
         for row in _unheard(snapshot, question, question.broker)
-        if could_lead(fit.get(successor(row, {question.broker}) or -1), row)
+        if could_lead(fit.get(successor(row, {question.broker})), row)
     )
 
 

@@ -88,7 +88,7 @@ def _undecided(snapshot: Snapshot, question: RestartQuestion) -> Iterator[Reason
             f"{tp}: {'; '.join(found.accounts_of(tp))}" if tp in disputed else f"{tp}" for tp in unknown[:EXAMPLES]
         ]
         more = f" and {len(unknown) - EXAMPLES} more" if len(unknown) > EXAMPLES else ""
-        message = f"not known, or brokers differ and nothing decides: {', '.join(shown)}{more}"
+        message = f"leader or epoch not known, or brokers differ and no majority decides: {', '.join(shown)}{more}"
         yield Reason(VIEWS_AGREE, Verdict.UNKNOWN, message)
 
 

@@ -102,12 +102,12 @@ def _log_dirs(broker: int, told: LogDirs) -> LogDirs:
     if len({d.path for d in told.directories}) < len(told.directories):
         raise BadAnswer(f"{who} names a log directory twice")
     for directory in told.directories:
-        for words, number in (("are free", directory.usable), ("are there in all", directory.total)):
+        for words, number in (("free", directory.usable), ("in all", directory.total)):
             if number is not None and not 0 <= number < 1 << 63:
-                raise BadAnswer(f"{who} says that {number} bytes {words}")
+                raise BadAnswer(f"{who} reports {number} bytes {words}")
         for tp, size in (directory.sizes or {}).items():
             if size < 0:
-                raise BadAnswer(f"{who} says that {shown(str(tp))} has {size} bytes")
+                raise BadAnswer(f"{who} reports {size} bytes for {shown(str(tp))}")
     return told
 
 
@@ -128,7 +128,7 @@ def groups(found: Groups) -> Groups:
     """Each group by itself. Group names are free text in Kafka, and stay as they are: whoever shows one escapes it."""
     checked = {one.group: _each(one, lambda one=one: _group(one)) for one in found.told}  # type: ignore[misc]
     if len(checked) < len(found.told):
-        raise BadAnswer("a group is told twice")
+        raise BadAnswer("a group is reported twice")
     bad = {group: one for group, one in checked.items() if isinstance(one, ReadFailed)}
     good = tuple(one for one in checked.values() if not isinstance(one, ReadFailed))
     return Groups(good, {**found.unread, **bad}, found.unlisted)

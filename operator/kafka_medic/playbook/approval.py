@@ -234,7 +234,7 @@ def _record(
     elif fact.may_approve is None:
         why = f"whether {spec.approver} may approve could not be asked"
     elif spec.decision is Decision.APPROVE and skew is not None and skew.latest(at) >= plan.expires_at:
-        why = "it came after the plan had expired, or so close to it that two clocks cannot tell"
+        why = "it was created after the plan's expiry, or too close to it to tell by two clocks"
     elif (
         spec.decision is Decision.APPROVE
         and spec.approver == remediation.spec.requested_by

@@ -77,7 +77,7 @@ def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot:
     stale |= {r.broker for r in plan.restarts if r.stale}  # which only this run makes fit, later
     if len(fit) == 1 and len({b.id for b in snapshot.brokers} - stale) > 1:
         # A topic with one replica would stand against every restart of its broker.
-        words = f"broker {fit[0]} alone is fit to hold them, and two copies are wanted"
+        words = f"broker {fit[0]} alone is fit to hold the copies, and two are required"
         return StepReport(StepState.WAIT, words, progress=total)
     parts = tuple(
         RescuePart(r.broker, TopicPartition(r.topic, r.partition), r.epoch, r.from_offset) for r in plan.rescues

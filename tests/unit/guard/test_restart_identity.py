@@ -64,7 +64,7 @@ def test_another_writers_snapshot_need_not_speak_of_it_and_one_of_ours_has_to():
     theirs = tuple(s for s in ours if s.name in ("kafka", "kubernetes", "quorum"))
     judgement = judged(replace(silent, sources=theirs))
     assert judgement.permits, judgement.refusals
-    assert "does not speak of" in next(r.message for r in judgement.reasons if r.guard == GUARD)
+    assert "has no source pod-identity" in next(r.message for r in judgement.reasons if r.guard == GUARD)
     crossed = worlds.healthy(brokers=answering(b2=3, b3=2), sources=theirs)
     assert not judged(crossed).permits, "what it does tell counts"
 

@@ -29,7 +29,7 @@ def test_its_restart_is_permitted_as_the_cure_though_too_few_stay_in_sync():
     (told,) = (r.message for r in found.reasons if r.guard == "IsrStaysAboveMin")
     assert (
         told
-        == "3 partitions on broker 2 keep min.insync.replicas without it; orders-0 nobody serves before it has gone"
+        == "3 partitions on broker 2 keep min.insync.replicas without it; no broker serves orders-0 before it restarts"
     )
 
 

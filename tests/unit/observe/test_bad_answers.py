@@ -103,7 +103,7 @@ def test_an_epoch_of_minus_one_is_not_known(kafka):
     [
         ("reassignments", {ORDERS: Reassignment((1, 1), (), ())}, "reassignments", "[1, 1]"),
         ("reassignments", {TopicPartition("o\n", 0): Reassignment((1,), (), ())}, "reassignments", r"o\n"),
-        ("groups", Groups([GroupOffsets("g", None, {}), GroupOffsets("g", None, {})]), "groups", "told twice"),
+        ("groups", Groups([GroupOffsets("g", None, {}), GroupOffsets("g", None, {})]), "groups", "reported twice"),
         (
             "describe_cluster",
             ClusterDescription("x", (Node(1, "a", 1, None), Node(1, "b", 1, None)), None),
@@ -127,8 +127,8 @@ FINE = LogDirs((LogDir("/data", {}, 100, 50),))
     ("bad", "told"),
     [
         (LogDirs((LogDir("/data", {ORDERS: -1}),)), "-1 bytes"),
-        (LogDirs((LogDir("/data", {}, None, 1 << 63),)), "bytes are free"),
-        (LogDirs((LogDir("/data", {}, -5),)), "-5 bytes are there in all"),
+        (LogDirs((LogDir("/data", {}, None, 1 << 63),)), "bytes free"),
+        (LogDirs((LogDir("/data", {}, -5),)), "-5 bytes in all"),
         (LogDirs((LogDir("/data", {}), LogDir("/data", {}))), "a log directory twice"),
     ],
 )

@@ -109,7 +109,7 @@ def test_one_person_who_may_approves():
         ({"planDigest": ZERO}, True, NOW, "another plan"),
         ({}, False, NOW, "alice may not approve"),
         ({}, None, NOW, "could not be asked"),
-        ({}, True, NOW + timedelta(hours=24), "after the plan had expired"),
+        ({}, True, NOW + timedelta(hours=24), "after the plan's expiry"),
     ],
 )
 def test_each_reason_for_not_counting_is_recorded(change, may, at, why):

@@ -112,7 +112,7 @@ def test_a_paused_run_that_does_not_give_way_is_noticed(monkeypatch: pytest.Monk
         return Reason("NoOtherRemediation", Verdict.WAIT if busy else Verdict.ALLOW, "one at a time")
 
     monkeypatch.setattr(precedence, "goes_first", one_at_a_time)
-    assert "a run does not end" in (schedules.run(schedule).violation or "")
+    assert "keeps it waiting" in (schedules.run(schedule).violation or "")
 
 
 @thorough
