@@ -19,9 +19,9 @@ EXAMPLES = 5
 
 def views_agree(snapshot: Snapshot, question: RestartQuestion) -> tuple[Reason, ...]:
     """Every broker that answers names the registered members and, for each partition, the leader and epoch that are
-    decided. A difference is allowed only in brokers that this run cures, when the target is one of them and none of the
-    others would lead a partition then. Brokers that the run has away are not asked, and whether they are members is not
-    settled. Nor is it of those that only a new controller can declare gone.
+    decided. A difference is allowed only in brokers that this run cures, when the target is one of them and is stale
+    still, and none of the others would lead a partition then. Brokers that the run has away are not asked, and whether
+    they are members is not settled. Nor is it of those that only a new controller can declare gone.
     """
     guard, cures, away = VIEWS_AGREE, question.context.cures, question.context.together
     unsettled = away | undeclared(snapshot, question)
@@ -38,6 +38,7 @@ def views_agree(snapshot: Snapshot, question: RestartQuestion) -> tuple[Reason, 
     if len(views) != len(snapshot.views):
         reasons.append(Reason(guard, Verdict.UNKNOWN, "the snapshot has more than one view of the same broker"))
     found = agreement(snapshot).disagreements
+    cured = question.broker in cures and (question.broker in found or _zombie(snapshot, question.broker))
     for broker in sorted({*asked, *views} - away):
         view = views.get(broker)
         if view is None or view.members is None or view.leaders is None:
@@ -48,7 +49,7 @@ def views_agree(snapshot: Snapshot, question: RestartQuestion) -> tuple[Reason, 
             reasons.append(Reason(guard, Verdict.UNKNOWN, f"broker {broker}: {some(gaps, EXAMPLES)}"))
         if differences := list(_differences(snapshot, view, found.get(broker), unsettled)):
             differing.append(broker)
-            if not (broker in cures and question.broker in cures):
+            if not (broker in cures and cured):
                 message = f"the view of broker {broker} differs: {some(differences, EXAMPLES)}"
                 reasons.append(Reason(guard, Verdict.DENY, message))
     reasons += _left_to_stale(snapshot, question, differing)
@@ -63,6 +64,11 @@ def views_agree(snapshot: Snapshot, question: RestartQuestion) -> tuple[Reason, 
     if not asked:
         return (Reason(guard, Verdict.UNKNOWN, "no broker reported its view of the cluster"),)
     return (Reason(guard, Verdict.ALLOW, f"the views of {len(asked)} brokers agree"),)
+
+
+def _zombie(snapshot: Snapshot, broker_id: int) -> bool:
+    broker = snapshot.broker(broker_id)
+    return broker is not None and broker.reachable is True and broker.registered is False
 
 
 def _left_to_stale(snapshot: Snapshot, question: RestartQuestion, stale: list[int]) -> Iterator[Reason]:

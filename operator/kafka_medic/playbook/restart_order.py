@@ -45,12 +45,12 @@ def restart_order(snapshot: Snapshot, wanted: Collection[int]) -> tuple[int, ...
 
 def next_broker(snapshot: Snapshot, order: Collection[int], cures: Collection[int]) -> int | None:
     """The first of those that are left which is not the active controller at this moment; it, when nobody else is.
-    Controllers that are no brokers come before all brokers, and `cures`, those that the plan names as stale, before the
-    others."""
+    Controllers that are no brokers come before all brokers. Before the others come those of `cures`, which the plan
+    names as stale, that are stale still."""
     controller = active_controller(snapshot)
     apart = {v.id for v in snapshot.controllers_apart()}
     order = [node for node in order if node in apart] or order
-    if stale := [node for node in order if node in cures]:
+    if stale := [node for node in order if node in cures and node in stale_brokers(snapshot)]:
         order = harmless_first(snapshot, stale)
     return next((b for b in order if b != controller), next(iter(order), None))
 

@@ -181,8 +181,9 @@ def test_a_source_that_is_known_in_part_stands_against_nobody_and_one_that_faile
 
 def test_the_log_of_a_stale_leader_that_could_not_be_read_stands_against_its_own_restart():
     failed = Source("stale-log-3", worlds.NOW, SourceState.UNKNOWN, "no answer")
+    views = (worlds.view(1, told={("orders", 1): (3, 4)}), *(diverged().views or ())[1:])
     snapshot = replace(diverged(), sources=(*worlds.sources(), failed))
-    assert judged(snapshot, 1, cures=frozenset({1, 3})).permits
+    assert judged(replace(snapshot, views=views), 1, cures=frozenset({1, 3})).permits
     only(snapshot, "SourcesFresh", Verdict.UNKNOWN, "stale-log-3 did not answer", 3, cures=frozenset({2, 3}))
 
 

@@ -41,6 +41,14 @@ def test_the_other_one_goes_first():
     assert next_broker(snapshot, FIVE, {2, 3}) == 3
 
 
+def test_one_that_has_been_cured_by_somebody_else_comes_after_those_that_are_stale():
+    snapshot = two_stale((4, 3, 2))
+    cures = frozenset({1, 2, 3})
+    assert next_broker(snapshot, FIVE, cures) == 2
+    assert refusals(snapshot, 1, cures=cures)["ViewsAgree"][0] is Verdict.DENY
+    assert judged(snapshot, 2, cures=cures).permits
+
+
 def test_with_a_fit_successor_it_may_go():
     assert judged(two_stale((2, 4, 3)), 2, cures=frozenset({2, 3})).permits
 
