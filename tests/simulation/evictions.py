@@ -163,7 +163,8 @@ class Evictions(Grounds):
             if broker in replicas and (len(isr - ours) < max(least, 1) or len(replicas) <= least):
                 self.blame(f"broker {broker} takes {tp} below min.insync.replicas {least}: ISR {sorted(isr)}")
             # What is on a failed disk does not come back by waiting: it is gone, and counted so above.
-            if replicas - isr - ours - {b for b, lost in disks.items() if tp in lost}:
+            waits = tp in seen["unserved"] and leader in cured and broker in cured
+            if replicas - isr - ours - {b for b, lost in disks.items() if tp in lost} and not waits:
                 self.blame(f"broker {broker} while {sorted(replicas - isr)} is out of the ISR of {tp}")
         moving, _ = self.known(seen, "moving", now)
         if moving:

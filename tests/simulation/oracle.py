@@ -298,8 +298,7 @@ class Oracle(Effects):
             tp
             for tp, row in rows.items()
             if row.leader in stale
-            and (mine := images[row.leader].rows.get(tp)) is not None
-            and (mine.id, mine.leader == row.leader) == (row.id, False)
+            and ((mine := images[row.leader].rows.get(tp)) is None or mine.id != row.id or mine.leader != row.leader)
         }
         seen["ids"] = now, {tp: row.id for tp, row in rows.items()}
 

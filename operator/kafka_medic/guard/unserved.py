@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_medic.cluster.agreement import agreement
@@ -17,6 +18,7 @@ from kafka_medic.guard.fit import unfit
 from kafka_medic.guard.stuck import could_lead
 from kafka_medic.guard.succession import successor
 
+_UNKNOWN_TO_IT = pc.field("kind").isin(["other incarnation", "missing"])
 NONE: frozenset[TopicPartition] = frozenset()
 
 
@@ -43,13 +45,18 @@ def not_served(snapshot: Snapshot, question: RestartQuestion) -> frozenset[Topic
 
 
 def _unheard(snapshot: Snapshot, question: RestartQuestion, broker: int) -> Iterator[PartitionRow]:
-    """What this broker leads by what is decided, while it reports another leader from an earlier epoch of the same
-    topic id, and no end of its log. One that takes itself for the leader, of any epoch, may have taken records."""
+    """What this broker leads by what is decided, while it reports another leader from an earlier epoch and no end of
+    its log, or reports another topic id, whose log it has under the same name, or no such partition. One that takes
+    itself for the leader of this topic id, of any epoch, may have taken records."""
     found = agreement(snapshot).disagreements.get(broker)
     if found is None:
         return
-    believed = found.beliefs.filter((pc.field("kind") == "behind") & (pc.field("leader") != broker))
-    behind = {TopicPartition(row["topic"], row["partition"]) for row in believed.to_pylist()}
+    led = (pc.field("kind") == "behind") & (pc.field("leader") != broker)
+    behind, unknown = _named(found.beliefs.filter(led)), _named(found.beliefs.filter(_UNKNOWN_TO_IT))
     for row in question.rows or ():
-        if row.leader == broker and row.tp in behind and row.log_end is None:
+        if row.leader == broker and (row.tp in unknown or (row.tp in behind and row.log_end is None)):
             yield row
+
+
+def _named(beliefs: pa.Table) -> frozenset[TopicPartition]:
+    return frozenset(TopicPartition(row["topic"], row["partition"]) for row in beliefs.to_pylist())

@@ -11,6 +11,7 @@ from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.rows import known_ids
 from kafka_medic.guard.stuck import undeclared
 from kafka_medic.guard.succession import left_to_stale
+from kafka_medic.guard.unserved import not_served
 from kafka_medic.guard.verdict import Reason, Verdict
 
 VIEWS_AGREE = "ViewsAgree"
@@ -23,11 +24,27 @@ def views_agree(snapshot: Snapshot, question: RestartQuestion) -> tuple[Reason, 
     still, and none of the others would lead a partition then. Brokers that the run has away are not asked, and whether
     they are members is not settled. Nor is it of those that only a new controller can declare gone.
     """
-    guard, cures, away = VIEWS_AGREE, question.context.cures, question.context.together
+    cures, target = question.context.cures, question.broker
+    cured = target in cures and (_zombie(snapshot, target) or _known_stale(snapshot, target))
+    found, differing = _compared(snapshot, question, cures if cured else frozenset())
+    left = tuple(_left_to_stale(snapshot, question, differing))
+    return (*(r for r in found if not (left and r.verdict is Verdict.ALLOW)), *left)
+
+
+def agree_but_for(snapshot: Snapshot, question: RestartQuestion, excused: frozenset[int]) -> tuple[Reason, ...]:
+    """Whether the views agree by now, whatever those of `excused` report."""
+    return _compared(snapshot, question, excused)[0]
+
+
+def _compared(
+    snapshot: Snapshot, question: RestartQuestion, excused: frozenset[int]
+) -> tuple[tuple[Reason, ...], list[int]]:
+    """(what refuses, or else the one that allows; the brokers that differ)."""
+    guard, away = VIEWS_AGREE, question.context.together
     unsettled = away | undeclared(snapshot, question)
     if snapshot.views is None or snapshot.brokers is None or snapshot.partitions is None:
         what = [n for n in ("views", "brokers", "partitions") if getattr(snapshot, n) is None]
-        return (Reason(guard, Verdict.UNKNOWN, f"not known: {some(what)}"),)
+        return (Reason(guard, Verdict.UNKNOWN, f"not known: {some(what)}"),), []
     views = {v.broker: v for v in snapshot.views}
     # A broker that is known to be down has no view to give; that it is down is for another guard.
     asked = [b.id for b in snapshot.brokers if b.reachable is not False and (b.registered is not False or b.reachable)]
@@ -38,7 +55,6 @@ def views_agree(snapshot: Snapshot, question: RestartQuestion) -> tuple[Reason, 
     if len(views) != len(snapshot.views):
         reasons.append(Reason(guard, Verdict.UNKNOWN, "the snapshot has more than one view of the same broker"))
     found = agreement(snapshot).disagreements
-    cured = question.broker in cures and (question.broker in found or _zombie(snapshot, question.broker))
     for broker in sorted({*asked, *views} - away):
         view = views.get(broker)
         if view is None or view.members is None or view.leaders is None:
@@ -49,21 +65,25 @@ def views_agree(snapshot: Snapshot, question: RestartQuestion) -> tuple[Reason, 
             reasons.append(Reason(guard, Verdict.UNKNOWN, f"broker {broker}: {some(gaps, EXAMPLES)}"))
         if differences := list(_differences(snapshot, view, found.get(broker), unsettled)):
             differing.append(broker)
-            if not (broker in cures and cured):
+            if broker not in excused:
                 message = f"the view of broker {broker} differs: {some(differences, EXAMPLES)}"
                 reasons.append(Reason(guard, Verdict.DENY, message))
-    reasons += _left_to_stale(snapshot, question, differing)
     if silent:
         message = f"broker {some(silent)} did not report its view of the cluster"
         reasons.append(Reason(guard, Verdict.UNKNOWN, message))
     if reasons:
-        return tuple(reasons)
+        return tuple(reasons), differing
     if differing:
         message = f"the views of broker {some(differing)} differ, and this run cures exactly that"
-        return (Reason(guard, Verdict.ALLOW, message),)
+        return (Reason(guard, Verdict.ALLOW, message),), differing
     if not asked:
-        return (Reason(guard, Verdict.UNKNOWN, "no broker reported its view of the cluster"),)
-    return (Reason(guard, Verdict.ALLOW, f"the views of {len(asked)} brokers agree"),)
+        return (Reason(guard, Verdict.UNKNOWN, "no broker reported its view of the cluster"),), differing
+    return (Reason(guard, Verdict.ALLOW, f"the views of {len(asked)} brokers agree"),), differing
+
+
+def _known_stale(snapshot: Snapshot, broker: int) -> bool:
+    known = None not in (snapshot.views, snapshot.brokers, snapshot.partitions)
+    return known and broker in agreement(snapshot).disagreements
 
 
 def _zombie(snapshot: Snapshot, broker_id: int) -> bool:
@@ -72,7 +92,9 @@ def _zombie(snapshot: Snapshot, broker_id: int) -> bool:
 
 
 def _left_to_stale(snapshot: Snapshot, question: RestartQuestion, stale: list[int]) -> Iterator[Reason]:
-    left = left_to_stale(snapshot, question.broker, question.rows, stale, question.context.together)
+    dead = not_served(snapshot, question)
+    rows = [row for row in question.rows or () if row.tp not in dead]
+    left = left_to_stale(snapshot, question.broker, rows, stale, question.context.together)
     for heir in sorted(set(left.values())):
         which = some([tp for tp, broker in left.items() if broker == heir], EXAMPLES)
         message = f"broker {heir} would lead {which} then, and not serve: its view is stale"

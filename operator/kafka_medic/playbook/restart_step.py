@@ -33,8 +33,9 @@ from kafka_medic.guard.context import FETCH_TIMEOUT_MS, RestartContext, RestartQ
 from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.restart import judge_restart
 from kafka_medic.guard.rows import known_ids, led_by, target_of, troubled_rows
+from kafka_medic.guard.unserved import not_served
 from kafka_medic.guard.verdict import Verdict
-from kafka_medic.guard.views import views_agree
+from kafka_medic.guard.views import agree_but_for
 from kafka_medic.playbook import drain_first, reorder_step, rescue_step, static_settings, strimzi_restart
 from kafka_medic.playbook.intents import RestartPod
 from kafka_medic.playbook.parameters import AWAY, BACK, CONTROLLER, RestartParameters
@@ -143,11 +144,12 @@ def not_back(snapshot: Snapshot, broker: int, still_stale: frozenset[int]) -> st
             return f"the ISR of {row.tp} could not be read"
         if broker in replicas - isr and row.tp not in lost:
             behind.append(row.tp)
-    if behind:
+    # With what one that is still stale is to lead and does not serve, nobody catches up before that one is restarted.
+    stale = RestartQuestion(min(still_stale, default=broker), RestartContext(cures=still_stale), rows)
+    if behind := [tp for tp in behind if tp not in not_served(snapshot, stale)]:
         return f"not in the ISR of {len(behind)} partitions yet: {some(behind, 3)}"
-    # Asked in the name of one that is still stale: its kind may differ, the broker that is back may not.
-    question = RestartQuestion(min(still_stale, default=broker), RestartContext(cures=still_stale), rows)
-    differing = [r.message for r in views_agree(snapshot, question) if r.verdict is not Verdict.ALLOW]
+    question = RestartQuestion(broker, RestartContext(), rows)
+    differing = [r.message for r in agree_but_for(snapshot, question, still_stale) if r.verdict is not Verdict.ALLOW]
     mine = next((v for v in snapshot.views or () if v.broker == broker), None)
     if apart is not None:
         return f"the views do not agree yet: {differing[0]}" if differing else None

@@ -7,6 +7,7 @@ import pytest
 from kafka_medic.cluster.elements import STORAGE_ERROR, Directory
 from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.guard.verdict import Verdict
+from kafka_medic.playbook.restart_step import not_back
 from tests.unit.cluster import worlds
 from tests.unit.guard.restarts import judged, only, refusals
 
@@ -113,3 +114,32 @@ def test_of_two_that_serve_nobody_either_may_go_first():
     for broker in (2, 3):
         found = judged(snapshot, broker, cures=frozenset({2, 3}))
         assert found.permits, found.refusals
+
+
+def test_a_leader_that_only_knows_the_topic_of_before_serves_nobody_of_this_one():
+    """The end of a log that it tells is the old one's."""
+    rows = [worlds.partition("orders", 0, leader=2, isr=[2, 3], logEnd=21, leaderEpoch=0), *worlds.ROWS[1:]]
+    views = tuple(
+        worlds.view(n, [{**rows[0], "topicId": "id-before"}, *rows[1:]] if n == 2 else rows) for n in worlds.IDS
+    )
+    found = judged(elected(rows=rows, views=views), 2, **CURE)
+    assert found.permits, found.refusals
+
+
+def test_what_comes_back_is_not_kept_from_the_isr_by_itself_where_a_stale_broker_is_to_lead():
+    rows = [worlds.partition("orders", 0, (2, 1, 3), leader=2, isr=[2, 3], logEnd=None), *worlds.ROWS[1:]]
+    snapshot = elected(rows=rows)
+    assert not_back(snapshot, 1, frozenset({2})) is None
+    assert not_back(snapshot, 1, frozenset()) == "not in the ISR of 1 partitions yet: orders-0"
+
+
+def test_nor_does_what_another_stale_broker_would_inherit():
+    """Two are left to be cured, each of which would leave something to the other."""
+    rows = [worlds.partition("orders", 0, (2, 3, 1)), worlds.partition("orders", 1, (3, 2, 1))]
+    ids = (1, 2, 3, 4, 5)
+    calm = worlds.partition("calm", 0, (1, 4, 5), leader=4, leaderEpoch=6)
+    told = {("calm", 0): (1, 5)}
+    views = tuple(worlds.view(n, [calm, *rows], members=ids, told=told if n in (2, 3) else {}) for n in ids)
+    snapshot = worlds.healthy(rows=[calm, *rows], views=views, brokers=tuple(worlds.broker(n) for n in ids))
+    assert not_back(snapshot, 1, frozenset({2, 3})) is None
+    assert "the views do not agree yet" in (not_back(snapshot, 1, frozenset({3})) or "")
