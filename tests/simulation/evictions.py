@@ -24,9 +24,10 @@ class Evictions(Grounds):
     who was in sync by the last look before. `restarted`: by run. `rescues`: when each run began to save records.
     `well`: when a broker was back in every ISR. `wasted`: by run and broker, the restarts that were for nothing and
     have been made up for; `evicted`: likewise, the Pods. `late`: those of `by_us` that a request took which came late;
-    `sent`: by uid of a Pod, the run that has asked for its eviction; `came`: when such a request came late. `heirs`: by
-    broker, who was known to be stale when it was evicted, and what was served. `asked`: by uid of a Pod that Strimzi
-    was asked to restart, the run, the Pod's path, and who was in sync before."""
+    `sent`: by uid of a Pod, the run that has asked for its eviction; `came`: when such a request came late; `together`:
+    by broker, how many that run may have away at once. `heirs`: by broker, who was known to be stale when it was
+    evicted, and what was served. `asked`: by uid of a Pod that Strimzi was asked to restart, the run, the Pod's path,
+    and who was in sync before."""
 
     true_times: dict[tuple[str, str, str], float]
 
@@ -43,6 +44,7 @@ class Evictions(Grounds):
         self.wasted: dict[tuple[str, int], set[str]] = {}
         self.evicted: dict[tuple[str, int], set[str]] = {}
         self.came: dict[str, float] = {}
+        self.together: dict[int, int] = {}
         self.heirs: dict[int, tuple[frozenset[int], frozenset[TopicPartition]]] = {}
         self.asked: dict[str, tuple[str, str, dict[TopicPartition, frozenset[int]]]] = {}
 
@@ -131,7 +133,7 @@ class Evictions(Grounds):
             self.blame(f"broker {broker} though {other} has come back with its old configuration")
         claimed = self._claimed(seen, run)
         others = (self.by_us - self.late | claimed) - {broker}
-        self.sent[uid] = run["metadata"]["uid"]
+        self.sent[uid], self.together[broker] = run["metadata"]["uid"], parallel(run)
         if len(others) >= parallel(run):
             self.blame(f"broker {broker} while {sorted(others)} is down by us")
         partitions, up, silent, stale, away = self.known(seen, "views", now)
@@ -200,11 +202,12 @@ class Evictions(Grounds):
         self._before_loss(seen, run, broker)
 
     def _replaced(self, run: dict[str, Any]) -> set[int]:
-        """Brokers whose Pod somebody replaced before Strimzi did, which was asked to: they have been restarted."""
+        """Brokers whose Pod somebody replaced that this run was about to restart: they have been restarted."""
+        there = {o["metadata"]["uid"] for path, o in self.api.objects.items() if "/pods/" in path}
         return {
-            int(path.rpartition("-")[2])
-            for uid, (of, path, _) in self.asked.items()
-            if of == run["metadata"]["uid"] and self.api.objects[path]["metadata"]["uid"] != uid
+            int(e["id"].rpartition("/restart-")[2].partition("-")[0])
+            for e in run["status"]["journal"]
+            if e["kind"] == "RestartPod" and e.get("targetUid") and e["targetUid"] not in there
         }
 
     def _claimed(self, seen: dict[str, Any], run: dict[str, Any]) -> set[int]:

@@ -348,11 +348,10 @@ class SimKafka(SimBrokers):
         self.writes.append(f"create {topic.name}")
         if any(tp.topic == topic.name for tp in self.partitions):
             return
-        able = set(self.racks) if not self.zookeeper else self.members
-        if any(set(ids) - able or not set(ids) & self.members for ids in topic.assignment):
+        if any(set(ids) - self.racks.keys() or not set(ids) & self.members for ids in topic.assignment):
             raise WriteFailed(FailureKind.REFUSED, f"topic {topic.name}: InvalidReplicaAssignmentError")
         self.topic(topic.name, *topic.assignment, size=0, end=0)
-        for number, ids in enumerate(topic.assignment):  # KRaft takes registered brokers that are fenced
+        for number, ids in enumerate(topic.assignment):  # also on brokers that are away
             part = self.partitions[TopicPartition(topic.name, number)]
             part.isr = [b for b in ids if b in self.members]
             part.leader = part.isr[0]

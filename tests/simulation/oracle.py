@@ -20,7 +20,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tests.simulation.effects import Effects
-from tests.simulation.evictions import parallel
 from tests.simulation.grounds import ACTING, ENDED, PROSE, RUNS, TopicPartition, annotates, drains, may_follow
 
 if TYPE_CHECKING:
@@ -385,9 +384,8 @@ class Oracle(Effects):
 
     def _several(self) -> None:
         """More than one broker down by us: as many as was asked for, and never two that a partition cannot spare."""
-        runs = [r for path, r in self.api.objects.items() if path.startswith(RUNS)]
         by_us = self.by_us - self.late
-        if len(by_us) > max(map(parallel, runs), default=1):
+        if len(by_us) > max((self.together.get(b, 1) for b in by_us), default=1):
             self.blame(f"brokers {sorted(by_us)} are down by us")
         for tp, part in self.kafka.partitions.items():
             ours = by_us & set(part.replicas)

@@ -113,6 +113,7 @@ ACCEPTED: tuple[Difference, ...] = (
     Difference("commits by a cut coordinator", r"result", lambda u, s: s.last == "commit" and _cut(u, s)),
     Difference("too few in sync", r"bounds/.*", _not_replicated),
     Difference("another controller", r"view/.*/epoch", _controller_gone),
+    Difference("a killed follower", r"view/.*/epoch", lambda _, s: s.kind == "zookeeper" and s.happened("kill")),
     Difference("a write by way of a cut broker", r"result", _by_way_of_the_cut_one),
 )
 _ROWS = r"(view|bounds|own-end|epoch-end-now|epoch-end-first|log|log-dirs|reassignments|offset-at).*"
