@@ -20,8 +20,8 @@ def isr_stays_above_min(snapshot: Snapshot, question: RestartQuestion) -> tuple[
     """For every partition with a replica on the broker: |ISR without it, and without those that the run has away
     already| >= max(min.isr, 1), counted on the target set of a reassignment. No more replicas than min.isr is refused
     even while the partition could spare the broker at this moment, since it never has one to spare. Where brokers are
-    down that a stuck controller has left in the ISR, somebody live has to remain in it as well. A partition that nobody
-    serves before the target has gone needs one fit broker in the ISR, and no more."""
+    down that a stuck controller has left in the ISR, somebody live has to remain in it as well. For a partition that
+    the target leads and does not serve, it is enough that a fit broker leads next (`unserved`)."""
     guard, rows, broker = ISR_STAYS_ABOVE_MIN, question.rows, question.broker
     away = question.context.together | {broker}
     gone = undeclared(snapshot, question)
