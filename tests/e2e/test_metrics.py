@@ -17,8 +17,8 @@ from kafka_medic.clients.kubernetes_api import KubernetesApi
 from kafka_medic.clients.ports import Connection, EnsembleConnection, ReadFailed
 from kafka_medic.clients.zookeeper import ZooKeeper
 from kafka_medic.cluster.snapshot import Snapshot
+from kafka_medic.cluster.software_version import librdkafka_version
 from kafka_medic.diagnose.diagnosis import diagnose
-from kafka_medic.diagnose.software_version import librdkafka_version
 from kafka_medic.observe.metrics import WINDOW, MetricsProbe, read_page, wanted
 from kafka_medic.observe.pods import BrokerPods
 from kafka_medic.observe.snapshot import ClusterReaders, observe_cluster

@@ -107,10 +107,15 @@ class Faults:
         self.later(seconds, "fault", "undo", "blind", source)
 
     def _stale(self, broker: int, seconds: float) -> None:
-        """Cut off from the controller: it goes on telling what it knew."""
-        if broker in self.kafka.up and broker != self.kafka.controller() and broker not in self.kafka.stale:
+        """It goes on telling what it knew: cut off from the controller, or, with KRaft, the log of which its broker
+        does not apply any more (MetadataLoader: a fault of a publisher is counted, and the process goes on). So the
+        active controller may be one too."""
+        if broker in self.kafka.up and self._may_be_stale(broker) and broker not in self.kafka.stale:
             self.kafka.stale[broker] = self.kafka.view()
             self.later(seconds, "fault", "undo", "stale", broker)
+
+    def _may_be_stale(self, broker: int) -> bool:
+        return not self.kafka.zookeeper or broker != self.kafka.controller()
 
     def _diverges(self, broker: int, number: int, seconds: float) -> None:
         """Cut off from the controller while another one comes to lead a partition: it never hears of that."""
@@ -120,7 +125,7 @@ class Faults:
             for other in part.isr
             if part.leader not in (other, broker) and other in self.kafka.up - {broker}
         ]
-        if broker in self.kafka.up and broker != self.kafka.controller() and found:
+        if broker in self.kafka.up and self._may_be_stale(broker) and found:
             self._stale(broker, seconds)
             part, other = found[number % len(found)]
             part.elect(other)

@@ -472,11 +472,13 @@ class Stage(Faults):
 
     def beyond_cure(self) -> bool:
         """A partition has nobody in sync but brokers that do not know that one of them leads: only their restart cures
-        that, and it takes the last replica in sync. That is for a person to decide, and a run may wait for it."""
+        that, and it takes the last replica in sync. Or one such broker was elected, and another one took records as the
+        leader that it still thinks it is, which can be compared with nobody's. That is for a person to decide, and a
+        run may wait for it."""
         kafka = self.kafka
-        return any(
-            not kafka.served(tp) and p.isr and set(p.isr) <= kafka.stale.keys() for tp, p in kafka.partitions.items()
-        )
+        unserved = [(tp, p) for tp, p in kafka.partitions.items() if p.isr and not kafka.served(tp)]
+        parted = {tp for broker, tp in kafka.parted if broker in kafka.stale}
+        return any(set(p.isr) <= kafka.stale.keys() or (tp in parted and p.leader in kafka.stale) for tp, p in unserved)
 
     def ended(self) -> bool:
         return all((r.get("status") or {}).get("phase") in ENDED for r in self.runs())

@@ -77,13 +77,15 @@ class Disagreement:
 @dataclass(frozen=True, slots=True, eq=False)
 class Agreement:
     """`reporting` of `voters` registered brokers reported their partitions. `disagreements`: by broker, of each that
-    answered and differs. `undecided`: partitions whose leader, epoch or existence the accounts leave open.
-    `unidentified`: brokers that report topics without the ids that are decided, so that those may be deleted ones."""
+    answered and differs. `undecided`: partitions whose leader, epoch or existence the accounts leave open. `doubted`:
+    brokers whose account of one of those may be an earlier state, and of which. `unidentified`: brokers that report
+    topics without the ids that are decided, so that those may be deleted ones."""
 
     reporting: int
     voters: int
     disagreements: Mapping[int, Disagreement]
     undecided: tuple[TopicPartition, ...]
+    doubted: Mapping[int, TopicPartition]
     unidentified: frozenset[int]
     _snapshot: Snapshot
 
@@ -134,7 +136,7 @@ def _agreement(snapshot: Snapshot) -> Agreement:
     outside = {b.id for b in snapshot.brokers or () if b.registered is False}
     voters = len(views) if snapshot.brokers is None else sum(b.registered is not False for b in snapshot.brokers)
     voting = [v for v in views if v.broker not in outside and v.leaders is not None]
-    beliefs, undecided = _beliefs(snapshot, voting, voters)
+    beliefs, undecided, doubts = _beliefs(snapshot, voting, voters)
     found = {}
     for view in views:
         mine = beliefs.get(id(view.leaders), BELIEFS_SCHEMA.empty_table())
@@ -142,7 +144,8 @@ def _agreement(snapshot: Snapshot) -> Agreement:
         if one.any:
             found[view.broker] = one
     unidentified = frozenset(v.broker for v in views if v.leaders is not None and _unidentified(snapshot, v.leaders))
-    return Agreement(len(voting), voters, found, undecided, unidentified, snapshot)
+    doubted = {v.broker: doubts[id(v.leaders)] for v in views if id(v.leaders) in doubts}
+    return Agreement(len(voting), voters, found, undecided, doubted, unidentified, snapshot)
 
 
 def _unidentified(snapshot: Snapshot, told: pa.Table) -> bool:
@@ -185,23 +188,27 @@ class _Columns:
 
 def _beliefs(
     snapshot: Snapshot, voting: list[View], voters: int
-) -> tuple[dict[int, pa.Table], tuple[TopicPartition, ...]]:
-    """(what differs, by identity of a view's table; undecided partitions)."""
+) -> tuple[dict[int, pa.Table], tuple[TopicPartition, ...], dict[int, TopicPartition]]:
+    """(what differs, by identity of a view's table; undecided partitions; the first of those of which a view may tell
+    an earlier state, by the same identity)."""
     decided = snapshot.partitions
     tables = {id(v.leaders): v.leaders for v in snapshot.views or () if v.leaders is not None}
     if decided is None or not tables:
-        return {}, ()
+        return {}, (), {}
     if len(tables) == 1 and _same(decided, next(iter(tables.values()))):
-        return {}, ()
+        return {}, (), {}
     names: Any = pc.unique(pa.concat_tables([t.select(["topic"]) for t in (decided, *tables.values())])["topic"])
     topics = sorted(names.to_pylist())
     truth = _columns(decided, topics, "leaderEpoch")
     told = {key: _columns(table, topics, "epoch") for key, table in tables.items()}
-    truth = _raised(truth, told, [(v.broker, id(v.leaders)) for v in voting], _controller_of(snapshot), voters)
+    voices = [(v.broker, id(v.leaders)) for v in voting]
+    truth = _raised(truth, told, voices, _controller_of(snapshot), voters)
     found = {key: _differing(truth, mine, topics) for key, mine in told.items()}
     unknown = truth.keys[(truth.leader == UNKNOWN) | (truth.epoch == UNKNOWN)]
-    rows = unknown[_disputed(unknown, list(told.values()))].tolist()
-    return found, tuple(TopicPartition(topics[key >> 32], key & 0xFFFFFFFF) for key in rows)
+    undecided = unknown[_disputed(unknown, list(told.values()))]
+    named = tuple(TopicPartition(topics[key >> 32], key & 0xFFFFFFFF) for key in undecided.tolist())
+    doubted = _doubted(undecided, told, voices) if named and voices else {}
+    return found, named, {key: named[first] for key, first in doubted.items()}
 
 
 def _controller_of(snapshot: Snapshot) -> int | None:
@@ -331,6 +338,26 @@ def _disputed(keys: Ints, told: Sequence[_Columns]) -> Mask:
             left, right = getattr(first, column)[here[both]], getattr(mine, column)[there[both]]
             differs[both] |= left != right
     return differs
+
+
+def _doubted(keys: Ints, told: Mapping[int, _Columns], voting: list[tuple[int, int]]) -> dict[int, int]:
+    """By view, the place in `keys` of the first partition of which it may tell an earlier state. Beyond doubt is only
+    the account with the latest epoch where two brokers give it, and all report the same incarnation."""
+    voices = [told[key] for _, key in voting]
+    lacking: Mask = np.zeros(len(keys), dtype=np.bool_)
+    epochs, leaders = [], []
+    for mine in voices:
+        at = _places(keys, mine.keys)
+        lacking |= (at < 0) | _other(voices[0], mine)[keys >> 32]
+        epochs.append(np.append(mine.epoch, UNKNOWN)[at])
+        leaders.append(np.append(mine.leader, UNKNOWN)[at])
+    latest = np.max(epochs, axis=0)
+    leader = np.max([np.where(e == latest, told_, UNKNOWN) for e, told_ in zip(epochs, leaders, strict=True)], axis=0)
+    same = [(e == latest) & (told_ == leader) for e, told_ in zip(epochs, leaders, strict=True)]
+    rivals = sum((e == latest) & (told_ != leader) for e, told_ in zip(epochs, leaders, strict=True)) > 0
+    open_ = lacking | rivals | (np.sum(same, axis=0) < 2)
+    doubtful = {key: np.flatnonzero(open_ | ~one) for (_, key), one in zip(voting, same, strict=True)}
+    return {key: int(places[0]) for key, places in doubtful.items() if len(places)}
 
 
 def _example(row: Mapping[str, Any]) -> str:

@@ -12,8 +12,8 @@ import numpy as np
 
 from kafka_medic.cluster.min_isr import UNKNOWN, Minimums
 from kafka_medic.cluster.snapshot import Snapshot
+from kafka_medic.cluster.software_version import parse_version, within
 from kafka_medic.diagnose.columns import Ints, Mask, is_any, partitions_of
-from kafka_medic.diagnose.software_version import parse_version, within
 
 CAPPED_SINCE = "3.7.0"
 """The first release that asks for no more than there are: a 3.6.2 broker refuses what a 3.7.0 one acknowledges."""

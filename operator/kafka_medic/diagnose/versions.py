@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from kafka_medic.cluster.snapshot import Broker, Mode, Snapshot
+from kafka_medic.cluster.software_version import Version, librdkafka_version, parse_protocol, parse_version, within
 from kafka_medic.diagnose.advisories import Advisory, Component, shipped
 from kafka_medic.diagnose.columns import some
 from kafka_medic.diagnose.finding import Finding
 from kafka_medic.diagnose.scene import Scene, broker_name
-from kafka_medic.diagnose.software_version import Version, librdkafka_version, parse_protocol, parse_version, within
 from kafka_medic.resources.vocabulary import Severity
 
 PROTOCOL = "inter.broker.protocol.version"

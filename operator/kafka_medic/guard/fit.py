@@ -54,7 +54,7 @@ def unfit(snapshot: Snapshot, broker_id: int) -> Iterator[Reason]:
         yield _deny(f"broker {broker_id} is not part of the cluster")
         return
     yield from _up(broker)
-    yield from _view(snapshot, broker_id)
+    yield from own_view(snapshot, broker_id, FIT_TO_RECEIVE, "so the broker would not serve what it receives")
     listed = snapshot.source("kubernetes")
     # Where the Pods were listed and none runs this broker, there is none that could go.
     if broker.pod is not None or (listed is not None and not listed.known):
@@ -89,22 +89,27 @@ def _up(broker: Broker) -> Iterator[Reason]:
         yield _unknown(f"whether broker {broker.id} is recovering its log is not known")
 
 
-def _view(snapshot: Snapshot, broker_id: int) -> Iterator[Reason]:
+def own_view(snapshot: Snapshot, broker_id: int, guard: str, otherwise: str) -> Iterator[Reason]:
+    """Why the broker's own view is not known to agree with what is decided, and what follows when it does not."""
     view = next((v for v in snapshot.views or () if v.broker == broker_id), None)
     if view is None or view.members is None or view.leaders is None:
-        yield _unknown(f"broker {broker_id} did not report its own view of the cluster")
+        yield Reason(guard, Verdict.UNKNOWN, f"broker {broker_id} did not report its own view of the cluster")
         return
-    if broker_id in agreement(snapshot).unidentified:
-        yield _unknown(f"broker {broker_id} reports topics without their ids, which may be deleted ones")
-    found = agreement(snapshot).disagreements.get(broker_id)
+    agreed = agreement(snapshot)
+    if broker_id in agreed.unidentified:
+        message = f"broker {broker_id} reports topics without their ids, which may be deleted ones"
+        yield Reason(guard, Verdict.UNKNOWN, message)
+    if (disputed := agreed.doubted.get(broker_id)) is not None:
+        accounts = "; ".join(agreed.accounts_of(disputed))
+        message = f"the view of broker {broker_id} may be stale: of {disputed} is undecided {accounts}"
+        yield Reason(guard, Verdict.UNKNOWN, message)
+    found = agreed.disagreements.get(broker_id)
     if found is not None:
         said = [f"it does not know broker {some(found.absent)}"] if found.absent else []
         said += [f"it still counts broker {some(found.ghosts)}"] if found.ghosts else []
         said += [f"it takes broker {found.controller} for the controller"] if found.controller is not None else []
         said += found.examples(3)
-        yield _deny(
-            f"the view of broker {broker_id} is stale, so the broker would not serve what it receives: {some(said, 3)}"
-        )
+        yield Reason(guard, Verdict.DENY, f"the view of broker {broker_id} is stale, {otherwise}: {some(said, 3)}")
 
 
 def _pod(broker_id: int, pod: Pod | None) -> Iterator[Reason]:

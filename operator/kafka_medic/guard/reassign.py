@@ -94,8 +94,8 @@ def _enough_live_brokers(q: _Question) -> Reason:
 
 
 def _targets_alive(q: _Question) -> tuple[Reason, ...]:
-    """Every broker that is to hold a replica lives, and so does each partition's leader, whom the new ones
-    copy from."""
+    """Every broker that is to hold a replica lives, and so does each partition's leader, whom the new ones copy from:
+    one whose view is stale would not let them."""
     guard = Guard.TARGETS_ALIVE.value
     if q.snapshot.brokers is None or q.snapshot.partitions is None:
         return (Reason(guard, Verdict.UNKNOWN, "the brokers or the partitions are not known"),)
@@ -121,7 +121,10 @@ def _targets_alive(q: _Question) -> tuple[Reason, ...]:
         reasons.append(Reason(guard, Verdict.WAIT, message, retry_after=RETRY))
     if unknown:
         reasons.append(Reason(guard, Verdict.UNKNOWN, f"whether a live broker leads is not known: {some(unknown)}"))
-    return tuple(reasons) or (Reason(guard, Verdict.ALLOW, "every target and every leader lives"),)
+    leaders = sorted({r.leader for r in q.rows.values() if r.leader is not None} & {b.id for b in q.snapshot.brokers})
+    for leader in leaders:
+        reasons += fit.own_view(q.snapshot, leader, guard, "so new replicas may not be able to copy from it")
+    return tuple(reasons) or (Reason(guard, Verdict.ALLOW, "every target lives, and every leader knows its replicas"),)
 
 
 def _fit(q: _Question) -> tuple[Reason, ...]:

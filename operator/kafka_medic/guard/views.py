@@ -94,11 +94,14 @@ def _zombie(snapshot: Snapshot, broker_id: int) -> bool:
 def _left_to_stale(snapshot: Snapshot, question: RestartQuestion, stale: list[int]) -> Iterator[Reason]:
     dead = not_served(snapshot, question)
     rows = [row for row in question.rows or () if row.tp not in dead]
-    left = left_to_stale(snapshot, question.broker, rows, stale, question.context.together)
+    doubted = agreement(snapshot).doubted
+    left = left_to_stale(snapshot, question.broker, rows, {*stale, *doubted}, question.context.together)
     for heir in sorted(set(left.values())):
         which = some([tp for tp, broker in left.items() if broker == heir], EXAMPLES)
         message = f"broker {heir} would lead {which} then, and not serve: its view is stale"
-        yield Reason(VIEWS_AGREE, Verdict.DENY, message)
+        if heir not in stale:
+            message = f"broker {heir} would lead {which} then, and its view may be stale: {doubted[heir]} is undecided"
+        yield Reason(VIEWS_AGREE, Verdict.DENY if heir in stale else Verdict.UNKNOWN, message)
 
 
 def _undecided(snapshot: Snapshot, question: RestartQuestion) -> Iterator[Reason]:

@@ -87,9 +87,12 @@ def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot:
 
 
 def without_spare(snapshot: Snapshot, floors: Mapping[str, int]) -> list[PartitionRow]:
-    """Partitions whose ISR is not larger than their topic's new minimum, or not known. floors: by topic."""
+    """Partitions whose ISR is not larger than their topic's new minimum, or not known, as where brokers differ on who
+    leads. floors: by topic."""
     return [
-        row for row in snapshot.rows() if row.topic in floors and (row.isr is None or len(row.isr) <= floors[row.topic])
+        row
+        for row in snapshot.rows()
+        if row.topic in floors and (row.isr is None or row.leader is None or len(row.isr) <= floors[row.topic])
     ]
 
 

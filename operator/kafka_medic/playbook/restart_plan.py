@@ -9,8 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from kafka_medic.cluster.agreement import agreement
 from kafka_medic.cluster.elements import on_failed_directory
-from kafka_medic.cluster.snapshot import Broker, Mode, Snapshot
+from kafka_medic.cluster.snapshot import Broker, Mode, Snapshot, TopicPartition
 from kafka_medic.guard.context import RestartContext
 from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.restart import judge_restart
@@ -189,7 +190,8 @@ def _rescues(playbook: Playbook, snapshot: Snapshot, wanted: frozenset[int]) -> 
             )
         for log in view.diverged:
             if log.records is None:
-                message = f"how many records of {log.tp} only broker {view.broker} holds is not known: nobody leads it"
+                why_not = _unserved(snapshot, log.tp)
+                message = f"how many records of {log.tp} only broker {view.broker} holds is not known: {why_not}"
                 return Refusal(message, (Reason("PreconditionsHold", Verdict.UNKNOWN, message),))
             if log.records and log.shared_end is not None and log.log_end is not None:
                 found.append(
@@ -205,6 +207,13 @@ def _rescues(playbook: Playbook, snapshot: Snapshot, wanted: frozenset[int]) -> 
     if len(found) > MAX_INLINE_CHANGES:
         return Refusal(f"{len(found)} partitions have records that only a stale broker holds; save them by hand first")
     return tuple(found)
+
+
+def _unserved(snapshot: Snapshot, tp: TopicPartition) -> str:
+    leader = next((row.leader for row in snapshot.rows({tp})), None)
+    if leader in agreement(snapshot).disagreements:
+        return f"broker {leader} is to lead it and has not heard of that; restart its Pod by hand"
+    return "nobody leads it"
 
 
 def _rescue_topic(run: Remediation, playbook: Playbook) -> str:

@@ -9,11 +9,11 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from kafka_medic.cluster.snapshot import ClientSoftware, ClusterInfo, Mode
+from kafka_medic.cluster.software_version import librdkafka_version, parse_protocol, parse_version, within
 from kafka_medic.diagnose import advisories
 from kafka_medic.diagnose.advisories import Advisory, Component, shipped
 from kafka_medic.diagnose.diagnosis import diagnose
 from kafka_medic.diagnose.expectations import Expectations
-from kafka_medic.diagnose.software_version import librdkafka_version, parse_protocol, parse_version, within
 from kafka_medic.diagnose.versions import unjudged
 from kafka_medic.resources.vocabulary import Severity
 from tests.unit.cluster import worlds

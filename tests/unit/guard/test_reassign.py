@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from kafka_medic.cluster.snapshot import TopicPartition
@@ -11,6 +13,7 @@ from kafka_medic.resources.vocabulary import Guard
 from tests.unit.cluster import worlds
 
 MOVES = (("orders", 0, (1,), (1, 2, 3)), ("orders", 1, (2,), (2, 3, 1)))
+FOUR = (1, 2, 3, 4)
 BEFORE = (worlds.partition("orders", 0, (1,), minIsr=1), worlds.partition("orders", 1, (2,), minIsr=1))
 
 
@@ -78,7 +81,7 @@ def test_a_dead_target():
 
 def of_four(rows, **changes):
     """A fourth broker, with changes, on which no replica is."""
-    views = tuple(worlds.view(n, rows, members=(1, 2, 3, 4)) for n in (1, 2, 3, 4))
+    views = tuple(worlds.view(n, rows, members=FOUR) for n in FOUR)
     return worlds.healthy(rows=rows, brokers=(*worlds.brokers(), worlds.broker(4, **changes)), views=views)
 
 
@@ -86,6 +89,18 @@ def of_four(rows, **changes):
 def test_nobody_to_copy_from(leader, verdict):
     rows = [{**BEFORE[0], "leader": leader}, BEFORE[1]]
     assert refusals(worlds.healthy(rows=rows))["TargetsAlive"] is verdict
+
+
+def test_nobody_copies_from_a_leader_that_does_not_know_of_them():
+    """Broker 4 gets nothing itself."""
+    led_by_4 = [worlds.partition("orders", 0, (4, 1), leaderEpoch=6)]
+    told = tuple(worlds.view(n, led_by_4, members=FOUR, told={("orders", 0): (1, 5)} if n == 4 else {}) for n in FOUR)
+    moves = (("orders", 0, (4, 1), (4, 1, 2)),)
+    stale = replace(of_four(led_by_4), views=told)
+    assert refusals(stale, moves=moves) == {"TargetsAlive": Verdict.DENY}
+    silent = replace(of_four(led_by_4), views=told[:3])
+    assert refusals(silent, moves=moves) == {"TargetsAlive": Verdict.UNKNOWN}
+    assert judged(of_four(led_by_4), moves=moves).permits
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from kafka_medic.cluster.snapshot import Mode
@@ -53,13 +55,22 @@ def test_with_a_fit_successor_it_may_go():
     assert judged(two_stale((2, 4, 3)), 2, cures=frozenset({2, 3})).permits
 
 
-def test_with_zookeeper_what_a_stale_broker_leads_must_not_get_another_epoch():
+def of_version(snapshot, version):
+    return replace(snapshot, brokers=tuple(replace(b, version=version) for b in snapshot.brokers))
+
+
+@pytest.mark.parametrize(("mode", "version"), [(Mode.ZOOKEEPER, "3.9.1"), (Mode.KRAFT, "3.5.2"), (Mode.KRAFT, "7.5-x")])
+def test_what_a_stale_broker_leads_must_not_get_another_epoch(mode, version):
     """Broker 2 follows there, and leaves the ISR by its end."""
     told = "broker 3 would lead orders-0 then, and not serve: its view is stale"
-    zookeeper = two_stale((3, 4, 2), mode=Mode.ZOOKEEPER)
-    only(zookeeper, "ViewsAgree", Verdict.DENY, told, 2, cures=frozenset({2, 3}))
-    assert judged(zookeeper, 3, cures=frozenset({2, 3})).permits
-    assert judged(two_stale((3, 4, 2)), 2, cures=frozenset({2, 3})).permits
+    led_by_3 = of_version(two_stale((3, 4, 2), mode=mode), version)
+    only(led_by_3, "ViewsAgree", Verdict.DENY, told, 2, cures=frozenset({2, 3}))
+    assert judged(led_by_3, 3, cures=frozenset({2, 3})).permits
+
+
+@pytest.mark.parametrize("version", ["3.6.0", "4.3.1"])
+def test_where_the_epoch_does_not_rise_it_may_go(version):
+    assert judged(of_version(two_stale((3, 4, 2)), version), 2, cures=frozenset({2, 3})).permits
 
 
 def stale_controller():

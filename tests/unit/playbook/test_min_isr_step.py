@@ -28,6 +28,11 @@ def test_the_minimum_is_raised_once_every_partition_has_a_replica_to_spare():
     assert floors(seen(DONE, DONE, BEFORE)).state is StepState.ACT, "another topic's replicas do not matter"
 
 
+def test_where_brokers_differ_on_who_leads_the_isr_is_nobodys_word():
+    rows = [{**row(c, DONE), "leader": None} if c is CHANGES[0] else row(c, DONE) for c in CHANGES]
+    assert floors(worlds.healthy(rows=rows)).state is StepState.WAIT
+
+
 def test_a_minimum_that_is_there_is_reached_and_one_that_somebody_set_is_drift():
     assert floors(seen(DONE, DONE, DONE, settings={FLOOR: "2"}), entry("set")).observed == ("add/set",)
     assert floors(seen(DONE, DONE, DONE, settings={FLOOR: "2"})).state is StepState.REACHED

@@ -125,11 +125,11 @@ def test_one_view_alone_makes_nobody_fit() -> None:
     assert "1 of 3 registered brokers reported their view" in reason.message
 
 
-def test_what_brokers_dispute_is_given_to_nobody_and_the_rest_is() -> None:
+def test_what_brokers_dispute_is_given_to_nobody_nor_anything_to_whoever_may_be_wrong() -> None:
     views = (worlds.view(1), worlds.view(2), worlds.view(3, told={("orders", 0): (2, 9)}))
     snapshot = worlds.healthy(views=views)
     assert fit_to_receive(snapshot, {2}, [TP])[0].verdict is Verdict.UNKNOWN
-    assert fit_to_receive(snapshot, {2}, [TopicPartition("orders", 1)])[0].verdict is Verdict.ALLOW
+    assert fit_to_receive(snapshot, {2}, [TopicPartition("orders", 1)])[0].verdict is Verdict.UNKNOWN
 
 
 def test_without_kubernetes_there_is_no_pod_to_go() -> None:

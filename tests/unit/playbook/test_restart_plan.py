@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from kafka_medic.cluster.elements import STORAGE_ERROR, Directory
-from kafka_medic.cluster.snapshot import Mode, Quorum, Snapshot, TopicPartition, Voter
+from kafka_medic.cluster.snapshot import DivergedLog, Mode, Quorum, Snapshot, TopicPartition, Voter
 from kafka_medic.guard.verdict import Verdict
 from kafka_medic.playbook.approval import plan_digest
 from kafka_medic.playbook.drain_first import LEAST_BATCHES, most_batches
@@ -78,6 +78,18 @@ def test_one_that_is_cut_off_goes_first_and_does_not_stand_against_those_after_i
     plan = planned(cut_off(mode))
     assert isinstance(plan, Plan), plan
     assert [(r.broker, r.stale) for r in plan.restarts] == [(3, True), (2, False), (1, False)]
+
+
+def test_a_leader_that_does_not_know_that_it_leads_is_named_with_the_way_out():
+    """Brokers 2 and 3 are stale: 2 takes itself for the leader still, and 3 was elected."""
+    row = [worlds.partition("orders", 0, (2, 3, 1, 4, 5), leader=3, leaderEpoch=6)]
+    told, five = {("orders", 0): (2, 5)}, (1, 2, 3, 4, 5)
+    views = [replace(worlds.view(n, row, members=five, told=told if n in (2, 3) else {}), diverged=()) for n in five]
+    views[1] = replace(views[1], diverged=(DivergedLog("orders", 0, 5, 130, None),))
+    brokers = tuple(worlds.broker(n) for n in five)
+    refused = planned(worlds.healthy(rows=row, views=tuple(views), brokers=brokers))
+    assert isinstance(refused, Refusal)
+    assert "broker 3 is to lead it and has not heard of that; restart its Pod by hand" in refused.message
 
 
 @pytest.mark.parametrize("finding", ["BrokerZombie", "ViewDiverged"])
