@@ -3,7 +3,7 @@ well."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from kafka_medic.cluster.elements import failed_directories, log_dirs_unread, on_failed_directory
 from kafka_medic.cluster.snapshot import Broker, PartitionRow, Pod, Snapshot, TopicPartition
@@ -11,7 +11,7 @@ from kafka_medic.guard.context import RestartQuestion
 from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.rows import known_ids, target_of
 from kafka_medic.guard.stuck import undeclared
-from kafka_medic.guard.unserved import not_served
+from kafka_medic.guard.unserved import NONE, cannot_catch_up, not_served
 from kafka_medic.guard.verdict import Reason, Verdict
 
 TARGET_MAY_BE_TOUCHED = "TargetMayBeTouched"
@@ -74,17 +74,18 @@ def _directories(snapshot: Snapshot, broker: Broker) -> Reason:
 def no_other_broker_disturbed(snapshot: Snapshot, question: RestartQuestion) -> tuple[Reason, ...]:
     """No other broker is down, recovering, or out of any ISR: none but those that the run itself has away. A replica on
     a failed log directory stays out of the ISR until a person replaces the disk, so that nobody waits for it;
-    IsrStaysAboveMin counts it as gone. Nor does anybody wait for followers of a leader that serves nobody: they catch
-    up only once the target has gone."""
+    IsrStaysAboveMin counts it as gone. Nor does anybody wait for followers of a leader that serves nobody, which catch
+    up only once the target has gone, nor for a stale broker that only its own restart, later in the run, lets catch
+    up."""
     guard = NO_OTHER_BROKER_DISTURBED
     if snapshot.brokers is None or question.rows is None:
         what = "brokers" if snapshot.brokers is None else "partitions"
         return (Reason(guard, Verdict.UNKNOWN, f"the {what} are not known"),)
     excused = _excused(snapshot, question)
     others = [b for b in snapshot.brokers if b.id not in excused]
-    waiting = not_served(snapshot, question)
+    waiting, later = not_served(snapshot, question), cannot_catch_up(snapshot, question)
     rows = [row for row in question.rows if row.tp not in waiting]
-    reasons = [*_states(others), *_out_of_isr(snapshot, rows, excused)]
+    reasons = [*_states(others), *_out_of_isr(snapshot, rows, excused, later)]
     if reasons:
         return tuple(reasons)
     lost = [f"{len(gone)} replicas on a failed log directory of broker {b.id}" for b in others if (gone := _lost(b))]
@@ -116,10 +117,15 @@ def _states(others: list[Broker]) -> Iterator[Reason]:
         yield Reason(guard, Verdict.UNKNOWN, message)
 
 
-def _out_of_isr(snapshot: Snapshot, rows: Sequence[PartitionRow], excused: frozenset[int]) -> Iterator[Reason]:
+def _out_of_isr(
+    snapshot: Snapshot,
+    rows: Sequence[PartitionRow],
+    excused: frozenset[int],
+    later: Mapping[int, frozenset[TopicPartition]],
+) -> Iterator[Reason]:
     guard = NO_OTHER_BROKER_DISTURBED
     brokers = {b.id: b for b in snapshot.brokers or ()}
-    lost = {b.id: _lost(b) for b in brokers.values()}
+    lost = {b.id: _lost(b) | later.get(b.id, NONE) for b in brokers.values()}
     behind: dict[int, int] = {}
     unlisted: set[int] = set()
     unknown = []

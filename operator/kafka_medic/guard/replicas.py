@@ -9,7 +9,7 @@ from kafka_medic.guard.context import RestartQuestion
 from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.rows import known_ids, target_of
 from kafka_medic.guard.stuck import undeclared
-from kafka_medic.guard.unserved import unserved
+from kafka_medic.guard.unserved import cannot_catch_up, unserved
 from kafka_medic.guard.verdict import Reason, Verdict
 
 ISR_STAYS_ABOVE_MIN = "IsrStaysAboveMin"
@@ -21,13 +21,14 @@ def isr_stays_above_min(snapshot: Snapshot, question: RestartQuestion) -> tuple[
     already| >= max(min.isr, 1), counted on the target set of a reassignment. No more replicas than min.isr is refused
     even while the partition could spare the broker at this moment, since it never has one to spare. Where brokers are
     down that a stuck controller has left in the ISR, somebody live has to remain in it as well. For a partition that
-    the target leads and does not serve, it is enough that a fit broker leads next (`unserved`)."""
+    the target leads and does not serve, it is enough that a fit broker leads next (`unserved`). One that is below its
+    minimum already loses nothing by the restart of a target that cannot catch up before (`cannot_catch_up`)."""
     guard, rows, broker = ISR_STAYS_ABOVE_MIN, question.rows, question.broker
     away = question.context.together | {broker}
     gone = undeclared(snapshot, question)
     if rows is None:
         return (Reason(guard, Verdict.UNKNOWN, "the partitions are not known"),)
-    waiting = unserved(snapshot, question)
+    waiting, apart = unserved(snapshot, question), cannot_catch_up(snapshot, question).get(broker, ())
     unknown: list[str] = []
     thin: dict[str, str] = {}
     below: list[str] = []
@@ -46,7 +47,7 @@ def isr_stays_above_min(snapshot: Snapshot, question: RestartQuestion) -> tuple[
             thin.setdefault(row.topic, f"{row.topic} ({len(target)} replicas, min.insync.replicas {least})")
         elif gone and not (isr & target) - away - gone:
             below.append(f"{row.tp} would have nobody live in sync")
-        elif left < least and row.tp not in waiting:
+        elif left < least and row.tp not in waiting and not (left and row.tp in apart and not isr & away):
             below.append(f"{row.tp} would have {left} in sync and needs {least}")
     reasons = []
     if thin:

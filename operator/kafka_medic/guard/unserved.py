@@ -15,6 +15,7 @@ from kafka_medic.cluster.agreement import agreement
 from kafka_medic.cluster.snapshot import Broker, PartitionRow, Snapshot, TopicPartition
 from kafka_medic.guard.context import RestartQuestion
 from kafka_medic.guard.fit import unfit
+from kafka_medic.guard.rows import known_ids
 from kafka_medic.guard.stuck import could_lead
 from kafka_medic.guard.succession import successor
 
@@ -42,6 +43,24 @@ def not_served(snapshot: Snapshot, question: RestartQuestion) -> frozenset[Topic
     catches up before it is restarted."""
     cures = question.context.cures if question.broker in question.context.cures else ()
     return frozenset(row.tp for broker in cures for row in _unheard(snapshot, question, broker))
+
+
+def cannot_catch_up(snapshot: Snapshot, question: RestartQuestion) -> dict[int, frozenset[TopicPartition]]:
+    """By broker that the run restarts to cure it, the partitions of which it is out of the ISR and stays out of it
+    before that: its stale view names another leader or an earlier epoch, so that it does not fetch from the leader."""
+    return {
+        broker: frozenset(_left_behind(snapshot, question, broker))
+        for broker in (question.context.cures if question.broker in question.context.cures else ())
+    }
+
+
+def _left_behind(snapshot: Snapshot, question: RestartQuestion, broker: int) -> Iterator[TopicPartition]:
+    found = agreement(snapshot).disagreements.get(broker)
+    named = NONE if found is None else _named(found.beliefs.filter(pc.field("kind") != "gone"))
+    for row in question.rows or ():
+        isr = known_ids(row.isr)
+        if row.tp in named and isr is not None and broker not in isr:
+            yield row.tp
 
 
 def _unheard(snapshot: Snapshot, question: RestartQuestion, broker: int) -> Iterator[PartitionRow]:

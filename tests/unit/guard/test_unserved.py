@@ -143,3 +143,29 @@ def test_nor_does_what_another_stale_broker_would_inherit():
     snapshot = worlds.healthy(rows=[calm, *rows], views=views, brokers=tuple(worlds.broker(n) for n in ids))
     assert not_back(snapshot, 1, frozenset({2, 3})) is None
     assert "the views do not agree yet" in (not_back(snapshot, 1, frozenset({3})) or "")
+
+
+def two_cut_off(isr=(4,)):
+    """Broker 2 led orders-0 and takes itself for the leader still; broker 3 follows it. Broker 4 leads."""
+    five = (1, 2, 3, 4, 5)
+    rows = [worlds.partition("orders", 0, (2, 3, 4), leader=4, isr=list(isr)), worlds.partition("calm", 0, (1, 4, 5))]
+    views = tuple(worlds.view(n, rows, members=five, told={("orders", 0): (2, 4)} if n in (2, 3) else {}) for n in five)
+    return worlds.healthy(rows=rows, views=views, brokers=tuple(worlds.broker(n) for n in five))
+
+
+BOTH = {"cures": frozenset({2, 3})}
+
+
+def test_a_partition_below_its_minimum_loses_nothing_by_the_restart_of_who_cannot_catch_up_before():
+    """Nor does the one wait for the other, which is to be restarted as well."""
+    assert judged(two_cut_off(), 2, **BOTH).permits
+    found = refusals(two_cut_off(), 2, cures=frozenset({2}))
+    assert "broker 3 (1 partitions)" in found["NoOtherBrokerDisturbed"][1]
+    assert "IsrStaysAboveMin" in refusals(two_cut_off(), 2)
+
+
+def test_it_loses_one_that_is_in_sync_and_the_last_one_that_has_the_log():
+    told = "without broker 2, orders-0 would have 1 in sync and needs 2"
+    only(two_cut_off((2, 4)), "IsrStaysAboveMin", Verdict.DENY, told, 2, **BOTH)
+    told = "without broker 2, orders-0 would have 0 in sync and needs 2"
+    assert told in refusals(two_cut_off(()), 2, **BOTH)["IsrStaysAboveMin"][1]
