@@ -162,7 +162,8 @@ class Evictions(Grounds):
             able = isr & up - ours - stale - silent
             if tp in seen["unserved"] and leader == broker in cured and able and len(replicas) > least:
                 continue  # until it has gone, nobody can write there, nor catch up
-            if broker in cured & stale and broker not in isr and able and not self.kafka.follows(broker, tp):
+            follows = tp in self.kafka.partitions and self.kafka.follows(broker, tp)
+            if broker in cured - isr and able and not follows:
                 continue  # nor can it catch up itself
             if broker in replicas and (len(isr - ours) < max(least, 1) or len(replicas) <= least):
                 self.blame(f"broker {broker} takes {tp} below min.insync.replicas {least}: ISR {sorted(isr)}")

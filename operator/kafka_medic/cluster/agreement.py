@@ -78,14 +78,14 @@ class Disagreement:
 class Agreement:
     """`reporting` of `voters` registered brokers reported their partitions. `disagreements`: by broker, of each that
     answered and differs. `undecided`: partitions whose leader, epoch or existence the accounts leave open. `doubted`:
-    brokers whose account of one of those may be an earlier state, and of which. `unidentified`: brokers that report
+    brokers whose account of something undecided may be an earlier state, and of what, in words. `unidentified`: brokers that report
     topics without the ids that are decided, so that those may be deleted ones."""
 
     reporting: int
     voters: int
     disagreements: Mapping[int, Disagreement]
     undecided: tuple[TopicPartition, ...]
-    doubted: Mapping[int, TopicPartition]
+    doubted: Mapping[int, str]
     unidentified: frozenset[int]
     _snapshot: Snapshot
 
@@ -96,15 +96,7 @@ class Agreement:
 
     def accounts_of(self, tp: TopicPartition) -> list[str]:
         """Every account of one partition, with the brokers that give it."""
-        by_account: dict[str, list[int]] = {}
-        for view in self._snapshot.views or ():
-            if view.leaders is None:
-                continue
-            mine = view.leaders.filter((pc.field("topic") == tp.topic) & (pc.field("partition") == tp.partition))
-            row = next(iter(mine.to_pylist()), None)
-            text = "no such partition" if row is None else _account(row["leader"], row["epoch"], row["topicId"])
-            by_account.setdefault(text, []).append(view.broker)
-        return [f"{account} ({_brokers(who)})" for account, who in sorted(by_account.items())]
+        return _accounts_of(self._snapshot, tp)
 
 
 def agreement(snapshot: Snapshot) -> Agreement:
@@ -144,8 +136,31 @@ def _agreement(snapshot: Snapshot) -> Agreement:
         if one.any:
             found[view.broker] = one
     unidentified = frozenset(v.broker for v in views if v.leaders is not None and _unidentified(snapshot, v.leaders))
-    doubted = {v.broker: doubts[id(v.leaders)] for v in views if id(v.leaders) in doubts}
+    said = {tp: f"undecided is {tp}: {'; '.join(_accounts_of(snapshot, tp))}" for tp in set(doubts.values())}
+    doubted = {v.broker: said[doubts[id(v.leaders)]] for v in voting if id(v.leaders) in doubts}
+    doubted = dict.fromkeys(*_members_in_doubt(snapshot, voting)) | doubted
     return Agreement(len(voting), voters, found, undecided, doubted, unidentified, snapshot)
+
+
+def _accounts_of(snapshot: Snapshot, tp: TopicPartition) -> list[str]:
+    by_account: dict[str, list[int]] = {}
+    for view in snapshot.views or ():
+        if view.leaders is None:
+            continue
+        mine = view.leaders.filter((pc.field("topic") == tp.topic) & (pc.field("partition") == tp.partition))
+        row = next(iter(mine.to_pylist()), None)
+        text = "no such partition" if row is None else _account(row["leader"], row["epoch"], row["topicId"])
+        by_account.setdefault(text, []).append(view.broker)
+    return [f"{account} ({_brokers(who)})" for account, who in sorted(by_account.items())]
+
+
+def _members_in_doubt(snapshot: Snapshot, voting: list[View]) -> tuple[list[int], str]:
+    """(every voter while they differ on a broker that may be registered or not, of which in words)."""
+    for unsure in (b.id for b in snapshot.brokers or () if b.registered is None):
+        words = {v.broker: unsure in v.members for v in voting if v.members is not None}
+        if len(set(words.values())) > 1:
+            return list(words), f"undecided is whether broker {unsure} is registered"
+    return [], ""
 
 
 def _unidentified(snapshot: Snapshot, told: pa.Table) -> bool:

@@ -99,10 +99,8 @@ def own_view(snapshot: Snapshot, broker_id: int, guard: str, otherwise: str) -> 
     if broker_id in agreed.unidentified:
         message = f"broker {broker_id} reports topics without their ids, which may be deleted ones"
         yield Reason(guard, Verdict.UNKNOWN, message)
-    if (disputed := agreed.doubted.get(broker_id)) is not None:
-        accounts = "; ".join(agreed.accounts_of(disputed))
-        message = f"the view of broker {broker_id} may be stale: of {disputed} is undecided {accounts}"
-        yield Reason(guard, Verdict.UNKNOWN, message)
+    if (undecided := agreed.doubted.get(broker_id)) is not None:
+        yield Reason(guard, Verdict.UNKNOWN, f"the view of broker {broker_id} may be stale: {undecided}")
     found = agreed.disagreements.get(broker_id)
     if found is not None:
         said = [f"it does not know broker {some(found.absent)}"] if found.absent else []

@@ -100,7 +100,7 @@ def _left_to_stale(snapshot: Snapshot, question: RestartQuestion, stale: list[in
         which = some([tp for tp, broker in left.items() if broker == heir], EXAMPLES)
         message = f"broker {heir} would lead {which} then, and not serve: its view is stale"
         if heir not in stale:
-            message = f"broker {heir} would lead {which} then, and its view may be stale: {doubted[heir]} is undecided"
+            message = f"broker {heir} would lead {which} then, and its view may be stale: {doubted[heir]}"
         yield Reason(VIEWS_AGREE, Verdict.DENY if heir in stale else Verdict.UNKNOWN, message)
 
 
