@@ -9,6 +9,7 @@ from typing import Any
 from kafka_medic.clients.ports import LogRecord
 from kafka_medic.cluster.snapshot import TopicPartition
 from tests.simulation.api import SimApi
+from tests.simulation.brokers import MIN_ISR
 from tests.simulation.grounds import ENDED, RUNS
 from tests.simulation.kafka import SimKafka
 from tests.simulation.oracle import CLUSTER, Oracle
@@ -156,6 +157,10 @@ class Faults:
             return
         replicas = [list(p.before or p.replicas) for tp, p in sorted(self.kafka.partitions.items()) if tp.topic == name]
         settings = {k: v for k, v in self.kafka.dynamic.items() if k[:2] == ("TOPIC", name) and "throttled" not in k[2]}
+        if name in self.thinned:  # not for good
+            settings.pop(("TOPIC", name, MIN_ISR), None)
+            before = self.thinned[name]
+            settings |= {} if before is None else {("TOPIC", name, MIN_ISR): before}
         self.kafka.delete(name)
         self.oracle.remade(name)
         if seconds is not None:
@@ -249,7 +254,7 @@ class Faults:
     def _thinned(self, number: int, seconds: float) -> None:
         """Somebody asks for more in-sync replicas of a topic than it can spare one of."""
         tp = sorted(self.kafka.partitions)[number % len(self.kafka.partitions)]
-        key = "TOPIC", tp.topic, "min.insync.replicas"
+        key = "TOPIC", tp.topic, MIN_ISR
         if tp.topic not in self.thinned:
             self.thinned[tp.topic] = self.kafka.dynamic.get(key)
             self.kafka.dynamic[key] = str(len(self.kafka.partitions[tp].replicas))
@@ -365,7 +370,7 @@ class Faults:
             case "joined":
                 self.kafka.states[whom] = "Empty"
             case "thinned":
-                key, before = ("TOPIC", whom, "min.insync.replicas"), self.thinned.pop(whom)
+                key, before = ("TOPIC", whom, MIN_ISR), self.thinned.pop(whom)
                 if before is None:
                     self.kafka.dynamic.pop(key, None)
                 else:

@@ -3,7 +3,7 @@ yes to that; a part of the oracle."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -135,14 +135,15 @@ class Grounds:
         if rules.get("windows"):
             self.blame("written outside every window")
         (runs,) = self.known(seen, "runs", now)
-        others = {n: o.get("status") or {} for n, o in runs.items() if n != run["metadata"]["name"]}
-        if acting := [n for n, s in others.items() if s.get("phase") in ACTING and not self._at_rest(s, now)]:
+        others = {n: o for n, o in runs.items() if n != run["metadata"]["name"] and o.get("status")}
+        if acting := [n for n, o in others.items() if o["status"].get("phase") in ACTING and not self._at_rest(o, now)]:
             self.blame(f"written while {acting} acts as well")
         return plan
 
-    def _at_rest(self, status: dict[str, Any], now: float) -> bool:
+    def _at_rest(self, run: dict[str, Any], now: float) -> bool:
         """Whether nothing that the run has sent, or set for a time, may still change anything: its throttles are off,
         its Pods are as they were, and its requests were carried out or lost."""
+        status = run["status"]
         if status.get("restoreOwed"):
             return False
         for entry in status.get("journal") or ():
@@ -150,8 +151,8 @@ class Grounds:
                 continue
             pods = [o["metadata"] for path, o in self.api.objects.items() if "/pods/" in path]
             stays = [m for m in pods if m["uid"] == entry.get("targetUid") and "deletionTimestamp" not in m]
-            ago = START + timedelta(seconds=now) - last_asked(entry)
-            if ago < timedelta(minutes=1) or (entry["kind"] == "RestartPod" and not stays):
+            ago = now - self.true_times[run["metadata"]["uid"], entry["id"], str(last_asked(entry))]
+            if ago < 60.0 or (entry["kind"] == "RestartPod" and not stays):
                 return False
         return True
 

@@ -20,7 +20,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tests.simulation.effects import Effects
-from tests.simulation.grounds import ACTING, ENDED, PROSE, RUNS, TopicPartition, annotates, drains, may_follow
+from tests.simulation.grounds import (
+    ACTING,
+    ENDED,
+    PROSE,
+    RUNS,
+    TopicPartition,
+    annotates,
+    drains,
+    last_asked,
+    may_follow,
+)
 
 if TYPE_CHECKING:
     from tests.simulation.api import SimApi
@@ -53,8 +63,8 @@ class Oracle(Effects):
     replica. `offsets`: what is committed, as far as anybody's doing explains it; `moved`: by somebody else. `through`:
     when a record of the canary was last read back. `anew`: partitions of topics that somebody has deleted or made anew;
     `incarnations`: by plan, the topic ids there were when a person has read it. `late_settings`: made by requests that
-    came late; `true_times`: when an entry of a journal was first seen in that state, as clocks are off. `waits`: by
-    approved run that only a lighter run at rest keeps waiting, since when."""
+    came late; `true_times`: when an entry of a journal was first seen in that state, or to be sent at that time, as
+    clocks are off. `waits`: by approved run that only a lighter run at rest keeps waiting, since when."""
 
     def __init__(self, kafka: SimKafka, api: SimApi, starting: set[int]) -> None:
         super().__init__()
@@ -275,19 +285,22 @@ class Oracle(Effects):
         kafka, truth = self.kafka, self.kafka.truth()
         images = {b: kafka.image(b) for b, a in answer.items() if hasattr(a, "members")}
         stale = {b for b, image in images.items() if image is not truth and image.led != truth.led}
-        newest, rows = truth, truth.rows
+        newest, rows, members = truth, truth.rows, frozenset(truth.members)
         if stale and stale == images.keys():
             newest = max(images.values(), key=lambda image: image.number)
             stale, rows = {b for b, image in images.items() if image.led != newest.led}, newest.rows
+            members = frozenset(newest.members)
         if len(stale) * 2 > len(newest.members):
             rows = _as_most_report(list(images.values()), len(newest.members), newest.rows)
+            named = [b for image in images.values() for b in image.members]
+            members = frozenset(b for b in named if named.count(b) * 2 > len(images))
             told = {tp: row[:2] + row[4:] for tp, row in rows.items()}
             stale = {b for b, i in images.items() if {tp: row[:2] + row[4:] for tp, row in i.rows.items()} != told}
         partitions = {
             tp: (frozenset(row.replicas), frozenset(row.isr), row.leader, self.minimums(tp.topic, row.replicas))
             for tp, row in rows.items()
         }
-        up = frozenset(newest.members) & kafka.up
+        up = members & kafka.up
         seen["views"] = now, partitions, up, kafka.up - images.keys(), stale, frozenset(self.away)
         seen["apart"] = {
             b: set(images[b].members) ^ set(newest.members) for b in stale if images[b].led[1] == newest.led[1]
@@ -402,7 +415,8 @@ class Oracle(Effects):
         after, before = status.get("phase"), self.phases.get(uid)
         self.phases[uid] = after
         for entry in status.get("journal") or ():
-            self.true_times.setdefault((uid, entry["id"], entry["state"]), now)
+            for what in (entry["state"], str(last_asked(entry))):
+                self.true_times.setdefault((uid, entry["id"], what), now)
         if after is None:
             return
         if not may_follow(before, after, acted=bool(status.get("journal"))):

@@ -78,8 +78,8 @@ class Disagreement:
 class Agreement:
     """`reporting` of `voters` registered brokers reported their partitions. `disagreements`: by broker, of each that
     answered and differs. `undecided`: partitions whose leader, epoch or existence the accounts leave open. `doubted`:
-    brokers whose account of something undecided may be an earlier state, and of what, in words. `unidentified`: brokers that report
-    topics without the ids that are decided, so that those may be deleted ones."""
+    brokers whose account of something undecided may be an earlier state, and of what, in words. `unidentified`:
+    brokers that report topics without the ids that are decided, so that those may be deleted ones."""
 
     reporting: int
     voters: int

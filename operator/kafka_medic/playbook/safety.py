@@ -167,7 +167,8 @@ def _restart_reasons(run: Remediation, plan: Plan, world: World, intent: Intent 
         broker = intent.broker
     else:
         stale = {r.broker for r in plan.restarts if r.stale}
-        broker = next_broker(world.snapshot, [r.broker for r in plan.restarts], stale) or plan.restarts[0].broker
+        next_ = next_broker(world.snapshot, [r.broker for r in plan.restarts], stale)
+        broker = plan.restarts[0].broker if next_ is None else next_
     replaces = _replaces_controller(run, world.playbook)
     asked = context(step, plan, journal, broker, world.now, replaces_controller=replaces)
     return (*reordered, *judge_restart(world.snapshot, broker, world.now, context=asked).reasons)
