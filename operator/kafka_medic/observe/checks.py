@@ -31,6 +31,8 @@ from kafka_medic.cluster.snapshot import TopicPartition
 
 LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 """org.apache.kafka.common.internals.Topic."""
+_WHOLE_NAME = rf"\A{LEGAL_TOPIC.pattern}\z"
+"""The same for RE2, which reads a column at once."""
 MAX_PARTITION = 10_000_000
 """More partitions than any topic of any cluster has."""
 MAX_BROKER = 2**31 - 1
@@ -62,7 +64,9 @@ def view(found: BrokerView) -> BrokerView:
     if states is None:
         return found
     told_by = f"broker {found.broker}"
-    for topic in pc.unique(states["topic"]).to_pylist():
+    names: Any = pc.unique(states["topic"])
+    illegal: Any = pc.invert(pc.fill_null(pc.match_substring_regex(names, _WHOLE_NAME), False))
+    for topic in names.filter(illegal).to_pylist():
         _topic(topic, told_by)
     number, leader = (np.asarray(states[name].to_numpy(), dtype=np.int64) for name in ("partition", "leader"))
     _within(states, number, 0, MAX_PARTITION, f"{told_by}: partition")
