@@ -10,14 +10,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-import pyarrow as pa
 from kafka import errors
 from kafka.protocol.admin import (
     DescribeLogDirsRequest,
     DescribeQuorumRequest,
     ListPartitionReassignmentsRequest,
 )
-from kafka.protocol.metadata import MetadataRequest
 
 from kafka_medic.clients import kafka_identity, kafka_whereabouts
 from kafka_medic.clients.answers import LogDir, LogDirs
@@ -46,6 +44,7 @@ from kafka_medic.clients.kafka_log_ends import (
     log_ends_request,
 )
 from kafka_medic.clients.kafka_log_read import fetch_request, fetched
+from kafka_medic.clients.kafka_metadata import WholeViews, members_request, membership, whole_request
 from kafka_medic.clients.oauth import TokenSource
 from kafka_medic.clients.pod_identity import PodAddress
 from kafka_medic.clients.ports import (
@@ -62,7 +61,7 @@ from kafka_medic.clients.ports import (
     Reassignment,
     WriteFailed,
 )
-from kafka_medic.cluster.snapshot import STATES_SCHEMA, ConfigValue, Quorum, TopicPartition, Voter
+from kafka_medic.cluster.snapshot import ConfigValue, Quorum, TopicPartition, Voter
 
 VIEWS_AT_ONCE = 5
 BROKERS_AT_ONCE = 50
@@ -86,8 +85,9 @@ class WireAdmin:
         self._passed_on = WireLink(connection, tokens, beside=self._link)
         self._connection = connection
         self._timeout_ms = int(connection.timeout_seconds * 1000)
+        self._whole_views = WholeViews()
         self.groups = WireGroups(self._link)
-        self.changes = WireChanges(self._passed_on, lambda: _metadata_request([]))
+        self.changes = WireChanges(self._passed_on, members_request)
 
     def close(self) -> None:
         self._link.close()
@@ -95,29 +95,20 @@ class WireAdmin:
 
     def members(self) -> ClusterDescription:
         """Who is registered, as whoever answers first has it. Each of them can be asked from then on."""
-        answer = self._link.members(lambda: _metadata_request([]))
+        answer = self._link.members(members_request)
         nodes = (Node(n.node_id, n.host, n.port, n.rack or None) for n in answer.brokers)
         controller = answer.controller_id if answer.controller_id >= 0 else None
         return ClusterDescription(answer.cluster_id, tuple(sorted(nodes, key=lambda n: n.id)), controller)
 
     def views(self, brokers: Sequence[int]) -> Mapping[int, BrokerView | ReadFailed]:
+        """Each broker's own response. Its version is negotiated with each connection, so only that broker sent it."""
         found: dict[int, BrokerView | ReadFailed] = {}
         for part in _parts(brokers, VIEWS_AT_ONCE):
-            found |= self._metadata(part, None)
+            found |= self._link.ask_each(part, lambda _: whole_request(), self._whole_views.view, "metadata")
         return found
 
     def memberships(self, brokers: Sequence[int]) -> Mapping[int, BrokerView | ReadFailed]:
-        return self._metadata(brokers, [])
-
-    def _metadata(self, brokers: Sequence[int], topics: list[str] | None) -> dict[int, BrokerView | ReadFailed]:
-        """Each broker's own answer about these topics: None is all of them. Version and shape are negotiated with each
-        connection, so that it can only be that broker's."""
-        return self._link.ask_each(
-            brokers,
-            lambda _: _metadata_request(topics),
-            lambda broker, answer: _view(broker, answer, with_partitions=topics is None),
-            "metadata",
-        )
+        return self._link.ask_each(brokers, lambda _: members_request(), membership, "metadata")
 
     def unnamed_views(self, brokers: Mapping[int, Sequence[Address]]) -> Mapping[int, BrokerView | ReadFailed]:
         bootstrap = [_address(server) for server in self._connection.bootstrap_servers.split(",")]
@@ -129,8 +120,7 @@ class WireAdmin:
                 link.unnamed.pop(broker, None)
                 raise ReadFailed(FailureKind.UNREACHABLE, "nobody answers as that broker")
             link.unnamed[broker] = node
-            answer = await answer_of(client, node, _metadata_request(None), link.seconds)
-            return _view(broker, answer, with_partitions=True)
+            return self._whole_views.view(broker, await answer_of(client, node, whole_request(), link.seconds))
 
         async def ask_all(client: Any) -> dict[int, BrokerView | ReadFailed]:
             named = {(node.host, node.port) for node in client._manager.cluster.brokers()}
@@ -219,7 +209,7 @@ class WireAdmin:
         what = "list reassignments"
         _, answer = self._passed_on.ask_anyone(self._reassignments_request, what, at_once=PASSED_ON)
         if answer.error_code == errors.NotControllerError.errno:
-            _, told = self._link.ask_anyone(lambda: _metadata_request([]), what)
+            _, told = self._link.ask_anyone(members_request, what)
             answer = self._passed_on.ask(told.controller_id, self._reassignments_request(), what)
         refuse(ReadFailed, answer.error_code, what)
         return {
@@ -331,39 +321,9 @@ def _ages(told: Any) -> dict[int, int]:
     return {voter: now - stamp for voter, stamp in stamps.items() if stamp > 0}
 
 
-def _view(broker: int, answer: Any, *, with_partitions: bool) -> BrokerView:
-    """Columns straight from the decoded answer. Raises pyarrow's errors for numbers that are none of Kafka's."""
-    members = tuple(sorted(node.node_id for node in answer.brokers))
-    controller = answer.controller_id if answer.controller_id >= 0 else None
-    if not with_partitions:
-        return BrokerView(broker, members, controller)
-    rows = [(topic, part) for topic in answer.topics for part in topic.partitions]
-    ids = {id(topic): _topic_id(topic) for topic in answer.topics}
-    columns = [
-        pa.array([topic.name for topic, _ in rows], pa.string()),
-        pa.array([part.partition_index for _, part in rows], pa.int32()),
-        pa.array([part.leader_id for _, part in rows], pa.int32()),
-        pa.array([getattr(part, "leader_epoch", None) for _, part in rows], pa.int32()),
-        pa.array([part.replica_nodes for _, part in rows], pa.list_(pa.int32())),
-        pa.array([part.isr_nodes for _, part in rows], pa.list_(pa.int32())),
-        pa.array([ids[id(topic)] for topic, _ in rows], pa.string()),
-    ]
-    return BrokerView(broker, members, controller, pa.table(columns, schema=STATES_SCHEMA))
-
-
 def _address(server: str) -> Address:
     host, _, port = server.strip().rpartition(":")
     return host.strip("[]"), int(port)
-
-
-def _topic_id(topic: Any) -> str | None:
-    """All zero from a broker that knows no topic ids (KIP-516)."""
-    found = getattr(topic, "topic_id", None)
-    return str(found) if found is not None and found.int else None
-
-
-def _metadata_request(topics: list[str] | None) -> Any:
-    return MetadataRequest(topics=topics, allow_auto_topic_creation=False)
 
 
 def _told(found: T | ReadFailed) -> T:

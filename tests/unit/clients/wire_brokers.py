@@ -50,6 +50,13 @@ class WireBroker:
     certificate: trustme.LeafCert | None = None
     peers: Sequence[tuple[int, str, int]] = ()
     """What it tells of the cluster: id, host, port."""
+    metadata_version: int = 4
+    """The latest that it knows of Metadata."""
+    topics: Sequence[Any] = ()
+    """MetadataResponseTopics, for whoever requests all."""
+    metadata_error: int = 0
+    malformed: bytes | None = None
+    """In place of a whole Metadata response behind its header."""
     opened: int = 0
     asked: list[tuple[str, ...]] = field(default_factory=list)
 
@@ -105,18 +112,29 @@ class WireBroker:
         }[key](request)
         response.API_VERSION = version
         response.with_header(correlation_id=header.correlation_id)
+        if self.malformed is not None and key == MetadataRequest.API_KEY and request.topics is None:
+            frame = response.encode_header(flexible=response.flexible_version_q(version)) + self.malformed
+            return struct.pack(">i", len(frame)) + frame
         return bytes(response.encode(header=True, framed=True))
 
     def _versions(self, _: Any) -> Any:
         one = ApiVersionsResponse.ApiVersion
         known = [c for c in REQUESTS.values() if not (self.controller and c is MetadataRequest)]
-        keys = [one(api_key=c.API_KEY, min_version=0, max_version=min(4, c.max_version)) for c in known]
+        latest = {MetadataRequest: self.metadata_version}
+        keys = [one(api_key=c.API_KEY, min_version=0, max_version=min(latest.get(c, 4), c.max_version)) for c in known]
         return ApiVersionsResponse(error_code=0, api_keys=keys, throttle_time_ms=0)
 
-    def _metadata(self, _: Any) -> Any:
+    def _metadata(self, request: Any) -> Any:
         one = MetadataResponse.MetadataResponseBroker
         nodes = [one(node_id=id_, host=host, port=port, rack=None) for id_, host, port in self.peers]
-        return MetadataResponse(throttle_time_ms=0, brokers=nodes, cluster_id=self.cluster, controller_id=1, topics=[])
+        return MetadataResponse(
+            throttle_time_ms=0,
+            brokers=nodes,
+            cluster_id=self.cluster,
+            controller_id=1,
+            topics=list(self.topics) if request.topics is None else [],
+            error_code=self.metadata_error if request.topics is None else 0,
+        )
 
     def _cluster(self, request: Any) -> Any:
         """As kafka.server.AuthHelper does: who is asked for the other kind refuses."""
