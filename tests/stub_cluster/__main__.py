@@ -1,0 +1,103 @@
+"""Stub brokers in a process of their own, for a look by hand or for a benchmark.
+
+    python -m tests.stub_cluster --size 30x20000 --groups 1000
+
+The first line of its output is JSON and comes when every broker listens: the bootstrap servers, how long it took and
+the memory held. Then each line of its input is a command in JSON, which one line answers:
+
+    {"do": "counts"}                                          requests and bytes so far, by request and by broker
+    {"do": "reset"}                                           count from 0 again
+    {"do": "conduct", "broker": 3, "conduct": "hangs"}        or "silent", "answers"
+    {"do": "stale", "broker": 3, "stale": true}               the broker has earlier epochs of --stale-topics topics
+
+It ends when its input ends.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import resource
+import sys
+import threading
+import time
+from typing import Any
+
+from tests.stub_cluster.description import Size, made_up
+from tests.stub_cluster.server import Conduct, StubCluster
+
+VERSIONS = (12, 13)
+"""Of Metadata, as librdkafka and kafka-python ask for it."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.stub_cluster", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--size", type=Size.parse, default="3x300", metavar="BROKERSxPARTITIONS", help="default: 3x300")
+    parser.add_argument("--groups", type=int, default=10, help="consumer groups, of 10 offsets each (default: 10)")
+    parser.add_argument("--stale-topics", type=int, default=5, help="of a stale broker (default: 5)")
+    parser.add_argument("--stale", type=int, nargs="*", default=[], metavar="BROKER", help="stale from the start")
+    parser.add_argument("--silent", type=int, nargs="*", default=[], metavar="BROKER", help="refuse connections")
+    parser.add_argument("--hangs", type=int, nargs="*", default=[], metavar="BROKER", help="answer nothing")
+    asyncio.run(_serve(parser.parse_args()))
+
+
+async def _serve(args: argparse.Namespace) -> None:
+    began = time.monotonic()
+    cluster = StubCluster(made_up(args.size, args.groups), args.stale_topics)
+    for broker in args.stale:
+        cluster.make_stale(broker)
+    view_bytes = cluster.warm(VERSIONS)
+    await cluster.start()
+    for conduct, brokers in ((Conduct.SILENT, args.silent), (Conduct.HANGS, args.hangs)):
+        for broker in brokers:
+            await cluster.conduct_now(broker, conduct)
+    megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    _told(
+        {
+            "bootstrap": cluster.bootstrap,
+            "seconds": round(time.monotonic() - began, 2),
+            "megabytes": round(megabytes),
+            "view_bytes": view_bytes,
+        }
+    )
+    loop = asyncio.get_running_loop()
+    lines: asyncio.Queue[str] = asyncio.Queue()
+
+    def read() -> None:
+        for line in sys.stdin:
+            loop.call_soon_threadsafe(lines.put_nowait, line)
+        loop.call_soon_threadsafe(lines.put_nowait, "")
+
+    threading.Thread(target=read, name="commands", daemon=True).start()
+    while line := await lines.get():
+        try:
+            _told(await _done(cluster, json.loads(line)))
+        except (ValueError, KeyError, TypeError) as problem:
+            _told({"error": f"{type(problem).__name__}: {problem}"})
+    await cluster.stop()
+
+
+async def _done(cluster: StubCluster, command: dict[str, Any]) -> dict[str, Any]:
+    match command["do"]:
+        case "counts":
+            return cluster.traffic.document()
+        case "reset":
+            cluster.traffic.reset()
+        case "conduct":
+            await cluster.conduct_now(command["broker"], Conduct(command["conduct"]))
+        case "stale":
+            cluster.make_stale(command["broker"], stale=command["stale"])
+        case other:
+            raise ValueError(f"no command {other!r}: counts, reset, conduct or stale")
+    return {}
+
+
+def _told(what: dict[str, Any]) -> None:
+    print(json.dumps(what), flush=True)
+
+
+if __name__ == "__main__":
+    main()
