@@ -1,11 +1,27 @@
-"""How long a look at a large cluster takes, what it holds in memory, and what it costs to watch small ones.
+"""What it costs to observe Kafka clusters: large ones over the wire, and many small ones side by side.
 
-    python benchmarks/observe.py                       # 200,000 partitions, 500 brokers, 100,000 offsets, and growth
-    python benchmarks/observe.py --bootstrap HOST:PORT # 10 and 20 KafkaClusters of a real Kafka, real clients
-    python benchmarks/observe.py --testbed             # the same with a Kafka of its own, inside the testbed
+    python benchmarks/observe.py                                # four sizes, three modes, and diagnosis
+    python benchmarks/observe.py --sizes 3x300,30x20000 --runs 5
+    python benchmarks/observe.py --sizes 500x200000 --modes quiet --give-up 600 --json > figures.json
+    python benchmarks/observe.py --bootstrap HOST:PORT          # 10 and 20 KafkaClusters of a real Kafka
+    python benchmarks/observe.py --testbed                      # the same with a Kafka of its own, inside the testbed
 
-Every figure is from a process of its own: seconds are medians of --runs, memory is the highest resident size. `make
-bench-observe` does both, the second against a Kafka in the testbed.
+Large clusters: stub brokers listen on the loopback in a process of their own and speak Kafka's protocol
+(`python -m tests.stub_cluster`). The operator's real clients read from them in another process, which then diagnoses
+and builds the status. A size is BROKERSxPARTITIONS, with replication factor 3, 20 partitions a topic and one consumer
+group for each topic, at least 10 and at most 10,000.
+
+Modes: `quiet` reads the whole view of 5 brokers and the membership of the others. `suspicion` adds a stale broker among
+those 5, so that the operator reads the others' whole views too, for 30 s at most. `acting` reads every whole view, for
+120 s at most, as while a run is under way.
+
+Columns: `wall` and `processor` are seconds of one observation, `processor` of the operator's process alone. `memory` is
+the highest resident size. `wire` and `requests` are what the stub brokers counted, answers and requests together.
+`views` is how many brokers gave their whole view. Figures are medians of --runs observations after a first one, which
+connects and is in the JSON alone. An observation that leaves sources unread says so below the table.
+
+Bounds: `copy` moves as many bytes in memory, and `read` reads as many from a socket. `decoder` is kafka-python's own,
+for as many whole views, without connections, columns or checks.
 """
 
 from __future__ import annotations
@@ -14,240 +30,182 @@ import argparse
 import json
 import os
 import platform
-import resource
 import statistics
 import subprocess
 import sys
-import time
-from collections.abc import Callable
-from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+import tempfile
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
-import pyarrow as pa
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "operator"), str(ROOT)]
 
-from kafka_medic.clients.answers import Groups, LogDir, LogDirs  # noqa: E402
-from kafka_medic.clients.ports import (  # noqa: E402
-    BrokerView,
-    ClusterDescription,
-    Node,
-)
-from kafka_medic.cluster.document import from_document, to_document  # noqa: E402
-from kafka_medic.cluster.groups import Committed, GroupOffsets  # noqa: E402
-from kafka_medic.cluster.snapshot import STATES_SCHEMA, Broker, ConfigValue, Quorum, Snapshot, TopicPartition, Voter  # noqa: E402
-from kafka_medic.diagnose.diagnosis import diagnose  # noqa: E402
-from kafka_medic.diagnose.memory import Memory, remember  # noqa: E402
-from kafka_medic.observe.snapshot import ClusterReaders, observe_cluster  # noqa: E402
-from kafka_medic.observe.view_reads import ViewRotation  # noqa: E402
+from benchmarks.diagnosis_cases import INCIDENTS, JSON, QUIET  # noqa: E402
+from benchmarks.observer import MODES, SUSPICION  # noqa: E402
+from benchmarks.observing import Failed, GaveUp, Row, measured, observed, saved  # noqa: E402
+from tests.stub_cluster import Size, StubProcess  # noqa: E402
 
-if TYPE_CHECKING:
-    from tests.testbed import KafkaDeployment
-
-NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
-BROKERS, OFFSETS, PER_TOPIC = 500, 100_000, 100
-BOUNDS = {
-    "diagnose": {"seconds": 1.0, "megabytes": 600.0},
-    "json": {"seconds": 15.0},
-    "watching": {"megabytes per 10 more": 150.0, "% of a core": 5.0},
-}
+SIZES = "3x300,30x20000,100x50000,500x200000"
+FULL_SIZE = 200_000
+STALE = 0
+"""The broker that is stale in the mode `suspicion`."""
+PATIENT = 120.0
+"""Seconds for one request of the observation that the diagnosis cases are made from."""
+BOUNDS = {"diagnose": {"seconds": 1.0, "megabytes": 600.0}, JSON: {"seconds": 15.0}}
+"""Of `FULL_SIZE` partitions."""
+WATCHING = {"megabytes per 10 more": 150.0, "% of a core": 5.0}
 
 
-class Answers:
-    """A port that answers from columns: what the cluster says costs nothing, what is made of it is measured."""
-
-    def __init__(self, partitions: int) -> None:
-        rng = np.random.default_rng(1)
-        first = rng.integers(0, BROKERS, partitions, dtype=np.int32)
-        lists = np.stack([first, (first + 1) % BROKERS, (first + 2) % BROKERS], axis=1).ravel().astype(np.int32)
-        replicas = pa.ListArray.from_arrays(pa.array(np.arange(partitions + 1, dtype=np.int32) * 3), pa.array(lists))
-        topics = [f"topic-{n // PER_TOPIC:06d}" for n in range(partitions)]
-        numbers = np.arange(partitions, dtype=np.int32) % PER_TOPIC
-        columns = [pa.array(topics), pa.array(numbers), pa.array(first), pa.array(np.full(partitions, 5, np.int32))]
-        ids = pa.array([f"id-{n // PER_TOPIC:020d}" for n in range(partitions)])
-        self.states = pa.table([*columns, replicas, replicas, ids], schema=STATES_SCHEMA)
-        self.keys = [TopicPartition(t, int(n)) for t, n in zip(topics, numbers, strict=True)]
-        self.members = tuple(range(BROKERS))
-
-    def describe_cluster(self) -> ClusterDescription:
-        return ClusterDescription("bench", tuple(Node(b, f"kafka-{b}", 9092, f"zone-{b % 3}") for b in self.members), 0)
-
-    def views(self, brokers: Any) -> Any:
-        return {b: BrokerView(b, self.members, None, self.states) for b in brokers}
-
-    def memberships(self, brokers: Any) -> Any:
-        return {b: BrokerView(b, self.members, None) for b in brokers}
-
-    def reassignments(self) -> Any:
-        return {}
-
-    def topic_configs(self, topics: Any, among: Any = None) -> Any:  # noqa: ARG002
-        return {t: {"min.insync.replicas": ConfigValue("2", False)} for t in topics}
-
-    def broker_configs(self, brokers: Any) -> Any:
-        return {b: {"default.replication.factor": ConfigValue("3", False)} for b in brokers}
-
-    def cluster_configs(self, among: Any = None) -> Any:  # noqa: ARG002
-        return {}
-
-    def log_dirs(self, brokers: Any) -> Any:
-        found: dict[int, dict[TopicPartition, int]] = {b: {} for b in brokers}
-        for tp, leader in zip(self.keys, self.states["leader"].to_pylist(), strict=True):
-            found[leader][tp] = 1 << 30
-        return {b: LogDirs((LogDir("/data", sizes, 1 << 41, 1 << 40),)) for b, sizes in found.items()}
-
-    def log_bounds(self, leaders: Any, epochs: Any = None) -> Any:  # noqa: ARG002
-        led: dict[int, dict[TopicPartition, tuple[int, int]]] = {}
-        for tp, leader in leaders.items():
-            led.setdefault(leader, {})[tp] = (0, 1000)
-        return led
-
-    def groups(self, wanted: Any, brokers: Any) -> Any:  # noqa: ARG002
-        chosen = self.keys[:OFFSETS]
-        told = [
-            GroupOffsets(f"group-{n}", "Stable", dict.fromkeys(chosen[n * 10 : n * 10 + 10], Committed(990)))
-            for n in range(len(chosen) // 10)
-        ]
-        return Groups(told)
-
-    def quorum(self) -> Quorum:
-        return Quorum(0, tuple(Voter(b, 0, 0) for b in range(3)))
-
-    def version(self) -> str:
-        return "4.3"
+def report(line: str) -> None:
+    """Progress goes to the standard error."""
+    print(f"... {line}", file=sys.stderr, flush=True)
 
 
-def incidents(quiet: Snapshot) -> dict[str, tuple[Snapshot, Snapshot]]:
-    """(the look before, the look now) of each published incident, at full size."""
-    p, later = quiet.partitions, quiet.taken_at + timedelta(seconds=15)
-    assert p is not None
-    assert quiet.brokers is not None
-    assert quiet.views is not None
-    leader = p["leader"].to_numpy()
+def groups_of(size: Size) -> int:
+    return min(10_000, max(10, size.partitions // 20))
 
-    def put(table: pa.Table, name: str, values: Any) -> pa.Table:
-        index = table.schema.get_field_index(name)
-        return table.set_column(index, table.schema.field(name), pa.array(values, table.schema.field(name).type))
 
-    now = replace(quiet, taken_at=later)
-    told = quiet.views[0].leaders
-    assert told is not None
-    stale = put(told, "epoch", np.where(leader % 50 == 0, 4, 5).astype(np.int32))
-    split = tuple(replace(v, leaders=stale) if v.leaders is not None and v.broker % 2 else v for v in quiet.views)
-    gone: tuple[Broker, ...] = tuple(
-        replace(b, registered=False, reachable=None) if b.id < 10 else b for b in quiet.brokers
-    )
-    none = np.where(leader < 10, -1, leader).astype(np.int32)
-    lost = np.where(leader < 10, 900, 1000)
-    away = np.where(leader % 2 == 0, (leader + 1) % BROKERS, leader).astype(np.int32)
-    alone = pa.ListArray.from_arrays(pa.array(np.arange(len(leader) + 1, dtype=np.int32)), pa.array(leader))
-    few = put(put(put(p, "replicas", alone), "isr", alone), "leader", none)
-    return {
-        "quiet": (quiet, now),
-        "I1 views differ": (quiet, replace(now, views=split)),
-        "I1b logs shorter": (quiet, replace(now, partitions=put(p, "logEnd", lost))),
-        "I2 unreachable": (quiet, Snapshot(quiet.cluster, later, quiet.sources, brokers=gone[:10])),
-        "I3 leaders gone": (quiet, replace(now, partitions=put(p, "leader", away))),
-        "I3 controller stuck": (quiet, replace(now, brokers=gone)),
-        "I4 factor one": (quiet, replace(now, partitions=few, brokers=gone)),
+class Bench:
+    """Runs what the arguments ask for and keeps it for JSON. Prints each line of the tables as it is known."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self.args = args
+        self.document: dict[str, Any] = {"machine": machine(), "runs": args.runs, "timeout": args.timeout}
+        self.notes: list[str] = []
+
+    def say(self, line: str = "") -> None:
+        if not self.args.json:
+            print(line, flush=True)
+
+    def run(self) -> None:
+        self.say(", ".join(f"{name} {value}" for name, value in self.document["machine"].items()))
+        self.say(f"medians of {self.args.runs}, timeout of a request {self.args.timeout:g} s")
+        self.say()
+        self.say(
+            f"{'size':<12} {'mode':<10} {'wall':>8} {'processor':>10} {'memory':>9} {'wire':>10} {'requests':>9}  views"
+        )
+        self.document |= {"sizes": [], "diagnosis": []}
+        cases: list[str] = []
+        for size in self.args.sizes:
+            with tempfile.TemporaryDirectory(prefix="bench-observe-") as folder:
+                self.size(size, Path(folder), cases)
+        for line in self.notes:
+            self.say(f"  {line}")
+        if cases:
+            self.say()
+            self.say(f"{'size':<12} {'diagnosis of':<22} {'wall':>8} {'processor':>10} {'memory':>9}")
+            for line in cases:
+                self.say(line)
+        if self.args.json:
+            print(json.dumps(self.document, indent=1))
+
+    def size(self, size: Size, folder: Path, cases: list[str]) -> None:
+        groups = self.args.groups if self.args.groups is not None else groups_of(size)
+        found: dict[str, Any] = {"size": str(size), "groups": groups, "modes": []}
+        self.document["sizes"].append(found)
+        report(f"{size}: the stub brokers start")
+        try:
+            with StubProcess(size, groups, stale=[STALE]) as stub:
+                found["stub"] = stub.place._asdict()
+                stub.make_stale(STALE, stale=False)
+                found["bounds"] = bounds = self.bounds(stub)
+                for mode in self.args.modes:
+                    stub.make_stale(STALE, stale=mode == SUSPICION)
+                    row = observed(stub, mode, self.args.runs, self.args.timeout, self.args.give_up, report)
+                    found["modes"].append(row.document())
+                    self.row(row, bounds)
+                stub.make_stale(STALE, stale=False)
+                if self.args.diagnosis:
+                    cases += self.diagnosis(stub, size, folder / "snapshot")
+        except (RuntimeError, TimeoutError) as problem:
+            found["error"] = str(problem)
+            self.say(f"{size!s:<12} not measured: {problem}")
+
+    def bounds(self, stub: StubProcess) -> dict[str, Any] | None:
+        report(f"{stub.size}: lower bounds")
+        try:
+            return measured("benchmarks.lower_bounds", "--bootstrap", stub.place.bootstrap, give_up=self.args.give_up)
+        except (GaveUp, Failed) as problem:
+            self.notes.append(f"{stub.size}: no lower bounds: {problem}")
+            return None
+
+    def row(self, row: Row, bounds: dict[str, Any] | None) -> None:
+        name = f"{row.size:<12} {row.mode:<10}"
+        if not row.found:
+            self.say(f"{name} {row.error}")
+            return
+        wall, processor, memory = (row.median(key) or 0.0 for key in ("wall", "processor", "megabytes"))
+        wire = ((row.median("wire", "sent") or 0.0) + (row.median("wire", "received") or 0.0)) / 1e6
+        views, requests = row.median("views") or 0.0, row.median("wire", "requests") or 0.0
+        self.say(
+            f"{name} {wall:>6.2f} s {processor:>8.2f} s {memory:>6.0f} MB {wire:>7.1f} MB {requests:>9,.0f}  "
+            f"{views:.0f} of {row.brokers}"
+        )
+        if bounds is not None:
+            copy = wire * 1e6 / bounds["copy_bytes_a_second"]
+            read = bounds["read"]["wall"] * wire * 1e6 / bounds["view_bytes"]
+            decoder = bounds["decode"]["processor"] * views
+            self.say(f"{'':<12} {'bounds':<10} copy {copy:.3f} s, read {read:.3f} s, decoder {decoder:.2f} s")
+        if row.error:
+            self.notes.append(f"{row.size} {row.mode}: {len(row.found)} observations, then {row.error}")
+        for one in (row.found[-1],):
+            for source, why in {**one["unknown"], **one["partly"]}.items():
+                self.notes.append(f"{row.size} {row.mode}: {source}: {str(why)[:160]}")
+
+    def diagnosis(self, stub: StubProcess, size: Size, path: Path) -> list[str]:
+        """Every case at full size, else the quiet one and the JSON document."""
+        report(f"{size}: an observation for the diagnosis")
+        try:
+            saved(stub, path, PATIENT, max(self.args.give_up, PATIENT))
+        except (GaveUp, Failed) as problem:
+            return [f"{size!s:<12} not measured: {problem}"]
+        every = size.partitions >= FULL_SIZE
+        lines = []
+        for case in (QUIET, *(INCIDENTS if every else ()), JSON):
+            report(f"{size}: diagnosis of {case}")
+            lines.append(self.case(size, case, path))
+        return lines
+
+    def case(self, size: Size, case: str, path: Path) -> str:
+        name = f"{size!s:<12} {case:<22}"
+        try:
+            found = [
+                measured(
+                    "benchmarks.diagnosis_cases", "--snapshot", str(path), "--case", case, give_up=self.args.give_up
+                )
+                for _ in range(self.args.runs)
+            ]
+        except (GaveUp, Failed) as problem:
+            return f"{name} {problem}"
+        middle = {key: statistics.median(f[key] for f in found) for key in ("wall", "processor", "megabytes")}
+        self.document["diagnosis"].append({"size": str(size), "case": case, "medians": middle, "runs": found})
+        bound = BOUNDS[JSON if case == JSON else "diagnose"] if size.partitions == FULL_SIZE else {}
+        words = f"  (bound: {', '.join(f'{v:g} {k}' for k, v in bound.items())})" if bound else ""
+        within = middle["wall"] <= bound.get("seconds", middle["wall"])
+        within = within and middle["megabytes"] <= bound.get("megabytes", middle["megabytes"])
+        return (
+            f"{name} {middle['wall']:>6.2f} s {middle['processor']:>8.2f} s {middle['megabytes']:>6.0f} MB"
+            f"{words}{'' if within else '  BEYOND'}"
+        )
+
+
+def machine() -> dict[str, str]:
+    versions = {name: version(name) for name in ("numpy", "pyarrow", "confluent-kafka", "kafka-python")}
+    load = f"{os.getloadavg()[0]:.1f}"
+    return {"machine": f"{platform.machine()}, {os.cpu_count()} CPUs", "load": load} | {
+        "Python": platform.python_version(),
+        **versions,
     }
 
 
-def look(partitions: int) -> Snapshot:
-    rotation = ViewRotation()
-    answers: Any = Answers(partitions)
-    return observe_cluster("bench", ClusterReaders(answers), lambda: NOW, rotation)
-
-
-def measured(case: str, partitions: int) -> float:
-    """Seconds of one case, in this process."""
-    if case == "snapshot":
-        answers: Any = Answers(partitions)
-        return timed(lambda: observe_cluster("bench", ClusterReaders(answers), lambda: NOW, ViewRotation()))
-    quiet = look(partitions)
-    if case == "json":
-        return timed(lambda: from_document(json.loads(json.dumps(to_document(quiet)))))
-    before, now = incidents(quiet)[case]
-    memory = remember(Memory(), before)
-    return timed(lambda: diagnose(now, previous=before, memory=remember(memory, now)))
-
-
-def timed(work: Callable[[], Any]) -> float:
-    began = time.perf_counter()
-    work()
-    return time.perf_counter() - began
-
-
-def peak_megabytes() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-
-
 def apart(*arguments: str) -> dict[str, float]:
-    """What a process of its own measures."""
-    line = [sys.executable, __file__, *arguments]
-    done = subprocess.run(line, capture_output=True, text=True, check=False)
+    """What this program measures in a process of its own."""
+    done = subprocess.run([sys.executable, __file__, *arguments], capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(done.stderr)
     found: dict[str, float] = json.loads(done.stdout)
     return found
-
-
-def row(case: str, partitions: int, runs: int) -> None:
-    found = [apart("--case", case, "--partitions", str(partitions)) for _ in range(runs)]
-    seconds, peak = (statistics.median(f[key] for f in found) for key in ("seconds", "megabytes"))
-    kind = case if case in ("snapshot", "json") else "diagnose"
-    bound = BOUNDS.get(kind, {}) if partitions == 200_000 else {}
-    told = f"  (bound: {', '.join(f'{v:g} {k}' for k, v in bound.items())})" if bound else ""
-    within = seconds <= bound.get("seconds", seconds) and peak <= bound.get("megabytes", peak)
-    print(
-        f"{partitions:>8,} {case:<20} {seconds:6.2f} s {peak:6.0f} MB{told}{'' if within else '  BEYOND'}", flush=True
-    )
-
-
-def watching(bootstrap: str, clusters: int, seconds: float) -> dict[str, float]:
-    """The operator's workers over that many KafkaClusters, with the real Kafka clients and an API server in memory."""
-    from kafka_medic.clients.kafka import RealKafka  # noqa: PLC0415
-    from kafka_medic.controller.events import recorder  # noqa: PLC0415
-    from kafka_medic.controller.fleet import Fleet  # noqa: PLC0415
-    from kafka_medic.controller.lease import ClusterLease  # noqa: PLC0415
-    from kafka_medic.controller.store import Store  # noqa: PLC0415
-    from kafka_medic.controller.turn import Clients, Turn  # noqa: PLC0415
-    from tests.simulation.api import SimApi  # noqa: PLC0415
-    from tests.simulation.world import API_VERSION, BASE  # noqa: PLC0415
-
-    api: Any = SimApi()
-    for n in range(clusters):
-        meta = {"name": f"c{n}", "namespace": f"ns{n}"}
-        spec = {"bootstrapServers": bootstrap, "remediation": {"mode": "Observe"}}
-        body = {"apiVersion": API_VERSION, "kind": "KafkaCluster", "metadata": meta, "spec": spec}
-        api.put(f"{BASE}/namespaces/ns{n}/kafkaclusters", body)
-    unused: Any = None
-    clients = Clients(Store(api), recorder(api), RealKafka, unused, unused)
-
-    def turn(key: Any) -> Turn:
-        return Turn(key[0], key[1], clients, lambda c: ClusterLease(api, key[0], key[1], c.uid or "", "bench"))
-
-    fleet = Fleet(turn)
-    for n in range(clusters):
-        fleet.present((f"ns{n}", f"c{n}"), 1)
-        time.sleep(15 / clusters)
-    time.sleep(20)
-    began, used = time.monotonic(), time.process_time()
-    time.sleep(seconds)
-    share = 100 * (time.process_time() - used) / (time.monotonic() - began)
-    reachable = sum(
-        any(c["type"] == "Reachable" and c["status"] == "True" for c in o.get("status", {}).get("conditions", ()))
-        for o in api.list(f"{BASE}/kafkaclusters")
-    )
-    resident = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
-    threads = len(os.listdir("/proc/self/task"))
-    fleet.stop()
-    return {"clusters": clusters, "watched": reachable, "megabytes": resident, "core": share, "threads": threads}
 
 
 def steady(bootstrap: str, seconds: float, runs: int) -> None:
@@ -263,43 +221,52 @@ def steady(bootstrap: str, seconds: float, runs: int) -> None:
             f"{clusters:>8} clusters, {middle['watched']:g} of them reachable: {middle['megabytes']:.0f} MB resident, "
             f"{middle['threads']:g} threads, {middle['core']:.1f} % of a core"
         )
-    bound = BOUNDS["watching"]
     print(
-        f"10 more cost {sizes[20] - sizes[10]:.0f} MB (bound: {bound['megabytes per 10 more']:g} MB; "
-        f"CPU with 10: {bound['% of a core']:g} % of a core)"
+        f"10 more cost {sizes[20] - sizes[10]:.0f} MB (bound: {WATCHING['megabytes per 10 more']:g} MB; "
+        f"CPU with 10: {WATCHING['% of a core']:g} % of a core)"
     )
 
 
-def hung(kafka: KafkaDeployment) -> None:
-    """How long a look takes while one of three brokers hangs."""
-    from tests.incident.looks import FAULTS, looks_while, told  # noqa: PLC0415
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    wire = parser.add_argument_group("large clusters, over the wire")
+    wire.add_argument("--sizes", type=_sizes, default=SIZES, help=f"BROKERSxPARTITIONS,... (default: {SIZES})")
+    wire.add_argument("--modes", type=_modes, default=",".join(MODES), help=f"of {', '.join(MODES)} (default: all)")
+    wire.add_argument("--groups", type=int, help="consumer groups of each size, instead of one for each topic")
+    wire.add_argument("--timeout", type=float, default=10.0, help="spec.probes.timeout in seconds (default: 10)")
+    wire.add_argument(
+        "--give-up", type=float, default=300.0, help="seconds for one observation, or one diagnosis (default: 300)"
+    )
+    wire.add_argument("--no-diagnosis", dest="diagnosis", action="store_false", help="observations only")
+    wire.add_argument("--json", action="store_true", help="print one JSON document with every figure instead of tables")
+    small = parser.add_argument_group("small clusters, on a real Kafka")
+    small.add_argument("--bootstrap", help="a Kafka to watch")
+    small.add_argument("--testbed", action="store_true", help="deploy one in the testbed, which has to be up")
+    small.add_argument("--seconds", type=float, default=60.0, help="how long to watch it (default: 60)")
+    parser.add_argument("--runs", type=int, default=3, help="measurements of each figure (default: 3)")
+    parser.add_argument("--watch", type=int, help=argparse.SUPPRESS)
+    return parser.parse_args()
 
-    for fault in FAULTS:
-        print(told(kafka, fault, *looks_while(kafka, fault)), flush=True)
-        kafka.wait_ready()
+
+def _sizes(text: str) -> list[Size]:
+    return [Size.parse(one) for one in text.split(",")]
+
+
+def _modes(text: str) -> list[str]:
+    found = text.split(",")
+    if unknown := set(found) - set(MODES):
+        raise argparse.ArgumentTypeError(f"no mode {', '.join(sorted(unknown))}; there are {', '.join(MODES)}")
+    return found
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--bootstrap", help="a Kafka to watch")
-    parser.add_argument("--testbed", action="store_true", help="deploy one in the testbed, which has to be up")
-    parser.add_argument("--seconds", type=float, default=60.0, help="how long to watch it")
-    parser.add_argument("--case", help=argparse.SUPPRESS)
-    parser.add_argument("--partitions", type=int, default=200_000, help=argparse.SUPPRESS)
-    parser.add_argument("--watch", type=int, help=argparse.SUPPRESS)
-    args = parser.parse_args()
-    if args.case:
-        seconds = measured(args.case, args.partitions)
-        print(json.dumps({"seconds": seconds, "megabytes": peak_megabytes()}))
-        return
+    args = arguments()
     if args.watch:
+        from benchmarks.watching import watching  # noqa: PLC0415 - of the small clusters alone
+
         print(json.dumps(watching(args.bootstrap, args.watch, args.seconds)))
-        return
-    versions = ", ".join(f"{n} {version(n)}" for n in ("numpy", "pyarrow", "confluent-kafka", "kafka-python"))
-    machine = f"{platform.machine()}, {os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f}"
-    print(f"{machine}, Python {platform.python_version()}, {versions}, {args.runs} runs")
-    if args.testbed:
+    elif args.testbed:
+        from benchmarks.watching import hung  # noqa: PLC0415
         from tests.testbed import deployed  # noqa: PLC0415
 
         with deployed("bench", "kraft") as kafka:
@@ -307,15 +274,10 @@ def main() -> None:
             steady(kafka.bootstrap, args.seconds, args.runs)
         with deployed("bench", "zookeeper") as kafka:
             hung(kafka)
-        return
-    if args.bootstrap:
+    elif args.bootstrap:
         steady(args.bootstrap, args.seconds, args.runs)
-        return
-    for case in ("snapshot", *incidents(look(1000)), "json"):
-        row(case, 200_000, args.runs)
-    for partitions in (50_000, 100_000, 400_000):
-        for case in ("snapshot", "quiet", "json"):
-            row(case, partitions, args.runs)
+    else:
+        Bench(args).run()
 
 
 if __name__ == "__main__":
