@@ -80,7 +80,7 @@ mutate-guards: venv ## Each guard made permissive in turn: a test has to notice
 demo: setup ## Show an incident and its cure (MODE=kraft or zookeeper, KEEP=1 leaves the testbed up)
 	@$(TESTBED) run $(VENV)/python -m tests.demo --mode $(MODE)
 
-bench-observe: setup ## How long looks at large clusters take, and what watching small ones costs (RUNS=3)
+bench-observe: setup ## What it costs to observe large clusters over the wire, and to watch small ones (RUNS=3)
 	@$(VENV)/python benchmarks/observe.py --runs $(RUNS)
 	@$(TESTBED) run $(VENV)/python benchmarks/observe.py --testbed --runs $(RUNS)
 

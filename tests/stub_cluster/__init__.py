@@ -1,8 +1,7 @@
-"""A Kafka cluster of any size that speaks Kafka's own protocol on the loopback, for as long as a test or a benchmark.
+"""A Kafka cluster of any size that speaks Kafka's own protocol on the loopback, for tests and benchmarks.
 
-Its brokers answer what the operator's observation asks, from a description that does not change; they store nothing and
-take no writes. What the operator reads of them has to be what they were given: `tests/contract` holds the stub brokers
-and a real Kafka to the same assertions.
+The stub brokers answer every request of the operator's observation from a fixed description. They store nothing and
+refuse writes. `tests/contract/given.py` holds the stub brokers and a real Kafka to the same assertions.
 """
 
 from tests.stub_cluster.description import Described, Size, made_up

@@ -1,16 +1,16 @@
-"""Stub brokers in a process of their own, for a look by hand or for a benchmark.
+"""Run stub brokers in a process of their own.
 
     python -m tests.stub_cluster --size 30x20000 --groups 1000
 
-The first line of its output is JSON and comes when every broker listens: the bootstrap servers, how long it took and
-the memory held. Then each line of its input is a command in JSON, which one line answers:
+The first line of output is JSON, printed when every broker listens: bootstrap servers, start-up seconds, memory. After
+that, write one JSON command per line to the standard input. Each command gets one line of output:
 
     {"do": "counts"}                                          requests and bytes so far, by request and by broker
-    {"do": "reset"}                                           count from 0 again
+    {"do": "reset"}                                           reset all counts
     {"do": "conduct", "broker": 3, "conduct": "hangs"}        or "silent", "answers"
     {"do": "stale", "broker": 3, "stale": true}               the broker has earlier epochs of --stale-topics topics
 
-It ends when its input ends.
+The process ends at the end of its input.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tests.stub_cluster.description import Size, made_up
 from tests.stub_cluster.server import Conduct, StubCluster
 
 VERSIONS = (12, 13)
-"""Of Metadata, as librdkafka and kafka-python ask for it."""
+"""Of Metadata, as librdkafka and kafka-python request it."""
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Which answer a request gets. Each is encoded once: a request that comes again gets the same bytes."""
+"""Dispatch of requests. The same request gets the same bytes again, without another encoding."""
 
 from __future__ import annotations
 
@@ -65,9 +65,9 @@ MESSAGES: Mapping[int, tuple[Any, Any]] = {
         (OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse),
     )
 }
-"""What the stub brokers answer, by API key. All that the operator's observation sends is here; nothing that writes."""
+"""By API key: request and response. Covers everything that the operator's observation sends, and no writes."""
 ANYONE = -1
-"""The broker of an answer that every broker with the same sight gives."""
+"""Stands for the broker where all brokers with the same sight give the same answer."""
 
 
 class Answer(NamedTuple):
@@ -76,7 +76,7 @@ class Answer(NamedTuple):
 
 
 class Answers:
-    """For all brokers of a cluster; safe for one thread."""
+    """The answers of all brokers of a cluster. Not thread-safe."""
 
     def __init__(self, described: Described, addresses: Mapping[int, Address]) -> None:
         self._membership = Membership(described, addresses)
@@ -101,7 +101,7 @@ class Answers:
         }
 
     def warm(self, sight: Sight, versions: tuple[int, ...]) -> int:
-        """Encode the metadata of all topics in these versions ahead of the first request. The bytes of the last."""
+        """Encode the metadata of all topics in these versions ahead of requests. Returns the size of the last."""
         return [len(self._membership.whole(sight, version)) for version in versions][-1]
 
     def answer(self, broker: int, sight: Sight, request: Request) -> Answer:
@@ -121,7 +121,7 @@ class Answers:
         return Answer(head(request, MESSAGES[request.key][1], len(found)), found)
 
     def _made(self, broker: int, sight: Sight, request: Request) -> tuple[bytes, bool]:
-        """The body, and whether every broker with this sight gives the same."""
+        """The body, and whether all brokers with this sight give the same answer."""
         key, asked = request.key, decoded(request, MESSAGES[request.key][0])
         if key == MetadataRequest.API_KEY:
             return self._membership.metadata(sight, asked), True

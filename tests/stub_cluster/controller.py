@@ -1,4 +1,4 @@
-"""What brokers pass on to the active controller: DescribeQuorum and ListPartitionReassignments."""
+"""Requests that brokers forward to the active controller: DescribeQuorum and ListPartitionReassignments."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Controller:
         self._described = described
 
     def quorum(self, request: Any) -> Any:
-        """Each voter is caught up."""
+        """Every voter is caught up."""
         topic_of = DescribeQuorumResponse.TopicData
         part_of = topic_of.PartitionData
         voter_of = part_of.ReplicaState
@@ -47,7 +47,7 @@ class Controller:
         return DescribeQuorumResponse(error_code=0, error_message=None, topics=topics, nodes=[])
 
     def reassignments(self, request: Any) -> Any:
-        """All that are in flight, or those of the partitions asked for."""
+        """All reassignments in flight, or only those of the requested partitions."""
         topic_of = ListPartitionReassignmentsResponse.OngoingTopicReassignment
         part_of = topic_of.OngoingPartitionReassignment
         wanted = None

@@ -1,4 +1,4 @@
-"""What the brokers of a stub cluster answer from: its brokers, topics, groups and settings, fixed when it starts."""
+"""Description of a stub cluster: brokers, topics, groups and settings. Fixed from the start."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Described:
         return Sight("fresh", {topic.name: topic for topic in self.topics})
 
     def stale(self, topics: int) -> Sight:
-        """What a broker has that missed the last change of leader of so many topics, the first by name."""
+        """The sight of a broker that missed the last leader change of this many topics, in order of name."""
         missed = sorted(topic.name for topic in self.topics)[:topics]
         former = {name: _before(self.fresh.topics[name]) for name in missed}
         return Sight("stale", {topic.name: former.get(topic.name, topic) for topic in self.topics})

@@ -40,7 +40,7 @@ class Groups:
         return ListGroupsResponse(throttle_time_ms=0, error_code=0, groups=groups)
 
     def coordinators(self, request: Any) -> Any:
-        """Of a group that nobody has heard of too, as its name decides."""
+        """An unknown group has a coordinator too: the hash of its name decides."""
         one = FindCoordinatorResponse.Coordinator
         if request.API_VERSION < 4:
             node, host, port = self._coordinator(request.key)
@@ -66,7 +66,7 @@ class Groups:
         return OffsetFetchResponse(throttle_time_ms=0, topics=topics, error_code=code)
 
     def described(self, broker: int, request: Any) -> Any:
-        """By the classic protocol. Since version 6 a group of another one is not found (KIP-1043)."""
+        """Groups of the classic protocol. Version 6 and later report other groups as not found (KIP-1043)."""
         one = DescribeGroupsResponse.DescribedGroup
         member_of = one.DescribedGroupMember
         found = []
@@ -101,7 +101,7 @@ class Groups:
         return DescribeGroupsResponse(throttle_time_ms=0, groups=found)
 
     def consumers(self, broker: int, request: Any) -> Any:
-        """By KIP-848's protocol."""
+        """Groups of KIP-848's protocol."""
         one = ConsumerGroupDescribeResponse.DescribedGroup
         member_of = one.Member
         nothing = member_of.Assignment(topic_partitions=[])
@@ -171,7 +171,7 @@ def _kind(group: Group) -> str:
 
 
 def _wanted(topics: Any, by_id: Mapping[uuid.UUID, str] | None = None) -> dict[str, list[int]] | None:
-    """None: all that is committed."""
+    """None: every committed offset."""
     if topics is None:
         return None
     return {(by_id.get(t.topic_id, "") if by_id else t.name): list(t.partition_indexes) for t in topics}
@@ -180,7 +180,7 @@ def _wanted(topics: Any, by_id: Mapping[uuid.UUID, str] | None = None) -> dict[s
 def _by_topic(
     committed: Mapping[tuple[str, int], Commit], wanted: dict[str, list[int]] | None
 ) -> Iterable[tuple[str, list[tuple[int, Commit]]]]:
-    """A partition that is asked for by name and has no offset is answered with -1."""
+    """A requested partition without a committed offset gets -1."""
     if wanted is not None:
         none = Commit(-1)
         for topic, numbers in wanted.items():

@@ -1,4 +1,4 @@
-"""What brokers have on disk: ListOffsets, OffsetForLeaderEpoch and DescribeLogDirs."""
+"""Logs and directories: ListOffsets, OffsetForLeaderEpoch and DescribeLogDirs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.stub_cluster.description import OWN, PARTED, Described, Partition, Si
 
 DIRECTORY = "/var/lib/kafka/data"
 DEBUGGING_REPLICA = -2
-"""The replica id that reads of whichever broker it comes to, and past the high watermark."""
+"""This replica id may read from any replica, past the high watermark."""
 LATEST, EARLIEST = -1, -2
 _UNKNOWN: int = errors.UnknownTopicOrPartitionError.errno
 _NOT_LEADER: int = errors.NotLeaderForPartitionError.errno
@@ -54,7 +54,7 @@ class Logs:
         return ListOffsetsResponse(throttle_time_ms=0, topics=topics)
 
     def epoch_ends(self, broker: int, sight: Sight, request: Any) -> Any:
-        """An epoch before the partition's ended where the log of a stale leader parts from it."""
+        """An earlier epoch ends where the log of a stale leader parts from the leader's log."""
         topic_of = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult
         part_of = topic_of.EpochEndOffset
 
@@ -71,7 +71,7 @@ class Logs:
         return OffsetForLeaderEpochResponse(throttle_time_ms=0, topics=topics)
 
     def directories(self, broker: int, request: Any) -> Any:
-        """One directory, with every replica that the broker has or, of those, with the ones asked for."""
+        """One directory with all replicas of the broker, or with the requested ones."""
         one = DescribeLogDirsResponse.DescribeLogDirsResult
         topic_of = one.DescribeLogDirsTopic
         part_of = topic_of.DescribeLogDirsPartition
@@ -116,7 +116,7 @@ class Logs:
         return 0, partition
 
     def _end(self, broker: int, topic: str, number: int, seen: Partition) -> int:
-        """A stale leader has records of its own; a follower has what the leader has."""
+        """A stale leader has records of its own. A follower has the same records as the leader."""
         now = self._described.fresh.partition(topic, number)
         stale = now is not None and seen.epoch < now.epoch and seen.leader == broker
         return seen.end - PARTED + OWN if stale else seen.end

@@ -1,4 +1,4 @@
-"""Who is there, and which partitions: ApiVersions, Metadata and DescribeCluster."""
+"""Brokers and partitions: ApiVersions, Metadata and DescribeCluster."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _PARTITION = _TOPIC.MetadataResponsePartition
 
 
 class Membership:
-    """`addresses`: where each broker listens. The controller that metadata names is the first broker: a KRaft broker
-    names any live one (KIP-590), and here all answers have to be the same bytes."""
+    """`addresses`: where each broker listens. Metadata names the first broker as controller. A KRaft broker names any
+    live broker (KIP-590), but shared bytes need a fixed one."""
 
     def __init__(self, described: Described, addresses: Mapping[int, Address]) -> None:
         self._described = described
@@ -35,14 +35,14 @@ class Membership:
         return ApiVersionsResponse(error_code=0, api_keys=keys, throttle_time_ms=0)
 
     def versions_refused(self) -> Any:
-        """Answered in version 0 to a client that asks in one that the broker does not know (KIP-511)."""
+        """For a request version that the broker does not know; encoded in version 0 (KIP-511)."""
         one = ApiVersionsResponse.ApiVersion
         low, high = OFFERED[ApiVersionsResponse.API_KEY]
         known = [one(api_key=ApiVersionsResponse.API_KEY, min_version=low, max_version=high)]
         return ApiVersionsResponse(error_code=errors.UnsupportedVersionError.errno, api_keys=known, throttle_time_ms=0)
 
     def metadata(self, sight: Sight, request: Any) -> bytes:
-        """Without a list of topics: all of them, encoded once for each version."""
+        """A request without a list of topics gets all topics, encoded once per version."""
         version = request.API_VERSION
         if request.topics is None or (version == 0 and not request.topics):
             return self.whole(sight, version)
@@ -56,7 +56,7 @@ class Membership:
         return found
 
     def cluster(self, request: Any) -> Any:
-        """Refuses who means controllers, as kafka.server.AuthHelper does."""
+        """Refuses a request for controllers, as kafka.server.AuthHelper does."""
         described = self._described
         if request.endpoint_type != BROKERS:
             code = errors.MismatchedEndpointTypeError.errno

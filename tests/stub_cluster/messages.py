@@ -1,4 +1,4 @@
-"""Kafka's messages by kafka-python's own encoder, and the few bytes around them that each answer has of its own."""
+"""Messages by kafka-python's own encoder, and the header with the correlation id of each answer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from kafka.protocol.broker_version_data import BROKER_API_VERSIONS
 
 VERSION = (4, 3)
-"""The Kafka whose versions of each request are offered."""
+"""Stub brokers offer the request versions of this Kafka release."""
 OFFERED: dict[int, tuple[int, int]] = BROKER_API_VERSIONS[VERSION]
 API_VERSIONS = 18
 _HEAD = struct.Struct(">hhi")
@@ -17,7 +17,7 @@ _FRAME = struct.Struct(">ii")
 
 
 class BadRequest(Exception):
-    """Bytes that are no request, or one that the stub brokers do not answer."""
+    """Malformed bytes, or a request that the stub brokers do not answer."""
 
 
 class Request(NamedTuple):
@@ -55,7 +55,7 @@ def body(answer: Any, version: int) -> bytes:
 
 
 def head(request: Request, message: Any, size: int) -> bytes:
-    """What comes before an answer's body of that size. `message`: the class of the answer."""
+    """Frame and header for an answer's body of this size. `message`: the class of the answer."""
     flexible = request.key != API_VERSIONS and message.flexible_version_q(request.version)
     tags = b"\0" if flexible else b""  # the header of ApiVersions' answer never has them (KIP-511)
     return _FRAME.pack(4 + len(tags) + size, request.correlation) + tags

@@ -1,4 +1,4 @@
-"""Stub brokers in a process of their own, so that their work is not on the account of whoever reads from them."""
+"""Stub brokers in a process of their own, so that a benchmark's processor time excludes them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Place(NamedTuple):
 
 @dataclass
 class StubProcess:
-    """Started and ended by `with`. `python -m tests.stub_cluster --help` has what the arguments mean."""
+    """`with` starts and ends the process. For the arguments, see `python -m tests.stub_cluster --help`."""
 
     size: Size
     groups: int = 0

@@ -1,4 +1,4 @@
-"""The brokers themselves: each listens at a loopback address of its own, all in one event loop."""
+"""The stub brokers. Each listens at a loopback address of its own; all share one event loop."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.stub_cluster.traffic import Traffic, name_of
 NETWORK = "127.77"
 """The first half of every broker's address."""
 PORTS = 20
-"""How many ports are tried until one is free at every address."""
+"""Attempts to find a port that is free at every address."""
 CHUNK, SMALL = 1 << 20, 1 << 14
 LARGEST_REQUEST = 100 << 20
 
@@ -71,7 +71,7 @@ class StubCluster:
         return ",".join(f"{host}:{port}" for host, port in list(self.addresses.values())[:3])
 
     def warm(self, versions: tuple[int, ...]) -> int:
-        """Encode the metadata of all topics before anybody asks. Answers its bytes in the last of these versions."""
+        """Encode the metadata of all topics ahead of requests. Returns its size in the last of these versions."""
         seen = {id(b.sight): b.sight for b in self._brokers.values()}
         return [self._answers.warm(sight, versions) for sight in seen.values()][-1]
 
@@ -91,7 +91,7 @@ class StubCluster:
             link.close()
 
     async def conduct_now(self, broker: int, conduct: Conduct) -> None:
-        """From now on. The connections that there are end, except where the broker begins to hang."""
+        """Takes effect at once. Open connections end, unless the broker begins to hang."""
         it = self._brokers[broker]
         it.conduct = conduct
         if conduct is not Conduct.HANGS:
@@ -120,7 +120,7 @@ class StubCluster:
             task.add_done_callback(broker.links.discard)
 
     async def _serve(self, broker: _Broker, link: socket.socket) -> None:
-        """One connection, whose requests are answered in their order."""
+        """Serves one connection and answers its requests in order."""
         loop, buffer = asyncio.get_running_loop(), bytearray()
         try:
             while data := await loop.sock_recv(link, 1 << 16):
@@ -138,7 +138,7 @@ class StubCluster:
                         return
                     await self._send(broker.id, request.key, link, answer)
         except (OSError, BadRequest):
-            pass  # the client went, or is none of Kafka's
+            pass  # the client closed the connection, or does not speak Kafka's protocol
         finally:
             link.close()
 
@@ -208,7 +208,7 @@ def running(described: Described, stale_topics: int = 0) -> Iterator[Running]:
 
 
 def _frame(buffer: bytearray) -> bytes | None:
-    """The first whole request, taken out of the buffer."""
+    """Removes the first whole request from the buffer."""
     if len(buffer) < 4:
         return None
     (size,) = struct.unpack_from(">i", buffer)
@@ -228,7 +228,7 @@ def _listener(host: str, port: int) -> socket.socket:
 
 
 def _listening(brokers: list[int]) -> dict[int, socket.socket]:
-    """A socket for each, all at the same port, which the kernel chooses."""
+    """A socket for each broker, all at one port that the kernel chooses."""
     for attempt in range(PORTS):
         links = [_listener(address_of(brokers[0]), 0)]
         port = links[0].getsockname()[1]

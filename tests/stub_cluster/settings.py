@@ -44,7 +44,7 @@ class Settings:
         }
 
     def describe(self, broker: int, sight: Sight, request: Any) -> tuple[Any, bool]:
-        """The answer, and whether every broker with this sight gives the same."""
+        """The answer, and whether all brokers with this sight give the same answer."""
         results = [self._result(broker, sight, asked) for asked in request.resources]
         anyones = all(r.resource_type == TOPIC or not r.resource_name for r in request.resources)
         return DescribeConfigsResponse(throttle_time_ms=0, results=results), anyones

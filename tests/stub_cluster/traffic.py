@@ -1,4 +1,4 @@
-"""What went over the wire: requests and bytes, by kind of request and by broker."""
+"""Requests and bytes on the wire, by kind of request and by broker."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Traffic:
         count.received += size
 
     def answered(self, broker: int, key: int, size: int) -> None:
-        """Counted as it goes out, so that an answer that is given up on counts as far as it went."""
+        """Counts bytes as they leave: an aborted answer counts in part."""
         self.counts[broker, key].sent += size
 
     def reset(self) -> None:
