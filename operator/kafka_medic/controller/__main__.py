@@ -23,6 +23,7 @@ from kafka_medic.controller.lease import ClusterLease, Lease, Starts
 from kafka_medic.controller.metrics import Metrics
 from kafka_medic.controller.notices import Notices
 from kafka_medic.controller.plan_files import PlanFiles
+from kafka_medic.controller.renewals import Renewals
 from kafka_medic.controller.roll_call import RollCall
 from kafka_medic.controller.store import Store
 from kafka_medic.controller.turn import Clients, Turn
@@ -50,8 +51,11 @@ def build(
     notices: Notices | None = None,
     most_at_once: int | None = None,
     plans: Path | None = None,
+    *,
+    leases: KubernetesApi,
+    renewals: Renewals,
 ) -> tuple[Fleet, Store]:
-    """The operator's parts, wired to the real outside. `me` holds the leases."""
+    """The operator's parts, wired to the real outside. `me` holds the leases, which have connections of their own."""
     where = os.environ.get("KAFKA_MEDIC_NAMESPACE")
     store = Store(api, namespaces)
     record = recorder(api)
@@ -64,12 +68,12 @@ def build(
         series=metrics,
         most_at_once=most_at_once,
         files=PlanFiles(plans),
-        starts=Starts(Lease(api, where, "kafka-medic.starts", me) if where else None),
+        starts=Starts(renewals.keep(Lease(leases, where, "kafka-medic.starts", me)) if where else None),
     )
 
     def make_turn(key: Key) -> Turn:
         def lease(cluster: KafkaCluster) -> ClusterLease:
-            return ClusterLease(api, key[0], key[1], cluster.uid or "", me)
+            return renewals.keep(ClusterLease(leases, key[0], key[1], cluster.uid or "", me))
 
         return Turn(namespace=key[0], name=key[1], clients=clients, lease=lease)
 
@@ -131,7 +135,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     if notices is not None:
         notices.start()
     namespaces = [n.strip() for n in options.watch_namespaces.split(",") if n.strip()]
-    fleet, store = build(api, me, metrics, namespaces, notices, options.most_at_once, options.plans)
+    limits = options.most_at_once, options.plans
+    renewals = Renewals()
+    renewals.start()
+    leases = KubernetesApi(once=True)
+    fleet, store = build(api, me, metrics, namespaces, notices, *limits, leases=leases, renewals=renewals)
     roll_call = RollCall(store.cluster_names, fleet)
     registry = kopf.OperatorRegistry()
     register(registry, fleet, store, roll_call)
