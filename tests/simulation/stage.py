@@ -265,7 +265,7 @@ class Stage(Faults):
         if fault is not None and stops and fault[3:] != ["after"]:
             self._stands_still(operator, fault[2])
         elif kind != "effect":
-            # What Kafka is sent, it is sent right after the Lease was renewed; how long that took nobody can fence.
+            # What Kafka is sent, it is sent right after the clock was read; how long that took nobody can fence.
             self.pass_time(self.random.uniform(0.005, 0.05) + (self.laden if name in READS else 0.0))
         when = fault[3] if fault is not None and fault[0] in ("crash", "lost") else None
         if when == "before":
