@@ -154,6 +154,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         namespaces=namespaces,
         liveness_endpoint=liveness_endpoint(options.liveness_port),
     )
+    renewals.stop()  # after the workers, who have given their leases back
 
 
 if __name__ == "__main__":
