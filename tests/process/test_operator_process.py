@@ -31,7 +31,7 @@ from tests.incident.operator import kubeconfig, lists_namespaces
 from tests.integration.people import people
 from tests.integration.turns import PLAYBOOK, Person, Place
 from tests.process.bad_line import READ, WATCH, WRITE, BadLine, Fault
-from tests.process.sim_operator import DEAF_AFTER, LEASE_SECONDS, SLOW_SECONDS, SharedKafka
+from tests.process.sim_operator import DEAF_AFTER, LEASE_SECONDS, SharedKafka
 from tests.process.webhook import KEY, PATH, receiving
 from tests.simulation.world import factor_one_cluster
 from tests.testbed import external_kubeconfig, own_state, wait_for
@@ -208,46 +208,6 @@ def test_of_two_one_acts_and_the_other_goes_on(watch: Callable[..., Watched], st
     wait_for("the first in its place", lambda: holder(place) == "first", 60)
     assert time.monotonic() - began < LEASE_SECONDS + 10
     looks_on(place, 30)
-
-
-def test_one_that_is_stopped_after_its_last_check_sends_nothing(watch: Callable[..., Watched], start: Start) -> None:
-    """SIGSTOP between the renewal of the Lease right before an effect and the effect, until another one has acted."""
-    place, kafka = watch("stopped-after-its-check")
-    first = start("first", "stop-after-renewal")
-    wait_for("the first at work", lambda: holder(place) == "first" and looked(place) != "", 60)
-    second = start("second")
-    wait_for("the second to stand by", lambda: second.says("another operator holds the lease"), 60)
-    run = asked(place)
-    approved(place, run)
-    wait_for("the first to be stopped before its effect", first.stopped, 60)
-    assert kafka.writes() == []
-    wait_for("the second in its place", lambda: holder(place) == "second", 60)
-    wait_for("the throttle and the moves", lambda: kinds(kafka)[:2] == WHOLE_RUN[:2], 60)
-    os.kill(first.popen.pid, signal.SIGCONT)
-    wait_for("the first to find that out", lambda: first.says("the cluster's Lease is not held any more"), 60)
-    copied(kafka)
-    phase(place, run, Phase.SUCCEEDED)
-    assert kinds(kafka) == WHOLE_RUN
-    assert {pid for pid, _ in kafka.writes()} == {second.popen.pid}
-
-
-def test_observations_longer_than_the_lease_leave_it_where_it_is(watch: Callable[..., Watched], start: Start) -> None:
-    """Of two, one observes again and again for twice as long as the Lease lasts, and the other only waits."""
-    place, _ = watch("slow-to-observe")
-    first = start("first", "slow-reads")
-    wait_for("the first's lease", lambda: holder(place) == "first", 60)
-    second = start("second", "slow-reads")
-    wait_for("the second to stand by", lambda: second.says("another operator holds the lease"), 60)
-    for _ in range(2):
-        looks_on(place, 6 * SLOW_SECONDS)
-    assert holder(place) == "first"
-    assert not first.says("another operator holds the lease"), "no observation was thrown away"
-
-    first.popen.terminate()
-    first.popen.wait(60)
-    began = time.monotonic()
-    wait_for("the second in its place", lambda: holder(place) == "second", 60)
-    assert time.monotonic() - began < LEASE_SECONDS, "given back, not waited for"
 
 
 def answers(what: str | int, *kinds_of: str) -> Fault:

@@ -113,21 +113,15 @@ def of_seed(seed: int) -> Schedule:
 
 def _fault(chance: random.Random, schedule: Schedule) -> Fault:
     aimed, whole = chance.random(), schedule.whole
-    if aimed < 0.05:
-        nth = chance.randint(1, 60 if whole else 6)
-        if chance.random() < 0.5:
-            return ["late", "renewal", nth, chance.choice((1.0, 8.0, 25.0, 60.0))]
-        return ["lost", "renewal", nth, chance.choice(("before", "after"))]
-    if aimed < 0.22:
+    if aimed < 0.2:
         kind = chance.choice(("effect", "effect", "status", "status", "call"))
         highest = {"effect": 5 if whole else 2, "status": 60 if whole else 14, "call": 1000 if whole else 120}[kind]
         if kind == "effect" and chance.random() < 0.4:
             return ["late", kind, chance.randint(1, highest), chance.choice((1.0, 8.0, 25.0, 60.0))]
         what, when = chance.choice(("crash", "crash", "lost")), chance.choice(("before", "after"))
         return [what, kind, chance.randint(1, highest), when]
-    if aimed < (0.45 if schedule.operators > 1 else 0.27):
-        pause = ["pause", chance.randint(1, 1000 if whole else 100), chance.choice((5.0, 35.0, 70.0))]
-        return [*pause, "after"] if chance.random() < 0.5 else pause
+    if aimed < (0.45 if schedule.operators > 1 else 0.25):
+        return ["pause", chance.randint(1, 1000 if whole else 100), chance.choice((5.0, 35.0, 70.0))]
     soon = chance.choice((0.0, chance.uniform(0.2, 2.5), chance.uniform(0.2, 2.5), chance.uniform(0, 12)))
     at = chance.uniform(0, HORIZON) if whole and schedule.scenario != "resting" else soon
     broker, number, lasts = (

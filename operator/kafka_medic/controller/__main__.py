@@ -23,7 +23,6 @@ from kafka_medic.controller.lease import ClusterLease, Lease, Starts
 from kafka_medic.controller.metrics import Metrics
 from kafka_medic.controller.notices import Notices
 from kafka_medic.controller.plan_files import PlanFiles
-from kafka_medic.controller.renewals import Renewals
 from kafka_medic.controller.roll_call import RollCall
 from kafka_medic.controller.store import Store
 from kafka_medic.controller.turn import Clients, Turn
@@ -51,11 +50,8 @@ def build(
     notices: Notices | None = None,
     most_at_once: int | None = None,
     plans: Path | None = None,
-    *,
-    leases: KubernetesApi,
-    renewals: Renewals,
 ) -> tuple[Fleet, Store]:
-    """The operator's parts, wired to the real outside. `me` holds the leases, which have connections of their own."""
+    """The operator's parts, wired to the real outside. `me` holds the leases."""
     where = os.environ.get("KAFKA_MEDIC_NAMESPACE")
     store = Store(api, namespaces)
     record = recorder(api)
@@ -68,12 +64,12 @@ def build(
         series=metrics,
         most_at_once=most_at_once,
         files=PlanFiles(plans),
-        starts=Starts(renewals.keep(Lease(leases, where, "kafka-medic.starts", me)) if where else None),
+        starts=Starts(Lease(api, where, "kafka-medic.starts", me) if where else None),
     )
 
     def make_turn(key: Key) -> Turn:
         def lease(cluster: KafkaCluster) -> ClusterLease:
-            return renewals.keep(ClusterLease(leases, key[0], key[1], cluster.uid or "", me))
+            return ClusterLease(api, key[0], key[1], cluster.uid or "", me)
 
         return Turn(namespace=key[0], name=key[1], clients=clients, lease=lease)
 
@@ -135,11 +131,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if notices is not None:
         notices.start()
     namespaces = [n.strip() for n in options.watch_namespaces.split(",") if n.strip()]
-    limits = options.most_at_once, options.plans
-    renewals = Renewals()
-    renewals.start()
-    leases = KubernetesApi(once=True)
-    fleet, store = build(api, me, metrics, namespaces, notices, *limits, leases=leases, renewals=renewals)
+    fleet, store = build(api, me, metrics, namespaces, notices, options.most_at_once, options.plans)
     roll_call = RollCall(store.cluster_names, fleet)
     registry = kopf.OperatorRegistry()
     register(registry, fleet, store, roll_call)
@@ -154,7 +146,6 @@ def main(argv: Sequence[str] | None = None) -> None:
         namespaces=namespaces,
         liveness_endpoint=liveness_endpoint(options.liveness_port),
     )
-    renewals.stop()  # after the workers, who have given their leases back
 
 
 if __name__ == "__main__":

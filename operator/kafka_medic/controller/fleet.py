@@ -64,13 +64,11 @@ class Worker:
         return None
 
     def _loop(self) -> None:
-        try:
-            while not self.stopping.is_set():
-                self.wake.clear()
-                self._once()
-                self.wake.wait(self.pause)
-        finally:
-            self.turn.close()  # else the Lease of a cluster that nobody watches would be renewed
+        while not self.stopping.is_set():
+            self.wake.clear()
+            self._once()
+            self.wake.wait(self.pause)
+        self.turn.close()
 
     def _once(self) -> None:
         """One turn; `pause` is how long to wait for the next one. Only `deaf` reads these from another thread, and each

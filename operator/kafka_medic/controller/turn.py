@@ -109,42 +109,18 @@ class Turn:
     def run(self) -> float:
         """One turn. Raises ApiFailure when the API server does not play along; `not_found` when the KafkaCluster is
         gone."""
+        store = self.clients.store
+        raw = store.cluster_raw(self.namespace, self.name)
         try:
-            return self._run()
-        finally:
-            if self._held is not None:
-                self._held.rested()
-
-    def _run(self) -> float:
-        cluster = self._present()
-        if cluster is None:
+            cluster = store.typed(KafkaCluster, raw)
+        except ResourceError as problem:
+            store.write_invalid(KafkaCluster, "Ready", raw, str(problem))
             return INVALID_SECONDS
         interval = parse_duration(cluster.spec.probes.interval)
-        if (held := self._hold(cluster)) is not True:
-            return self._stand_by(interval, held)
-        pause = self._reconcile(cluster, interval)
-        return self._stand_by(interval) if pause is None else pause
-
-    def _present(self) -> KafkaCluster | None:
-        """None: this version cannot read it, and says so on it. Another version may, and so may take the Lease."""
-        store = self.clients.store
-        try:
-            raw = store.cluster_raw(self.namespace, self.name)
-        except ApiFailure as problem:
-            if problem.not_found:
-                self._let_go()
-            raise
-        try:
-            return store.typed(KafkaCluster, raw)
-        except ResourceError as problem:
-            self._let_go()
-            store.write_invalid(KafkaCluster, "Ready", raw, str(problem))
-            return None
-
-    def _reconcile(self, cluster: KafkaCluster, interval: float) -> float | None:
-        """With the Lease held. Answers as `run`; None: the Lease was lost meanwhile, and nothing was written after
-        that."""
-        store = self.clients.store
+        if self._hold(cluster) is not True:
+            self._canary.stop()
+            _LOG.info("%s/%s: another operator holds the lease, or it cannot be told", self.namespace, self.name)
+            return min(interval, NOT_OURS_SECONDS)
         runs, unreadable = store.remediations(self.namespace, self.name)
         cluster, kept = keep(store, cluster, runs, unreadable)
         if gone(cluster):
@@ -156,8 +132,6 @@ class Turn:
         acting = bool(unreadable) or self._canary.changes or any(r.status.phase in needing for r in runs)
         self._recollection.before_look(cluster, acting=acting)
         snapshot = self._observe(cluster)
-        if not self._kept():
-            return None
         self._recollection.take_in(cluster, snapshot, self.clients.monotonic())
         seen = self._diagnose(cluster, snapshot, runs)
         findings = seen + unseen(cluster.status.findings, seen, snapshot)
@@ -187,8 +161,6 @@ class Turn:
                 requeue = min(requeue, wanted.requeue)
             if to_keep(run, wanted.status.restore_owed) is not None:
                 requeue = 0.0  # the next turn begins with holding it, or with letting it go
-        if not self._kept():
-            return None
         self._write_status(cluster, snapshot, findings, runs, blocked)
         longest = cluster.status.longest_leaderless_ms
         self.clients.series.turned(self.key, self.clients.now(), snapshot, findings, runs, longest)
@@ -199,7 +171,7 @@ class Turn:
         self._canary.stop()
         self.clients.series.gone(self.key)
         if self._held is not None:
-            self._held.close()
+            self._held.release()
         if self._connected is not None:
             self._connected[1].close()
         if self._zookeeper is not None:
@@ -296,7 +268,7 @@ class Turn:
             approvals=facts.approvals,
             policies_installed=facts.policies_installed,
             others=facts.others,
-            lease_held=self._held.confirm() if self._held else None,
+            lease_held=self._held.hold() if self._held else None,
             namesakes=facts.namesakes,
             findings=findings,
             now=self.clients.now(),
@@ -332,8 +304,6 @@ class Turn:
         decision = decide(run, world)
         version = run.metadata.resource_version
         if decision.status != run.status:
-            if not self._kept() or not self._may_begin(run):
-                return Decision(run.status)
             # The intent is in the journal before the effect: a crash from here on is found out by observation.
             try:
                 written = self.clients.files.filed(decision.status)
@@ -400,29 +370,8 @@ class Turn:
         self.clients.series.lease(self.key, held)
         return held
 
-    def _stand_by(self, interval: float, held: bool | None = None) -> float:
-        self._canary.stop()
-        self.clients.series.lease(self.key, held)
-        _LOG.info("%s/%s: another operator holds the lease, or it cannot be told", self.namespace, self.name)
-        return min(interval, NOT_OURS_SECONDS)
-
-    def _let_go(self) -> None:
-        if self._held is not None:
-            self._held.release()
-
-    def _kept(self) -> bool:
-        """Whether the Lease was kept since the turn began. Sends no request: for what the API server itself fences, by
-        the version of the object that is written."""
-        return self._held is not None and self._held.held()
-
-    def _may_begin(self, run: Remediation) -> bool:
-        limited = self.clients.most_at_once is not None and run.status.phase is Phase.APPROVED
-        return not limited or self.clients.starts.still()
-
     def _still_ours(self) -> bool:
-        """For what Kafka and Kubernetes do not fence. The compare-and-set sees another operator's takeover, whatever
-        the clocks say. The time is read after its answer: a process that stood still in it sends nothing."""
-        return self._held is not None and self._held.confirm() is True and self._held.has_room()
+        return self._held is not None and self._held.hold() is True
 
     def _may_still_write(self) -> bool:
         """With what this turn has read, which a process that was stopped for a while may have read long ago."""
