@@ -1,4 +1,5 @@
-# The operator's image. BASE is any Debian with Python 3.11 or later and its venv module.
+# The operator's image. BASE is any Debian with Python 3.11 or later and its venv module. A release is built with the digest
+# of its base: `make pin-base` writes it here, or --build-arg BASE=python:3.12-slim-bookworm@sha256:...
 ARG BASE=python:3.12-slim-bookworm
 FROM ${BASE} AS dependencies
 

@@ -3,6 +3,7 @@
 PYTHON ?= python3
 TESTBED := $(PYTHON) -m tests.testbed
 VENV := .venv/bin
+SCAN := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/kafka-medic-scan
 MYPY_CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/kafka-medic-mypy
 # Tests of the operator's whole turns; those that mostly wait for time limits, and the schedules.
 TURNS := tests/unit/controller
@@ -14,12 +15,13 @@ SEED ?= 0
 SCHEDULES ?= 100000
 SCRIPTS ?= 100
 CMD ?= $(SHELL)
+BASE_IMAGE ?= python:3.12-slim-bookworm
 TESTS ?= tests/integration tests/contract tests/e2e
 # Whether the last test judges what the whole suite used. Nobody's choice of TESTS is the whole.
 WHOLE_SUITE := $(if $(filter file,$(origin TESTS)),1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup venv check format-check lint types imports turns waits unit simulate soak test gameday mutate-guards demo bench-observe bench-plan bench-roll bench-elect bench-offsets up down status logs enter crds lock clean-cache
+.PHONY: help setup venv check format-check lint types imports turns waits unit simulate soak test gameday mutate-guards scan audit sbom pin-base demo bench-observe bench-fleet bench-large bench-stale bench-plan bench-roll bench-elect bench-offsets up down status logs enter crds lock clean-cache
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -77,12 +79,42 @@ gameday: setup ## Each incident and its twin on real clusters of both kinds, and
 mutate-guards: venv ## Each guard made permissive in turn: a test has to notice
 	@$(VENV)/python -m tests.mutation
 
+# Tools of their own lock, in an environment of their own: none of them is needed to run or to test.
+$(SCAN)/bin/bandit: locks/scan.txt
+	@$(PYTHON) -m venv --clear $(SCAN)
+	@$(SCAN)/bin/pip install --quiet --no-deps --require-hashes -r locks/scan.txt
+	@touch $@
+
+scan: $(SCAN)/bin/bandit sbom ## Static checks of security (bandit), and the bill of materials of the image
+	@$(SCAN)/bin/bandit --quiet --configfile pyproject.toml --recursive operator
+
+sbom: $(SCAN)/bin/bandit ## Write build/sbom.cdx.json: what the image's Python stands on, by the lock (CycloneDX)
+	@mkdir -p build
+	@$(SCAN)/bin/cyclonedx-py requirements locks/runtime.txt --pyproject pyproject.toml --output-reproducible --of JSON -o build/sbom.cdx.json 2>/dev/null
+	@echo "build/sbom.cdx.json: $$(grep -c '"bom-ref"' build/sbom.cdx.json) entries"
+
+# Strict: a package that the service does not know counts as not audited, and fails. Needs the data of PyPI, or SERVICE=osv.
+audit: $(SCAN)/bin/bandit ## Known vulnerabilities of the locked packages (pip-audit; needs the data of PyPI, or SERVICE=osv)
+	@for lock in runtime build spark scan; do $(SCAN)/bin/pip-audit --strict --disable-pip --require-hashes --progress-spinner off --vulnerability-service $(or $(SERVICE),pypi) -r locks/$$lock.txt || exit 1; done
+
+pin-base: ## Write the present digest of the base image into both Dockerfiles (needs skopeo and the image's registry)
+	@digest=$$(skopeo inspect --format '{{.Digest}}' docker://$(BASE_IMAGE)) && sed -i -E 's|^ARG BASE=.*|ARG BASE=$(BASE_IMAGE)@'"$$digest"'|' Dockerfile images/spark/Dockerfile && grep '^ARG BASE' Dockerfile
+
 demo: setup ## Show an incident and its cure (MODE=kraft or zookeeper, KEEP=1 leaves the testbed up)
 	@$(TESTBED) run $(VENV)/python -m tests.demo --mode $(MODE)
 
 bench-observe: setup ## What it costs to observe large clusters over the wire, and to watch small ones (RUNS=3)
 	@$(VENV)/python benchmarks/observe.py --runs $(RUNS)
 	@$(TESTBED) run $(VENV)/python benchmarks/observe.py --testbed --runs $(RUNS)
+
+bench-fleet: setup ## What one operator costs that watches 100 KafkaClusters, and what sick ones among them cost the others
+	@$(TESTBED) run $(VENV)/python -m benchmarks.fleet
+
+bench-large: setup ## Restart, raise and an aborted raise on 500 stub brokers, with two operators, one of them stopped and continued
+	@$(TESTBED) run $(VENV)/python -m benchmarks.large
+
+bench-stale: setup ## How soon a broker with a stale view is named, on 30 and on 500 stub brokers (RUNS=3)
+	@$(TESTBED) run $(VENV)/python -m benchmarks.stale --runs $(RUNS)
 
 bench-plan: venv ## How long plans of up to 20 million partitions take, and what others make of 20,000 (RUNS=3)
 	@$(VENV)/python -m benchmarks.plan --runs $(RUNS)

@@ -11,9 +11,9 @@ Large clusters: stub brokers listen on the loopback in a process of their own an
 and builds the status. A size is BROKERSxPARTITIONS, with replication factor 3, 20 partitions a topic and one consumer
 group for each topic, at least 10 and at most 10,000.
 
-Modes: `quiet` reads the whole view of 5 brokers and the membership of the others. `suspicion` adds a stale broker among
-those 5, so that the operator reads the others' whole views too, for 30 s at most. `acting` reads every whole view, for
-120 s at most, as while a run is under way.
+Modes: `quiet` reads the whole view of 3 to 5 brokers and the membership of the others. `suspicion` adds a stale broker
+among those, so that the operator asks the others too, for 30 s at most. `acting` is the observation before the restart
+of one broker: every whole view, for 120 s at most, or in large clusters what concerns that broker.
 
 Columns: `wall` and `processor` are seconds of one observation, `processor` of the operator's process alone. `memory` is
 the highest resident size. `wire` and `requests` are what the stub brokers counted, answers and requests together.
@@ -150,6 +150,8 @@ class Bench:
         if row.error:
             self.notes.append(f"{row.size} {row.mode}: {len(row.found)} observations, then {row.error}")
         for one in (row.found[-1],):
+            if one["uncovered"] is not None:
+                self.notes.append(f"{row.size} {row.mode}: {one['uncovered']}")
             for source, why in {**one["unknown"], **one["partly"]}.items():
                 self.notes.append(f"{row.size} {row.mode}: {source}: {str(why)[:160]}")
 

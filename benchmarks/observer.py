@@ -18,13 +18,17 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from kafka_medic.clients.kafka import RealKafka
 from kafka_medic.clients.ports import Connection
+from kafka_medic.cluster.concern import NOTHING, Concern
 from kafka_medic.cluster.snapshot import Snapshot
 from kafka_medic.controller.memory import Recollection
 from kafka_medic.controller.status import cluster_status
 from kafka_medic.diagnose.diagnosis import diagnose
 from kafka_medic.diagnose.expectations import Expectations
+from kafka_medic.guard.covered import uncovered
 from kafka_medic.observe.snapshot import ClusterReaders, observe_cluster
 from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.vocabulary import API_VERSION
@@ -36,6 +40,7 @@ CLUSTER = {
     "metadata": {"name": "bench", "namespace": "bench", "generation": 1},
     "spec": {"bootstrapServers": "bench:9092", "remediation": {"mode": "Observe"}},
 }
+RESTART = Concern(frozenset({1}))
 ALLOWED = (False, "ModeObserve", "the mode is Observe")
 
 
@@ -43,6 +48,7 @@ class Observer:
     """Keeps from observation to observation what the operator keeps."""
 
     def __init__(self, bootstrap: str, timeout: float, mode: str) -> None:
+        pa.set_memory_pool(pa.system_memory_pool())  # as in the operator's process
         self._mode = mode
         self._kafka = RealKafka(Connection(bootstrap, timeout_seconds=timeout))
         self._cluster = KafkaCluster.model_validate(CLUSTER)
@@ -50,14 +56,24 @@ class Observer:
         self.previous: Snapshot | None = None
 
     def observe(self) -> dict[str, Any]:
-        """One reconcile without the API server. `views`: how many brokers gave their whole view."""
+        """One reconcile without the API server. `views`: how many brokers gave their whole view; `slices`: how many
+        their word on some topics; `uncovered`: what an effect would lack."""
         seen, rotation = self._recollection, self._recollection.rotation
         rotation.everything = self._mode == ACTING
+        seen.at_rest.resting, seen.at_rest.now = self._mode == QUIET, time.monotonic()
+        rotation.concern = RESTART if self._mode == ACTING else NOTHING
+        if self._mode == QUIET and self.previous is not None:  # as some minutes after its start
+            rotation.heard = {view.broker for view in self.previous.views or ()}
         if self._mode == SUSPICION:
             rotation.last = -1  # the stale broker is among the first, as when its turn comes
         stamps = [_stamp()]
         snapshot = observe_cluster(
-            "bench", ClusterReaders(self._kafka), rotation=rotation, book=seen.addresses, known=seen.identities
+            "bench",
+            ClusterReaders(self._kafka),
+            rotation=rotation,
+            book=seen.addresses,
+            known=seen.identities,
+            at_rest=seen.at_rest,
         )
         stamps.append(_stamp())
         seen.take_in(self._cluster, snapshot, time.monotonic())
@@ -79,7 +95,9 @@ class Observer:
             "diagnose": {"wall": wall[1], "processor": processor[1]},
             "status": {"wall": wall[2], "processor": processor[2]},
             "megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-            "views": sum(view.leaders is not None for view in snapshot.views or ()),
+            "views": sum(view.leaders is not None and view.covers is None for view in snapshot.views or ()),
+            "slices": sum(bool(view.covers) for view in snapshot.views or ()),
+            "uncovered": uncovered(snapshot, rotation.concern),
             "partitions": 0 if snapshot.partitions is None else snapshot.partitions.num_rows,
             "offsets": 0 if snapshot.groups is None else snapshot.groups.num_rows,
             "sources": {s.name: s.duration_ms for s in snapshot.sources},

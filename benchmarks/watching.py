@@ -7,6 +7,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from kafka_medic.clients.kafka import RealKafka
 from kafka_medic.controller.events import recorder
 from kafka_medic.controller.fleet import Fleet
@@ -25,6 +27,7 @@ INTERVAL, SETTLED = 15.0, 20.0
 
 def watching(bootstrap: str, clusters: int, seconds: float) -> dict[str, float]:
     """In this process, with the real Kafka clients and an API server in memory."""
+    pa.set_memory_pool(pa.system_memory_pool())  # as in the operator's process
     api: Any = SimApi()
     for n in range(clusters):
         meta = {"name": f"c{n}", "namespace": f"ns{n}"}

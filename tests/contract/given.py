@@ -12,7 +12,9 @@ from collections.abc import Callable, Mapping
 from kafka_medic.clients.answers import LogDirs
 from kafka_medic.clients.ports import BrokerView, Kafka, ReadFailed, Reassignment
 from kafka_medic.cluster.groups import Committed, GroupMember
+from kafka_medic.cluster.min_isr import MIN_ISR
 from kafka_medic.cluster.snapshot import ConfigValue, TopicPartition
+from tests.simulation.log_bounds import log_bounds
 from tests.stub_cluster.description import Commit, Described, Group, Member, Move, Partition, Topic
 from tests.stub_cluster.settings import defaults
 
@@ -87,6 +89,24 @@ def members_without_any_partition(kafka: Kafka, given: Described) -> None:
         assert (view.members, view.states) == (tuple(sorted(given.racks)), None)
 
 
+def each_brokers_word_on_some_topics(kafka: Kafka, given: Described) -> None:
+    """The same as in its whole view, and a topic that nobody has is not made by asking."""
+    names, nobodys = [topic.name for topic in given.topics], f"nobody-has-{uuid.uuid4().hex[:8]}"
+    asked = {broker: [names[n % len(names)], nobodys] for n, broker in enumerate(given.racks)} | {77: names}
+    told, whole = kafka.slices(asked), kafka.views(list(given.racks))
+    assert isinstance(told[77], ReadFailed)
+    for broker in given.racks:
+        view, every = told[broker], whole[broker]
+        assert isinstance(view, BrokerView)
+        assert isinstance(every, BrokerView)
+        assert view.covers == frozenset(asked[broker])
+        assert view.members == every.members
+        assert list(view.partitions) == [p for p in every.partitions if p.topic in asked[broker]]
+        assert view.states.num_rows
+    again = kafka.views(list(given.racks)).values()
+    assert not any(p.topic == nobodys for v in again if isinstance(v, BrokerView) for p in v.partitions)
+
+
 def a_broker_that_is_not_there_fails_alone(kafka: Kafka, given: Described) -> None:
     first = min(given.racks)
     told = kafka.views([first, 77])
@@ -97,24 +117,33 @@ def a_broker_that_is_not_there_fails_alone(kafka: Kafka, given: Described) -> No
 def leaders_report_where_logs_begin_and_end(kafka: Kafka, given: Described) -> None:
     led = {tp: p.leader for tp, p in partitions(given).items() if p.leader >= 0}
     epochs = {tp: p.epoch for tp, p in partitions(given).items()}
-    told = kafka.log_bounds(led, epochs)
+    told = log_bounds(kafka, led, epochs)
     found = {
         tp: bounds for answer in told.values() if not isinstance(answer, ReadFailed) for tp, bounds in answer.items()
     }
     assert found == {tp: (p.start, p.end) for tp, p in partitions(given).items() if p.leader >= 0}
 
 
+def where_logs_begin_is_read_of_those_alone_that_want_it(kafka: Kafka, given: Described) -> None:
+    led = {tp: p.leader for tp, p in partitions(given).items() if p.leader >= 0}
+    for ends_alone in (set(list(led)[::2]), set(led)):
+        told = log_bounds(kafka, led, ends_alone=ends_alone)
+        found = {tp: b for answer in told.values() if not isinstance(answer, ReadFailed) for tp, b in answer.items()}
+        known = {tp: (p.start, p.end) for tp, p in partitions(given).items() if p.leader >= 0}
+        assert found == {tp: (None if tp in ends_alone else start, end) for tp, (start, end) in known.items()}
+
+
 def a_leader_under_another_epoch_reports_nothing(kafka: Kafka, given: Described) -> None:
     tp, partition = next((tp, p) for tp, p in partitions(given).items() if p.leader >= 0)
     for epoch in (partition.epoch + 1, partition.epoch - 1)[: 2 if partition.epoch else 1]:
-        assert kafka.log_bounds({tp: partition.leader}, {tp: epoch}) == {partition.leader: {}}
+        assert log_bounds(kafka, {tp: partition.leader}, {tp: epoch}) == {partition.leader: {}}
 
 
 def who_does_not_lead_reports_nothing(kafka: Kafka, given: Described) -> None:
     tp, partition = next((tp, p) for tp, p in partitions(given).items() if p.leader >= 0)
     other = next(b for b in given.racks if b != partition.leader)
-    assert kafka.log_bounds({tp: other}) == {other: {}}
-    assert kafka.log_bounds({TopicPartition("no-such-topic", 0): other}) == {other: {}}
+    assert log_bounds(kafka, {tp: other}) == {other: {}}
+    assert log_bounds(kafka, {TopicPartition("no-such-topic", 0): other}) == {other: {}}
 
 
 def each_replica_reports_its_own_log_end(kafka: Kafka, given: Described) -> None:
@@ -152,6 +181,8 @@ def topics_have_every_setting_and_their_own_are_dynamic(kafka: Kafka, given: Des
         assert not isinstance(found, ReadFailed)
         assert set(found) == set(defaults("topic"))
         assert _dynamic(found) == dict(topic.settings)
+        few = kafka.topic_configs([topic.name], names=[MIN_ISR, "no.such.setting"])[topic.name]
+        assert few == {MIN_ISR: found[MIN_ISR]}
 
 
 def brokers_have_every_setting(kafka: Kafka, given: Described) -> None:
@@ -164,6 +195,8 @@ def brokers_have_every_setting(kafka: Kafka, given: Described) -> None:
         assert _dynamic(found) == dict(given.own.get(broker, {}))
         shown = {**given.files, **given.shared, **given.own.get(broker, {})}
         assert {name: found[name].value for name in shown} == shown
+        few = kafka.broker_configs([broker], names=["node.id", "no.such.setting"])[broker]
+        assert few == {"node.id": found["node.id"]}
 
 
 def what_is_set_for_all_brokers(kafka: Kafka, given: Described) -> None:
@@ -212,8 +245,10 @@ PROMISES: tuple[Callable[[Kafka, Described], None], ...] = (
     the_registered_brokers,
     each_brokers_own_view,
     members_without_any_partition,
+    each_brokers_word_on_some_topics,
     a_broker_that_is_not_there_fails_alone,
     leaders_report_where_logs_begin_and_end,
+    where_logs_begin_is_read_of_those_alone_that_want_it,
     a_leader_under_another_epoch_reports_nothing,
     who_does_not_lead_reports_nothing,
     each_replica_reports_its_own_log_end,

@@ -15,6 +15,7 @@ from kafka_medic.cluster.snapshot import TopicPartition
 from tests.contract.conftest import FILE
 from tests.contract.given import NO_ID, PROMISES, by_hand
 from tests.incident.records import commit_offset, create_topic, delete_topic, write
+from tests.simulation.log_bounds import log_bounds
 from tests.stub_cluster import Described, running
 from tests.stub_cluster.answers import MESSAGES
 from tests.stub_cluster.description import Commit, Group, Partition, Topic
@@ -65,7 +66,7 @@ def _knows(client: Kafka, broker: int, given: Described) -> bool:
     told = {(p.topic, p.partition): set(p.isr) for p in view.partitions}
     wanted = {(t.name, n): set(p.isr) for t in given.topics for n, p in enumerate(t.partitions)}
     led = {TopicPartition(*tp): given.fresh.topics[tp[0]].partitions[tp[1]].leader for tp in wanted}
-    bounds = client.log_bounds(led)
+    bounds = log_bounds(client, led)
     served = [tp for answer in bounds.values() if not isinstance(answer, ReadFailed) for tp in answer]
     return all(told.get(tp) == isr for tp, isr in wanted.items()) and len(served) == len(led)
 

@@ -12,6 +12,7 @@ from kafka_medic.cluster.groups import Committed, GroupOffsets
 from kafka_medic.cluster.snapshot import TopicPartition
 from tests.contract.conftest import Subject
 from tests.incident.records import commit_offset, create_topic, delete_topic, joined
+from tests.simulation.log_bounds import log_bounds
 from tests.testbed import KafkaDeployment, Shape
 
 
@@ -72,7 +73,7 @@ def test_what_an_open_transaction_is_to_commit_is_told(subject: Subject) -> None
         return only
 
     def log_end() -> int:
-        told = subject.kafka.log_bounds({tp: 1})[1]
+        told = log_bounds(subject.kafka, {tp: 1})[1]
         assert not isinstance(told, ReadFailed), told
         return told[tp][1]
 

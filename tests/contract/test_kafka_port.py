@@ -13,6 +13,7 @@ from kafka_medic.clients.ports import BrokerView, ConfigChange, NewTopic, OwnRec
 from kafka_medic.cluster.snapshot import ConfigValue, TopicPartition
 from kafka_medic.plan.canary_topic import MARKER, recognised
 from tests.contract.conftest import Subject
+from tests.simulation.log_bounds import log_bounds
 
 RATE = "leader.replication.throttled.rate"
 LIST = "leader.replication.throttled.replicas"
@@ -40,6 +41,18 @@ def test_who_the_members_are_is_told_without_any_partition(subject: Subject) -> 
     assert isinstance(alone, BrokerView)
     assert (alone.members, alone.states) == ((0, 1, 2), None)
     assert isinstance(answers[77], ReadFailed)
+
+
+def test_a_broker_is_asked_about_some_topics_alone(subject: Subject) -> None:
+    one, other = subject.topic([1]), subject.topic([2])
+    told = subject.kafka.slices({0: [one], 1: [one, other], 2: [f"{one}-is-not-there"], 77: [one]})
+    assert isinstance(told[77], ReadFailed)
+    for broker, topics in ((0, {one}), (1, {one, other}), (2, set[str]())):
+        view = told[broker]
+        assert isinstance(view, BrokerView)
+        assert {p.topic for p in view.partitions} == topics
+        assert view.members == (0, 1, 2)
+    assert subject.state(f"{one}-is-not-there") is None
 
 
 def test_a_topic_made_anew_under_its_old_name_has_another_id(subject: Subject) -> None:
@@ -100,7 +113,7 @@ def test_of_a_topic_that_is_gone_no_broker_has_a_log(subject: Subject) -> None:
     tp = TopicPartition(topic, 0)
     subject.unmake(topic)
     subject.until(lambda: subject.kafka.own_log_ends(1, [tp]) == {})
-    assert subject.kafka.log_bounds({tp: 1}) == {1: {}}
+    assert log_bounds(subject.kafka, {tp: 1}) == {1: {}}
     assert subject.kafka.epoch_ends(1, {tp: 0}) == {}
 
 
@@ -133,9 +146,9 @@ def test_a_replica_tells_its_own_log_end_and_a_leader_where_an_epoch_ends(subjec
     for replica in (0, 1):
         subject.until(lambda b=replica: subject.kafka.own_log_ends(b, [tp]) == {tp: written})  # type: ignore[misc]
     assert subject.kafka.own_log_ends(2, [tp]) == {}
-    subject.until(lambda: subject.kafka.log_bounds({tp: 1}) == {1: {tp: (0, written)}})
-    assert subject.kafka.log_bounds({tp: 0}) == {0: {}}, "a follower serves nobody"
-    told = subject.kafka.log_bounds({tp: 1, TopicPartition(topic, 1): 77})
+    subject.until(lambda: log_bounds(subject.kafka, {tp: 1}) == {1: {tp: (0, written)}})
+    assert log_bounds(subject.kafka, {tp: 0}) == {0: {}}, "a follower serves nobody"
+    told = log_bounds(subject.kafka, {tp: 1, TopicPartition(topic, 1): 77})
     assert told[1] == {tp: (0, written)}
     assert isinstance(told[77], ReadFailed), "whoever does not answer fails alone"
     state = subject.state(topic)

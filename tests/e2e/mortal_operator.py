@@ -160,6 +160,6 @@ if __name__ == "__main__":
     MortalKafka.moment = MortalApi.moment = sys.argv[3] if len(sys.argv) > 3 else None
     controller.RealKafka = MortalKafka  # type: ignore[attr-defined, misc]
     controller.KubernetesApi = MortalApi  # type: ignore[attr-defined, misc]
-    controller.main(
-        ["--liveness-port", "0", "--metrics-port", "0", "--log-format", "plain", "--watch-namespaces", sys.argv[2]]
-    )
+    rules = Path(os.environ["KUBECONFIG"]).with_name("rules.json")
+    ports = ["--liveness-port", "0", "--metrics-port", "0"]
+    controller.main([*ports, "--log-format", "plain", "--watch-namespaces", sys.argv[2], "--rules", str(rules)])

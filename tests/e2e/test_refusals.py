@@ -142,7 +142,7 @@ def wrong_credentials(case: Case) -> None:
     body = operator.kafka_cluster(case.kafka, case.name)
     body["spec"]["bootstrapServers"] = secured.bootstrap(case.kafka, "SASL")
     reference = {"mechanism": "PLAIN", "secretRef": {"name": f"{case.name}-user"}}
-    body["spec"]["security"] = {"protocol": "SASL_PLAINTEXT", "sasl": reference}
+    body["spec"]["security"] = {"protocol": "SASL_PLAINTEXT", "sasl": reference, "allowPlaintextPassword": True}
     operator.apply([body])
     found = case.condition("Reachable", "False", "AuthenticationFailed", 90)
     assert case.runs() == []
@@ -156,7 +156,7 @@ def wrong_credentials(case: Case) -> None:
 def a_missing_secret(case: Case) -> None:
     body = operator.kafka_cluster(case.kafka, case.name)
     reference = {"mechanism": "PLAIN", "secretRef": {"name": "no-such-secret"}}
-    body["spec"]["security"] = {"protocol": "SASL_PLAINTEXT", "sasl": reference}
+    body["spec"]["security"] = {"protocol": "SASL_PLAINTEXT", "sasl": reference, "allowPlaintextPassword": True}
     operator.apply([body])
     found = case.condition("Reachable", "False")
     assert "no-such-secret" in found["message"]

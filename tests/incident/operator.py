@@ -66,14 +66,30 @@ def install(*settings: str) -> None:
         repository, _, tag = given.rpartition(":")
         image = ["--set", f"image.repository={repository}", "--set", f"image.tag={tag}"]
     chart = str(ROOT / "charts" / "kafka-medic")
+    # Brokers are named by the addresses of their Services.
+    anywhere = [{"namespace": "*", "servers": ["0.0.0.0/0", "::/0", "*.svc", "*.svc.cluster.local"]}]
+    settings = ("--set-json", f"destinations={json.dumps(anywhere)}", *settings)
     # Two share this machine with three nodes and all brokers; and tests read one log, one page of metrics, one memory.
     alone = ("--set", "replicaCount=1")
     helm("upgrade", "--install", RELEASE, chart, "-n", NAMESPACE, "--create-namespace", *image, *alone, *settings)
     kubectl("rollout", "status", f"deployment/{RELEASE}", "-n", NAMESPACE, "--timeout=120s", timeout=130)
 
 
+def rules(account: str = RELEASE, namespace: str = NAMESPACE) -> str:
+    """What the chart rendered for the operator, which an operator outside of its Pod needs as `--rules`."""
+    held = json.loads(kubectl("get", "configmap", f"{account}-rules", "-n", namespace, "-o", "json").stdout)
+    return str(held["data"]["rules.json"])
+
+
 def kubeconfig(path: Path, account: str = RELEASE, namespace: str = NAMESPACE) -> Path:
-    """A kubeconfig with the operator's own ServiceAccount, and so with its rights and no other."""
+    """A kubeconfig with the operator's own ServiceAccount, and so with its rights and no other. Beside it, as
+    `rules.json`, what the chart rendered for the operator."""
+    path.with_name("rules.json").write_text(rules(account, namespace))
+    return account_kubeconfig(path, account, namespace)
+
+
+def account_kubeconfig(path: Path, account: str, namespace: str) -> Path:
+    """A kubeconfig with the rights of that ServiceAccount and no other."""
     current = json.loads(kubectl("config", "view", "--raw", "--minify", "-o", "json").stdout)
     token = kubectl("create", "token", account, "-n", namespace, "--duration=1h").stdout.strip()
     user = current["contexts"][0]["context"]["user"]

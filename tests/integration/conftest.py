@@ -4,35 +4,52 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
-from tests.integration.people import CRDS, RELEASE, RELEASE_NAMESPACE, helm
+from tests.integration.people import CRDS, RELEASE, RELEASE_NAMESPACE, helm, settled
 from tests.testbed import kubectl
 from tests.unit.resources.sources import CHART
+
+PARTS = ("-l", "app.kubernetes.io/part-of=kafka-medic")
 
 
 @pytest.fixture(scope="module")
 def chart() -> Iterator[None]:
-    """The chart, installed for one module if by nobody else."""
-    there = kubectl("get", "validatingadmissionpolicybinding", "operator.kafkamedic.dev", check=False).returncode == 0
-    if not there:
-        # one that an earlier run left may still be going
-        kubectl("delete", "namespace", RELEASE_NAMESPACE, "--ignore-not-found", "--timeout=60s")
-        options = ("--set", "strimzi.enabled=true")
-        helm("install", RELEASE, str(CHART), "-n", RELEASE_NAMESPACE, "--create-namespace", *options)
+    """The chart, installed for one module if by nobody else. An operator that somebody else installed steps aside: it
+    would hold the Leases of the KafkaClusters that tests look after themselves."""
+    if json.loads(kubectl("get", "validatingadmissionpolicybinding", *PARTS, "-o", "json").stdout)["items"]:
+        with _aside():
+            yield
+        return
+    # one that an earlier run left may still be going
+    kubectl("delete", "namespace", RELEASE_NAMESPACE, "--ignore-not-found", "--timeout=60s")
+    helm("install", RELEASE, str(CHART), "-n", RELEASE_NAMESPACE, "--create-namespace")
+    settled()
     yield
-    if not there:
-        helm("uninstall", RELEASE, "-n", RELEASE_NAMESPACE)
-        kubectl("delete", "crd", *CRDS, "--ignore-not-found")
-        kubectl("delete", "namespace", RELEASE_NAMESPACE, "--wait=false")
+    helm("uninstall", RELEASE, "-n", RELEASE_NAMESPACE)
+    kubectl("delete", "crd", *CRDS, "--ignore-not-found")
+    kubectl("delete", "namespace", RELEASE_NAMESPACE, "--wait=false")
+
+
+@contextmanager
+def _aside() -> Iterator[None]:
+    found = json.loads(kubectl("get", "deployments", "-A", *PARTS, "-o", "json").stdout)["items"]
+    places = [(d["metadata"]["namespace"], d["metadata"]["name"], d["spec"]["replicas"]) for d in found]
+    for namespace, name, _ in places:
+        kubectl("scale", f"deployment/{name}", "-n", namespace, "--replicas=0")
+        kubectl("wait", "pods", *PARTS, "-n", namespace, "--for=delete", "--timeout=60s")
+    yield
+    for namespace, name, replicas in places:
+        kubectl("scale", f"deployment/{name}", "-n", namespace, f"--replicas={replicas}")
+        kubectl("rollout", "status", f"deployment/{name}", "-n", namespace, "--timeout=120s", timeout=130)
 
 
 @pytest.fixture(scope="module")
 def operator(chart: None) -> str:
     """The operator's user name."""
-    selector = "app.kubernetes.io/part-of=kafka-medic"
-    found = json.loads(kubectl("get", "clusterrolebinding", "-l", selector, "-o", "json").stdout)["items"]
+    found = json.loads(kubectl("get", "clusterrolebinding", *PARTS, "-o", "json").stdout)["items"]
     (subject,) = next(one["subjects"] for one in found if one["metadata"]["name"].endswith("-cluster"))
     return f"system:serviceaccount:{subject['namespace']}:{subject['name']}"
 

@@ -7,9 +7,14 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import Any
 
+from kafka_medic.clients.kubernetes_api import KubernetesApi
+from kafka_medic.controller.rules import Rules
+from kafka_medic.controller.store import Store
 from kafka_medic.resources.definitions import DEFINITIONS
+from tests.incident.operator import rules
 from tests.testbed import kubectl, wait_for
 from tests.unit.resources.sources import ROOT, smallest
 
@@ -29,12 +34,29 @@ def helm(*arguments: str, check: bool = True) -> Done:
     return done
 
 
+def settled(release: str = RELEASE, namespace: str = RELEASE_NAMESPACE) -> None:
+    """Wait until what is created has passed the admission policies for certain."""
+    store = Store(KubernetesApi(), policies=installed_rules(release, namespace).policies)
+
+    def stand() -> bool:
+        policies = store.policies()
+        assert policies is None or not policies.why, policies
+        return policies is not None and policies.covers(datetime.now(UTC))
+
+    wait_for("the admission policies to be in force everywhere", stand, seconds=30)
+
+
+def installed_rules(release: str = RELEASE, namespace: str = RELEASE_NAMESPACE) -> Rules:
+    return Rules.model_validate_json(rules(release, namespace))
+
+
 @contextmanager
 def people(name: str, role: str, *bindings: tuple[str, str, str]) -> Iterator[str]:
-    """A namespace in which alice approves, bob asks, and mallory may create approvals but not approve."""
+    """A namespace with restarts allowed: alice approves, bob asks, and mallory may create approvals but not approve."""
     # the leftover of a killed run
     kubectl("delete", "namespace", name, "--ignore-not-found", "--timeout=60s")
     kubectl("create", "namespace", name)
+    kubectl("label", "namespace", name, "kafkamedic.dev/restarts=allowed")
     try:
         resources = "--resource=remediationapprovals.kafkamedic.dev"
         kubectl("-n", name, "create", "role", "creators", "--verb=create", resources)

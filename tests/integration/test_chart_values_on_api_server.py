@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from kafka_medic.controller.rules import Rules
 from tests.integration.people import Object, helm
 from tests.testbed import kubectl
 from tests.unit.resources.sources import CHART
@@ -21,6 +22,12 @@ from tests.unit.resources.sources import CHART
         "watchNamespaces={Kafka}",
         "secretNamespaces[0].namespace=kafka",
         "scalableWorkloads[0].namespace=kafka",
+        "restartablePods={kafka-0}",
+        "restartablePods[0].namespace=kafka",
+        "destinations[0].namespace=kafka",
+        "destinations[0].servers={*.kafka.example.com}",
+        "destinations[0].namespace=kafka,destinations[0].servers={https://kafka}",
+        "destinations[0].namespace=kafka,destinations[0].webhooks={a}",
         "liveness.port=80",
         "liveness.path=/elsewhere",
         "replicas=2",
@@ -28,6 +35,9 @@ from tests.unit.resources.sources import CHART
         "webhook.secretName=Not A Name",
         "webhook.url=https://example.com",
         "mostAtOnce=-1",
+        "limits.clustersPerNamespace=-1",
+        "networkPolicy.kafkaPorts={}",
+        "networkPolicy.apiServer.cidrs={everywhere}",
         "spark.master=k9s://here",
         "spark.connect=http://here",
         "spark.conf.sql=1",
@@ -71,6 +81,12 @@ def test_every_value_renders_into_what_the_server_takes() -> None:
         "image": {"digest": "sha256:" + "a" * 64},
         "watchNamespaces": [namespace],
         "secretNamespaces": [namespace],
+        "restartablePods": [{"namespace": namespace, "names": ["kafka-0"]}],
+        "destinations": [
+            {"namespace": "*", "servers": ["*.a.example", "10.0.0.0/8", "fd00::/8", "a.b"]},
+            {"namespace": namespace, "tokenEndpoints": ["login.example.com"]},
+        ],
+        "strimzi": {"enabled": True},
         "admission": {"enabled": False},
         "playbooks": {"install": False},
         "imagePullSecrets": [{"name": "pull"}],
@@ -86,6 +102,15 @@ def test_every_value_renders_into_what_the_server_takes() -> None:
         "webhook": {"secretName": "kafka-medic-webhook"},
         "plans": {"existingClaim": "kafka-medic-plans"},
         "mostAtOnce": 2,
+        "limits": {"clustersPerNamespace": 7, "partitions": 1000000},
+        "networkPolicy": {
+            "enabled": True,
+            "apiServer": {"cidrs": ["10.0.0.1/32"]},
+            "metricsFrom": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}],
+            "extraEgress": [
+                {"ports": [{"protocol": "TCP", "port": 443}], "to": [{"ipBlock": {"cidr": "192.0.2.7/32"}}]}
+            ],
+        },
         "spark": {
             "enabled": True,
             "master": "k8s://https://kubernetes.default.svc",
@@ -98,10 +123,27 @@ def test_every_value_renders_into_what_the_server_takes() -> None:
     rendered = helm("template", "other", str(CHART), "-n", namespace, *flags).stdout
     assert "--watch-namespaces=" + namespace in rendered
     assert "--most-at-once=2" in rendered
+    assert "--clusters-per-namespace=7" in rendered
+    assert "--partitions=1000000" in rendered
+    (policy,) = (o["spec"] for o in yaml.safe_load_all(rendered) if o and o["kind"] == "NetworkPolicy")
+    watched = {"key": "kubernetes.io/metadata.name", "operator": "In", "values": [namespace]}
+    assert policy["egress"][2]["to"] == [{"namespaceSelector": {"matchExpressions": [watched]}}]
+    assert [port["port"] for port in policy["egress"][2]["ports"]] == [9092, 9093, 9094, 2181, 2182, 9404]
+    assert policy["egress"][1]["to"] == [{"ipBlock": {"cidr": "10.0.0.1/32"}}]
+    assert policy["egress"][3]["to"] == [{"ipBlock": {"cidr": "192.0.2.7/32"}}]
     assert "--webhook-directory=/etc/kafka-medic/webhook" in rendered
     assert "--plans=/var/lib/kafka-medic/plans" in rendered
     assert "claimName: kafka-medic-plans" in rendered
     assert "ValidatingAdmissionPolicy\n" not in rendered
+    rules = _rules(rendered)
+    assert rules.policies == ()
+    assert rules.destinations_of("another", (), loopback=False).servers == (
+        "*.a.example",
+        "10.0.0.0/8",
+        "fd00::/8",
+        "a.b",
+    )
+    assert rules.destinations_of(namespace, (), loopback=False).token_endpoints == ("login.example.com",)
     settings = _planner(rendered)["ConfigMap"]["data"]
     assert "\nspark.executor.instances 3\n" in settings["spark-defaults.conf"]
     assert "\nspark.sql.shuffle.partitions 1\n" in settings["spark-defaults.conf"]
@@ -113,6 +155,22 @@ def test_every_value_renders_into_what_the_server_takes() -> None:
     executors["spec"] = {"selector": selector, "template": template}
     kubectl("apply", "--dry-run=server", "-n", namespace, "-f", "-", input=rendered)
     kubectl("apply", "--dry-run=server", "-n", namespace, "-f", "-", input=json.dumps(executors))
+
+
+def _rules(rendered: str) -> Rules:
+    (held,) = (one for one in yaml.safe_load_all(rendered) if one and one["metadata"]["name"].endswith("-rules"))
+    return Rules.model_validate_json(held["data"]["rules.json"])
+
+
+def test_the_policy_about_kafkaclusters_is_the_same_in_every_release() -> None:
+    """Else an upgrade with another value would ask for labels on the Secrets of every KafkaCluster."""
+    other = ("--set", "admission.operatorUsers={me}", "--set", "watchNamespaces={kafka}", "--set", "fullnameOverride=o")
+    names = [
+        {policy.about: policy.name for policy in _rules(helm("template", *line, str(CHART)).stdout).policies}
+        for line in (("x",), ("y", "-n", "elsewhere", *other))
+    ]
+    assert names[0]["kafkaclusters"] == names[1]["kafkaclusters"]
+    assert {about for about in names[0] if names[0][about] == names[1][about]} == {"kafkaclusters", "uses"}
 
 
 def _planner(rendered: str) -> dict[str, Any]:
@@ -145,3 +203,26 @@ def test_the_planner_is_not_there_unless_asked_for_and_executors_need_a_volume()
     done = helm(*line, check=False)
     assert done.returncode != 0
     assert "spark.volume is needed" in done.stderr
+
+
+def test_only_with_a_volume_for_plans_does_the_operator_publish_them_and_only_by_default_do_roles_use_playbooks() -> (
+    None
+):
+    def verbs(resource: str, *settings: str) -> dict[str, list[str]]:
+        told = helm("template", "x", str(CHART), *(word for one in settings for word in ("--set", one))).stdout
+        roles = [o for o in yaml.safe_load_all(told) if o and o["kind"] == "ClusterRole"]
+        found: dict[str, list[str]] = {}
+        for role in roles:
+            rules = (rule["verbs"] for rule in role["rules"] if resource in rule["resources"])
+            if granted := [verb for given in rules for verb in given]:
+                found[role["metadata"]["name"]] = granted
+        return found
+
+    reads = ["get", "list", "watch"]
+    people = {f"x-kafka-medic-{name}": reads for name in ("viewer", "approver", "operator-user", "editor")}
+    assert verbs("planparts") == people
+    with_volume = verbs("planparts", "plans.existingClaim=plans")
+    assert with_volume == people | {"x-kafka-medic-watched": ["get", "create", "update"]}
+    users = {f"x-kafka-medic-{name}": ["use"] for name in ("operator-user", "editor")}
+    assert verbs("playbooks/*") == users
+    assert verbs("playbooks/*", "rbac.useAllPlaybooks=false") == {}

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from kafka_medic.cli.main import main
-from kafka_medic.playbook.approval import plan_digest
+from kafka_medic.playbook.plan_digest import plan_digest
 from kafka_medic.resources.playbook import Playbook
 from kafka_medic.resources.remediation import Remediation
 from tests.integration.people import Object, as_status, created, patch, people, placed, remediation

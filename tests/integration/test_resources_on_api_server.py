@@ -278,7 +278,6 @@ def test_a_remediation_is_asked_for_in_ones_own_name(namespace: str, operator: s
         ("get", "nodes", True),
         ("create", "events", True),
         ("create", "subjectaccessreviews.authorization.k8s.io", True),
-        ("get", "validatingadmissionpolicies.admissionregistration.k8s.io/approvals.kafkamedic.dev", True),
         ("list", "validatingadmissionpolicies.admissionregistration.k8s.io", False),
         ("approve", "remediations.kafkamedic.dev", False),
         ("create", "remediationapprovals.kafkamedic.dev", False),

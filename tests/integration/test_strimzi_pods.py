@@ -41,9 +41,13 @@ TYPE: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def api(operator: str, tmp_path_factory: pytest.TempPathFactory) -> KubernetesApi:
-    """As the operator."""
+def api(operator: str, pod: str, tmp_path_factory: pytest.TempPathFactory) -> KubernetesApi:
+    """As the operator, with the right that the chart gives with strimzi.enabled."""
     _, _, where, account = operator.split(":")
+    right = ("--verb=patch", "--resource=pods")
+    kubectl("-n", NAMESPACE, "create", "role", "operator-annotates", *right)
+    bound = ("--role=operator-annotates", f"--serviceaccount={where}:{account}")
+    kubectl("-n", NAMESPACE, "create", "rolebinding", "operator-annotates", *bound)
     return KubernetesApi.of_person(str(kubeconfig(tmp_path_factory.mktemp("o") / "kubeconfig", account, where)))[0]
 
 

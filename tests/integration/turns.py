@@ -5,6 +5,7 @@ What is sent to Kafka can be counted, and the clock can be moved.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ import pytest
 from kafka_medic.clients.kubernetes_api import KubernetesApi, custom_path
 from kafka_medic.controller.events import recorder
 from kafka_medic.controller.lease import ClusterLease
+from kafka_medic.controller.rules import Rules
 from kafka_medic.controller.store import Store
 from kafka_medic.controller.turn import Clients, Turn
 from kafka_medic.resources.phases import Phase
@@ -28,7 +30,7 @@ from tests.integration.people import Object, placed
 from tests.simulation.canary import SimCanary
 from tests.simulation.serial import one_after_another
 from tests.simulation.world import factor_one_cluster
-from tests.testbed import external_kubeconfig, own_state
+from tests.testbed import external_kubeconfig, kubectl, own_state
 
 PLAYBOOK = "raise-replication-factor"
 
@@ -126,6 +128,14 @@ class Place:
         self.admin.delete(self.path("kafkaclusters", self.name))
 
 
+def chart_rules() -> Rules:
+    """What the installed chart rendered for the operator, whatever its release's name."""
+    labels = ("-l", "app.kubernetes.io/part-of=kafka-medic")
+    found = json.loads(kubectl("get", "configmap", "-A", *labels, "-o", "json").stdout)["items"]
+    (held,) = (one for one in found if one["metadata"]["name"].endswith("-rules"))
+    return Rules.model_validate_json(held["data"]["rules.json"])
+
+
 class Turns(Place):
     """With the operator that looks after it, its turns one by one. `ahead`: by how many seconds the operator's clock is
     ahead of the API server's."""
@@ -135,8 +145,13 @@ class Turns(Place):
         self.kafka = factor_one_cluster()
         self.kafka.cluster_id = f"{namespace}/{name}"
         self.ahead = 0.0
+        self.starts(operator)
+
+    def starts(self, operator: KubernetesApi) -> None:
+        """A new process of the operator's, of the chart as it is installed now."""
+        store = Store(operator, [self.namespace], chart_rules().policies)
         clients = Clients(
-            store=Store(operator, [namespace]),
+            store=store,
             record=recorder(operator),
             kafka=lambda _: self.kafka,
             zookeeper=None,  # type: ignore[arg-type]
@@ -144,8 +159,8 @@ class Turns(Place):
             now=lambda: datetime.now(UTC) + timedelta(seconds=self.ahead),
             monotonic=lambda: time.monotonic() + self.ahead,
         )
-        lease = lambda c: ClusterLease(operator, namespace, name, c.uid or "", "the-operator")  # noqa: E731
-        self.turn = Turn(namespace, name, clients, lease)
+        lease = lambda c: ClusterLease(operator, self.namespace, self.name, c.uid or "", "the-operator")  # noqa: E731
+        self.turn = Turn(self.namespace, self.name, clients, lease)
 
     def turns(self, count: int = 2) -> None:
         """So many, and in between time for Kafka to do what it was asked."""

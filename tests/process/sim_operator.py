@@ -1,10 +1,12 @@
 """The operator's own process on a real API server, over a Kafka that several processes share through a file.
 
-Usage: python -m tests.process.sim_operator FOLDER NAMESPACE LIVENESS_PORT [stop-before-effect] [OPTION...]
+Usage: python -m tests.process.sim_operator FOLDER NAMESPACE LIVENESS_PORT [STOP] [slow-reads] [OPTION...]
 
-FOLDER has a file for each cluster, named as its bootstrap server. With stop-before-effect the process stops itself
-(SIGSTOP) when an effect is decided on and all checks but the last have been made. Options are the operator's own. Times
-that are minutes in the field are seconds here.
+FOLDER has a file for each cluster, named as its bootstrap server. STOP is one of two moments at which the process stops
+itself (SIGSTOP): stop-before-effect, when an effect is decided on and all checks but the last have been made;
+stop-after-renewal, when the API server has answered the renewal of the Lease right before an effect. With slow-reads
+each observation takes longer than the Lease lasts. Options are the operator's own. Times that are minutes in the field
+are seconds here.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import os
 import pickle
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,6 +28,7 @@ from tests.simulation.canary import SimCanary
 from tests.simulation.kafka import SimKafka
 
 LEASE_SECONDS = 6
+SLOW_SECONDS = 2.0 * LEASE_SECONDS
 DEAF_AFTER = 6
 
 
@@ -73,12 +77,47 @@ class SharedKafka:
         return call
 
 
+def stop_here() -> None:
+    """Stop at this statement: a signal to the process would let this thread run on for a while, perhaps into a lock."""
+    signal.raise_signal(signal.SIGSTOP)
+
+
 def stop_before_effects(send: Callable[..., None]) -> Callable[..., None]:
     def stopped(*args: Any, **kwargs: Any) -> None:
-        os.kill(os.getpid(), signal.SIGSTOP)
+        stop_here()
         send(*args, **kwargs)
 
     return stopped
+
+
+class StopsAfterRenewal(lease.ClusterLease):
+    """Once an effect is being sent: after the compare-and-set, before the time that is left is read."""
+
+    sending = False
+
+    def confirm(self) -> bool | None:
+        answer = super().confirm()
+        if StopsAfterRenewal.sending:
+            stop_here()
+        return answer
+
+
+def marked(send: Callable[..., None]) -> Callable[..., None]:
+    def sending(*args: Any, **kwargs: Any) -> None:
+        StopsAfterRenewal.sending = True
+        try:
+            send(*args, **kwargs)
+        finally:
+            StopsAfterRenewal.sending = False
+
+    return sending
+
+
+class SlowKafka(SharedKafka):
+    def describe_cluster(self) -> Any:
+        time.sleep(SLOW_SECONDS)
+        with self.open() as kafka:
+            return kafka.describe_cluster()
 
 
 if __name__ == "__main__":
@@ -88,8 +127,16 @@ if __name__ == "__main__":
     if "stop-before-effect" in options:
         options.remove("stop-before-effect")
         turn.carry_out = stop_before_effects(turn.carry_out)  # type: ignore[attr-defined]
-    of: Any = lambda connection: SharedKafka(Path(folder) / connection.bootstrap_servers)  # noqa: E731
+    if "stop-after-renewal" in options:
+        options.remove("stop-after-renewal")
+        turn.carry_out = marked(turn.carry_out)  # type: ignore[attr-defined]
+        controller.ClusterLease = StopsAfterRenewal  # type: ignore[attr-defined, misc]
+    kind = SlowKafka if "slow-reads" in options else SharedKafka
+    options = [option for option in options if option != "slow-reads"]
+    of: Any = lambda connection: kind(Path(folder) / connection.bootstrap_servers)  # noqa: E731
     canary: Any = lambda *to: SimCanary(of(to[0]), to[1])  # noqa: E731
-    controller.RealKafka, controller.LibrdkafkaCanary = of, canary  # type: ignore[attr-defined, misc]
+    controller.RealKafka, controller.CanaryApart = of, canary  # type: ignore[attr-defined, misc]
     ports = ["--liveness-port", port, "--metrics-port", "0"]
-    controller.main([*ports, "--log-format", "plain", "--watch-namespaces", namespace, *options])
+    controller.main(
+        [*ports, "--log-format", "plain", "--loopback-destinations", "--watch-namespaces", namespace, *options]
+    )

@@ -31,7 +31,7 @@ from tests.incident.operator import kubeconfig, lists_namespaces
 from tests.integration.people import people
 from tests.integration.turns import PLAYBOOK, Person, Place
 from tests.process.bad_line import READ, WATCH, WRITE, BadLine, Fault
-from tests.process.sim_operator import DEAF_AFTER, LEASE_SECONDS, SharedKafka
+from tests.process.sim_operator import DEAF_AFTER, LEASE_SECONDS, SLOW_SECONDS, SharedKafka
 from tests.process.webhook import KEY, PATH, receiving
 from tests.simulation.world import factor_one_cluster
 from tests.testbed import external_kubeconfig, own_state, wait_for
@@ -126,6 +126,7 @@ def start(account: Path, tmp_path: Path) -> Iterator[Start]:
             config = tmp_path / f"kubeconfig-{name}"
             config.write_text(json.dumps(known))
         command = [sys.executable, "-m", "tests.process.sim_operator", str(tmp_path), NAMESPACE]
+        how = (*how, "--rules", str(account.with_name("rules.json")))
         environment = os.environ | {"KUBECONFIG": str(config), "POD_NAME": name, "POD_IP": "127.0.0.1"}
         environment["KAFKA_MEDIC_NAMESPACE"] = NAMESPACE
         log = tmp_path / f"{name}.log"
@@ -177,9 +178,11 @@ def kinds(kafka: SharedKafka) -> list[str]:
     return [what.split(" ", 1)[0] for _, what in kafka.writes()]
 
 
-def test_of_two_one_acts_and_the_other_goes_on(watch: Callable[..., Watched], start: Start) -> None:
-    place, kafka = watch("shared-by-two")
-    first = start("first", "stop-before-effect")
+@pytest.mark.parametrize("moment", ["stop-before-effect", "stop-after-renewal"])
+def test_of_two_one_acts_and_the_other_goes_on(watch: Callable[..., Watched], start: Start, moment: str) -> None:
+    """SIGSTOP before the last check of the Lease, and between that check and the effect, until the other one acted."""
+    place, kafka = watch(moment)
+    first = start("first", moment)
     wait_for("the first at work", lambda: holder(place) == "first" and looked(place) != "", 60)
     second = start("second")
     wait_for("the second to stand by", lambda: second.says("another operator holds the lease"), 60)
@@ -208,6 +211,25 @@ def test_of_two_one_acts_and_the_other_goes_on(watch: Callable[..., Watched], st
     wait_for("the first in its place", lambda: holder(place) == "first", 60)
     assert time.monotonic() - began < LEASE_SECONDS + 10
     looks_on(place, 30)
+
+
+def test_observations_longer_than_the_lease_leave_it_where_it_is(watch: Callable[..., Watched], start: Start) -> None:
+    """Of two, one observes again and again for twice as long as the Lease lasts, and the other only waits."""
+    place, _ = watch("slow-to-observe")
+    first = start("first", "slow-reads")
+    wait_for("the first's lease", lambda: holder(place) == "first", 60)
+    second = start("second", "slow-reads")
+    wait_for("the second to stand by", lambda: second.says("another operator holds the lease"), 60)
+    for _ in range(2):
+        looks_on(place, 6 * SLOW_SECONDS)
+    assert holder(place) == "first"
+    assert not first.says("another operator holds the lease"), "no observation was thrown away"
+
+    first.popen.terminate()
+    first.popen.wait(60)
+    began = time.monotonic()
+    wait_for("the second in its place", lambda: holder(place) == "second", 60)
+    assert time.monotonic() - began < LEASE_SECONDS, "given back, not waited for"
 
 
 def answers(what: str | int, *kinds_of: str) -> Fault:

@@ -134,7 +134,9 @@ class SimBrokers:
     parted: dict[tuple[int, TopicPartition], int] = field(default_factory=dict)
     """Where its log parted from the others'."""
     halted: dict[tuple[int, TopicPartition], int] = field(default_factory=dict)
-    """Where the log of a follower ends that fetches nothing."""
+    """Where the log of a fenced broker ends: it fetches as long as it knows the leader and the epoch that there are."""
+    heard_settings: dict[int, dict[tuple[str, str, str], str]] = field(default_factory=dict)
+    """What was set at run time when a broker was fenced: KRaft's settings come with the metadata (KIP-500)."""
     files: dict[int, dict[str, str]] = field(default_factory=dict)
     """What is in each broker's configuration file; somebody else's to change."""
     started_with: dict[int, dict[str, str]] = field(default_factory=dict)
@@ -206,7 +208,8 @@ class SimBrokers:
         self.stale.setdefault(broker, self.image(broker).view)
         self.zombies.add(broker)
         self.left_at[broker] = self.elapsed
-        self.halted |= {(broker, tp): p.end for tp, p in self.partitions.items() if not self.led_by(broker, tp)}
+        self.halted |= {(broker, tp): p.end for tp, p in self.partitions.items()}
+        self.heard_settings[broker] = dict(self.dynamic)
         self._leaves(broker)
 
     def _ends(self, broker: int) -> None:
@@ -270,6 +273,7 @@ class SimBrokers:
         self.lagging.pop(broker, None)
         self.left_at.pop(broker, None)
         self.zombies.discard(broker)
+        self.heard_settings.pop(broker, None)
         self.halted = {key: end for key, end in self.halted.items() if key[0] != broker}
         self.alone = {key: log for key, log in self.alone.items() if key[0] != broker}
         self.parted = {key: end for key, end in self.parted.items() if key[0] != broker}
@@ -361,6 +365,13 @@ class SimBrokers:
         belief = self.believes(broker, tp)
         return belief is not None and broker in belief.replicas and self.knows(broker, tp)
 
+    def fenced_ones_fetch(self) -> None:
+        """Nobody refuses the fetches of a fenced broker; only no ISR takes it (KIP-841)."""
+        for broker, tp in self.halted:
+            part = self.partitions.get(tp)
+            if part is not None and part.leader != broker and self.served(tp) and self.knows(broker, tp):
+                self.halted[broker, tp] = part.end
+
     def log_of(self, broker: int, tp: TopicPartition) -> SimPartition | None:
         """The incarnation of a partition of which that broker has a log: that of its own image."""
         belief = self.believes(broker, tp) if broker in self.up else None
@@ -397,6 +408,7 @@ class SimBrokers:
         """Time passes: copying goes on, a replica that has caught up joins the ISR one tick later, and who cannot fetch
         leaves it."""
         left = self.copies_per_tick
+        self.fenced_ones_fetch()
         for broker in sorted(self.lingering):
             self.expire(broker)
         for tp, part in self.partitions.items():

@@ -175,7 +175,8 @@ class Effects(Evictions):
             for tp in self.unserved.setdefault(run["metadata"]["uid"], set()) - set(wanted)
             if (part := self.kafka.partitions.get(tp)) is not None and part.leader in (-1, part.replicas[0])
         }
-        if waiting:
+        again = set(wanted) <= self.unserved[run["metadata"]["uid"]]  # what is left of the same batch
+        if waiting and not again:
             self.blame(f"elects the next batch, and {sorted(waiting)} of the last one does not serve")
         self.unserved[run["metadata"]["uid"]] |= set(wanted)
         planned = {(e["topic"], p): {e["broker"]} for e in plan.get("elections", ()) for p in e["partitions"]}

@@ -141,6 +141,9 @@ class Evictions(Grounds):
         ours = {broker} | (others | away if parallel(run) > 1 else set())
         # That one which this run has away is gone may be news to the others, which settles nothing.
         stale = {b for b in stale if not seen["apart"].get(b, {None}) <= ours - {broker}}
+        # In a large cluster nobody is asked about what has no replica on the target.
+        concerned = {b for replicas, *_ in partitions.values() if broker in replicas for b in replicas}
+        stale -= seen["sliced"] - concerned
         (recovering,) = self.known(seen, "recovering", now)
         if broker in recovering and broker not in self.kafka.apart:  # whose log is small, and whom no quorum needs
             self.blame(f"broker {broker} while it recovers its log")
@@ -157,19 +160,23 @@ class Evictions(Grounds):
         if down := set(self.kafka.racks) - up - ours:
             self.blame(f"broker {broker} while {sorted(down)} is down")
         (disks,) = self.known(seen, "disks", now)
+        (ids,) = self.known(seen, "ids", now)
         for tp, (replicas, isr, leader, minimums) in partitions.items():
+            part = self.kafka.partitions.get(tp)
+            if part is None or part.id(tp.topic) != ids[tp]:
+                continue  # deleted since the views were read: nothing of that incarnation is left to lose
             least = max((minimums[b] for b in isr - ours), default=1)  # any of them may lead it then
             able = isr & up - ours - stale - silent
             if tp in seen["unserved"] and leader == broker in cured and able and len(replicas) > least:
                 continue  # until it has gone, nobody can write there, nor catch up
-            follows = tp in self.kafka.partitions and self.kafka.follows(broker, tp)
-            if broker in cured - isr and able and not follows:
-                continue  # nor can it catch up itself
-            if broker in replicas and (len(isr - ours) < max(least, 1) or len(replicas) <= least):
+            # Of those that the run restarts as a cure, who does not copy from the leader cannot catch up before that.
+            stuck = {b for b in (cured & replicas) - isr if not self._copies(b, tp)} if broker in cured else set()
+            loses = not (broker in stuck and able) and len(isr - ours) < max(least, 1)
+            if broker in replicas and (loses or len(replicas) <= least):
                 self.blame(f"broker {broker} takes {tp} below min.insync.replicas {least}: ISR {sorted(isr)}")
             # What is on a failed disk does not come back by waiting: it is gone, and counted so above.
             waits = tp in seen["unserved"] and leader in cured and broker in cured
-            if replicas - isr - ours - {b for b, lost in disks.items() if tp in lost} and not waits:
+            if replicas - isr - ours - stuck - {b for b, lost in disks.items() if tp in lost} and not waits:
                 self.blame(f"broker {broker} while {sorted(replicas - isr)} is out of the ISR of {tp}")
         moving, _ = self.known(seen, "moving", now)
         if moving:
@@ -312,6 +319,9 @@ class Evictions(Grounds):
             leaders = {tp: leader for tp, (_, _, leader, _) in seen["views"][1].items()}
             served = frozenset(tp for tp, leader in leaders.items() if leader not in seen["views"][4] - {broker})
             self.heirs[broker] = frozenset(seen["views"][4]) - {broker}, served - seen["unserved"]
+
+    def _copies(self, broker: int, tp: TopicPartition) -> bool:
+        return tp in self.kafka.partitions and self.kafka.follows(broker, tp)
 
     def left_to_stale(self) -> None:
         """What a broker led that we took down, or anybody who serves it, is led by one that was known to be stale."""

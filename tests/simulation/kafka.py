@@ -11,16 +11,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 
+import pyarrow as pa
+
 from kafka_medic.clients import kafka_wire
 from kafka_medic.clients.answers import Groups, LogDir, LogDirs
 from kafka_medic.clients.pod_identity import PodAddress
 from kafka_medic.clients.ports import (
+    BOUNDS_SCHEMA,
+    LED_SCHEMA,
     Address,
     BrokerView,
     ClusterDescription,
     ConfigChange,
     FailureKind,
-    LedBounds,
     LogRecord,
     MaySend,
     NewTopic,
@@ -29,6 +32,7 @@ from kafka_medic.clients.ports import (
     ReadFailed,
     Reassignment,
     WriteFailed,
+    table_of,
     unasked,
 )
 from kafka_medic.cluster.elements import STORAGE_ERROR
@@ -79,6 +83,15 @@ class SimKafka(SimBrokers):
             b: replace(a, states=None) if isinstance(a, BrokerView) else a for b, a in self._answers(brokers).items()
         }
 
+    def slices(self, topics: Mapping[int, Sequence[str]]) -> Mapping[int, BrokerView | ReadFailed]:
+        def about(view: BrokerView | ReadFailed, covers: frozenset[str]) -> BrokerView | ReadFailed:
+            if isinstance(view, ReadFailed):
+                return view
+            rows = [p for p in view.partitions if p.topic in covers]
+            return replace(BrokerView.of(view.broker, view.members, view.controller, rows), covers=covers)
+
+        return {b: about(view, frozenset(topics[b])) for b, view in self._answers(list(topics)).items()}
+
     def unnamed_views(self, brokers: Mapping[int, Sequence[Address]]) -> Mapping[int, BrokerView | ReadFailed]:
         self._readable("views")
         return {
@@ -104,7 +117,7 @@ class SimKafka(SimBrokers):
         }
 
     def topic_configs(
-        self, topics: Sequence[str], among: Sequence[int] | None = None
+        self, topics: Sequence[str], among: Sequence[int] | None = None, names: Sequence[str] | None = None
     ) -> Mapping[str, Mapping[str, ConfigValue] | ReadFailed]:
         """Of one broker, which knows the topics of its own image."""
         self._readable("configs")
@@ -113,12 +126,15 @@ class SimKafka(SimBrokers):
         gone = ReadFailed(FailureKind.OTHER, "UnknownTopicOrPartitionError: simulated")
         # Of a topic without a value of its own, each broker shows its own default.
         shown = {MIN_ISR: ConfigValue(self.default_minimum(asked), False)}
-        return {t: shown | self._set("TOPIC", t) if t in there else gone for t in topics}
+        return {t: _named(shown | self._set("TOPIC", t, asked), names) if t in there else gone for t in topics}
 
-    def broker_configs(self, brokers: Sequence[int]) -> Mapping[int, Mapping[str, ConfigValue] | ReadFailed]:
+    def broker_configs(
+        self, brokers: Sequence[int], names: Sequence[str] | None = None
+    ) -> Mapping[int, Mapping[str, ConfigValue] | ReadFailed]:
         self._readable("configs")
         away = ReadFailed(FailureKind.UNREACHABLE, "simulated")
-        return {b: self._static(b) | self._set("BROKER", str(b)) if b in self.up else away for b in brokers}
+        told = {b: self._static(b) | self._set("BROKER", str(b), b) for b in brokers if b in self.up}
+        return {b: _named(told[b], names) if b in told else away for b in brokers}
 
     def cluster_configs(self, among: Sequence[int] | None = None) -> Mapping[str, ConfigValue]:
         self._readable("configs")
@@ -128,10 +144,12 @@ class SimKafka(SimBrokers):
         """What it read when it was started, and what is set at run time for all brokers."""
         started_with = {MIN_ISR: "1"} | self.started_with[broker]
         told = {name: ConfigValue(value, False) for name, value in started_with.items()}
-        return told | {name: ConfigValue(v.value, False) for name, v in self._set("BROKER", "").items()}
+        return told | {name: ConfigValue(v.value, False) for name, v in self._set("BROKER", "", broker).items()}
 
-    def _set(self, kind: str, resource: str) -> dict[str, ConfigValue]:
-        return {k[2]: ConfigValue(v, True) for k, v in self.dynamic.items() if k[:2] == (kind, resource)}
+    def _set(self, kind: str, resource: str, asked: int | None = None) -> dict[str, ConfigValue]:
+        """As the broker that is `asked` has heard of it."""
+        known = self.dynamic if asked is None else self.heard_settings.get(asked, self.dynamic)
+        return {k[2]: ConfigValue(v, True) for k, v in known.items() if k[:2] == (kind, resource)}
 
     def log_dirs(self, brokers: Sequence[int]) -> Mapping[int, LogDirs | ReadFailed]:
         self._readable("log-dirs")
@@ -145,31 +163,31 @@ class SimKafka(SimBrokers):
         logs = {tp: part for tp in known if tp not in (lost or ()) and (part := self.log_of(broker, tp)) is not None}
         held = {tp: part.size for tp, part in logs.items()}
         total = None if self.free is None else self.free + sum(held.values())
-        found = LogDir("/data/0", held, total, self.free)
+        found = LogDir.of("/data/0", held, total, self.free)
         return LogDirs((found,) if lost is None else (found, LogDir("/data/1", None, error=STORAGE_ERROR)))
 
-    def log_bounds(
-        self, leaders: Mapping[TopicPartition, int], epochs: Mapping[TopicPartition, int] | None = None
-    ) -> Mapping[int, LedBounds | ReadFailed]:
+    def log_bounds(self, led: pa.Table) -> Mapping[int, pa.Table | ReadFailed]:
         """Each serves what it believes it leads, and answers NOT_LEADER_OR_FOLLOWER for the rest, or with an error for
         another epoch than it knows (KIP-320)."""
         self._readable("log-ends")
+        served: dict[int, list[tuple[str, int, int | None, int, None]]] = {}
+        columns = (led[name].to_pylist() for name in LED_SCHEMA.names)
+        for topic, number, broker, epoch, start in zip(*columns, strict=True):
+            tp, rows = TopicPartition(topic, number), served.setdefault(broker, [])
+            belief, part = self.led_by(broker, tp), self.log_of(broker, tp)
+            if belief is not None and part is not None and epoch in (None, -1, belief.epoch):
+                end = (self.halted | self.parted).get((broker, tp), part.end)
+                rows.append((topic, number, 0 if start else None, end, None))
         return {
-            b: {
-                tp: (0, self.parted.get((b, tp), part.end))
-                for tp, leader in leaders.items()
-                if leader == b
-                and (belief := self.led_by(b, tp))
-                and (epochs or {}).get(tp, belief.epoch) == belief.epoch
-                and (part := self.log_of(b, tp)) is not None
-            }
+            b: table_of(rows, BOUNDS_SCHEMA)
             if b in self.up - self.mute
             else ReadFailed(FailureKind.UNREACHABLE, f"broker {b}")
-            for b in set(leaders.values())
+            for b, rows in served.items()
         }
 
     def own_log_ends(self, broker: int, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         self._answers_for_logs(broker)
+        self.fenced_ones_fetch()
         parts = {tp: part for tp in partitions if (part := self.log_of(broker, tp)) is not None}
         ends = self.halted | self.parted
         held = {tp: ends.get((broker, tp), p.end) for tp, p in parts.items()}
@@ -301,12 +319,12 @@ class SimKafka(SimBrokers):
                 refused[tp] = "UnknownTopicOrPartitionError"
             elif replicas is None:
                 if part.adding and not part.withdraw(self.up):
-                    refused[tp] = "InvalidReplicaAssignmentError"
+                    refused[tp] = "InvalidReplicationAssignmentError"
             else:
                 base = part.before or part.replicas
                 able = self.members if self.zookeeper else set(self.racks)
                 if set(replicas) - able - set(base):
-                    refused[tp] = "InvalidReplicaAssignmentError"
+                    refused[tp] = "InvalidReplicationAssignmentError"
                 else:
                     self.reassigned(part, list(base), list(replicas))
         return refused
@@ -395,3 +413,7 @@ class SimKafka(SimBrokers):
     def _writable(self) -> None:
         if not self.reachable:
             raise WriteFailed(FailureKind.UNREACHABLE, "simulated")
+
+
+def _named(told: Mapping[str, ConfigValue], names: Sequence[str] | None) -> Mapping[str, ConfigValue]:
+    return told if names is None else {name: value for name, value in told.items() if name in names}

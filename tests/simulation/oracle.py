@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 CLUSTER = "/apis/kafkamedic.dev/v1alpha1/namespaces/ns/kafkaclusters/c"
 
 KINDS = {
-    "views": "views", "memberships": "views", "reassignments": "moving", "quorum": "voters",
+    "views": "views", "memberships": "views", "slices": "views", "reassignments": "moving", "quorum": "voters",
     "registrations": "controller", "ensemble": "ensemble", "broker_configs": "configs", "topic_configs": "configs",
     "groups": "groups", "log_dirs": "disks",
 }  # fmt: skip
@@ -183,6 +183,8 @@ class Oracle(Effects):
         seen, kafka = operator.seen, self.kafka
         if name in ("get", "list"):  # most of them
             return self._read_object(seen, args[0], answer, now)
+        if name == "describe_cluster":
+            seen["told"], seen["sliced"] = {}, set()  # an observation begins
         match name:
             case "memberships":
                 seen["answered"] = now, frozenset(b for b, a in answer.items() if hasattr(a, "members"))
@@ -195,8 +197,9 @@ class Oracle(Effects):
                 self.effects.append("offsets")
                 self.offsets |= {(args[0], tp): c.offset for tp, c in args[1].items() if tp not in answer}
             case "log_bounds":
-                told = [a for a in answer.values() if isinstance(a, dict)]
-                parts = {tp: kafka.partitions[tp] for t in told for tp in t if tp in kafka.partitions}
+                tables = [a for a in answer.values() if hasattr(a, "num_rows")]
+                told = [(row["topic"], row["partition"]) for t in tables for row in t.to_pylist()]
+                parts = {tp: kafka.partitions[tp] for tp in told if tp in kafka.partitions}
                 served = {tp for tp, part in parts.items() if part.leader == part.replicas[0]}
                 for unserved in self.unserved.values():
                     unserved.difference_update(served)
@@ -213,7 +216,10 @@ class Oracle(Effects):
                     self.blame(f"the same was saved twice in {tp.topic}")
             case "describe_cluster" if not kafka.zookeeper:
                 seen["recovering"] = now, frozenset(self.starting)
-            case "views":
+            case "views" | "slices":
+                seen["sliced"] = seen.setdefault("sliced", set()) - answer.keys() | (
+                    answer.keys() if name == "slices" else set()
+                )
                 self._read_views(seen, answer, now)
             case "reassignments":
                 seen["moving"] = (
@@ -283,7 +289,11 @@ class Oracle(Effects):
         most report is then what can be known. `apart`: those that differ in nothing but these members. `unserved`:
         what a broker is to lead and, as far as it knows, another one does."""
         kafka, truth = self.kafka, self.kafka.truth()
-        images = {b: kafka.image(b) for b, a in answer.items() if hasattr(a, "members")}
+        told = seen.setdefault("told", {})
+        for broker, view in answer.items():
+            image = kafka.image(broker)
+            told[broker] = (image, image is truth) if hasattr(view, "members") else None
+        images = {b: truth if so else image for b, (image, so) in ((b, t) for b, t in told.items() if t is not None)}
         stale = {b for b, image in images.items() if image is not truth and image.led != truth.led}
         newest, rows, members = truth, truth.rows, frozenset(truth.members)
         if stale and stale == images.keys():

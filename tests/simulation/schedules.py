@@ -14,12 +14,17 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kafka_medic.observe import view_reads
 from tests.simulation.grounds import Violated
 from tests.simulation.scenarios import WEIGHTS, prefix
 from tests.simulation.stage import Fault, Stage
+from tests.simulation.world import BASE
 
 KEPT, NOTICED = Path(__file__).with_name("kept.json"), Path(__file__).with_name("noticed.json")
 WHOLE = 40
+SLICED = 4
+LARGE = {"ROWS_AT_MOST": 0, "OTHERS": 0, "SLICE_ROWS": 9, "ACTING_SLICE_ROWS": 12}
+"""Of every `SLICED`th schedule, the sizes of `observe.view_reads`."""
 SHARP_TURNS, SHARP_SECONDS = 3, 400.0
 CALM_TURNS, IDLE_TURNS = 150, 20
 HORIZON = 120.0
@@ -31,7 +36,8 @@ SOURCES = ("views", "reassignments", "configs", "log-dirs", "kafka", "quorum", "
 
 @dataclass
 class Schedule:
-    """`moment`: before which turn of the scenario's undisturbed run it begins. `whole`: to the end of every run."""
+    """`moment`: before which turn of the scenario's undisturbed run it begins. `whole`: to the end of every run.
+    `slices`: views are read as in a cluster that is too large for whole ones."""
 
     seed: int
     scenario: str
@@ -39,6 +45,7 @@ class Schedule:
     operators: int = 1
     whole: bool = False
     faults: list[Fault] = field(default_factory=list)
+    slices: bool = False
 
     def plain(self) -> dict[str, Any]:
         return asdict(self)
@@ -106,22 +113,28 @@ def of_seed(seed: int) -> Schedule:
     count = chance.randint(2, 8) if whole else chance.choices((0, 1, 2, 3), (1, 10, 8, 4))[0]
     if scenario == "healthy":
         count = 0
-    schedule = Schedule(seed, scenario, moment, operators, whole)
+    schedule = Schedule(seed, scenario, moment, operators, whole, slices=seed % SLICED == 1)
     schedule.faults = [_fault(chance, schedule) for _ in range(count)]
     return schedule
 
 
 def _fault(chance: random.Random, schedule: Schedule) -> Fault:
     aimed, whole = chance.random(), schedule.whole
-    if aimed < 0.2:
+    if aimed < 0.05:
+        nth = chance.randint(1, 60 if whole else 6)
+        if chance.random() < 0.5:
+            return ["late", "renewal", nth, chance.choice((1.0, 8.0, 25.0, 60.0))]
+        return ["lost", "renewal", nth, chance.choice(("before", "after"))]
+    if aimed < 0.22:
         kind = chance.choice(("effect", "effect", "status", "status", "call"))
         highest = {"effect": 5 if whole else 2, "status": 60 if whole else 14, "call": 1000 if whole else 120}[kind]
         if kind == "effect" and chance.random() < 0.4:
             return ["late", kind, chance.randint(1, highest), chance.choice((1.0, 8.0, 25.0, 60.0))]
         what, when = chance.choice(("crash", "crash", "lost")), chance.choice(("before", "after"))
         return [what, kind, chance.randint(1, highest), when]
-    if aimed < (0.45 if schedule.operators > 1 else 0.25):
-        return ["pause", chance.randint(1, 1000 if whole else 100), chance.choice((5.0, 35.0, 70.0))]
+    if aimed < (0.45 if schedule.operators > 1 else 0.27):
+        pause = ["pause", chance.randint(1, 1000 if whole else 100), chance.choice((5.0, 35.0, 70.0))]
+        return [*pause, "after"] if chance.random() < 0.5 else pause
     soon = chance.choice((0.0, chance.uniform(0.2, 2.5), chance.uniform(0.2, 2.5), chance.uniform(0, 12)))
     at = chance.uniform(0, HORIZON) if whole and schedule.scenario != "resting" else soon
     broker, number, lasts = (
@@ -181,8 +194,21 @@ _LOG.propagate = False
 
 
 def run(schedule: Schedule) -> Outcome:
-    FAULTS.heard.clear()
     stage = Stage.thaw(prefix(schedule.scenario).moment(schedule.moment), schedule.seed)
+    if not schedule.slices:
+        return _run(stage, schedule)
+    usual = {name: getattr(view_reads, name) for name in LARGE}
+    spec = stage.api.objects[f"{BASE}/namespaces/ns/kafkaclusters/c"]["spec"]
+    spec["probes"] = {**spec.get("probes", {}), "fullViews": 1}
+    try:
+        vars(view_reads).update(LARGE)
+        return _run(stage, schedule)
+    finally:
+        vars(view_reads).update(usual)
+
+
+def _run(stage: Stage, schedule: Schedule) -> Outcome:
+    FAULTS.heard.clear()
     began = stage.turns, stage.events, len(stage.oracle.effects)
     violation = None
     try:

@@ -62,14 +62,15 @@ class Rounds(Canary):
 def one_after_another(rounds: Callable[..., Canary] = Canary) -> Iterator[None]:
     """`rounds`: what makes the canary of a turn, if it is to make any."""
     # Of a turn that is held up for long, another operator's begins and ends within.
-    before = [(room, room.ThreadPoolExecutor) for room in (pods_room, snapshot_room, store_room, facts_room)]
+    names = [(snapshot_room, "SideBySide"), *((r, "ThreadPoolExecutor") for r in (pods_room, store_room, facts_room))]
+    before = [(room, name, getattr(room, name)) for room, name in names]
     rounds_before = canary_room.Canary  # type: ignore[attr-defined]
-    for room, _ in before:
-        room.ThreadPoolExecutor = Serial  # type: ignore[attr-defined]
+    for room, name, _ in before:
+        setattr(room, name, Serial)
     canary_room.Canary = rounds  # type: ignore[attr-defined,assignment]
     try:
         yield
     finally:
-        for room, threads in before:
-            room.ThreadPoolExecutor = threads  # type: ignore[attr-defined]
+        for room, name, threads in before:
+            setattr(room, name, threads)
         canary_room.Canary = rounds_before  # type: ignore[attr-defined]

@@ -21,6 +21,7 @@ from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.controller.events import recorder
 from kafka_medic.controller.lease import ClusterLease
 from kafka_medic.controller.metrics import Metrics
+from kafka_medic.controller.renewals import Renewals
 from kafka_medic.controller.turn import Clients, Turn
 from tests.simulation import frozen
 from tests.simulation.api import SimApi
@@ -33,7 +34,7 @@ from tests.simulation.oracle import Oracle
 from tests.simulation.pods import NODES, SimPods
 from tests.simulation.serial import Rounds, one_after_another
 from tests.simulation.store import SimStore
-from tests.simulation.world import Killed, World
+from tests.simulation.world import POLICIES, Killed, World
 
 SPACING = 3.0
 """Seconds that lie at least between two turns; the real one would look at a broker that is away twice a second."""
@@ -45,7 +46,11 @@ SKEW = 60.0
 """Seconds by which a machine's clock may be off from the API server's."""
 TIMEOUT = 5.0
 """Seconds after which an operator gives up a request."""
-READS = frozenset({"views", "topic_configs", "broker_configs", "log_bounds", "log_dirs", "groups"})
+AWAKE = 0.01
+"""Seconds between two events of the threads that renew leases, at least; after a pause another thread may run first."""
+UNHELD = 5.0
+"""Seconds until a process that holds no lease is asked again whether one is to be renewed."""
+READS = frozenset({"views", "slices", "topic_configs", "broker_configs", "log_bounds", "log_dirs", "groups"})
 """What takes time in proportion to the cluster."""
 LATE_NEWS = 0.15
 """How often news reaches a broker later than the others."""
@@ -53,8 +58,9 @@ SERIES = Metrics()
 
 Fault = list[Any]
 """["at", seconds, what, ...], or aimed at an operator's requests: ["crash" or "lost", kind, nth, "before" or "after"]
-with the kinds effect, status and call; ["pause", nth, seconds]; ["late", "effect", nth, seconds]: the caller times out,
-and the request is carried out so much later than it was sent."""
+with the kinds effect, status, call and renewal (of a lease, beside the turn); ["pause", nth, seconds], before that
+request, or with a last "after" once it was answered; ["late", "effect" or "renewal", nth, seconds]: the caller times
+out, and the request is carried out so much later than it was sent."""
 
 
 class Stage(Faults):
@@ -67,7 +73,7 @@ class Stage(Faults):
         self.kafka, self.api = kafka, SimApi()
         kafka.zookeeper, kafka.elr = zookeeper, not zookeeper
         self.random = random.Random(seed)
-        self.elapsed, self.number, self.turns, self.events = 0.0, 0, 0, 0
+        self.elapsed, self.number, self.turns, self.events, self.processes = 0.0, 0, 0, 0, 0
         self.queue: list[tuple[float, int, str, tuple[Any, ...]]] = []
         self.pods: SimPods | None = None
         self.starting: set[int] = set()
@@ -158,7 +164,7 @@ class Stage(Faults):
         api: Any = Line(self, operator, self.api, API_CALLS)
         kafka: Any = Line(self, operator, self.kafka, KAFKA_CALLS)
         clients = Clients(
-            store=SimStore(api),
+            store=SimStore(api, policies=POLICIES),
             record=recorder(api),
             kafka=lambda _: kafka,
             zookeeper=lambda _: Line(self, operator, SimZooKeeper(self.kafka), KAFKA_CALLS),  # type: ignore[arg-type,return-value]
@@ -167,11 +173,47 @@ class Stage(Faults):
             now=lambda: self.now(operator),
             monotonic=lambda: self.elapsed,
         )
+        clock = lambda: self.elapsed  # noqa: E731
+        renewals = operator.renewals = Renewals(clock)
+        chance = random.Random(f"renewals {operator.name}").random
         operator.turn = Turn(
             "ns", "c", clients,
-            lambda c: ClusterLease(api, "ns", "c", c.uid or "", operator.name, lambda: self.elapsed),
+            lambda c: renewals.keep(ClusterLease(api, "ns", "c", c.uid or "", operator.name, clock, chance)),
         )  # fmt: skip
         operator.seen, operator.busy, operator.canaries = {}, False, []
+        self.processes += 1
+        operator.process = self.processes
+        self.later(UNHELD, "renews", operator.name, operator.process)
+
+    def on_renews(self, name: str, process: int) -> None:
+        """What the threads do that renew leases beside the turns: whenever one is due, and while their process runs."""
+        operator = self.operators[name]
+        if operator.process != process or operator.renewals is None:
+            return None  # killed since
+        rest = max(operator.stopped_until, operator.hung_until) - self.elapsed
+        if rest > 0:
+            return self.later(rest + AWAKE, "renews", name, process)
+        operator.beside = True
+        try:
+            while not (wait := operator.renewals.step()):
+                pass
+        finally:
+            operator.beside = False
+        return self.later(max(min(wait, UNHELD), AWAKE), "renews", name, process)
+
+    def _renewal(self, operator: Operator, name: str, send: Callable[[], Any], args: tuple[Any, ...]) -> Any:
+        """It takes no time of the turn's."""
+        operator.counts["renewal"] += 1
+        fault = self._met(operator, "renewal") if self.aimed else None
+        if fault is not None:
+            operator.hung_until = self.elapsed + TIMEOUT
+            if fault[0] == "late":
+                self.later(fault[3], "arrives", name, args, {})
+            elif fault[3] == "after":
+                send()
+        if fault is not None or self.api_down:
+            raise ApiFailure(0, "simulated: no answer")
+        return send()
 
     def on_turn(self, name: str) -> None:
         operator = self.operators[name]
@@ -188,7 +230,7 @@ class Stage(Faults):
         except ApiFailure as problem:
             wait = 0.2 if problem.conflict else 5.0
         except Killed:
-            operator.turn, operator.canaries, wait = None, [], self.random.uniform(1, 20)
+            operator.turn, operator.renewals, operator.canaries, wait = None, None, [], self.random.uniform(1, 20)
         operator.busy = False
         self.later(max(wait, SPACING), "turn", name)
         return None
@@ -212,15 +254,18 @@ class Stage(Faults):
 
     def request(self, operator: Operator, name: str, send: Callable[[], Any], args: tuple[Any, ...]) -> Any:
         """One request of an operator: some of the queue, the fault that is aimed at it, and what the oracle says."""
+        if operator.beside:
+            return self._renewal(operator, name, send, args)
         kind = self.kind(name, args)
         operator.counts["call"] += 1
         if kind != "call":
             operator.counts[kind] += 1
         fault = self._met(operator, kind) if self.aimed else None
-        if fault is not None and fault[0] == "pause":
-            self.pass_time(fault[2])
+        stops = fault is not None and fault[0] == "pause"
+        if fault is not None and stops and fault[3:] != ["after"]:
+            self._stands_still(operator, fault[2])
         elif kind != "effect":
-            # What Kafka is sent, it is sent right after the Lease was renewed; how long that took nobody can fence.
+            # What Kafka is sent, it is sent right after the clock was read; how long that took nobody can fence.
             self.pass_time(self.random.uniform(0.005, 0.05) + (self.laden if name in READS else 0.0))
         when = fault[3] if fault is not None and fault[0] in ("crash", "lost") else None
         if when == "before":
@@ -249,13 +294,22 @@ class Stage(Faults):
             self.oracle.after_event(self.elapsed)
         if when == "after":
             self._lost(operator, fault, name)
+        if fault is not None and stops and fault[3:] == ["after"]:
+            self._stands_still(operator, fault[2])
         return answer
+
+    def _stands_still(self, operator: Operator, seconds: float) -> None:
+        operator.stopped_until = self.elapsed + seconds
+        self.pass_time(seconds)
 
     def on_arrives(self, name: str, args: tuple[Any, ...], seen: dict[str, Any]) -> None:
         """A request whose caller gave up is carried out."""
         try:
             if name == "create":
                 answer = self.api.create(*args)
+            elif name == "replace":
+                self.api.replace(*args)
+                return
             else:
                 answer = getattr(self.kafka, name)(*(args[:1] if name == "alter_configs" else args))
         except (WriteFailed, ApiFailure):
@@ -274,7 +328,10 @@ class Stage(Faults):
     def _met(self, operator: Operator, kind: str) -> Fault | None:
         for fault in self.aimed:
             if fault[0] == "pause":
-                met = kind == "call" and operator.counts["call"] >= fault[1]
+                may = kind in ("call", "status") if fault[3:] == ["after"] else kind == "call"
+                met = may and operator.counts["call"] >= fault[1]
+            elif "renewal" in (kind, fault[1]):
+                met = kind == fault[1] and operator.counts[kind] == fault[2]
             else:
                 met = operator.counts[fault[1]] == fault[2] and fault[1] in (kind, "call")
             if met:

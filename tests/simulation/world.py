@@ -17,10 +17,11 @@ from kafka_medic.controller.lease import ClusterLease
 from kafka_medic.controller.metrics import Metrics
 from kafka_medic.controller.plan_files import PlanFiles
 from kafka_medic.controller.turn import Clients, Turn
+from kafka_medic.resources.admission import REQUIRED_POLICIES, ExpectedPolicy
+from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.phases import TERMINAL_PHASES
 from kafka_medic.resources.playbook import Playbook
 from kafka_medic.resources.remediation import Remediation
-from kafka_medic.resources.vocabulary import ADMISSION_POLICIES, APPROVAL_POLICY
 from tests.simulation.api import SimApi
 from tests.simulation.brokers import MIN_ISR
 from tests.simulation.canary import SimCanary
@@ -36,6 +37,17 @@ PLAYBOOK_FILE = PLAYBOOKS / "raise-replication-factor.yaml"
 API_VERSION = "kafkamedic.dev/v1alpha1"
 
 
+UTC_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
+POLICIES = tuple(
+    ExpectedPolicy(
+        about=about,
+        name=f"{about}-0.kafkamedic.dev",
+        spec={"failurePolicy": "Fail", "validations": [{"expression": about}]},
+        binding={"policyName": f"{about}-0.kafkamedic.dev", "validationActions": ["Deny"]},
+    )
+    for about in REQUIRED_POLICIES
+)
+"""Stand for the chart's: nothing here enforces them."""
 NO_ELECTIONS = {"playbooks": [{"name": "elect-preferred-leaders", "mode": "Observe"}]}
 """Of `spec.remediation`: a restarted broker leads nothing, which would be proposed a cure of its own."""
 BROKERS = {"podSelector": {"matchLabels": {"app": "kafka"}}}
@@ -74,13 +86,20 @@ class World:
         self.put("kafkaclusters", {"apiVersion": API_VERSION, "kind": "KafkaCluster", "metadata": meta, "spec": body})
         for playbook in shipped_playbooks():
             self.api.put(f"{BASE}/playbooks", playbook)
-        for name in ADMISSION_POLICIES:
-            rules = [{"expression": "object.spec.approverGroups"}] if name == APPROVAL_POLICY else []
-            policy = {"metadata": {"name": name}, "spec": {"failurePolicy": "Fail", "validations": rules}}
-            self.api.put(f"{ADMISSION}/validatingadmissionpolicies", policy)
-            binding = {"metadata": {"name": name}, "spec": {"validationActions": ["Deny"]}}
-            self.api.put(f"{ADMISSION}/validatingadmissionpolicybindings", binding)
+        self.install_policies()
         self.api.approvers = {"alice"}
+
+    def install_policies(self, *, before: timedelta = timedelta(minutes=1)) -> None:
+        """As the chart does, some time before now."""
+        created = {"creationTimestamp": (self.now + timedelta(seconds=self.ahead) - before).strftime(UTC_FORMAT)}
+        for policy in POLICIES:
+            meta = {"name": policy.name, **created}
+            self.api.put(f"{ADMISSION}/validatingadmissionpolicies", {"metadata": meta, "spec": policy.spec})
+            self.api.put(f"{ADMISSION}/validatingadmissionpolicybindings", {"metadata": meta, "spec": policy.binding})
+
+    def uninstall_policies(self) -> None:
+        for path in [path for path in self.api.objects if path.startswith(ADMISSION)]:
+            del self.api.objects[path]
 
     def with_pods(self, **how: Any) -> SimPods:
         """The brokers run in Pods, which the KafkaCluster's spec has to select: `BROKERS`."""
@@ -105,13 +124,13 @@ class World:
         return self.api.put(f"{BASE}/namespaces/ns/{plural}", body)
 
     def timestamp(self) -> str:
-        return (self.now + timedelta(seconds=self.ahead)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return (self.now + timedelta(seconds=self.ahead)).strftime(UTC_FORMAT)
 
     def operator(self, identity: str = "operator") -> Turn:
         """A fresh operator process: nothing is carried over but what the API server and Kafka hold."""
         api = self.wrap_api(self.api)
         clients = Clients(
-            store=SimStore(api),
+            store=SimStore(api, policies=POLICIES),
             record=recorder(api),
             kafka=lambda _: self.wrap_kafka(self.kafka),
             zookeeper=lambda _: self.ensemble,
@@ -121,8 +140,11 @@ class World:
             monotonic=self._monotonic,
             files=PlanFiles(self.files),
         )
-        self.turn = Turn("ns", "c", clients, lambda c: ClusterLease(api, "ns", "c", c.uid or "", identity))
+        self.turn = Turn("ns", "c", clients, self._lease_of(api, identity))
         return self.turn
+
+    def _lease_of(self, api: Any, identity: str) -> Callable[[KafkaCluster], ClusterLease]:
+        return lambda c: ClusterLease(api, "ns", "c", c.uid or "", identity, self._monotonic)
 
     def _monotonic(self) -> float:
         return self.now.timestamp()
@@ -147,7 +169,9 @@ class World:
         return [store.parsed(Remediation, o) for o in self.api.list(f"{BASE}/namespaces/ns/remediations")]
 
     def run(self) -> Remediation:
-        (only,) = self.runs()
+        """The only one, or the only one that a person asked for."""
+        runs = self.runs()
+        (only,) = [r for r in runs if r.spec.requested_by is not None] or runs
         return only
 
     def cluster(self) -> dict[str, Any]:

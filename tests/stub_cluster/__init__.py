@@ -1,7 +1,8 @@
 """A Kafka cluster of any size that speaks Kafka's own protocol on the loopback, for tests and benchmarks.
 
-The stub brokers answer every request of the operator's observation from a fixed description. They store nothing and
-refuse writes. `tests/contract/given.py` holds the stub brokers and a real Kafka to the same assertions.
+The stub brokers answer every request of the operator's observation. They begin as described, and follow orders as
+KRaft's controller does: reassignments, elections, settings, new topics. They store no record and refuse Produce.
+`tests/contract/given.py` holds the stub brokers and a real Kafka to the same assertions.
 """
 
 from tests.stub_cluster.description import Described, Size, made_up

@@ -9,6 +9,13 @@ that, write one JSON command per line to the standard input. Each command gets o
     {"do": "reset"}                                           reset all counts
     {"do": "conduct", "broker": 3, "conduct": "hangs"}        or "silent", "answers"
     {"do": "stale", "broker": 3, "stale": true}               the broker has earlier epochs of --stale-topics topics
+    {"do": "deaf", "broker": 3}                               from now on the broker hears of no change
+    {"do": "go", "broker": 3}                                 the broker hands over, leaves and ends
+    {"do": "come", "broker": 3}                               the broker returns and catches up
+    {"do": "pace", "copying": 5, "returning": 2}              seconds until an added replica, and one of a broker that
+                                                              returned, is in sync; null: never
+    {"do": "fill", "topic": "a", "bytes": 1000}               the size of each partition of a topic
+    {"do": "orders"}                                          every order so far: when, what, to what, with what answer
 
 The process ends at the end of its input.
 """
@@ -90,8 +97,21 @@ async def _done(cluster: StubCluster, command: dict[str, Any]) -> dict[str, Any]
             await cluster.conduct_now(command["broker"], Conduct(command["conduct"]))
         case "stale":
             cluster.make_stale(command["broker"], stale=command["stale"])
+        case "deaf":
+            cluster.make_deaf(command["broker"])
+        case "go":
+            await cluster.go(command["broker"])
+        case "come":
+            await cluster.come(command["broker"])
+        case "pace":
+            cluster.pace(command["copying"], command["returning"])
+        case "fill":
+            cluster.fill(command["topic"], command["bytes"])
+        case "orders":
+            return {"orders": cluster.orders}
         case other:
-            raise ValueError(f"no command {other!r}: counts, reset, conduct or stale")
+            known = "counts, reset, conduct, stale, deaf, go, come, pace, fill or orders"
+            raise ValueError(f"no command {other!r}: {known}")
     return {}
 
 

@@ -7,40 +7,47 @@ from typing import Any
 
 from kafka.protocol.admin import DescribeQuorumResponse, ListPartitionReassignmentsResponse
 
-from tests.stub_cluster.description import Described, Move
+from tests.stub_cluster.description import Move
+from tests.stub_cluster.physics import Physics
 
 END, NOW_MS = 1_000_000, 1_767_268_800_000
-"""The metadata log's end, and the time at which all voters were caught up."""
+"""The metadata log's end, and the time at which the voters that are up were caught up."""
 
 
 class Controller:
-    def __init__(self, described: Described) -> None:
-        self._described = described
+    def __init__(self, physics: Physics) -> None:
+        self._physics = physics
+        self._state = physics.state
+        self._leader, self._epoch = self._elected(), 1
 
     def quorum(self, request: Any) -> Any:
-        """Every voter is caught up."""
+        """Every voter that is up is caught up. When the leader goes, the first of them leads."""
+        if self._leader not in self._state.members:
+            self._leader, self._epoch = self._elected(), self._epoch + 1
+        leader = self._leader
         topic_of = DescribeQuorumResponse.TopicData
         part_of = topic_of.PartitionData
         voter_of = part_of.ReplicaState
-        voters = self._described.voters
+        now, away = self._physics.clock(), self._physics.away
 
         def one(id_: int) -> Any:
+            caught_up = NOW_MS - (int((now - away[id_]) * 1000) if id_ in away else 0)
             return voter_of(
                 replica_id=id_,
                 replica_directory_id=uuid.UUID(int=id_ + 1),
-                log_end_offset=END,
-                last_fetch_timestamp=-1 if id_ == voters[0] else NOW_MS,
-                last_caught_up_timestamp=NOW_MS,
+                log_end_offset=END - (id_ in away),
+                last_fetch_timestamp=-1 if id_ == leader else caught_up,
+                last_caught_up_timestamp=caught_up,
             )
 
         part = part_of(
             partition_index=0,
             error_code=0,
             error_message=None,
-            leader_id=voters[0] if voters else -1,
-            leader_epoch=1,
+            leader_id=leader,
+            leader_epoch=self._epoch,
             high_watermark=END,
-            current_voters=[one(v) for v in voters],
+            current_voters=[one(v) for v in self._state.described.voters],
             observers=[],
         )
         topics = [topic_of(topic_name="__cluster_metadata", partitions=[part])]
@@ -54,7 +61,7 @@ class Controller:
         if request.topics is not None:
             wanted = {(t.name, n) for t in request.topics for n in t.partition_indexes}
         topics: dict[str, list[tuple[int, Move]]] = {}
-        for (topic, number), move in sorted(self._described.moves.items()):
+        for (topic, number), move in sorted(self._state.moves.items()):
             if wanted is None or (topic, number) in wanted:
                 topics.setdefault(topic, []).append((number, move))
         found = [
@@ -73,3 +80,6 @@ class Controller:
             for name, moves in topics.items()
         ]
         return ListPartitionReassignmentsResponse(throttle_time_ms=0, error_code=0, error_message=None, topics=found)
+
+    def _elected(self) -> int:
+        return next((v for v in self._state.described.voters if v in self._state.members), -1)

@@ -1,4 +1,4 @@
-"""Description of a stub cluster: brokers, topics, groups and settings. Fixed from the start."""
+"""Description of a stub cluster at its start: brokers, topics, groups and settings."""
 
 from __future__ import annotations
 

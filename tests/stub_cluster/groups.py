@@ -14,7 +14,8 @@ from kafka.protocol.consumer import OffsetFetchResponse
 from kafka.protocol.metadata import FindCoordinatorResponse
 
 from kafka_medic.clients.kafka_groups import ConsumerGroupDescribeResponse
-from tests.stub_cluster.description import Address, Commit, Described, Group
+from tests.stub_cluster.description import Address, Commit, Group
+from tests.stub_cluster.state import State
 
 CONSUMERS = "consumer"
 OF_GROUPS = 0
@@ -24,17 +25,17 @@ _NOT_THERE: int = errors.GroupIdNotFoundError.errno
 
 
 class Groups:
-    def __init__(self, described: Described, addresses: Mapping[int, Address]) -> None:
-        self._described = described
+    def __init__(self, state: State, addresses: Mapping[int, Address]) -> None:
+        self._state = state
+        self._described = state.described
         self._addresses = addresses
-        self._by_id = {topic.id: topic.name for topic in described.topics}
 
     def listed(self, broker: int, request: Any) -> Any:
         one = ListGroupsResponse.ListedGroup
         states, kinds = (set(getattr(request, name, None) or ()) for name in ("states_filter", "types_filter"))
         groups = [
             one(group_id=g.name, protocol_type=CONSUMERS, group_state=g.state, group_type=_kind(g))
-            for g in self._described.groups_of[broker]
+            for g in self._of(broker)
             if (not states or g.state in states) and (not kinds or _kind(g) in kinds)
         ]
         return ListGroupsResponse(throttle_time_ms=0, error_code=0, groups=groups)
@@ -74,7 +75,7 @@ class Groups:
             group = self._described.group.get(name)
             there = group is not None and not group.consumer
             code = 0 if there else _NOT_THERE if request.API_VERSION >= 6 else 0
-            if group is not None and group.coordinator != broker:
+            if group is not None and self._state.coordinator(group) != broker:
                 code, there = _NOT_HERE, False
             members = [
                 member_of(
@@ -109,7 +110,7 @@ class Groups:
         for name in request.group_ids:
             group = self._described.group.get(name)
             code = _NOT_THERE if group is None or not group.consumer else 0
-            if group is not None and group.coordinator != broker:
+            if group is not None and self._state.coordinator(group) != broker:
                 code = _NOT_HERE
             members = [
                 member_of(
@@ -143,15 +144,21 @@ class Groups:
 
     def _coordinator(self, name: str) -> tuple[int, str, int]:
         group = self._described.group.get(name)
-        brokers = sorted(self._described.racks)
-        node = group.coordinator if group is not None else brokers[crc32(name.encode()) % len(brokers)]
+        brokers = sorted(self._state.members)
+        node = self._state.coordinator(group) if group is not None else brokers[crc32(name.encode()) % len(brokers)]
         return node, *self._addresses[node]
+
+    def _of(self, broker: int) -> Iterable[Group]:
+        """Its own groups, and those that it has taken over from a broker that is away."""
+        away = self._state.racks.keys() - self._state.members
+        for at in sorted({broker, *away}):
+            yield from (g for g in self._described.groups_of[at] if self._state.coordinator(g) == broker)
 
     def _committed(self, broker: int, name: str) -> tuple[int, Mapping[tuple[str, int], Commit]]:
         group = self._described.group.get(name)
         if group is None:
             return 0, {}
-        return (0, group.committed) if group.coordinator == broker else (_NOT_HERE, {})
+        return (0, group.committed) if self._state.coordinator(group) == broker else (_NOT_HERE, {})
 
     def _offsets(self, broker: int, asked: Any, version: int) -> Any:
         one = OffsetFetchResponse.OffsetFetchResponseGroup
@@ -159,8 +166,8 @@ class Groups:
         part_of = topic_of.OffsetFetchResponsePartitions
         code, committed = self._committed(broker, asked.group_id)
         topics = []
-        for topic, commits in _by_topic(committed, _wanted(asked.topics, self._by_id if version >= 10 else None)):
-            known = self._described.fresh.topics.get(topic)
+        for topic, commits in _by_topic(committed, _wanted(asked.topics, self._state.by_id if version >= 10 else None)):
+            known = self._state.fresh.topics.get(topic)
             parts = [_commit(part_of, *found) for found in commits]
             topics.append(topic_of(name=topic, topic_id=known.id if known else uuid.UUID(int=0), partitions=parts))
         return one(group_id=asked.group_id, topics=topics, error_code=code)

@@ -8,7 +8,8 @@ from kafka import errors
 from kafka.protocol.admin import DescribeLogDirsResponse
 from kafka.protocol.consumer.offsets import ListOffsetsResponse, OffsetForLeaderEpochResponse
 
-from tests.stub_cluster.description import OWN, PARTED, Described, Partition, Sight
+from tests.stub_cluster.description import OWN, PARTED, Partition, Sight
+from tests.stub_cluster.state import State
 
 DIRECTORY = "/var/lib/kafka/data"
 DEBUGGING_REPLICA = -2
@@ -19,8 +20,8 @@ _NOT_LEADER: int = errors.NotLeaderForPartitionError.errno
 
 
 class Logs:
-    def __init__(self, described: Described) -> None:
-        self._described = described
+    def __init__(self, state: State) -> None:
+        self._state = state
 
     def offsets(self, broker: int, sight: Sight, request: Any) -> Any:
         topic_of = ListOffsetsResponse.ListOffsetsTopicResponse
@@ -75,20 +76,21 @@ class Logs:
         one = DescribeLogDirsResponse.DescribeLogDirsResult
         topic_of = one.DescribeLogDirsTopic
         part_of = topic_of.DescribeLogDirsPartition
-        held, fresh = self._described.held[broker], self._described.fresh
+        held, fresh = self._state.held[broker], self._state.fresh
         wanted = None if request.topics is None else {t.topic: set(t.partitions) for t in request.topics}
         topics, used = [], 0
         for name, numbers in held.items():
             partitions = fresh.topics[name].partitions
-            used += sum(partitions[n].size for n in numbers)
+            sizes = {n: self._size(broker, name, n, partitions[n]) for n in numbers}
+            used += sum(sizes.values())
             shown = numbers if wanted is None else [n for n in numbers if n in wanted.get(name, ())]
             if shown:
                 parts = [
-                    part_of(partition_index=n, partition_size=partitions[n].size, offset_lag=0, is_future_key=False)
+                    part_of(partition_index=n, partition_size=sizes[n], offset_lag=0, is_future_key=False)
                     for n in shown
                 ]
                 topics.append(topic_of(name=name, partitions=parts))
-        room = self._described.room
+        room = self._state.described.room
         directory = one(
             error_code=0,
             log_dir=DIRECTORY,
@@ -116,7 +118,17 @@ class Logs:
         return 0, partition
 
     def _end(self, broker: int, topic: str, number: int, seen: Partition) -> int:
-        """A stale leader has records of its own. A follower has the same records as the leader."""
-        now = self._described.fresh.partition(topic, number)
+        """A stale leader has records of its own. A follower has the same records as the leader, once it is added."""
+        if self._copying(broker, topic, number, seen):
+            return seen.start
+        now = self._state.fresh.partition(topic, number)
         stale = now is not None and seen.epoch < now.epoch and seen.leader == broker
         return seen.end - PARTED + OWN if stale else seen.end
+
+    def _copying(self, broker: int, topic: str, number: int, seen: Partition) -> bool:
+        """Whether this replica is being added and not in sync yet."""
+        move = self._state.moves.get((topic, number))
+        return move is not None and broker in move.adding and broker not in seen.isr
+
+    def _size(self, broker: int, topic: str, number: int, seen: Partition) -> int:
+        return 0 if self._copying(broker, topic, number, seen) else seen.size

@@ -59,3 +59,13 @@ def head(request: Request, message: Any, size: int) -> bytes:
     flexible = request.key != API_VERSIONS and message.flexible_version_q(request.version)
     tags = b"\0" if flexible else b""  # the header of ApiVersions' answer never has them (KIP-511)
     return _FRAME.pack(4 + len(tags) + size, request.correlation) + tags
+
+
+def length(count: int) -> bytes:
+    """Of a compact array (KIP-482)."""
+    number, found = count + 1, bytearray()
+    while number >= 0x80:
+        found.append(number & 0x7F | 0x80)
+        number >>= 7
+    found.append(number)
+    return bytes(found)

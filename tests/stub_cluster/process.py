@@ -52,6 +52,7 @@ class StubProcess:
             env=os.environ | {"PYTHONPATH": path},
         )
         self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._lock = threading.Lock()
         threading.Thread(target=self._read, name="stub-cluster", daemon=True).start()
         try:
             self.place = Place(**self._line(START_SECONDS))
@@ -87,11 +88,31 @@ class StubProcess:
     def make_stale(self, broker: int, *, stale: bool = True) -> None:
         self._do({"do": "stale", "broker": broker, "stale": stale})
 
+    def make_deaf(self, broker: int) -> None:
+        self._do({"do": "deaf", "broker": broker})
+
+    def go(self, broker: int) -> None:
+        self._do({"do": "go", "broker": broker})
+
+    def come(self, broker: int) -> None:
+        self._do({"do": "come", "broker": broker})
+
+    def pace(self, copying: float | None, returning: float | None) -> None:
+        self._do({"do": "pace", "copying": copying, "returning": returning})
+
+    def fill(self, topic: str, size: int) -> None:
+        self._do({"do": "fill", "topic": topic, "bytes": size})
+
+    def orders(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self._do({"do": "orders"})["orders"]
+        return found
+
     def _do(self, command: dict[str, Any]) -> dict[str, Any]:
         assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(command) + "\n")
-        self._process.stdin.flush()
-        answer = self._line(ANSWER_SECONDS)
+        with self._lock:
+            self._process.stdin.write(json.dumps(command) + "\n")
+            self._process.stdin.flush()
+            answer = self._line(ANSWER_SECONDS)
         if "error" in answer:
             raise ValueError(answer["error"])
         return answer

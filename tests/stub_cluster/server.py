@@ -57,13 +57,16 @@ class StubCluster:
         """`stale_topics`: of how many topics a stale broker has an earlier epoch."""
         self.described = described
         self.traffic = Traffic()
-        self._stale = described.stale(stale_topics)
         self._brokers = {b: _Broker(b, described.fresh) for b in sorted(described.racks)}
         self._sockets = _listening(list(self._brokers))
         self.addresses: Mapping[int, Address] = {
             b: (address_of(b), link.getsockname()[1]) for b, link in self._sockets.items()
         }
         self._answers = Answers(described, self.addresses)
+        self._state, self._physics = self._answers.state, self._answers.physics
+        self._fresh, self._stale = self._state.fresh, self._state.stale(stale_topics)
+        for broker in self._brokers.values():
+            broker.sight = self._fresh
 
     @property
     def bootstrap(self) -> str:
@@ -76,7 +79,37 @@ class StubCluster:
         return [self._answers.warm(sight, versions) for sight in seen.values()][-1]
 
     def make_stale(self, broker: int, *, stale: bool = True) -> None:
-        self._brokers[broker].sight = self._stale if stale else self.described.fresh
+        self._brokers[broker].sight = self._stale if stale else self._fresh
+
+    def make_deaf(self, broker: int) -> None:
+        """From now on the broker hears of no change of any topic."""
+        self._brokers[broker].sight = Sight(f"deaf {broker}", dict(self._fresh.topics))
+
+    @property
+    def orders(self) -> list[dict[str, Any]]:
+        """Every order so far, for JSON."""
+        return [order._asdict() for order in self._answers.orders.taken]
+
+    def pace(self, copying: float | None, returning: float | None) -> None:
+        """Seconds until an added replica, and until one of a broker that came back, is in sync. None: never."""
+        self._physics.pace(copying, returning)
+
+    def fill(self, topic: str, size: int) -> None:
+        """So many bytes in each partition of a topic."""
+        partitions = self._fresh.topics[topic].partitions
+        self._state.put(
+            topic, {n: p._replace(end=max(p.end, p.start + 1), size=size) for n, p in enumerate(partitions)}
+        )
+
+    async def go(self, broker: int) -> None:
+        """The broker hands over what it leads, leaves the members and ends."""
+        self._physics.go(broker)
+        await self.conduct_now(broker, Conduct.SILENT)
+
+    async def come(self, broker: int) -> None:
+        """The broker answers again, is a member, and catches up."""
+        await self.conduct_now(broker, Conduct.ANSWERS)
+        self._physics.come(broker)
 
     async def start(self) -> None:
         for broker in self._brokers.values():
@@ -172,6 +205,25 @@ class Running:
             self.cluster.make_stale(broker, stale=stale)
 
         self._wait(change())
+
+    def go(self, broker: int) -> None:
+        self._wait(self.cluster.go(broker))
+
+    def come(self, broker: int) -> None:
+        self._wait(self.cluster.come(broker))
+
+    def pace(self, copying: float | None, returning: float | None) -> None:
+        async def change() -> None:
+            self.cluster.pace(copying, returning)
+
+        self._wait(change())
+
+    def orders(self) -> list[dict[str, Any]]:
+        async def read() -> list[dict[str, Any]]:
+            return self.cluster.orders
+
+        found: list[dict[str, Any]] = self._wait(read())
+        return found
 
     def counts(self) -> dict[str, Any]:
         async def read() -> dict[str, Any]:

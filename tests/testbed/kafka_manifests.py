@@ -41,7 +41,9 @@ class Member:
 
 
 def namespace(name: str) -> Object:
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+    """One in which the operator may restart brokers."""
+    labels = {"kafkamedic.dev/restarts": "allowed"}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
 
 
 def services(member: Member, addresses: Mapping[int, str] | None, count: int) -> list[Object]:

@@ -251,9 +251,15 @@ class KafkaProcesses:
     def _wait_for_port(process: subprocess.Popen[bytes], address: str, port: int, log: Path) -> None:
         def listening() -> bool:
             if process.poll() is not None:
-                raise StepFailedError(f"it ended (exit {process.returncode}): {tail(log, 5)}")
+                raise StepFailedError(f"it ended (exit {process.returncode}): {_faults(log)}\n{tail(log, 5)}")
             with socket.socket() as probe:
                 probe.settimeout(1)
                 return probe.connect_ex((address, port)) == 0
 
         wait_for(f"{address}:{port}", listening, START_SECONDS, every=0.05)
+
+
+def _faults(log: Path) -> str:
+    """The errors of a broker's log. Its last lines tell of its end alone."""
+    lines = log.read_text(errors="replace").splitlines()
+    return "\n".join([line for line in lines if " ERROR " in line or " FATAL " in line or "Exception" in line][-20:])

@@ -72,3 +72,25 @@ readOnlyRootFilesystem: true
 capabilities:
   drop: [ALL]
 {{- end -}}
+
+{{/* What restarts a broker, of (strimzi, names); without names every Pod. */}}
+{{- define "kafka-medic.restarts" -}}
+# an approved restart of a broker; where a PodDisruptionBudget covers it, the budget is asked
+- apiGroups: [""]
+  resources: [pods/eviction]
+  {{- with .names }}
+  resourceNames:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  verbs: [create]
+{{- if .strimzi }}
+# the annotation by which Strimzi is asked to restart a broker; the policy rights-DIGEST.kafkamedic.dev holds it to that
+- apiGroups: [""]
+  resources: [pods]
+  {{- with .names }}
+  resourceNames:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  verbs: [patch]
+{{- end }}
+{{- end -}}

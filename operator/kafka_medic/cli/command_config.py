@@ -62,6 +62,8 @@ def read_command_config(file: str) -> CommandConfig:
     if mechanism := settings.take("sasl.mechanism"):
         security["sasl"] = {"mechanism": mechanism, "secretRef": {"name": "sasl"}}
         settings.login(mechanism)
+        # Its owner runs this command, and the file says so.
+        security["allowPlaintextPassword"] = (security["protocol"], mechanism) == ("SASL_PLAINTEXT", "PLAIN")
     secured = settings.take("zookeeper.ssl.client.enable").lower() == "true"
     zookeeper_tls = settings.tls("zookeeper.")
     settings.refuse_the_rest()

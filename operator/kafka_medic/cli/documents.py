@@ -148,7 +148,7 @@ class _Loader(yaml.SafeLoader):
 
 def _yaml(text: str) -> Any:
     # _Loader is a SafeLoader: it builds plain values only.
-    return yaml.load(text, Loader=_Loader)  # noqa: S506
+    return yaml.load(text, Loader=_Loader)  # noqa: S506  # nosec B506
 
 
 def _is_yaml(file: str) -> bool:

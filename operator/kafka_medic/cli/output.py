@@ -14,7 +14,9 @@ from kafka_medic.cluster.names import printable
 if TYPE_CHECKING:
     from kafka_medic.cluster.snapshot import Snapshot
 
-_OBEYED = re.compile("[\\x7f-\\x9f\\u2028-\\u202e\\u2066-\\u2069]")
+_OBEYED = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u061c\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069\\ufeff]")
+"""Control characters, marks that turn the direction of writing, and breaks of lines that are no line feed."""
+_COLOUR = re.compile("\\x1b\\[[0-9]{1,2}m")
 FORMATS = ("table", "json", "yaml")
 _COLOURS = {"red": "31", "green": "32", "yellow": "33", "grey": "90", "bold": "1"}
 _OF_WORD = {
@@ -28,7 +30,9 @@ def write(document: Any, form: str) -> None:
     if form == "yaml":
         import yaml  # noqa: PLC0415 - takes its time to load, and few ask for it
 
-        text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=110)
+        # YAML lets the marks that turn the direction of writing stand as they are.
+        plain = not _OBEYED.search(json.dumps(document, ensure_ascii=False))
+        text = yaml.safe_dump(document, sort_keys=False, allow_unicode=plain, width=110)
     else:
         text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
         # JSON lets DEL, the control characters above it and the like stand as they are; a terminal may obey them.
@@ -39,18 +43,39 @@ def write(document: Any, form: str) -> None:
 def put(text: str) -> None:
     """Text on standard output. A reader that has seen enough (`| head`) is no error."""
     try:
-        # What a cluster calls its topics may be no valid text; that must not end in a traceback here.
-        sys.stdout.write(text.encode("utf-8", "backslashreplace").decode("utf-8"))
+        sys.stdout.write(disarmed(text))
         sys.stdout.flush()
     except BrokenPipeError:
         # Python would complain once more when it closes the stream at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def disarmed(text: str) -> str:
+    """Whatever is written passes here: what a terminal obeys is escaped, but for the colours of `paint`. What a cluster
+    calls its topics may be no valid text either."""
+    ours = {f"\033[{code}m" for code in (*_COLOURS.values(), "0")}
+    parts, end = [], 0
+    for found in _COLOUR.finditer(text):
+        if found[0] in ours:
+            parts += [_escaped(text[end : found.start()]), found[0]]
+            end = found.end()
+    parts.append(_escaped(text[end:]))
+    return "".join(parts).encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _escaped(text: str) -> str:
+    return _OBEYED.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+
+
+def tell(text: str) -> None:
+    """Text on standard error, as it is: a question, or a progress."""
+    print(disarmed(text), end="", file=sys.stderr, flush=True)
+
+
 def note(text: str) -> None:
     """A remark that is not part of the answer; a way out stands on a line of its own."""
     told = "\n".join(printable(line) for line in text.split("\n"))
-    print(f"kafka-medic: {told}", file=sys.stderr)
+    tell(f"kafka-medic: {told}\n")
 
 
 def note_unknown(snapshot: Snapshot) -> None:

@@ -111,8 +111,17 @@ def _quorum(snapshot: Snapshot) -> str:
     return f"{what}: leader {leader}; {voters or 'no member is known'}\n"
 
 
+def _told(view: View | None) -> str:
+    """How much of its view a broker reported."""
+    if view is None or view.members is None:
+        return UNKNOWN
+    if view.leaders is None:
+        return "members only"
+    return "whole" if view.covers is None else f"{len(view.covers)} topics"
+
+
 def _broker(broker: Broker, view: View | None) -> tuple[str, ...]:
-    told = UNKNOWN if view is None or view.members is None else "members only" if view.leaders is None else "whole"
+    told = _told(view)
     rate = UNKNOWN if broker.bytes_in_rate is None else f"{broker.bytes_in_rate:.0f}"
     address = f"{broker.host}:{broker.port}" if broker.host else "-"
     ready = "" if broker.pod is None or broker.pod.ready is not False else " (not Ready)"

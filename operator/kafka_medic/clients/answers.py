@@ -4,24 +4,48 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from kafka_medic.clients.ports import ReadFailed
+import pyarrow as pa
+
+from kafka_medic.clients.ports import SIZES_SCHEMA, ReadFailed, table_of
 from kafka_medic.cluster.groups import GroupOffsets
 from kafka_medic.cluster.snapshot import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
 class LogDir:
-    """A log directory of a broker. `sizes`: bytes of each replica in it, None where it could not be read; replicas that
-    are still moving there (KIP-113) are left out. `total`, `usable`: bytes of its volume (KIP-827), None where the
-    broker does not report them. `error`: why it could not be read."""
+    """A log directory of a broker. `replicas` has SIZES_SCHEMA, and is None where the directory could not be read.
+    Replicas that are still moving there (KIP-113) are left out. `total`, `usable`: bytes of its volume (KIP-827), None
+    where the broker does not report them. `error`: why it could not be read."""
 
     path: str
-    sizes: Mapping[TopicPartition, int] | None
+    replicas: pa.Table | None
     total: int | None = None
     usable: int | None = None
     error: str | None = None
+
+    @classmethod
+    def of(
+        cls,
+        path: str,
+        sizes: Mapping[TopicPartition, int] | None,
+        total: int | None = None,
+        usable: int | None = None,
+        error: str | None = None,
+    ) -> LogDir:
+        """From single replicas and their bytes."""
+        rows = None if sizes is None else [(*tp, size) for tp, size in sizes.items()]
+        replicas = None if rows is None else table_of(rows, SIZES_SCHEMA)
+        return cls(path, replicas, total, usable, error)
+
+    @property
+    def sizes(self) -> dict[TopicPartition, int] | None:
+        """Bytes of single replicas, for callers with a handful of them."""
+        if self.replicas is None:
+            return None
+        columns: list[list[Any]] = [self.replicas[name].to_pylist() for name in SIZES_SCHEMA.names]
+        return {TopicPartition(topic, number): size for topic, number, size in zip(*columns, strict=True)}
 
 
 class LogDirs(NamedTuple):
@@ -30,10 +54,9 @@ class LogDirs(NamedTuple):
     directories: tuple[LogDir, ...]
 
     @property
-    def sizes(self) -> Mapping[TopicPartition, int]:
-        """Bytes of each replica in the directories that could be read."""
-        told = [d.sizes for d in self.directories if d.sizes is not None]
-        return told[0] if len(told) == 1 else {tp: size for sizes in told for tp, size in sizes.items()}
+    def sizes(self) -> dict[TopicPartition, int]:
+        """Bytes of single replicas in the directories that could be read, for callers with a handful of them."""
+        return {tp: size for directory in self.directories for tp, size in (directory.sizes or {}).items()}
 
     @property
     def usable(self) -> int | None:

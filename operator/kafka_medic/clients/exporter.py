@@ -7,13 +7,16 @@ time, and what breaks one of them is a failed read with its reason.
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import aiohttp
 from prometheus_client.parser import text_string_to_metric_families
 
-from kafka_medic.clients.ports import FailureKind, ReadFailed
+from kafka_medic.clients.destinations import Destinations
+from kafka_medic.clients.ports import LONGEST_TIMEOUT, FailureKind, ReadFailed
 
 PATH = "/metrics"
 MAX_BYTES = 64 * 1024 * 1024
@@ -35,19 +38,26 @@ class Sample:
 
 
 def scrape(
-    addresses: Mapping[int, tuple[str, int]], wanted: Callable[[bytes], bool], seconds: float
+    addresses: Mapping[int, tuple[str, int]],
+    wanted: Callable[[bytes], bool],
+    seconds: float,
+    destinations: Destinations | None = None,
 ) -> Mapping[int, list[Sample] | ReadFailed]:
     """The wanted samples of each broker's page (`wanted` sees a line in small letters), or why there are none.
     All are asked at once, as far as AT_ONCE goes, and the answer is there after `seconds` at the latest."""
+    seconds = min(seconds, LONGEST_TIMEOUT)
     loop = asyncio.new_event_loop()  # asyncio.run would wait for a name that is still being resolved
     try:
-        return loop.run_until_complete(_scrape_all(addresses, wanted, seconds))
+        return loop.run_until_complete(_scrape_all(addresses, wanted, seconds, destinations))
     finally:
         loop.close()
 
 
 async def _scrape_all(
-    addresses: Mapping[int, tuple[str, int]], wanted: Callable[[bytes], bool], seconds: float
+    addresses: Mapping[int, tuple[str, int]],
+    wanted: Callable[[bytes], bool],
+    seconds: float,
+    destinations: Destinations | None,
 ) -> dict[int, list[Sample] | ReadFailed]:
     places = asyncio.Semaphore(AT_ONCE)
     late = ReadFailed(FailureKind.UNREACHABLE, f"no whole page within {seconds:g} s")
@@ -63,10 +73,19 @@ async def _scrape_all(
                 kind = next((k for t, k in _KINDS.items() if isinstance(problem, t)), FailureKind.OTHER)
                 found[broker] = ReadFailed(kind, f"{type(problem).__name__}: {str(problem)[:200]}")
 
+    def open_socket(place: Any) -> socket.socket:
+        family, kind, proto, _, address = place
+        if destinations is not None:
+            destinations.address(str(address[0]))
+        return socket.socket(family, kind, proto)
+
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=seconds)
     try:
         async with asyncio.timeout(seconds):
-            async with aiohttp.ClientSession(timeout=timeout, auto_decompress=False, trust_env=False) as session:
+            connector = aiohttp.TCPConnector(socket_factory=open_socket)
+            async with aiohttp.ClientSession(
+                connector=connector, timeout=timeout, auto_decompress=False, trust_env=False
+            ) as session:
                 await asyncio.gather(*(one(session, b, host, port) for b, (host, port) in addresses.items()))
     except TimeoutError:
         pass  # who has not answered is late

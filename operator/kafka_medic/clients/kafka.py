@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+
+import pyarrow as pa
 
 from kafka_medic.clients.answers import Groups, LogDirs
+from kafka_medic.clients.apart import AdminApart, RecordsApart
 from kafka_medic.clients.kafka_wire import WireAdmin
-from kafka_medic.clients.librdkafka import LibrdkafkaAdmin
-from kafka_medic.clients.librdkafka_records import OwnTopics
 from kafka_medic.clients.oauth import TokenSource
 from kafka_medic.clients.pod_identity import PodAddress
 from kafka_medic.clients.ports import (
+    LONGEST_TIMEOUT,
     Address,
     BrokerView,
     ClusterDescription,
     ConfigChange,
     Connection,
     FailureKind,
-    LedBounds,
     LogRecord,
     MaySend,
     NewTopic,
@@ -28,10 +32,12 @@ from kafka_medic.clients.ports import (
     WriteFailed,
     unasked,
 )
-from kafka_medic.clients.tls import explained
+from kafka_medic.clients.tls import explained, split_address
 from kafka_medic.cluster.groups import Committed, GroupMember
 from kafka_medic.cluster.snapshot import ConfigValue, Quorum, TopicPartition
 
+RENEWED_SECONDS = 300.0
+"""As long as this, librdkafka is not asked again whether it is let in. It says why it is not, kafka-python does not."""
 PATIENCE = 0.5
 """Seconds for which librdkafka is waited for once kafka-python has its answer. If it takes longer it has come upon a
 broker that hangs, and goes on beside the look."""
@@ -41,30 +47,69 @@ class RealKafka:
     """Implements `ports.Kafka`. One per cluster. Its reads may go side by side, from several threads."""
 
     def __init__(self, connection: Connection) -> None:
-        """Raises ReadFailed for credentials that cannot be used, or for which no token is given out."""
+        """Raises ReadFailed for servers that are no permitted destination, for credentials that cannot be used, or for
+        which no token is given out."""
+        connection = replace(connection, timeout_seconds=min(connection.timeout_seconds, LONGEST_TIMEOUT))
         self._connection = connection
+        self._permit(self._bootstrap)
         self._tokens = TokenSource(connection.oauth, connection.timeout_seconds) if connection.oauth else None
         self._wire = WireAdmin(connection, self._tokens)
         if self._tokens is not None:
             self._tokens.token()
-        self._rd = LibrdkafkaAdmin(connection, self._tokens)
-        self._own = OwnTopics(connection)
+        self._rd = AdminApart(connection, self._tokens)
+        self._own = RecordsApart(connection)
         self._beside = ThreadPoolExecutor(1, "librdkafka-metadata")
         self._renewed: Future[ClusterDescription] | None = None
+        self._fresh_until = 0.0
 
     def describe_cluster(self) -> ClusterDescription:
-        """Every look begins here, so here it is found out why a secured connection does not come about. Both libraries
-        are asked at the same time, and one that came upon a broker that hangs neither spoils nor delays it."""
+        """Whatever is named, in the KafkaCluster or by a broker, is a permitted destination before librdkafka connects
+        to it: that library resolves names and follows brokers by itself. Raises ReadFailed."""
+        if self._connection.destinations is None:
+            return self._described()
+        if time.monotonic() >= self._fresh_until:
+            self._permit(self._bootstrap)
+            with suppress(ReadFailed):  # the look itself finds out why
+                self._wire.members()
+            self._permit(self._wire.advertised())
+        described = self._described()
+        self._connection.destinations.check_servers(n.host for n in described.nodes)
+        return described
+
+    @property
+    def _bootstrap(self) -> list[Address]:
+        return [split_address(server) for server in self._connection.bootstrap_servers.split(",")]
+
+    def _permit(self, addresses: Sequence[Address]) -> None:
+        """A name that does not resolve leads nowhere: what it is needed for tells."""
+        destinations = self._connection.destinations
+        for host, port in addresses if destinations is not None else ():
+            assert destinations is not None
+            try:
+                destinations.server(host, port)
+            except ReadFailed as problem:
+                if problem.kind is FailureKind.DESTINATION:
+                    raise
+
+    def _described(self) -> ClusterDescription:
+        """Every observation begins here, so this is where it is found out why a secured connection fails. Both
+        libraries are asked at the same time. One that waits for a hung broker delays the answer by PATIENCE at most.
+        While librdkafka's answer is fresh, kafka-python is asked alone."""
+        self._wire.begin()
         if self._tokens is not None:
             self._tokens.token()
-        if self._renewed is None or self._renewed.done():
-            self._renewed = self._beside.submit(self._rd.members)
+        renewed = None if time.monotonic() < self._fresh_until else self._renew()
         try:
             told: ClusterDescription | ReadFailed = self._wire.members()
         except ReadFailed as problem:
-            told = problem
+            told, self._fresh_until = problem, 0.0
+            if renewed is None:
+                raise explained(self._connection, [], problem) from None
+        if renewed is None:
+            assert not isinstance(told, ReadFailed)
+            return told
         try:
-            heard = self._renewed.result(None if isinstance(told, ReadFailed) else PATIENCE)
+            heard = renewed.result(None if isinstance(told, ReadFailed) else PATIENCE)
         except TimeoutError:
             assert not isinstance(told, ReadFailed)
             return told
@@ -72,16 +117,36 @@ class RealKafka:
             if isinstance(told, ReadFailed) or problem.kind is not FailureKind.UNREACHABLE:
                 raise explained(self._connection, [], problem) from None
             return told
+        finally:
+            if renewed.done():
+                self._rd.close()  # its process: nothing is asked of it until something is to be changed
         if isinstance(told, ReadFailed):
             raise self._refusal(explained(self._connection, [(n.host, n.port) for n in heard.nodes], told))
         return told
+
+    def _renew(self) -> Future[ClusterDescription]:
+        """librdkafka asks the controller and the leaders that it last heard of, which may be down by now."""
+        if self._renewed is None or self._renewed.done():
+            self._renewed = self._beside.submit(self._rd.members)
+            self._renewed.add_done_callback(self._note)
+        return self._renewed
+
+    def _note(self, renewed: Future[ClusterDescription]) -> None:
+        if not renewed.cancelled() and renewed.exception() is None:
+            self._fresh_until = time.monotonic() + RENEWED_SECONDS
+
+    def _up_to_date(self) -> AdminApart:
+        """librdkafka, which has just read who the controller and the leaders are, if that did not take long."""
+        with suppress(ReadFailed, TimeoutError):  # what it is needed for tells what is wrong
+            self._renew().result(PATIENCE)
+        return self._rd
 
     def _refusal(self, problem: ReadFailed) -> ReadFailed:
         """kafka-python tries again until time is up and does not tell that it was refused: librdkafka, which goes on
         with the connections that it has, does when it has to connect anew."""
         if problem.kind is not FailureKind.UNREACHABLE or not self._connection.sasl_mechanism:
             return problem
-        anew = LibrdkafkaAdmin(self._connection, self._tokens)
+        anew = AdminApart(self._connection, self._tokens)
         try:
             anew.members()
         except ReadFailed as told:
@@ -96,6 +161,9 @@ class RealKafka:
     def memberships(self, brokers: Sequence[int]) -> Mapping[int, BrokerView | ReadFailed]:
         return self._wire.memberships(brokers)
 
+    def slices(self, topics: Mapping[int, Sequence[str]]) -> Mapping[int, BrokerView | ReadFailed]:
+        return self._wire.slices(topics)
+
     def unnamed_views(self, brokers: Mapping[int, Sequence[Address]]) -> Mapping[int, BrokerView | ReadFailed]:
         return self._wire.unnamed_views(brokers)
 
@@ -106,12 +174,14 @@ class RealKafka:
         return self._wire.reassignments()
 
     def topic_configs(
-        self, topics: Sequence[str], among: Sequence[int] | None = None
+        self, topics: Sequence[str], among: Sequence[int] | None = None, names: Sequence[str] | None = None
     ) -> Mapping[str, Mapping[str, ConfigValue] | ReadFailed]:
-        return self._wire.topic_configs(topics, among)
+        return self._wire.topic_configs(topics, among, names)
 
-    def broker_configs(self, brokers: Sequence[int]) -> Mapping[int, Mapping[str, ConfigValue] | ReadFailed]:
-        return self._wire.broker_configs(brokers)
+    def broker_configs(
+        self, brokers: Sequence[int], names: Sequence[str] | None = None
+    ) -> Mapping[int, Mapping[str, ConfigValue] | ReadFailed]:
+        return self._wire.broker_configs(brokers, names)
 
     def cluster_configs(self, among: Sequence[int] | None = None) -> Mapping[str, ConfigValue]:
         return self._wire.cluster_configs(among)
@@ -119,10 +189,8 @@ class RealKafka:
     def log_dirs(self, brokers: Sequence[int]) -> Mapping[int, LogDirs | ReadFailed]:
         return self._wire.log_dirs(brokers)
 
-    def log_bounds(
-        self, leaders: Mapping[TopicPartition, int], epochs: Mapping[TopicPartition, int] | None = None
-    ) -> Mapping[int, LedBounds | ReadFailed]:
-        return self._wire.log_bounds(leaders, epochs)
+    def log_bounds(self, led: pa.Table) -> Mapping[int, pa.Table | ReadFailed]:
+        return self._wire.log_bounds(led)
 
     def own_log_ends(self, broker: int, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         return self._wire.own_log_ends(broker, partitions)
@@ -150,7 +218,7 @@ class RealKafka:
         return self._wire.groups.unsettled(group)
 
     def offsets_at(self, partitions: Sequence[TopicPartition], ms: int) -> Mapping[TopicPartition, int | None]:
-        return self._rd.offsets_at(partitions, ms)
+        return self._up_to_date().offsets_at(partitions, ms)
 
     def quorum(self) -> Quorum:
         return self._wire.quorum()
@@ -167,17 +235,17 @@ class RealKafka:
         # librdkafka sends what concerns a broker to that broker, and refuses a resource without a name.
         named = [c for c in changes if c.resource]
         if named:
-            self._rd.alter_configs(named, may_send)
+            self._up_to_date().alter_configs(named, may_send)
         if shared := [c for c in changes if not c.resource]:
             if not may_send():
                 raise WriteFailed(FailureKind.REFUSED, "stopped before the request for all brokers")
             self._wire.alter_cluster_configs(shared)
 
     def create_topic(self, topic: NewTopic) -> None:
-        self._rd.create_topic(topic)
+        self._up_to_date().create_topic(topic)
 
     def add_partitions(self, topic: str, total: int, assignment: Sequence[Sequence[int]]) -> None:
-        self._rd.add_partitions(topic, total, assignment)
+        self._up_to_date().add_partitions(topic, total, assignment)
 
     def elect_preferred(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, str]:
         return self._wire.changes.elect_preferred(partitions)

@@ -21,9 +21,11 @@ _OF_TOPIC, _OF_BROKER, _OF_EVERY_BROKER = 1, 2, 3
 """KIP-226's config sources: set while it runs, for this topic, for this broker, for all brokers."""
 
 
-def configs_request(kind: int, names: Sequence[str]) -> Any:
+def configs_request(kind: int, resources: Sequence[str], names: Sequence[str] | None = None) -> Any:
+    """`names`: which settings of each resource; None: all."""
     resource = DescribeConfigsRequest.DescribeConfigsResource
-    asked = [resource(resource_type=kind, resource_name=name, configuration_keys=None) for name in names]
+    keys = None if names is None else list(names)
+    asked = [resource(resource_type=kind, resource_name=name, configuration_keys=keys) for name in resources]
     return DescribeConfigsRequest(resources=asked, include_synonyms=False)
 
 

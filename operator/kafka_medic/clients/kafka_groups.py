@@ -26,10 +26,12 @@ from kafka_medic.clients.kafka_link import WireLink, failure_of
 from kafka_medic.clients.ports import FailureKind, ReadFailed, WriteFailed
 from kafka_medic.cluster.groups import Committed, GroupMember, GroupOffsets
 from kafka_medic.cluster.snapshot import TopicPartition
+from kafka_medic.resources.name_patterns import among
 
 GROUPS_AT_ONCE = 250
 SECONDS_A_GROUP = 0.02
-"""What a scan of groups may take for each, on top of one timeout: 200 s for 10,000."""
+"""What a scan of groups may take for each, on top of one timeout: 200 s for 10,000. The operator's own limit
+for an observation holds as well (`kafka_link.OBSERVATION_SECONDS`)."""
 STATES = frozenset({"Stable", "Empty", "Dead", "PreparingRebalance", "CompletingRebalance"})
 """Group states in Kafka's words; any other is not known."""
 CONSUMERS = ("consumer", "")
@@ -66,7 +68,7 @@ class WireGroups:
         if unlisted and len(unlisted) == len(lists):
             raise next(iter(unlisted.values()))
         states = {
-            b: {group: state for group, state in told.items() if wanted(group)}
+            b: {group: told[group] for group in among(wanted, told)}
             for b, told in lists.items()
             if not isinstance(told, ReadFailed)
         }

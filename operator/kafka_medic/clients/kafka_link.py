@@ -8,6 +8,7 @@ client serves all that is asked at the same time. What is used of it beyond its 
 from __future__ import annotations
 
 import logging
+import math
 import queue
 import random
 import re
@@ -22,12 +23,17 @@ from kafka.admin import KafkaAdminClient
 from kafka.future import Future
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
+from kafka_medic.clients import kafka_bounds, kafka_inflate
+from kafka_medic.clients.kafka_destinations import Bounds
+from kafka_medic.clients.kafka_transport import Selector, read_in_pieces
 from kafka_medic.clients.oauth import TokenSource
-from kafka_medic.clients.ports import ClientFailure, Connection, FailureKind, ReadFailed, WriteFailed
+from kafka_medic.clients.ports import Address, ClientFailure, Connection, FailureKind, ReadFailed, WriteFailed
 from kafka_medic.clients.tls import client_context
 
 AT_ONCE = 10
 """Bootstrap servers that are tried, and brokers that are asked who is there, at the same time."""
+OBSERVATION_SECONDS = math.inf
+"""For the reads of one observation that go to many brokers. The operator sets it (`observations_of`)."""
 IN_FLIGHT = 64
 """Requests to one broker before kafka-python refuses the next one."""
 PAUSE_SECONDS = 0.1
@@ -51,7 +57,9 @@ class WireLink:
         certificates and keys that cannot be used."""
         self.connection = connection
         self.seconds = connection.timeout_seconds
+        self._until = math.inf
         self._tokens = tokens
+        self.bounds = Bounds(connection.destinations) if connection.destinations is not None else None
         self._context = client_context(connection.tls) if connection.uses_tls else None
         self._beside = beside
         self._lock = threading.Lock()
@@ -69,9 +77,28 @@ class WireLink:
         self._told: dict[int, Any] = {}
         """Where each broker is, as they had it."""
 
+    def begin(self) -> None:
+        """An observation begins. Its reads may take OBSERVATION_SECONDS in all, however many brokers a cluster claims
+        to have, and however slowly each answers."""
+        self._until = time.monotonic() + OBSERVATION_SECONDS
+
+    def _left(self, what: str) -> float:
+        """Seconds for the next reads of many brokers. Raises ReadFailed when the observation has taken too long."""
+        left = self._until - time.monotonic()
+        if left <= 0:
+            over = f"the reads of one observation took {OBSERVATION_SECONDS:g} s (limit); the rest was not tried"
+            raise ReadFailed(FailureKind.UNREACHABLE, f"{what}: {over}")
+        return min(self.seconds, left)
+
+    def advertised(self) -> list[Address]:
+        client = self._client
+        return [] if client is None else [(node.host, node.port) for node in client._manager.cluster.brokers()]
+
     def close(self) -> None:
         with self._lock:
             self._drop()
+        if self.bounds is not None:
+            self.bounds.close()
 
     def _drop(self) -> None:
         if self._client is not None:
@@ -113,7 +140,7 @@ class WireLink:
             if self._spoilt and not self._users:
                 self._drop()
             if self._client is None:
-                self._client = _connect(_settings(self.connection, self._context, self._tokens))
+                self._client = _connect(_settings(self.connection, self._context, self._tokens, self.bounds))
             self._users += 1
             return self._client
 
@@ -242,10 +269,14 @@ class WireLink:
     ) -> dict[int, T | ReadFailed]:
         """A request of its own to each of these brokers, all at the same time: what `read` makes of its answer, or why
         there is none. For one timeout at most, however many of them hang."""
+        try:
+            seconds = self._left(what)
+        except ReadFailed as problem:
+            return dict.fromkeys(brokers, problem)
 
         async def send(client: Any) -> dict[int, T | ReadFailed]:
-            end = time.monotonic() + self.seconds
-            pending = {b: _sent(client, self._node(client, b), request(b), self.seconds) for b in brokers}
+            end = time.monotonic() + seconds
+            pending = {b: _sent(client, self._node(client, b), request(b), seconds) for b in brokers}
             answers: dict[int, T | ReadFailed] = {}
             for broker in list(pending):
                 left = max(0.0, end - time.monotonic())
@@ -263,6 +294,12 @@ SPARED_SECONDS = 600.0
 question that it would have to look up there, until it is through again: one at every look would hang it for all."""
 _LASTING = (FailureKind.UNREACHABLE, FailureKind.AUTHORIZATION, FailureKind.UNSUPPORTED)
 """Failures after which the client is as good as before: one broker did not answer, or answered no."""
+
+
+def observations_of(seconds: float) -> None:
+    """From now on, the reads of one observation take so long at most in this process."""
+    global OBSERVATION_SECONDS  # noqa: PLW0603 - a limit of the process, set as it begins
+    OBSERVATION_SECONDS = seconds
 
 
 def know(client: Any, told: Mapping[int, Any]) -> None:
@@ -322,6 +359,9 @@ def _connect(settings: Mapping[str, Any]) -> Any:
 
 def _opened(settings: Mapping[str, Any]) -> Any:
     """A connected client. One that does not come about is closed: it has a thread by then."""
+    kafka_bounds.bound()
+    kafka_inflate.bound()
+    read_in_pieces()
     client = KafkaAdminClient.__new__(KafkaAdminClient)
     try:
         client.__init__(**settings)
@@ -379,7 +419,9 @@ class _Provider(AbstractTokenProvider):  # type: ignore[misc]
         return self._tokens.token().text
 
 
-def _settings(connection: Connection, context: ssl.SSLContext | None, tokens: TokenSource | None) -> dict[str, Any]:
+def _settings(
+    connection: Connection, context: ssl.SSLContext | None, tokens: TokenSource | None, bounds: Bounds | None = None
+) -> dict[str, Any]:
     timeout_ms = int(connection.timeout_seconds * 1000)
     settings: dict[str, Any] = {
         "bootstrap_servers": connection.bootstrap_servers.split(","),
@@ -390,6 +432,7 @@ def _settings(connection: Connection, context: ssl.SSLContext | None, tokens: To
         "reconnect_backoff_max_ms": 2000,
         "metadata_max_age_ms": 30000,
         "max_in_flight_requests_per_connection": IN_FLIGHT,
+        "selector": Selector,
     }
     if connection.protocol.startswith("SASL"):
         settings["sasl_mechanism"] = connection.sasl_mechanism
@@ -400,4 +443,6 @@ def _settings(connection: Connection, context: ssl.SSLContext | None, tokens: To
             settings["sasl_plain_password"] = connection.sasl_password
     if context is not None:
         settings["ssl_context"] = context
+    if bounds is not None:
+        settings["proxy_url"] = bounds.url
     return settings

@@ -17,9 +17,8 @@ from kafka_medic.clients.ports import FailureKind, ReadFailed
 from kafka_medic.cluster.snapshot import TopicPartition
 
 DEBUGGING_REPLICA = -2
-CONSUMER = -1
-LATEST, EARLIEST = -1, -2
-_ABSENT = (
+LATEST = -1
+ABSENT = (
     errors.UnknownTopicOrPartitionError,
     errors.ReplicaNotAvailableError,
     errors.NotLeaderForPartitionError,
@@ -30,34 +29,17 @@ _ABSENT = (
     errors.FencedLeaderEpochError,
     errors.UnknownLeaderEpochError,
 )
-ANY_EPOCH = -1
+"""Errors of a partition that the broker does not hold, or does not serve."""
 
 
-def log_ends_request(
-    partitions: Iterable[TopicPartition],
-    *,
-    replica: int = DEBUGGING_REPLICA,
-    timestamp: int = LATEST,
-    epochs: Mapping[TopicPartition, int] | None = None,
-) -> Any:
-    """ListOffsets for the log end offset; as a CONSUMER for the high watermark; for EARLIEST the log start. A broker
-    that leads under another epoch than the one in `epochs` answers with an error."""
+def log_ends_request(partitions: Iterable[TopicPartition]) -> Any:
+    """ListOffsets for the log end offset."""
     topic, part = ListOffsetsRequest.ListOffsetsTopic, ListOffsetsRequest.ListOffsetsTopic.ListOffsetsPartition
     topics = [
-        topic(
-            name=name,
-            partitions=[
-                part(
-                    partition_index=tp.partition,
-                    timestamp=timestamp,
-                    current_leader_epoch=(epochs or {}).get(tp, ANY_EPOCH),
-                )
-                for tp in group
-            ],
-        )
+        topic(name=name, partitions=[part(partition_index=tp.partition, timestamp=LATEST) for tp in group])
         for name, group in groupby(sorted(partitions), key=lambda tp: tp.topic)
     ]
-    return ListOffsetsRequest(replica_id=replica, isolation_level=0, topics=topics)
+    return ListOffsetsRequest(replica_id=DEBUGGING_REPLICA, isolation_level=0, topics=topics)
 
 
 def log_ends(answer: Any) -> dict[TopicPartition, int | ReadFailed]:
@@ -90,27 +72,11 @@ def known(found: Mapping[TopicPartition, int | ReadFailed]) -> dict[TopicPartiti
     return told
 
 
-def bounds(
-    asked: Iterable[TopicPartition],
-    starts: Mapping[TopicPartition, int | ReadFailed],
-    ends: Mapping[TopicPartition, int | ReadFailed],
-) -> dict[TopicPartition, tuple[int, int] | ReadFailed]:
-    """Log start and log end of what was asked for and is in both."""
-    found: dict[TopicPartition, tuple[int, int] | ReadFailed] = {}
-    for tp in asked:
-        start, end = starts.get(tp), ends.get(tp)
-        if isinstance(start, ReadFailed):
-            found[tp] = start
-        elif start is not None and end is not None:
-            found[tp] = end if isinstance(end, ReadFailed) else (start, end)
-    return found
-
-
 def _told(rows: Iterable[tuple[str, int, int, int]]) -> dict[TopicPartition, int | ReadFailed]:
     found: dict[TopicPartition, int | ReadFailed] = {}
     for topic, partition, code, offset in rows:
         error = errors.for_code(code)
-        if code and not issubclass(error, _ABSENT):
+        if code and not issubclass(error, ABSENT):
             told = f"log end of {topic}-{partition}: {error.__name__}"
             found[TopicPartition(topic, partition)] = ReadFailed(FailureKind.OTHER, told)
         elif not code and offset >= 0:

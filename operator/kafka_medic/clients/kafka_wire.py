@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
+import pyarrow as pa
 from kafka import errors
 from kafka.protocol.admin import (
     DescribeLogDirsRequest,
@@ -32,19 +33,17 @@ from kafka_medic.clients.kafka_configs import (
 )
 from kafka_medic.clients.kafka_groups import WireGroups
 from kafka_medic.clients.kafka_link import WireLink, answer_of, failure_of
-from kafka_medic.clients.kafka_log_ends import (
-    CONSUMER,
-    EARLIEST,
-    LATEST,
-    bounds,
-    epoch_ends,
-    epoch_ends_request,
-    known,
-    log_ends,
-    log_ends_request,
-)
+from kafka_medic.clients.kafka_log_bounds import EARLIEST, LATEST, OffsetsRequest, bounds, by_leader
+from kafka_medic.clients.kafka_log_ends import epoch_ends, epoch_ends_request, known, log_ends, log_ends_request
 from kafka_medic.clients.kafka_log_read import fetch_request, fetched
-from kafka_medic.clients.kafka_metadata import WholeViews, members_request, membership, whole_request
+from kafka_medic.clients.kafka_metadata import WholeViews, members_request, membership, slice_request, whole_request
+from kafka_medic.clients.log_columns import (
+    LOG_DIRS_VERSIONS,
+    OFFSETS_SCHEMA,
+    DecodedLogDir,
+    decode_log_dirs,
+    decode_offsets,
+)
 from kafka_medic.clients.oauth import TokenSource
 from kafka_medic.clients.pod_identity import PodAddress
 from kafka_medic.clients.ports import (
@@ -54,13 +53,13 @@ from kafka_medic.clients.ports import (
     ConfigChange,
     Connection,
     FailureKind,
-    LedBounds,
     LogRecord,
     Node,
     ReadFailed,
     Reassignment,
     WriteFailed,
 )
+from kafka_medic.clients.undecoded import ResponseBytes, undecoded
 from kafka_medic.cluster.snapshot import ConfigValue, Quorum, TopicPartition, Voter
 
 VIEWS_AT_ONCE = 5
@@ -71,6 +70,7 @@ PORTS, HOSTS = 8, 8
 """Answers of large clusters are large, and decoded larger: so many at the same time, or in one request. PASSED_ON: how
 many brokers are asked the same that they only pass on to the controller. PORTS, HOSTS: of a Pod, when it is asked which
 broker it runs."""
+NO_OFFSETS = OFFSETS_SCHEMA.empty_table()
 T = TypeVar("T")
 
 
@@ -93,6 +93,11 @@ class WireAdmin:
         self._link.close()
         self._passed_on.close()
 
+    def begin(self) -> None:
+        """An observation begins."""
+        self._link.begin()
+        self._passed_on.begin()
+
     def members(self) -> ClusterDescription:
         """Who is registered, as whoever answers first has it. Each of them can be asked from then on."""
         answer = self._link.members(members_request)
@@ -110,9 +115,25 @@ class WireAdmin:
     def memberships(self, brokers: Sequence[int]) -> Mapping[int, BrokerView | ReadFailed]:
         return self._link.ask_each(brokers, lambda _: members_request(), membership, "metadata")
 
+    def slices(self, topics: Mapping[int, Sequence[str]]) -> Mapping[int, BrokerView | ReadFailed]:
+        def read(broker: int, answer: Any) -> BrokerView:
+            return self._whole_views.slice(broker, answer, topics[broker])
+
+        found: dict[int, BrokerView | ReadFailed] = {}
+        for part in _parts(sorted(topics), BROKERS_AT_ONCE):
+            found |= self._link.ask_each(part, lambda b: slice_request(topics[b]), read, "metadata")
+        return found
+
+    def advertised(self) -> list[Address]:
+        """Where brokers say that they are, by the metadata that this client holds."""
+        return self._link.advertised()
+
     def unnamed_views(self, brokers: Mapping[int, Sequence[Address]]) -> Mapping[int, BrokerView | ReadFailed]:
         bootstrap = [_address(server) for server in self._connection.bootstrap_servers.split(",")]
         link = self._link
+        if link.bounds is not None:
+            # Where the brokers last were permitted to be, and where Kubernetes says that their Pods are.
+            link.bounds.pods.update(host for given in brokers.values() for host, _ in given)
 
         async def look_for(client: Any, broker: int, addresses: Sequence[Address]) -> BrokerView:
             node = await kafka_whereabouts.find(client, broker, addresses)
@@ -143,6 +164,9 @@ class WireAdmin:
     def identities(self, pods: Mapping[int, PodAddress], ids: Sequence[int]) -> Mapping[int, int | ReadFailed]:
         usual = [_address(server)[1] for server in self._connection.bootstrap_servers.split(",")]
         found: dict[int, int | ReadFailed] = {}
+        if self._connection.destinations is not None:
+            for pod in pods.values():
+                self._connection.destinations.address(pod.ip)
 
         async def ask_all(client: Any, part: Sequence[int]) -> None:
             asked = {}
@@ -166,33 +190,27 @@ class WireAdmin:
         request = log_ends_request(partitions)
         return known(log_ends(self._link.ask(broker, request, f"log ends of broker {broker}")))
 
-    def log_bounds(
-        self, leaders: Mapping[TopicPartition, int], epochs: Mapping[TopicPartition, int] | None = None
-    ) -> Mapping[int, LedBounds | ReadFailed]:
-        led: dict[int, list[TopicPartition]] = {}
-        for tp, leader in leaders.items():
-            led.setdefault(leader, []).append(tp)
+    def log_bounds(self, led: pa.Table) -> Mapping[int, pa.Table | ReadFailed]:
+        asked, started = by_leader(led), by_leader(led.filter(led["start"]))
 
-        def ask(when: int, brokers: Sequence[int]) -> dict[int, dict[TopicPartition, int | ReadFailed] | ReadFailed]:
+        def ask(when: int, of: Mapping[int, pa.Table], brokers: Sequence[int]) -> dict[int, pa.Table | ReadFailed]:
             return self._link.ask_each(
                 brokers,
-                lambda broker: log_ends_request(led[broker], replica=CONSUMER, timestamp=when, epochs=epochs),
-                lambda _, answer: log_ends(answer),
+                lambda broker: OffsetsRequest(of[broker], when, self._timeout_ms),
+                lambda _, answer: decode_offsets(answer.version, answer.body),
                 "log bounds",
             )
 
-        found: dict[int, LedBounds | ReadFailed] = {}
-        for part in _parts(sorted(led), BROKERS_AT_ONCE):
-            starts = ask(EARLIEST, part)
-            ends = ask(LATEST, [broker for broker, told in starts.items() if not isinstance(told, ReadFailed)])
-            for broker, start in starts.items():
-                end = ends.get(broker, start)
-                if isinstance(start, ReadFailed):
-                    found[broker] = start
-                elif isinstance(end, ReadFailed):
-                    found[broker] = end
-                else:
-                    found[broker] = bounds(led[broker], start, end)
+        found: dict[int, pa.Table | ReadFailed] = {}
+        for part in _parts(list(asked), BROKERS_AT_ONCE):
+            starts = ask(EARLIEST, started, [broker for broker in part if broker in started])
+            failed = {broker: told for broker, told in starts.items() if isinstance(told, ReadFailed)}
+            ends = ask(LATEST, asked, [broker for broker in part if broker not in failed])
+            found |= failed
+            for broker, end in ends.items():
+                start = starts.get(broker, NO_OFFSETS)
+                whole = isinstance(end, pa.Table) and isinstance(start, pa.Table)
+                found[broker] = bounds(asked[broker], start, end) if whole else end  # type: ignore[arg-type]
         return found
 
     def epoch_ends(self, broker: int, epochs: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
@@ -200,8 +218,12 @@ class WireAdmin:
         return known(epoch_ends(self._link.ask(broker, request, f"epoch ends of broker {broker}")))
 
     def read_log(self, broker: int, tp: TopicPartition, start: int, end: int) -> tuple[Sequence[LogRecord], int]:
-        answer = self._link.ask(broker, fetch_request(tp, start), f"log of {tp} on broker {broker}")
-        return fetched(answer, tp, start, end)
+        what = f"log of {tp} on broker {broker}"
+        answer = self._link.ask(broker, fetch_request(tp, start), what)
+        try:
+            return fetched(answer, tp, start, end)
+        except Exception as problem:  # noqa: BLE001 - the records are what the broker says they are
+            raise failure_of(ReadFailed, problem, what) from None
 
     def reassignments(self) -> Mapping[TopicPartition, Reassignment]:
         """A KRaft broker passes the question on to the controller; one of a ZooKeeper cluster that is not the
@@ -224,13 +246,13 @@ class WireAdmin:
         return ListPartitionReassignmentsRequest(timeout_ms=self._timeout_ms, topics=None)
 
     def topic_configs(
-        self, topics: Sequence[str], among: Sequence[int] | None = None
+        self, topics: Sequence[str], among: Sequence[int] | None = None, names: Sequence[str] | None = None
     ) -> Mapping[str, Mapping[str, ConfigValue] | ReadFailed]:
         found: dict[str, Mapping[str, ConfigValue] | ReadFailed] = {}
         for part in _parts(topics, TOPICS_AT_ONCE):
             try:
                 _, answer = self._link.ask_anyone(
-                    lambda part=part: configs_request(TOPIC, part),  # type: ignore[misc]
+                    lambda part=part: configs_request(TOPIC, part, names),  # type: ignore[misc]
                     "settings of topics",
                     among=among,
                 )
@@ -242,10 +264,12 @@ class WireAdmin:
             found |= configs(answer)
         return found
 
-    def broker_configs(self, brokers: Sequence[int]) -> Mapping[int, Mapping[str, ConfigValue] | ReadFailed]:
+    def broker_configs(
+        self, brokers: Sequence[int], names: Sequence[str] | None = None
+    ) -> Mapping[int, Mapping[str, ConfigValue] | ReadFailed]:
         return self._each(
             brokers,
-            lambda broker: configs_request(BROKER, [str(broker)]),
+            lambda broker: configs_request(BROKER, [str(broker)], names),
             lambda broker, answer: _told(configs(answer)[str(broker)]),
             "settings",
         )
@@ -262,7 +286,7 @@ class WireAdmin:
         altered(answer)
 
     def log_dirs(self, brokers: Sequence[int]) -> Mapping[int, LogDirs | ReadFailed]:
-        return self._each(brokers, lambda _: DescribeLogDirsRequest(topics=None), _log_dirs, "log directories")
+        return self._each(brokers, lambda _: _log_dirs_request(), _log_dirs, "log directories")
 
     def _each(
         self, brokers: Sequence[int], request: Callable[[int], Any], read: Callable[[int, Any], T], what: str
@@ -332,24 +356,28 @@ def _told(found: T | ReadFailed) -> T:
     return found
 
 
-def _log_dirs(broker: int, answer: Any) -> LogDirs:
+_WholeLogDirsRequest = undecoded(DescribeLogDirsRequest)
+
+
+def _log_dirs_request() -> Any:
+    """Of all replicas. The response is a ResponseBytes."""
+    earliest, latest = LOG_DIRS_VERSIONS
+    return _WholeLogDirsRequest(topics=None, min_version=earliest, max_version=latest)
+
+
+def _log_dirs(broker: int, answer: ResponseBytes) -> LogDirs:
     """Each directory with its own error: with several, a broker goes on when one fails (KIP-112)."""
-    refuse(ReadFailed, answer.error_code or 0, f"log directories of broker {broker}")  # from version 3 on
-    return LogDirs(tuple(_log_dir(directory) for directory in answer.results))
+    told = decode_log_dirs(answer.version, answer.body)
+    refuse(ReadFailed, told.error_code, f"log directories of broker {broker}")  # from version 3 on
+    return LogDirs(tuple(_log_dir(directory) for directory in told.directories))
 
 
-def _log_dir(told: Any) -> LogDir:
+def _log_dir(told: DecodedLogDir) -> LogDir:
     if told.error_code:
-        return LogDir(told.log_dir, None, error=errors.for_code(told.error_code).message)
-    sizes = {
-        TopicPartition(topic.name, part.partition_index): part.partition_size
-        for topic in told.topics
-        for part in topic.partitions
-        if not getattr(part, "is_future_key", False)
-    }
+        return LogDir(told.path, None, error=errors.for_code(told.error_code).message)
     # -1 before version 4.
     total, usable = (n if n >= 0 else None for n in (told.total_bytes, told.usable_bytes))
-    return LogDir(told.log_dir, sizes, total, usable)
+    return LogDir(told.path, told.sizes, total, usable)
 
 
 def _parts(listed: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import urlsplit
 
 import urllib3
 import yaml
@@ -19,6 +23,10 @@ from kafka_medic.cluster.clock import Skew, measured
 GROUP = "kafkamedic.dev"
 VERSION = "v1alpha1"
 Object = dict[str, Any]
+TRIES = urllib3.Retry(total=3, connect=0)
+"""A GET or PUT whose connection breaks is sent again. A connection that cannot be made is not tried again: a POST or
+PATCH would be sent long after the caller's last check."""
+_AT_MOST: ContextVar[float] = ContextVar("_AT_MOST", default=float("inf"))
 REMEMBERED = 60.0
 """Seconds for which a comparison of the clocks counts: either may be set anew."""
 
@@ -44,17 +52,33 @@ class KubeconfigError(Exception):
     """A kubeconfig, or the context asked of it, that cannot be used. The message holds nothing of what is in it."""
 
 
+@contextmanager
+def answered_within(seconds: float) -> Iterator[None]:
+    """Requests of this thread wait so long for their answers, and never longer than their client does."""
+    before = _AT_MOST.set(seconds)
+    try:
+        yield
+    finally:
+        _AT_MOST.reset(before)
+
+
 class KubernetesApi:
     """Blocking access with a deadline per call. Thread-safe."""
 
-    def __init__(self, timeout_seconds: float = 10.0, connected: client.ApiClient | None = None) -> None:
-        """As the operator, or whoever runs its code: the Pod's own account, else the kubeconfig's current context."""
+    def __init__(
+        self, timeout_seconds: float = 10.0, connected: client.ApiClient | None = None, *, once: bool = False
+    ) -> None:
+        """As the operator, or whoever runs its code: the Pod's own account, else the kubeconfig's current context.
+        `once`: no request is sent again, so that the timeout bounds the whole call."""
         if connected is None:
             try:
                 config.load_incluster_config()  # type: ignore[no-untyped-call]
             except config.ConfigException:
                 config.load_kube_config()  # type: ignore[no-untyped-call]
-        self._client = connected or client.ApiClient()
+            configuration = client.Configuration.get_default_copy()
+            configuration.retries = urllib3.Retry(total=False) if once else TRIES
+            connected = client.ApiClient(configuration)
+        self._client = connected
         self._timeout = timeout_seconds
         self._lock = threading.Lock()
         self._compared: tuple[Skew, float] | None = None
@@ -84,6 +108,15 @@ class KubernetesApi:
         except (AttributeError, LookupError, TypeError, ValueError) as problem:
             raise KubeconfigError(f"is not a kubeconfig ({type(problem).__name__})") from None
         return cls(timeout_seconds, client.ApiClient(configuration)), str(namespace)
+
+    def addresses(self) -> frozenset[str]:
+        """Of the API server, as this client reaches it; empty where its name cannot be resolved."""
+        url = urlsplit(self._client.configuration.host)
+        try:
+            found = socket.getaddrinfo(url.hostname, url.port or 443, type=socket.SOCK_STREAM)
+        except OSError:
+            return frozenset()
+        return frozenset(str(address[0]) for *_, address in found)
 
     @property
     def skew(self) -> Skew | None:
@@ -146,7 +179,7 @@ class KubernetesApi:
         )
         sent, began = datetime.now(UTC), time.monotonic()
         try:
-            answer = self._client.call_api(*request, _request_timeout=self._timeout)
+            answer = self._client.call_api(*request, _request_timeout=min(self._timeout, _AT_MOST.get()))
             self._compare(answer.headers.get("Date"), sent, time.monotonic() - began)
             status, content = answer.status, answer.read()  # type: ignore[no-untyped-call]
         except ApiException as problem:

@@ -21,7 +21,7 @@ from confluent_kafka.admin import (
 )
 from confluent_kafka.admin import NewTopic as RdNewTopic
 
-from kafka_medic.clients.oauth import TokenSource
+from kafka_medic.clients.oauth import Token, TokenSource
 from kafka_medic.clients.patience import seconds_for
 from kafka_medic.clients.ports import (
     ClientFailure,
@@ -59,6 +59,8 @@ _KINDS = {
     KafkaError._UNSUPPORTED_FEATURE: FailureKind.UNSUPPORTED,
 }
 OFFSETS_AT_ONCE = 5_000
+RECEIVE_BYTES = 4 << 20
+"""Of one answer. librdkafka's own limit is 100 MB."""
 _RESOURCE = {"TOPIC": ResourceType.TOPIC, "BROKER": ResourceType.BROKER}
 
 
@@ -74,7 +76,10 @@ class LibrdkafkaAdmin:
         self._last_words = _LastWords()
         log = logging.Logger("librdkafka")
         log.addHandler(self._last_words)
-        settings = client_settings(connection, tokens) | {"error_cb": self._note_error}
+        settings = client_settings(connection, tokens) | {
+            "error_cb": self._note_error,
+            "receive.message.max.bytes": RECEIVE_BYTES,
+        }
         try:
             self._client = AdminClient(settings, logger=log)
         except KafkaException:
@@ -84,28 +89,24 @@ class LibrdkafkaAdmin:
                 FailureKind.CREDENTIALS, f"the client refused {what} of spec.security: check the Secrets it names"
             ) from None
 
+    @classmethod
+    def with_token(cls, connection: Connection, held: Token | None) -> LibrdkafkaAdmin:
+        """With a token that somebody else fetched."""
+        oauth = connection.oauth
+        return cls(connection, TokenSource(oauth, connection.timeout_seconds, held) if oauth is not None else None)
+
     def close(self) -> None:
         """End its threads and connections now: the callbacks make a cycle, and until that is collected a client with a
         wrong password would go on trying it."""
         self._client.__exit__(None, None, None)
 
     def members(self) -> ClusterDescription:
-        """Who is registered, by a full metadata request to whichever broker answers; racks are not in it.
-
-        It also renews what librdkafka itself knows: it sends admin requests to the controller that it last heard of,
-        and a KRaft broker names any live broker as that, which may be down by now.
-        """
+        """Who is registered, by whichever broker answers first. Its requests to the controller go to the one that it
+        heard of when it began (any live broker with KRaft), so a client is not to be used for long."""
         self._forget()
-        try:
-            heard = self._client.list_topics(timeout=self._timeout)
-        except KafkaException as problem:
-            raise self._translate(ReadFailed, problem, "metadata") from None
-        nodes = sorted(
-            (Node(int(b.id), str(b.host), int(b.port), None) for b in heard.brokers.values()), key=lambda n: n.id
-        )
-        return ClusterDescription(
-            heard.cluster_id, tuple(nodes), heard.controller_id if heard.controller_id >= 0 else None
-        )
+        told = self._read(lambda: self._client.describe_cluster(request_timeout=self._timeout), "metadata")
+        nodes = sorted((Node(int(n.id), str(n.host), int(n.port), None) for n in told.nodes), key=lambda n: n.id)
+        return ClusterDescription(told.cluster_id, tuple(nodes), told.controller.id if told.controller else None)
 
     def offsets_at(self, partitions: Sequence[TopicPartition], ms: int) -> Mapping[TopicPartition, int | None]:
         """Of those that could be read. Raises the first failure when there are none."""

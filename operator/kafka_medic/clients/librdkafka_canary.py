@@ -34,6 +34,8 @@ QUEUE_RECORDS = 1000
 """More than one record for each broker of any cluster that we know of; never more than one a partition is waiting."""
 QUEUE_KBYTES = 1024
 FETCH_BYTES = 16384
+RECEIVE_BYTES = 1 << 20
+"""Of one answer. The longest is the metadata of all brokers and the canary's partitions."""
 MOST_AT_ONCE = 1000
 """Records taken from the reader's queue in one poll."""
 
@@ -51,7 +53,12 @@ class LibrdkafkaCanary:
         self._topic = topic
         self._events: list[CanaryEvent] = []
         milliseconds = max(1, int(delivery_seconds * 1000))
-        common = client_settings(connection) | {"client.id": "kafka-medic-canary", "error_cb": self._on_error}
+        common = client_settings(connection) | {
+            "client.id": "kafka-medic-canary",
+            "error_cb": self._on_error,
+            "message.max.bytes": FETCH_BYTES,  # else fetch.max.bytes is raised to it
+            "receive.message.max.bytes": RECEIVE_BYTES,
+        }
         try:
             self._producer = Producer(
                 common
@@ -78,6 +85,7 @@ class LibrdkafkaCanary:
                     "isolation.level": "read_committed",
                     "allow.auto.create.topics": False,
                     "fetch.message.max.bytes": FETCH_BYTES,
+                    "fetch.max.bytes": FETCH_BYTES,
                     "queued.max.messages.kbytes": QUEUE_KBYTES,
                 },
                 logger=_LOG,

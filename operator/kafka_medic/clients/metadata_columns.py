@@ -10,7 +10,6 @@ code of the whole response (KIP-1102).
 from __future__ import annotations
 
 import hashlib
-import struct
 from array import array
 from collections.abc import MutableMapping
 from dataclasses import dataclass, field
@@ -21,28 +20,22 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_medic.clients.ports import ClusterDescription, FailureKind, Node, ReadFailed
+from kafka_medic.clients.ports import ClusterDescription, Node
+from kafka_medic.clients.response_cursor import MAX_TOPIC_NAME, Cursor, at_each_byte
 from kafka_medic.cluster.snapshot import STATES_SCHEMA
 
 LATEST_VERSION = 13
-MAX_TOPIC_NAME = 249
-"""Bytes; org.apache.kafka.common.internals.Topic."""
-MAX_STRING = 2**15 - 1
-"""Bytes of any other string, also with a compact length, as Kafka's own reader has it."""
+FLEXIBLE_FROM = 9
+MAX_PARTITIONS = 250_000
+"""Of one view, unless the operator is told otherwise (`kafka_bounds.views_of`)."""
+MAX_NAMES_BYTES = 32 << 20
+"""Of the names in the table, where each partition has that of its topic. A name may have 249 bytes, and a partition 18
+in a response."""
 FIRST_GUESS = 64
 """Partitions of one topic that are compared at once. Doubles with each success."""
-_INT32 = struct.Struct(">i")
-_INT16 = struct.Struct(">h")
 _HEX = np.frombuffer("".join(f"{n:02x}" for n in range(256)).encode(), np.uint8).reshape(256, 2)
 _DASHES = (8, 13, 18, 23)
 Ints = npt.NDArray[np.int64]
-
-
-class MalformedMetadata(ReadFailed):
-    """The bytes are no Metadata response of the version that they were requested in."""
-
-    def __init__(self, version: int, at: int, what: str) -> None:
-        super().__init__(FailureKind.OTHER, f"malformed Metadata response (version {version}) at byte {at}: {what}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,23 +49,17 @@ class Metadata:
 
 
 def decode(version: int, body: bytes, known: MutableMapping[bytes, pa.Table] | None = None) -> Metadata:
-    """The response in `body`, which begins behind the response header. Raises MalformedMetadata.
+    """The response in `body`, which begins behind the response header. Raises MalformedResponse.
 
     `known` has tables by a digest of their bytes. A response that repeats such bytes gets that same table, and a new
     table is added.
     """
-    cursor = _Cursor(body, version)
-    if not 0 <= version <= LATEST_VERSION:
-        raise cursor.malformed(f"version {version} is not supported (latest: {LATEST_VERSION})")
-    try:
+    cursor = Cursor(body, "Metadata", version, FLEXIBLE_FROM)
+    with cursor.whole_response(0, LATEST_VERSION):
         return _metadata(cursor, {} if known is None else known)
-    except (IndexError, struct.error):
-        raise cursor.malformed(f"the {len(body)} bytes end early") from None
-    except UnicodeDecodeError as problem:
-        raise cursor.malformed(f"text that is not UTF-8 ({problem.reason})") from None
 
 
-def _metadata(cursor: _Cursor, known: MutableMapping[bytes, pa.Table]) -> Metadata:
+def _metadata(cursor: Cursor, known: MutableMapping[bytes, pa.Table]) -> Metadata:
     version = cursor.version
     if version >= 3:
         cursor.int32()  # throttle time, in milliseconds
@@ -90,15 +77,14 @@ def _metadata(cursor: _Cursor, known: MutableMapping[bytes, pa.Table]) -> Metada
         cursor.int32()  # authorized operations on the cluster
     error_code = cursor.int16() if version >= 13 else 0
     cursor.tags()
-    if cursor.at != len(cursor.body):
-        raise cursor.malformed(f"{len(cursor.body) - cursor.at} bytes follow the response")
+    cursor.end()
     states = topics.table(cursor.body, version)
     if not error_code:
         known[digest.digest()] = states
     return Metadata(cluster, error_code, states)
 
 
-def _node(cursor: _Cursor) -> Node:
+def _node(cursor: Cursor) -> Node:
     broker = cursor.int32()
     host, port = cursor.text("host"), cursor.int32()
     rack = cursor.text("rack", nullable=True) if cursor.version >= 1 else None
@@ -106,91 +92,23 @@ def _node(cursor: _Cursor) -> Node:
     return Node(broker, host or "", port, rack or None)
 
 
-@dataclass(slots=True)
-class _Cursor:
-    """Reads fields one after the other. Beyond the end of `body` it raises IndexError or struct.error."""
-
-    body: bytes
-    version: int
-    at: int = 0
-    flexible: bool = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.flexible = self.version >= 9
-
-    def malformed(self, what: str) -> MalformedMetadata:
-        return MalformedMetadata(self.version, min(self.at, len(self.body)), what)
-
-    def int32(self) -> int:
-        found: int = _INT32.unpack_from(self.body, self.at)[0]
-        self.at += 4
-        return found
-
-    def int16(self) -> int:
-        found: int = _INT16.unpack_from(self.body, self.at)[0]
-        self.at += 2
-        return found
-
-    def varint(self) -> int:
-        """An unsigned varint (KIP-482), which has five bytes at most."""
-        found = self.body[self.at]
-        if found < 0x80:
-            self.at += 1
-            return found
-        found = 0
-        for shift in (0, 7, 14, 21, 28):
-            byte = self.body[self.at]
-            self.at += 1
-            found |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return found
-        raise self.malformed("a variable-length number of more than five bytes")
-
-    def length(self, what: str, least: int) -> int:
-        """Of an array whose entries have `least` bytes or more."""
-        found = self.varint() - 1 if self.flexible else self.int32()
-        if not 0 <= found <= (len(self.body) - self.at) // least:
-            raise self.malformed(f"{found} {what} in {len(self.body) - self.at} bytes")
-        return found
-
-    def text(self, what: str, *, nullable: bool = False, limit: int = MAX_STRING) -> str | None:
-        size = self.varint() - 1 if self.flexible else self.int16()
-        if size == -1 and nullable:
-            return None
-        if not 0 <= size <= limit:
-            raise self.malformed(f"{what} of {size} bytes (limit {limit})")
-        start = self.at
-        end = start + size
-        if end > len(self.body):
-            raise IndexError
-        self.at = end
-        return self.body[start:end].decode()
-
-    def tags(self) -> None:
-        """Skips tagged fields: no version up to the latest has one in this response."""
-        if not self.flexible:
-            return
-        if not self.body[self.at]:
-            self.at += 1
-            return
-        for _ in range(self.varint()):
-            self.varint()
-            size = self.varint()
-            self.at += size
-            if self.at > len(self.body):
-                raise IndexError
-
-
-def _topics(cursor: _Cursor) -> _Topics:
+def _topics(cursor: Cursor) -> _Topics:
     version = cursor.version
     behind_name = (16 if version >= 10 else 0) + (1 if version >= 1 else 0)  # topic id, is internal
     found = _Topics()
+    partitions = names = 0
     for _ in range(cursor.length("topics", least=8)):
         cursor.at += 2  # error code
         name = cursor.text("topic name", nullable=version >= 12, limit=MAX_TOPIC_NAME)
         found.name_ends.append(cursor.at)
         cursor.at += behind_name
         count = cursor.length("partitions", least=18)
+        partitions, names = partitions + count, names + count * len(name or "")
+        if partitions > MAX_PARTITIONS or names > MAX_NAMES_BYTES:
+            raise cursor.malformed(
+                f"{partitions} partitions or more (limit {MAX_PARTITIONS}: the chart's limits.partitions), whose names "
+                f"have {names} bytes (limit {MAX_NAMES_BYTES})"
+            )
         found.names.append(name)
         found.counts.append(count)
         guess = min(count, FIRST_GUESS)
@@ -204,7 +122,7 @@ def _topics(cursor: _Cursor) -> _Topics:
     return found
 
 
-def _run(cursor: _Cursor, guess: int, runs: array[int]) -> int:
+def _run(cursor: Cursor, guess: int, runs: array[int]) -> int:
     """Adds the next partition, and those of the next `guess` that follow in the same shape: arrays of its lengths, no
     tagged fields. Returns how many. Every byte that decides the shape is compared, in order, so that the cursor ends
     right behind the last one added. Returns 0, adding none, before version 9 and for a length of several bytes."""
@@ -237,7 +155,7 @@ def _run(cursor: _Cursor, guess: int, runs: array[int]) -> int:
     return guess
 
 
-def _partition(cursor: _Cursor, runs: array[int]) -> int:
+def _partition(cursor: Cursor, runs: array[int]) -> int:
     """Adds the next partition, field by field, as a run of its own. Returns 1."""
     start = cursor.at
     cursor.at += 14 if cursor.version >= 7 else 10  # error code, number, leader, leader epoch
@@ -250,7 +168,7 @@ def _partition(cursor: _Cursor, runs: array[int]) -> int:
     return 1
 
 
-def _ids(cursor: _Cursor, what: str) -> tuple[int, int]:
+def _ids(cursor: Cursor, what: str) -> tuple[int, int]:
     """How many, and where they begin."""
     count = cursor.length(what, least=4)
     begin = cursor.at
@@ -279,8 +197,7 @@ class _Topics:
         firsts = np.cumsum(runs[:, 1]) - runs[:, 1]
         start, _, stride, replicas_at, replicas, isr_at, isr = (runs[:, n][run] for n in range(7))
         start += (np.arange(len(run)) - firsts[run]) * stride
-        # Each position of the body is the start of an int32: most of these overlap and few are looked up.
-        ints: npt.NDArray[Any] = np.ndarray((max(0, len(body) - 3),), ">i4", body, strides=(1,))
+        ints = at_each_byte(body, ">i4")
         epochs = ints[start + 10] if version >= 7 else np.full(len(start), -1)
         of_topic: Any = pa.array(topic)
         columns: list[Any] = [

@@ -11,12 +11,14 @@ import socket
 import ssl
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
+from kafka_medic.clients.destinations import Sockaddr
 from kafka_medic.clients.ports import FailureKind, OAuthClient, ReadFailed, TlsMaterial
 from kafka_medic.clients.tls import client_context, why
 from kafka_medic.cluster.clock import EXACT, Skew, measured
@@ -41,12 +43,14 @@ class Token:
 class TokenSource:
     """One client's tokens, each used until most of its lifetime is over. Safe to ask from several threads."""
 
-    def __init__(self, client: OAuthClient, timeout_seconds: float) -> None:
+    def __init__(self, client: OAuthClient, timeout_seconds: float, held: Token | None = None) -> None:
+        """`held`: a token to begin with."""
         self._client = client
         self._timeout = timeout_seconds
         self._lock = threading.Lock()
-        self._held: Token | None = None
-        self._renew_at = 0.0
+        self._held = held
+        now = time.time()
+        self._renew_at = 0.0 if held is None else now + _USED * (held.expires - now)
         self._host, self._port, self._path, self._context = _endpoint(client)
 
     def token(self) -> Token:
@@ -64,6 +68,9 @@ class TokenSource:
             link = http.client.HTTPConnection(self._host, self._port, timeout=self._timeout)
         else:
             link = http.client.HTTPSConnection(self._host, self._port, timeout=self._timeout, context=self._context)
+        if self._client.destinations is not None:
+            places = self._client.destinations.token_endpoint(self._host, self._port)
+            link._create_connection = lambda _, seconds, *__: _connected(places, seconds)  # type: ignore[attr-defined]
         late = threading.Event()
 
         def give_up() -> None:
@@ -120,6 +127,22 @@ class TokenSource:
         }
 
 
+def _connected(places: Sequence[Sockaddr], seconds: float) -> socket.socket:
+    """To one of these addresses and to nothing that the name resolves to a moment later."""
+    for number, (family, kind, proto, _, address) in enumerate(places, 1):
+        link = socket.socket(family, kind, proto)
+        link.settimeout(seconds)
+        try:
+            link.connect(address)
+        except OSError:
+            link.close()
+            if number == len(places):
+                raise
+            continue
+        return link
+    raise OSError("no address")
+
+
 def _endpoint(client: OAuthClient) -> tuple[str, int, str, ssl.SSLContext | None]:
     wrong = ReadFailed(FailureKind.CREDENTIALS, "tokenEndpoint is not an address of the form https://host[:port]/path")
     try:
@@ -162,7 +185,7 @@ def _read(body: bytes, where: str, skew: Skew | None) -> Token:
         text = answer["access_token"]
         lifetime = answer.get("expires_in")
         expires = time.time() + float(lifetime) if lifetime is not None else _claimed(text, skew or EXACT)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
         raise ReadFailed(FailureKind.OTHER, f"{where}: the answer holds no access_token in JSON") from None
     # RFC 6750, section 2.1: what a bearer token may consist of. It goes into a SASL message as it is.
     if not isinstance(text, str) or not text or not text.isascii() or not text.isprintable() or " " in text:
@@ -178,5 +201,5 @@ def _claimed(text: str, skew: Skew) -> float:
     try:
         claims: Any = json.loads(base64.urlsafe_b64decode(text.split(".")[1] + "=="))
         return float(claims["exp"]) - skew.most
-    except (IndexError, ValueError, KeyError, TypeError, binascii.Error):
+    except (IndexError, ValueError, KeyError, TypeError, RecursionError, OverflowError, binascii.Error):
         return time.time() + _UNTOLD_LIFETIME

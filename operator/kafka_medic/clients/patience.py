@@ -6,7 +6,7 @@ EACH_SECONDS = 0.1
 """For each partition or topic. A ZooKeeper cluster works on one after the other, with some writes to ZooKeeper for each
 (KafkaController.onPartitionReassignment)."""
 MOST_SECONDS = 20.0
-"""Well within the Lease, which is renewed right before a request and not during it."""
+"""What is left of the Lease, at least, when a change is sent (`controller.lease.ROOM`)."""
 
 
 def seconds_for(timeout: float, things: int) -> float:

@@ -19,12 +19,14 @@ from kafka_medic.cluster.snapshot import STATES_SCHEMA, ConfigValue, Quorum, Top
 
 if TYPE_CHECKING:
     from kafka_medic.clients.answers import Groups, LogDirs
+    from kafka_medic.clients.destinations import Destinations
 
 
 class FailureKind(StrEnum):
     """Why a read or write failed, as far as the cure differs."""
 
     UNREACHABLE = "Unreachable"
+    DESTINATION = "DestinationRefused"
     CREDENTIALS = "CredentialsUnusable"
     AUTHENTICATION = "AuthenticationFailed"
     AUTHORIZATION = "NotAuthorized"
@@ -37,6 +39,10 @@ class FailureKind(StrEnum):
     UNSUPPORTED = "Unsupported"
     REFUSED = "Refused"
     OTHER = "Error"
+
+
+LONGEST_TIMEOUT = 60.0
+"""Seconds for one answer at most, whatever `probes.timeout` allows."""
 
 
 class ClientFailure(Exception):
@@ -74,6 +80,7 @@ class OAuthClient:
     client_secret: str = field(repr=False)
     scope: str | None = None
     ca: str | None = field(default=None, repr=False)
+    destinations: Destinations | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +96,8 @@ class Connection:
     oauth: OAuthClient | None = None
     tls: TlsMaterial = TlsMaterial()
     timeout_seconds: float = 5.0
+    destinations: Destinations | None = None
+    """Where it may lead; None: anywhere, as for a person's own command."""
 
     @property
     def uses_tls(self) -> bool:
@@ -102,6 +111,7 @@ class EnsembleConnection:
     connect: str
     tls: TlsMaterial | None = None
     timeout_seconds: float = 5.0
+    destinations: Destinations | None = None
 
 
 Address = tuple[str, int]
@@ -142,12 +152,14 @@ class PartitionState:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BrokerView:
-    """One broker's own answer to a metadata request. `states`, with STATES_SCHEMA, is None when not asked for."""
+    """One broker's own answer to a metadata request. `states`, with STATES_SCHEMA, is None when not asked for.
+    `covers`: the topics that it was asked about, None for all; rows of `states` outside them are not its words."""
 
     broker: int
     members: tuple[int, ...]
     controller: int | None
     states: pa.Table | None = None
+    covers: frozenset[str] | None = None
 
     @classmethod
     def of(
@@ -226,8 +238,54 @@ class OwnRecord:
     headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
-LedBounds = Mapping[TopicPartition, "tuple[int, int] | ReadFailed"]
-"""Log start and log end of partitions, of those that could be read."""
+def schema_of(*columns: tuple[str, pa.DataType, bool]) -> pa.Schema:
+    """Of columns with their name, their type and whether they may be null."""
+    return pa.schema([pa.field(name, kind, nullable=nullable) for name, kind, nullable in columns])
+
+
+SIZES_SCHEMA = schema_of(("topic", pa.string(), False), ("partition", pa.int32(), False), ("bytes", pa.int64(), False))
+"""One row a replica of a log directory: its size in bytes."""
+
+LED_SCHEMA = schema_of(
+    ("topic", pa.string(), False),
+    ("partition", pa.int32(), False),
+    ("leader", pa.int32(), False),
+    ("epoch", pa.int32(), True),
+    ("start", pa.bool_(), False),
+)
+"""One row a partition: its leader, the epoch under which that broker has to lead (null: any), and whether to read where
+the log starts as well."""
+
+BOUNDS_SCHEMA = schema_of(
+    ("topic", pa.string(), False),
+    ("partition", pa.int32(), False),
+    ("start", pa.int64(), True),
+    ("end", pa.int64(), True),
+    ("error", pa.string(), True),
+)
+"""One row a partition: the offsets at which its log starts and ends, or why the leader reports neither. A start
+that was not to be read is null."""
+
+
+def led_table(leaders: Mapping[TopicPartition, int], epochs: Mapping[TopicPartition, int] | None = None) -> pa.Table:
+    """LED_SCHEMA, from single partitions, to read starts and ends."""
+    of = epochs or {}
+    return table_of([(tp.topic, tp.partition, leader, of.get(tp), True) for tp, leader in leaders.items()], LED_SCHEMA)
+
+
+def table_of(rows: Sequence[tuple[object, ...]], schema: pa.Schema) -> pa.Table:
+    """From single rows, for callers with a handful of them."""
+    columns = [list(column) for column in zip(*rows, strict=True)] if rows else [[]] * len(schema)
+    return pa.table(columns, schema=schema)
+
+
+def bounds_of(table: pa.Table) -> dict[TopicPartition, tuple[int | None, int] | ReadFailed]:
+    """Single partitions of a table with BOUNDS_SCHEMA, for callers with a handful of them."""
+    found: dict[TopicPartition, tuple[int | None, int] | ReadFailed] = {}
+    for topic, number, start, end, error in zip(*(column.to_pylist() for column in table.columns), strict=True):
+        bounds = (start, end) if error is None else ReadFailed(FailureKind.OTHER, error)
+        found[TopicPartition(topic, number)] = bounds
+    return found
 
 
 class KafkaReads(PodIdentityReads, Protocol):
@@ -242,6 +300,9 @@ class KafkaReads(PodIdentityReads, Protocol):
     def memberships(self, brokers: Sequence[int]) -> Mapping[int, BrokerView | ReadFailed]:
         """The same without partitions: small however many there are."""
 
+    def slices(self, topics: Mapping[int, Sequence[str]]) -> Mapping[int, BrokerView | ReadFailed]:
+        """By broker, its own answer about these topics. A topic that it does not know has no rows, and is not made."""
+
     def unnamed_views(self, brokers: Mapping[int, Sequence[Address]]) -> Mapping[int, BrokerView | ReadFailed]:
         """The view of brokers that the cluster does not name, each looked for at these addresses and among the
         bootstrap servers. Whoever answers has shown that it is that broker; `own_log_ends` then knows it too."""
@@ -249,23 +310,25 @@ class KafkaReads(PodIdentityReads, Protocol):
     def reassignments(self) -> Mapping[TopicPartition, Reassignment]: ...
 
     def topic_configs(
-        self, topics: Sequence[str], among: Sequence[int] | None = None
+        self, topics: Sequence[str], among: Sequence[int] | None = None, names: Sequence[str] | None = None
     ) -> Mapping[str, Mapping[str, ConfigValue] | ReadFailed]:
-        """As one of these brokers (None: any) has them. A stale broker has old values, also of topics that are gone."""
+        """As one of the brokers in `among` (None: any) has them. A stale broker has old values, also of topics that are
+        gone. `names`: which settings; None: all, of which each topic has some 30."""
 
-    def broker_configs(self, brokers: Sequence[int]) -> Mapping[int, Mapping[str, ConfigValue] | ReadFailed]: ...
+    def broker_configs(
+        self, brokers: Sequence[int], names: Sequence[str] | None = None
+    ) -> Mapping[int, Mapping[str, ConfigValue] | ReadFailed]: ...
 
     def cluster_configs(self, among: Sequence[int] | None = None) -> Mapping[str, ConfigValue]:
         """What is set at run time for all brokers (KIP-226), as one of these has it."""
 
     def log_dirs(self, brokers: Sequence[int]) -> Mapping[int, LogDirs | ReadFailed]: ...
 
-    def log_bounds(
-        self, leaders: Mapping[TopicPartition, int], epochs: Mapping[TopicPartition, int] | None = None
-    ) -> Mapping[int, LedBounds | ReadFailed]:
-        """Log start and log end offset, by leader, asked of these leaders themselves: a library finds them by whatever
-        broker it comes to, which may be a stale one. A partition that its leader does not serve (yet) is left out, as
-        is one that it leads under another epoch than the one in `epochs`: then it is stale, or the caller is."""
+    def log_bounds(self, led: pa.Table) -> Mapping[int, pa.Table | ReadFailed]:
+        """BOUNDS_SCHEMA, by leader, from these leaders themselves: a library finds leaders by any broker, which may be
+        stale. `led` has LED_SCHEMA, with one row a partition at most. A partition that its leader does not serve (yet)
+        is left out, as is one that the leader leads under another epoch than in `led`: then it is stale, or the caller
+        is."""
 
     def own_log_ends(self, broker: int, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Of that very broker's own replicas, past the high watermark, whoever leads; those that it can report."""

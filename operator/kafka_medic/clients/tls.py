@@ -101,7 +101,7 @@ def explained(connection: Connection, nodes: Sequence[tuple[str, int]], failure:
     found = dict.fromkeys([*map(split_address, connection.bootstrap_servers.split(",")), *nodes])
     context = client_context(connection.tls) if connection.uses_tls else None
     end = time.monotonic() + connection.timeout_seconds
-    for host, port in list(found)[:_ADDRESSES]:
+    for host, port in [place for place in found if _permitted(connection, *place)][:_ADDRESSES]:
         left = min(2.0, end - time.monotonic())
         if left <= 0:
             break
@@ -112,6 +112,16 @@ def explained(connection: Connection, nodes: Sequence[tuple[str, int]], failure:
         if reason is not None:
             return reason
     return failure
+
+
+def _permitted(connection: Connection, host: str, port: int) -> bool:
+    if connection.destinations is None:
+        return True
+    try:
+        connection.destinations.server(host, port)
+    except ReadFailed:
+        return False
+    return True
 
 
 def handshake_failure(context: ssl.SSLContext, host: str, port: int, seconds: float) -> ReadFailed | None:

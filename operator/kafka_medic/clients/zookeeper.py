@@ -8,6 +8,7 @@ import logging
 import re
 import socket
 import ssl
+import struct
 import threading
 import time
 import uuid
@@ -21,7 +22,9 @@ from kazoo.exceptions import KazooException, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
 from kazoo.hosts import collect_hosts
 
-from kafka_medic.clients.ports import EnsembleConnection, FailureKind, ReadFailed, WriteFailed
+from kafka_medic.clients.destinations import Destinations
+from kafka_medic.clients.kazoo_bounds import BoundedConnection
+from kafka_medic.clients.ports import LONGEST_TIMEOUT, EnsembleConnection, FailureKind, ReadFailed, WriteFailed
 from kafka_medic.clients.tls import client_context, handshake_failure
 from kafka_medic.cluster.accounts import TopicRecord
 from kafka_medic.cluster.snapshot import Controller, Quorum, Voter
@@ -29,6 +32,22 @@ from kafka_medic.cluster.snapshot import Controller, Quorum, Voter
 logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # every failed attempt also reaches us as an exception
 
 _LOG = logging.getLogger(__name__)
+_FAILURES = (
+    KazooException,
+    KazooTimeoutError,
+    OSError,
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    RecursionError,  # JSON within JSON, a hundred thousand deep
+    RuntimeError,  # kazoo's word for an answer to another request
+    struct.error,
+)
+"""What a server can bring about. kazoo raises what its decoders raise."""
+MAX_PARTITIONS = 50_000
+"""Of one topic's node. Each is a request of its own."""
+STATES_AT_ONCE = 1_000
 _MODE = re.compile(rb"^Mode: (\w+)$", re.MULTILINE)
 
 
@@ -48,17 +67,24 @@ def _topic_id(text: str | None) -> str | None:
     return str(uuid.UUID(bytes=base64.urlsafe_b64decode(f"{text}=="))) if text else None
 
 
-class _TlsHandler(SequentialThreadingHandler):  # type: ignore[misc]
-    """kazoo wants certificates as files; ours are in memory alone."""
+class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
+    """kazoo wants certificates as files; ours are in memory alone. And it connects to what names resolve to."""
 
-    def __init__(self, context: ssl.SSLContext) -> None:
+    def __init__(self, context: ssl.SSLContext | None, destinations: Destinations | None) -> None:
         super().__init__()
-        self._context = context
+        self._context, self._destinations = context, destinations
 
     def create_connection(
         self, address: Any, hostname: str | None = None, timeout: float | None = None, **_: Any
     ) -> Any:
+        if self._destinations is not None:
+            try:
+                self._destinations.address(str(address[0]))
+            except ReadFailed as problem:
+                raise OSError(problem.message) from None
         link = super().create_connection(address, timeout=timeout)
+        if self._context is None:
+            return link
         try:
             link.settimeout(timeout)
             return self._context.wrap_socket(link, server_hostname=hostname or address[0])
@@ -73,8 +99,9 @@ class ZooKeeper:
     def __init__(self, ensemble: EnsembleConnection) -> None:
         self._hosts, slash, chroot = ensemble.connect.partition("/")
         self._chroot = f"{slash}{chroot}".rstrip("/")
-        self._timeout = ensemble.timeout_seconds
+        self._timeout = min(ensemble.timeout_seconds, LONGEST_TIMEOUT)
         self._tls = ensemble.tls
+        self._destinations = ensemble.destinations
         self._context: ssl.SSLContext | None = None
         self._client: KazooClient | None = None
 
@@ -110,7 +137,7 @@ class ZooKeeper:
             raise ReadFailed(
                 FailureKind.OTHER, f"ZooKeeper has no {where}: check the chroot in metadata.zookeeper"
             ) from problem
-        except (KazooException, KazooTimeoutError, OSError, ValueError, KeyError) as problem:
+        except _FAILURES as problem:
             self.close()
             raise self._explained(f"{type(problem).__name__}: {problem}") from None
 
@@ -140,7 +167,7 @@ class ZooKeeper:
                     found[name] = self._record(client, name, json.loads(read(pending)[0]), read)
                 except NoNodeError:
                     found[name] = None
-        except (KazooException, KazooTimeoutError, OSError, ValueError, KeyError, TypeError, AttributeError) as problem:
+        except _FAILURES as problem:
             self.close()
             raise ReadFailed(FailureKind.OTHER, f"ZooKeeper: topics: {type(problem).__name__}: {problem}") from None
         return found
@@ -149,16 +176,21 @@ class ZooKeeper:
         """Formats: Kafka's TopicZNode and TopicPartitionStateZNode (kafka.zk.ZkData)."""
         base = f"{self._chroot}/brokers/topics/{name}/partitions"
         assigned = {int(number): tuple(map(int, ids)) for number, ids in topic["partitions"].items()}
-        asked = {number: client.get_async(f"{base}/{number}/state") for number in assigned}
+        if len(assigned) > MAX_PARTITIONS:
+            raise ValueError(f"topic {name} has {len(assigned)} partitions (limit {MAX_PARTITIONS})")
         partitions: dict[int, Partition] = {}
-        for number, pending in asked.items():
-            try:
-                state = json.loads(read(pending)[0])
-            except NoNodeError:  # the controller writes it after the assignment
-                partitions[number] = (None, None, None, assigned[number])
-                continue
-            isr = tuple(map(int, state["isr"]))
-            partitions[number] = (int(state["leader"]), int(state["leader_epoch"]), isr, assigned[number])
+        numbers = list(assigned)
+        for first in range(0, len(numbers), STATES_AT_ONCE):
+            part = numbers[first : first + STATES_AT_ONCE]
+            asked = {number: client.get_async(f"{base}/{number}/state") for number in part}
+            for number, pending in asked.items():
+                try:
+                    state = json.loads(read(pending)[0])
+                except NoNodeError:  # the controller writes it after the assignment
+                    partitions[number] = (None, None, None, assigned[number])
+                    continue
+                isr = tuple(map(int, state["isr"]))
+                partitions[number] = (int(state["leader"]), int(state["leader_epoch"]), isr, assigned[number])
         if all(leader is None for leader, *_ in partitions.values()):
             read(client.get_async(f"{self._chroot}/brokers/topics/{name}"))  # NoNodeError: deleted meanwhile
         return TopicRecord(_topic_id(topic.get("topic_id")), partitions)
@@ -185,7 +217,7 @@ class ZooKeeper:
             both.check(f"{self._chroot}/controller_epoch", state.version)
             both.delete(f"{self._chroot}/controller")
             refused = [type(a).__name__ for a in done(both.commit_async()) if isinstance(a, Exception)]
-        except (KazooException, KazooTimeoutError, OSError, ValueError, KeyError) as problem:
+        except _FAILURES as problem:
             self.close()
             raise WriteFailed(FailureKind.UNREACHABLE, f"ZooKeeper: {type(problem).__name__}: {problem}") from None
         if "NoAuthError" in refused:
@@ -248,27 +280,41 @@ class ZooKeeper:
         """What the server is; empty when it answers and does not serve; None when it does not answer that."""
         try:
             with ExitStack() as open_links:
+                self._permit([(host, port)])
                 link = open_links.enter_context(socket.create_connection((host, port), timeout=min(2.0, self._timeout)))
                 if context is not None:
                     link = open_links.enter_context(context.wrap_socket(link, server_hostname=host))
                 link.sendall(b"srvr")
-                answer = b""
-                while len(answer) < 65536 and (chunk := link.recv(4096)):
+                answer, end = b"", time.monotonic() + self._timeout
+                while len(answer) < 65536 and time.monotonic() < end and (chunk := link.recv(4096)):
                     answer += chunk
-        except (OSError, ValueError):
+        except (OSError, ValueError, ReadFailed):
             return None
         found = _MODE.search(answer)
         if found:
             return found.group(1).decode()
         return "" if b"not currently serving" in answer else None
 
+    def _permit(self, addresses: Sequence[tuple[str, int]]) -> None:
+        """Raises ReadFailed for what is no permitted destination."""
+        if self._destinations is None:
+            return
+        for host, port in addresses:
+            try:
+                self._destinations.server(host, port)
+            except ReadFailed as problem:
+                if problem.kind is FailureKind.DESTINATION:
+                    raise
+
     def _connected(self) -> KazooClient:
         if self._client is not None and self._client.connected:
             return self._client
         self.close()
         context = self._secured()
-        handler = None if context is None else _TlsHandler(context)
+        self._permit(collect_hosts(self._hosts)[0])
+        handler = _Handler(context, self._destinations)
         client = KazooClient(hosts=self._hosts, timeout=self._timeout, read_only=False, handler=handler)
+        client._connection = BoundedConnection.of(client)
         self._client = client
         client.start(timeout=self._timeout)
         return client

@@ -45,14 +45,16 @@ def settle(
     controller: int | None,
     voters: int,
     records: Mapping[str, TopicRecord | None] | None = None,
+    covers: Mapping[int, frozenset[str]] | None = None,
 ) -> Settled:
     """What is true of each partition by the accounts of the voters in `views` (STATES_SCHEMA). Equal views share a
-    table. `records`: of disputed topics, None for one that does not exist."""
+    table. `records`: of disputed topics, None for one that does not exist. `covers`: the only topics on which these
+    voters were asked."""
     tables = list({id(table): table for table in views.values()}.values())
     if len(tables) == 1:
         return Settled(tables[0].sort_by([("topic", "ascending"), ("partition", "ascending")]).combine_chunks())
     brokers = [[b for b, table in views.items() if table is one] for one in tables]
-    accounts = _Accounts.of(tables, brokers, controller, voters)
+    accounts = _Accounts.of(tables, brokers, controller, voters, covers or {})
     found, disputed = accounts.decided(records or {})
     return Settled(found, disputed)
 
@@ -60,7 +62,7 @@ def settle(
 @dataclass(frozen=True, slots=True, eq=False)
 class _Accounts:
     """Accounts side by side. `words`: of each table, by topic, its incarnation. `codes`, `keys`: of each table's rows,
-    the topic's place in `topics`, and one number for topic and partition."""
+    the topic's place in `topics`, and one number for topic and partition. `covers`: as in `settle`."""
 
     topics: list[str]
     tables: list[pa.Table]
@@ -70,9 +72,17 @@ class _Accounts:
     codes: list[Ints]
     keys: list[Ints]
     words: list[list[str]]
+    covers: Mapping[int, frozenset[str]]
 
     @classmethod
-    def of(cls, tables: list[pa.Table], brokers: list[list[int]], controller: int | None, voters: int) -> _Accounts:
+    def of(
+        cls,
+        tables: list[pa.Table],
+        brokers: list[list[int]],
+        controller: int | None,
+        voters: int,
+        covers: Mapping[int, frozenset[str]],
+    ) -> _Accounts:
         names: Any = pc.unique(pa.concat_tables([t.select(["topic"]) for t in tables])["topic"])
         topics = sorted(names.to_pylist())
         codes, keys, words = [], [], []
@@ -86,28 +96,36 @@ class _Accounts:
             for topic, topic_id in zip(firsts[0].tolist(), table["topicId"].take(firsts[1]).to_pylist(), strict=True):
                 said[topic] = topic_id or UNNAMED
             words.append(said)
-        return cls(topics, tables, brokers, controller, voters, codes, keys, words)
+        return cls(topics, tables, brokers, controller, voters, codes, keys, words, covers)
 
     def decided(self, records: Mapping[str, TopicRecord | None]) -> tuple[pa.Table, frozenset[str]]:
         """(the decided partitions, the disputed topics)."""
         exists: list[str | None] = []
         disputed: set[str] = set()
+        speaks = [self._speaks(brokers) for brokers in self.brokers]
         for code, topic in enumerate(self.topics):
-            said = [words[code] for words in self.words]
+            said = [words[code] for words, mine in zip(self.words, speaks, strict=True) if mine[code]]
             if len({*said} - {UNNAMED}) > 1 or {*said} >= {UNNAMED, GONE}:
                 disputed.add(topic)
-            exists.append(incarnation(self._by_broker(said), self.controller, self.voters))
+            told = {n: words[code] for n, words in enumerate(self.words)}
+            exists.append(incarnation(self._expanded(told, topic), self.controller, self.voters))
         recorded = np.array([topic in records for topic in self.topics], dtype=np.bool_)
         settled = np.array([word is not None and word != GONE for word in exists], dtype=np.bool_) & ~recorded
         unsettled = np.array([word is None for word in exists], dtype=np.bool_) & ~recorded
         # By table: does its account concern the incarnation that exists?
         concerns = [
-            np.fromiter((s in (e, UNNAMED) for s, e in zip(words, exists, strict=True)), dtype=np.bool_) & settled
-            for words in self.words
+            np.fromiter((s in (e, UNNAMED) for s, e in zip(words, exists, strict=True)), dtype=np.bool_)
+            & settled
+            & mine
+            for words, mine in zip(self.words, speaks, strict=True)
         ]
         plain, rows, more = self._partitions(concerns)
         disputed |= more
-        nowhere = {tuple(divmod(int(k), 1 << 32)) for keys in self.keys for k in keys[unsettled[keys >> 32]]}
+        nowhere = {
+            tuple(divmod(int(k), 1 << 32))
+            for keys, mine in zip(self.keys, speaks, strict=True)
+            for k in keys[(unsettled & mine)[keys >> 32]]
+        }
         rows += [(self.topics[c], p, None, None, None, None) for c, p in sorted(nowhere)]
         for topic, record in records.items():
             for number, (leader, epoch, isr, replicas) in sorted(record.partitions.items() if record else ()):
@@ -120,6 +138,13 @@ class _Accounts:
             plain = pa.concat_tables([plain, extra])
         ordered = plain.sort_by([("topic", "ascending"), ("partition", "ascending")]).combine_chunks()
         return ordered, frozenset(disputed)
+
+    def _speaks(self, brokers: Sequence[int]) -> Mask:
+        """By topic, whether any of these brokers was asked about it."""
+        if not all(broker in self.covers for broker in brokers):
+            return np.ones(len(self.topics), dtype=np.bool_)
+        asked = frozenset().union(*(self.covers[broker] for broker in brokers))
+        return np.fromiter((topic in asked for topic in self.topics), dtype=np.bool_)
 
     def _partitions(self, concerns: list[Mask]) -> tuple[pa.Table, list[tuple[Any, ...]], set[str]]:
         """(rows on which the accounts agree, the disputed ones one by one, their topics)."""
@@ -134,9 +159,9 @@ class _Accounts:
             places.append(place)
         differs = np.zeros(len(every), dtype=np.bool_)
         first = np.full(len(every), -1, dtype=np.int64)
-        marks = [_marks(table) for table in self.tables]
-        low, high = (np.full((len(every), len(marks[0])), edge, dtype=np.int64) for edge in (_HIGH, _LOW))
-        for place, words, mark in zip(places, has_word, marks, strict=True):
+        marked = [marks(table) for table in self.tables]
+        low, high = (np.full((len(every), len(marked[0])), edge, dtype=np.int64) for edge in (_HIGH, _LOW))
+        for place, words, mark in zip(places, has_word, marked, strict=True):
             there = place >= 0
             differs |= words & ~there
             for column, values in enumerate(mark):
@@ -159,35 +184,39 @@ class _Accounts:
         """The disputed partitions, without those of which it is decided that they do not exist."""
         read = [self._read(table, place[at]) for table, place in zip(self.tables, places, strict=True)]
         words = np.stack([mask[at] for mask in has_word], axis=1).tolist()
-        known: dict[tuple[Any, ...], tuple[Any, ...] | None] = {}  # few combinations of accounts are distinct
+        # Few combinations of accounts are distinct, within a topic where not everybody was asked about all.
+        known: dict[tuple[Any, ...], tuple[Any, ...] | None] = {}
         rows = []
         for n, key in enumerate(every[at].tolist()):
             accounts = tuple(rows_of[n] if said else _SILENT for rows_of, said in zip(read, words[n], strict=True))
-            if accounts not in known:
-                known[accounts] = self._decide(accounts)
-            found = known[accounts]
+            topic = self.topics[key >> 32]
+            case = (accounts, topic if self.covers else None)
+            if case not in known:
+                known[case] = self._decide(accounts, topic)
+            found = known[case]
             if found is not None:
-                rows.append((self.topics[key >> 32], key & 0xFFFFFFFF, *found))
+                rows.append((topic, key & 0xFFFFFFFF, *found))
         return rows
 
-    def _decide(self, accounts: tuple[_Account | str | None, ...]) -> tuple[Any, ...] | None:
+    def _decide(self, accounts: tuple[_Account | str | None, ...], topic: str) -> tuple[Any, ...] | None:
         """(leader, leader epoch, replicas, ISR) by what each table has of one partition: its row, None where it has
         none, _SILENT where it is about another incarnation. None: it is decided that there is no such partition."""
         there = {n: account is not None for n, account in enumerate(accounts) if account != _SILENT}
-        present = weigh(self._expanded(there), self.controller, self.voters)
+        present = weigh(self._expanded(there, topic), self.controller, self.voters)
         if present is False:
             return None
         read = {n: account for n, account in enumerate(accounts) if isinstance(account, tuple)}
-        found = leadership(self._expanded({n: one[0] for n, one in read.items()}), self.controller, self.voters)
-        replicas = self._list({n: one[2] for n, one in read.items()})
+        leaders = self._expanded({n: one[0] for n, one in read.items()}, topic)
+        found = leadership(leaders, self.controller, self.voters)
+        replicas = self._list({n: one[2] for n, one in read.items()}, topic)
         if found is None or present is None:
             return None, None, replicas, None
         current = {n: one[1] for n, one in read.items() if one[0] == found}
-        return found.leader, found.epoch, replicas, self._list(current, as_set=True)
+        return found.leader, found.epoch, replicas, self._list(current, topic, as_set=True)
 
-    def _list(self, ids: Mapping[int, tuple[int, ...]], as_set: bool = False) -> tuple[int, ...] | None:
+    def _list(self, ids: Mapping[int, tuple[int, ...]], topic: str, as_set: bool = False) -> tuple[int, ...] | None:
         key = {n: tuple(sorted(one)) if as_set else one for n, one in ids.items()}
-        found = weigh(self._expanded(key), self.controller, self.voters)
+        found = weigh(self._expanded(key, topic), self.controller, self.voters)
         return None if found is None else next(ids[n] for n, one in key.items() if one == found)
 
     @staticmethod
@@ -205,12 +234,14 @@ class _Accounts:
             accounts.append((Leadership(leader, epoch), tuple(isr), tuple(replicas)))
         return accounts
 
-    def _by_broker(self, by_table: Sequence[T]) -> dict[int, T]:
-        return self._expanded(dict(enumerate(by_table)))
-
-    def _expanded(self, by_table: Mapping[int, T]) -> dict[int, T]:
-        """From tables to the brokers that gave them."""
-        return {broker: value for n, value in by_table.items() for broker in self.brokers[n]}
+    def _expanded(self, by_table: Mapping[int, T], topic: str) -> dict[int, T]:
+        """From tables to the brokers that gave them, of those that were asked about the topic."""
+        return {
+            broker: value
+            for n, value in by_table.items()
+            for broker in self.brokers[n]
+            if broker not in self.covers or topic in self.covers[broker]
+        }
 
 
 _Account = tuple[Leadership, tuple[int, ...], tuple[int, ...]]
@@ -219,7 +250,7 @@ _SILENT = "silent"
 _LOW, _HIGH = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
-def _marks(table: pa.Table) -> tuple[Ints, ...]:
+def marks(table: pa.Table) -> tuple[Ints, ...]:
     """Columns by which rows of two tables are told apart: leader, epoch, and a number for each list."""
     return (
         _filled(table["leader"]),

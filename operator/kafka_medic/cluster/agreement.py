@@ -22,6 +22,8 @@ AGREEMENT = "agreement"
 """Where a Snapshot keeps it (`Snapshot.worked_out`)."""
 UNKNOWN = -2
 """In a column of numbers: null. Kafka's own are -1 and higher."""
+UNHEARD = UNKNOWN - 1
+"""Below every account: the broker was not asked."""
 
 
 def _column(name: str, kind: pa.DataType) -> pa.Field[Any]:
@@ -132,25 +134,29 @@ def _agreement(snapshot: Snapshot) -> Agreement:
     found = {}
     for view in views:
         mine = beliefs.get(id(view.leaders), BELIEFS_SCHEMA.empty_table())
+        if mine.num_rows and view.covers is not None:
+            mine = mine.filter(pc.field("topic").isin(sorted(view.covers)))
         one = Disagreement(view.broker, *_members(snapshot, view), _controller(snapshot, view), mine)
         if one.any:
             found[view.broker] = one
     unidentified = frozenset(v.broker for v in views if v.leaders is not None and _unidentified(snapshot, v.leaders))
-    said = {tp: f"undecided is {tp}: {'; '.join(_accounts_of(snapshot, tp))}" for tp in set(doubts.values())}
-    doubted = {v.broker: said[doubts[id(v.leaders)]] for v in voting if id(v.leaders) in doubts}
+    said = {tp: f"accounts of {tp} differ: {'; '.join(_accounts_of(snapshot, tp))}" for tp in set(doubts.values())}
+    doubted = {broker: said[tp] for broker, tp in doubts.items()}
     doubted = dict.fromkeys(*_members_in_doubt(snapshot, voting)) | doubted
     return Agreement(len(voting), voters, found, undecided, doubted, unidentified, snapshot)
 
 
 def _accounts_of(snapshot: Snapshot, tp: TopicPartition) -> list[str]:
+    tables = {id(v.leaders): v.leaders for v in snapshot.views or () if v.leaders is not None}
+    texts = {}
+    for key, table in tables.items():
+        mine = table.filter((pc.field("topic") == tp.topic) & (pc.field("partition") == tp.partition))
+        row = next(iter(mine.to_pylist()), None)
+        texts[key] = "no such partition" if row is None else _account(row["leader"], row["epoch"], row["topicId"])
     by_account: dict[str, list[int]] = {}
     for view in snapshot.views or ():
-        if view.leaders is None:
-            continue
-        mine = view.leaders.filter((pc.field("topic") == tp.topic) & (pc.field("partition") == tp.partition))
-        row = next(iter(mine.to_pylist()), None)
-        text = "no such partition" if row is None else _account(row["leader"], row["epoch"], row["topicId"])
-        by_account.setdefault(text, []).append(view.broker)
+        if view.leaders is not None and view.asked_about(tp.topic):
+            by_account.setdefault(texts[id(view.leaders)], []).append(view.broker)
     return [f"{account} ({_brokers(who)})" for account, who in sorted(by_account.items())]
 
 
@@ -159,7 +165,7 @@ def _members_in_doubt(snapshot: Snapshot, voting: list[View]) -> tuple[list[int]
     for unsure in (b.id for b in snapshot.brokers or () if b.registered is None):
         words = {v.broker: unsure in v.members for v in voting if v.members is not None}
         if len(set(words.values())) > 1:
-            return list(words), f"undecided is whether broker {unsure} is registered"
+            return list(words), f"accounts differ on whether broker {unsure} is registered"
     return [], ""
 
 
@@ -201,11 +207,24 @@ class _Columns:
     """By topic."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Voice:
+    """One voter's account. `covers`: the topics, by their places, that it was asked about; None: all."""
+
+    broker: int
+    told: _Columns
+    covers: Ints | None
+
+    def heard(self, keys: Ints) -> Mask:
+        """Of each partition, whether this is its own word."""
+        return np.ones(len(keys), dtype=np.bool_) if self.covers is None else np.isin(keys >> 32, self.covers)
+
+
 def _beliefs(
     snapshot: Snapshot, voting: list[View], voters: int
 ) -> tuple[dict[int, pa.Table], tuple[TopicPartition, ...], dict[int, TopicPartition]]:
-    """(what differs, by identity of a view's table; undecided partitions; the first of those of which a view may tell
-    an earlier state, by the same identity)."""
+    """(what differs, by identity of a view's table; undecided partitions; by broker, the first of those of which it may
+    tell an earlier state)."""
     decided = snapshot.partitions
     tables = {id(v.leaders): v.leaders for v in snapshot.views or () if v.leaders is not None}
     if decided is None or not tables:
@@ -216,14 +235,19 @@ def _beliefs(
     topics = sorted(names.to_pylist())
     truth = _columns(decided, topics, "leaderEpoch")
     told = {key: _columns(table, topics, "epoch") for key, table in tables.items()}
-    voices = [(v.broker, id(v.leaders)) for v in voting]
-    truth = _raised(truth, told, voices, _controller_of(snapshot), voters)
+    at = {topic: code for code, topic in enumerate(topics)}
+    voices = [_Voice(v.broker, told[id(v.leaders)], _codes(v.covers, at)) for v in voting]
+    truth = _raised(truth, voices, _controller_of(snapshot), voters)
     found = {key: _differing(truth, mine, topics) for key, mine in told.items()}
     unknown = truth.keys[(truth.leader == UNKNOWN) | (truth.epoch == UNKNOWN)]
     undecided = unknown[_disputed(unknown, list(told.values()))]
     named = tuple(TopicPartition(topics[key >> 32], key & 0xFFFFFFFF) for key in undecided.tolist())
-    doubted = _doubted(undecided, told, voices) if named and voices else {}
-    return found, named, {key: named[first] for key, first in doubted.items()}
+    doubted = _doubted(undecided, voices) if named and voices else {}
+    return found, named, {broker: named[first] for broker, first in doubted.items()}
+
+
+def _codes(covers: frozenset[str] | None, at: Mapping[str, int]) -> Ints | None:
+    return None if covers is None else np.array([at[topic] for topic in covers if topic in at], dtype=np.int64)
 
 
 def _controller_of(snapshot: Snapshot) -> int | None:
@@ -271,13 +295,10 @@ def _other(truth: _Columns, mine: _Columns) -> Mask:
     return np.fromiter((a is not None and b is not None and a != b for a, b in pairs), dtype=np.bool_)
 
 
-def _raised(
-    truth: _Columns, told: Mapping[int, _Columns], voting: list[tuple[int, int]], controller: int | None, voters: int
-) -> _Columns:
+def _raised(truth: _Columns, voices: Sequence[_Voice], controller: int | None, voters: int) -> _Columns:
     """With rules 4 and 5 on partitions of which a voter's view is ahead."""
     ahead: set[int] = set()
-    for key in {key for _, key in voting}:
-        mine = told[key]
+    for mine in {id(voice.told): voice.told for voice in voices}.values():
         at = _places(mine.keys, truth.keys)
         newer = (at >= 0) & ~_other(truth, mine)[mine.keys >> 32] & (mine.leader != UNKNOWN)
         newer[newer] = (truth.epoch[at[newer]] != UNKNOWN) & (mine.epoch[newer] > truth.epoch[at[newer]])
@@ -286,12 +307,15 @@ def _raised(
         return truth
     leader, epoch = truth.leader.copy(), truth.epoch.copy()
     wanted = np.array(sorted(ahead), dtype=np.int64)
-    rows = {key: _places(wanted, told[key].keys).tolist() for _, key in voting}
+    tables = {id(voice.told): voice.told for voice in voices}
+    rows = {key: _places(wanted, mine.keys).tolist() for key, mine in tables.items()}
+    others = {key: _other(truth, mine) for key, mine in tables.items()}
+    heard = [voice.heard(wanted) for voice in voices]
     for n, at in enumerate(_places(wanted, truth.keys).tolist()):
         accounts = {
-            broker: Leadership(int(told[key].leader[row]), int(told[key].epoch[row]))
-            for broker, key in voting
-            if (row := rows[key][n]) >= 0 and not _other(truth, told[key])[int(wanted[n]) >> 32]
+            voice.broker: Leadership(int(voice.told.leader[row]), int(voice.told.epoch[row]))
+            for voice, theirs in zip(voices, heard, strict=True)
+            if theirs[n] and (row := rows[id(voice.told)][n]) >= 0 and not others[id(voice.told)][int(wanted[n]) >> 32]
         }
         found = leadership(accounts, controller, voters)
         decided = (UNKNOWN, UNKNOWN) if found is None or found.epoch is None else (found.leader, found.epoch)
@@ -355,24 +379,27 @@ def _disputed(keys: Ints, told: Sequence[_Columns]) -> Mask:
     return differs
 
 
-def _doubted(keys: Ints, told: Mapping[int, _Columns], voting: list[tuple[int, int]]) -> dict[int, int]:
-    """By view, the place in `keys` of the first partition of which it may tell an earlier state. Beyond doubt is only
+def _doubted(keys: Ints, voices: Sequence[_Voice]) -> dict[int, int]:
+    """By broker, the place in `keys` of the first partition of which it may tell an earlier state. Beyond doubt is only
     the account with the latest epoch where two brokers give it, and all report the same incarnation."""
-    voices = [told[key] for _, key in voting]
     lacking: Mask = np.zeros(len(keys), dtype=np.bool_)
+    heard = [voice.heard(keys) for voice in voices]
     epochs, leaders = [], []
-    for mine in voices:
-        at = _places(keys, mine.keys)
-        lacking |= (at < 0) | _other(voices[0], mine)[keys >> 32]
-        epochs.append(np.append(mine.epoch, UNKNOWN)[at])
-        leaders.append(np.append(mine.leader, UNKNOWN)[at])
+    for voice, mine in zip(voices, heard, strict=True):
+        at = _places(keys, voice.told.keys)
+        lacking |= mine & ((at < 0) | _other(voices[0].told, voice.told)[keys >> 32])
+        epochs.append(np.where(mine, np.append(voice.told.epoch, UNKNOWN)[at], UNHEARD))
+        leaders.append(np.where(mine, np.append(voice.told.leader, UNKNOWN)[at], UNHEARD))
     latest = np.max(epochs, axis=0)
-    leader = np.max([np.where(e == latest, told_, UNKNOWN) for e, told_ in zip(epochs, leaders, strict=True)], axis=0)
+    leader = np.max([np.where(e == latest, told_, UNHEARD) for e, told_ in zip(epochs, leaders, strict=True)], axis=0)
     same = [(e == latest) & (told_ == leader) for e, told_ in zip(epochs, leaders, strict=True)]
     rivals = sum((e == latest) & (told_ != leader) for e, told_ in zip(epochs, leaders, strict=True)) > 0
     open_ = lacking | rivals | (np.sum(same, axis=0) < 2)
-    doubtful = {key: np.flatnonzero(open_ | ~one) for (_, key), one in zip(voting, same, strict=True)}
-    return {key: int(places[0]) for key, places in doubtful.items() if len(places)}
+    doubtful = {
+        voice.broker: np.flatnonzero(mine & (open_ | ~one))
+        for voice, mine, one in zip(voices, heard, same, strict=True)
+    }
+    return {broker: int(places[0]) for broker, places in doubtful.items() if len(places)}
 
 
 def _example(row: Mapping[str, Any]) -> str:

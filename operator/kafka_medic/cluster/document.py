@@ -154,6 +154,7 @@ def _views_out(views: Sequence[View]) -> list[dict[str, Any]]:
             "diverged": None if view.diverged is None else [diverged_out(log) for log in view.diverged],
             "observedAt": timestamp(view.observed_at) if view.observed_at else None,
         }
+        | ({} if view.covers is None else {"covers": sorted(view.covers)})
         for view in views
     ]
 
@@ -229,6 +230,8 @@ def _quorum_in(value: Any, path: str) -> Quorum:
 def _view_in(value: Any, path: str) -> View:
     item = mapping(value, path)
     members, leaders, observed = item.get("members"), item.get("leaders"), item.get("observedAt")
+    covers = item.get("covers")
+    topics = None if covers is None else list_of(covers, f"{path}.covers", lambda topic, _: str(topic))
     ids = dict(list_of(item.get("topicIds") or [], f"{path}.topicIds", _topic_id_in))
     table = None if leaders is None else _leaders_in(leaders, ids, f"{path}.leaders")
     return View(
@@ -238,6 +241,7 @@ def _view_in(value: Any, path: str) -> View:
         leaders=table,
         diverged=None if item.get("diverged") is None else list_of(item["diverged"], f"{path}.diverged", diverged_in),
         observed_at=None if observed is None else moment(observed, f"{path}.observedAt"),
+        covers=None if topics is None else frozenset(topics),
     )
 
 

@@ -268,7 +268,8 @@ class DivergedLog:
 @dataclass(frozen=True, slots=True)
 class View:
     """What one broker, asked alone, believes, and when it said so. Any part that it did not answer, or was not asked
-    for in this look, is None. `diverged`: the partitions that it leads by a stale belief; empty when there are none."""
+    for in this look, is None. `diverged`: the partitions that it leads by a stale belief; empty when there are none.
+    `covers`: the topics that it was asked about, None for all; rows of `leaders` outside them are not its words."""
 
     broker: int
     members: tuple[int, ...] | None = None
@@ -276,6 +277,10 @@ class View:
     leaders: pa.Table | None = None
     diverged: tuple[DivergedLog, ...] | None = None
     observed_at: datetime | None = None
+    covers: frozenset[str] | None = None
+
+    def asked_about(self, topic: str) -> bool:
+        return self.covers is None or topic in self.covers
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,22 +11,32 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import kopf
+import pyarrow as pa
 
+from kafka_medic.clients.apart import CanaryApart
 from kafka_medic.clients.kafka import RealKafka
+from kafka_medic.clients.kafka_bounds import views_of
+from kafka_medic.clients.kafka_link import observations_of
 from kafka_medic.clients.kubernetes_api import KubernetesApi
-from kafka_medic.clients.librdkafka_canary import LibrdkafkaCanary
+from kafka_medic.clients.metadata_columns import MAX_PARTITIONS
 from kafka_medic.clients.zookeeper import ZooKeeper
 from kafka_medic.controller.events import recorder
 from kafka_medic.controller.fleet import Fleet, Key
 from kafka_medic.controller.handlers import register
 from kafka_medic.controller.lease import ClusterLease, Lease, Starts
+from kafka_medic.controller.log_lines import one_line
 from kafka_medic.controller.metrics import Metrics
 from kafka_medic.controller.notices import Notices
 from kafka_medic.controller.plan_files import PlanFiles
+from kafka_medic.controller.renewals import Renewals
 from kafka_medic.controller.roll_call import RollCall
+from kafka_medic.controller.rules import Rules, read_rules
 from kafka_medic.controller.store import Store
 from kafka_medic.controller.turn import Clients, Turn
 from kafka_medic.resources.kafkacluster import KafkaCluster
+
+OBSERVATION_SECONDS = 200.0
+"""Below `fleet.DEAF_SECONDS`: a cluster whose servers are slow is no reason to restart the operator."""
 
 
 def identity() -> str:
@@ -38,7 +48,7 @@ def identity() -> str:
 def liveness_endpoint(port: int) -> str | None:
     """Where kopf serves /healthz: on the Pod's own address, which is IPv6 in some clusters; on every IPv4 address
     where none is told."""
-    address = os.environ.get("POD_IP") or "0.0.0.0"  # noqa: S104
+    address = os.environ.get("POD_IP") or "0.0.0.0"  # noqa: S104  # nosec B104
     return f"http://{f'[{address}]' if ':' in address else address}:{port}/healthz" if port else None
 
 
@@ -50,30 +60,39 @@ def build(
     notices: Notices | None = None,
     most_at_once: int | None = None,
     plans: Path | None = None,
+    clusters_per_namespace: int | None = None,
+    rules: Rules | None = None,
+    loopback: bool = False,
+    *,
+    leases: KubernetesApi,
+    renewals: Renewals,
 ) -> tuple[Fleet, Store]:
-    """The operator's parts, wired to the real outside. `me` holds the leases."""
+    """The operator's parts, wired to the real outside. `me` holds the leases, which have connections of their own."""
     where = os.environ.get("KAFKA_MEDIC_NAMESPACE")
-    store = Store(api, namespaces)
+    rules = rules or Rules()
+    store = Store(api, namespaces, rules.policies)
+    api_server = api.addresses()
     record = recorder(api)
     clients = Clients(
         store=store,
         record=notices.recording(record) if notices is not None else record,
         kafka=RealKafka,
         zookeeper=ZooKeeper,
-        canary=LibrdkafkaCanary,
+        canary=CanaryApart,
         series=metrics,
         most_at_once=most_at_once,
         files=PlanFiles(plans),
-        starts=Starts(Lease(api, where, "kafka-medic.starts", me) if where else None),
+        destinations=lambda namespace: rules.destinations_of(namespace, api_server, loopback=loopback),
+        starts=Starts(renewals.keep(Lease(leases, where, "kafka-medic.starts", me)) if where else None),
     )
 
     def make_turn(key: Key) -> Turn:
         def lease(cluster: KafkaCluster) -> ClusterLease:
-            return ClusterLease(api, key[0], key[1], cluster.uid or "", me)
+            return renewals.keep(ClusterLease(leases, key[0], key[1], cluster.uid or "", me))
 
         return Turn(namespace=key[0], name=key[1], clients=clients, lease=lease)
 
-    return Fleet(make_turn), store
+    return Fleet(make_turn, clusters_per_namespace), store
 
 
 def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
@@ -94,6 +113,19 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
         help="KafkaClusters with a run under way at once; default: any number",
     )
     parser.add_argument(
+        "--clusters-per-namespace",
+        type=_count,
+        metavar="N",
+        help="KafkaClusters that are watched of one namespace, the oldest first; default: any number",
+    )
+    parser.add_argument(
+        "--partitions",
+        type=_count,
+        default=MAX_PARTITIONS,
+        metavar="N",
+        help="of the largest Kafka cluster that is read (default: %(default)s)",
+    )
+    parser.add_argument(
         "--webhook-directory",
         type=Path,
         help="a folder with the files url and key: what is told as an event goes there",
@@ -104,8 +136,27 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
         metavar="DIRECTORY",
         help="a volume for plans that are too long for a Remediation (500 partitions); default: none",
     )
+    parser.add_argument(
+        "--rules",
+        type=_rules,
+        metavar="FILE",
+        default=Rules(),
+        help="what the chart rendered for the operator; default: nothing, and plans are proposed only",
+    )
+    parser.add_argument(
+        "--loopback-destinations",
+        action="store_true",
+        help="let KafkaClusters name servers on the loopback, for tests on one machine",
+    )
     parser.add_argument("--log-format", choices=("full", "plain", "json"), default="full", help="default: full")
     return parser.parse_args(argv)
+
+
+def _rules(text: str) -> Rules:
+    try:
+        return read_rules(Path(text))
+    except (OSError, ValueError) as problem:
+        raise argparse.ArgumentTypeError(f"{text}: {problem}; use a chart of this version") from None
 
 
 def _count(text: str) -> int:
@@ -117,13 +168,18 @@ def _count(text: str) -> int:
 def main(argv: Sequence[str] | None = None) -> None:
     """Run until ended by a signal."""
     options = arguments(argv)
+    # Arrow's own allocator keeps what each thread once used: of 100 small clusters, 300 MB.
+    pa.set_memory_pool(pa.system_memory_pool())
     formats = {"full": kopf.LogFormat.FULL, "plain": kopf.LogFormat.PLAIN, "json": kopf.LogFormat.JSON}
     kopf.configure(log_format=formats[options.log_format])
+    logging.setLogRecordFactory(one_line)
     # The kubelet asks every few seconds; what it asks and that all is well is not worth a line each time.
     for noisy in ("aiohttp.access", "kopf.activities.probe", "kopf.objects"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     # It names the address of a request that fails, and there may be a secret in that.
     logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)
+    views_of(options.partitions)
+    observations_of(OBSERVATION_SECONDS)
     me = identity()
     api = KubernetesApi()
     metrics = Metrics(lambda: api.skew)
@@ -131,7 +187,17 @@ def main(argv: Sequence[str] | None = None) -> None:
     if notices is not None:
         notices.start()
     namespaces = [n.strip() for n in options.watch_namespaces.split(",") if n.strip()]
-    fleet, store = build(api, me, metrics, namespaces, notices, options.most_at_once, options.plans)
+    limits = (
+        options.most_at_once,
+        options.plans,
+        options.clusters_per_namespace,
+        options.rules,
+        options.loopback_destinations,
+    )
+    renewals = Renewals()
+    renewals.start()
+    leases = KubernetesApi(once=True)
+    fleet, store = build(api, me, metrics, namespaces, notices, *limits, leases=leases, renewals=renewals)
     roll_call = RollCall(store.cluster_names, fleet)
     registry = kopf.OperatorRegistry()
     register(registry, fleet, store, roll_call)
@@ -146,6 +212,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         namespaces=namespaces,
         liveness_endpoint=liveness_endpoint(options.liveness_port),
     )
+    renewals.stop()  # after the workers, who have given their leases back
 
 
 if __name__ == "__main__":

@@ -17,11 +17,17 @@ DEAF_SECONDS = 300.0
 """Longer than the slowest honest turn: many probes that all run into their deadlines."""
 RETRY_SECONDS = 5.0
 
+ALONE_SECONDS = 3600.0
+"""The limit where at most FEW clusters among others hang. A restart interrupts the other clusters for some seconds.
+Another operator takes the Lease of a cluster that hangs long before."""
+FEW = 3
+"""If more clusters hang, or all, the cause is in the process."""
+
 Key = tuple[str, str]
 """(namespace, name) of a KafkaCluster."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Worker:
     """Takes turns until stopped. A turn that fails is logged and taken again; only the operator's end stops it."""
 
@@ -47,28 +53,30 @@ class Worker:
         if self.thread is not None:
             self.thread.join(timeout)
 
-    def deaf(self, now: float) -> str | None:
+    def deaf(self, now: float, limit: float = DEAF_SECONDS) -> str | None:
         """Why this worker does not watch its cluster any more: it has ended by itself, hangs in a turn, did not begin
-        one that was due, or has failed by a fault of ours for too long. A long interval is none of these, nor is an API
-        server that refuses: starting the process again would cure nothing."""
+        one that was due, or has failed by a fault of ours for `limit` seconds. A long interval is none of these, nor is
+        an API server that refuses: starting the process again would cure nothing."""
         if self.stopping.is_set():
             return None
         if self.thread is not None and not self.thread.is_alive():
             return "its thread has ended"
-        if self.running and now - self.heard > DEAF_SECONDS:
-            return f"in one turn for {now - self.heard:.0f} s"
-        if not self.running and now - self.heard > DEAF_SECONDS + self.pause:
-            return f"no turn for {now - self.heard:.0f} s"
-        if self.faulty_since is not None and now - self.faulty_since > DEAF_SECONDS:
+        if self.running and now - self.heard > limit:
+            return f"reconcile running for {now - self.heard:.0f} s (limit {limit:.0f} s)"
+        if not self.running and now - self.heard > limit + self.pause:
+            return f"no reconcile for {now - self.heard:.0f} s (limit {limit + self.pause:.0f} s)"
+        if self.faulty_since is not None and now - self.faulty_since > limit:
             return f"faults of the operator's own for {now - self.faulty_since:.0f} s"
         return None
 
     def _loop(self) -> None:
-        while not self.stopping.is_set():
-            self.wake.clear()
-            self._once()
-            self.wake.wait(self.pause)
-        self.turn.close()
+        try:
+            while not self.stopping.is_set():
+                self.wake.clear()
+                self._once()
+                self.wake.wait(self.pause)
+        finally:
+            self.turn.close()  # else the Lease of a cluster that nobody watches would be renewed
 
     def _once(self) -> None:
         """One turn; `pause` is how long to wait for the next one. Only `deaf` reads these from another thread, and each
@@ -97,31 +105,80 @@ class Worker:
             return RETRY_SECONDS, True
 
 
-class Fleet:
-    """The workers by KafkaCluster."""
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What the watch told of a KafkaCluster."""
 
-    def __init__(self, make_turn: Callable[[Key], Turn]) -> None:
+    generation: int | None
+    created: str
+
+
+class Fleet:
+    """The workers by KafkaCluster. Of a namespace with more than `most` KafkaClusters the oldest have one."""
+
+    def __init__(self, make_turn: Callable[[Key], Turn], most: int | None = None) -> None:
         self._make_turn = make_turn
+        self.most = most
+        self._heard: dict[Key, Heard] = {}
+        self._leaving: dict[Key, Worker] = {}
+        """Workers whose KafkaCluster is gone, or gave way to older ones. None begins for the same one before its thread
+        has ended."""
         self._workers: dict[Key, Worker] = {}
         self._lock = threading.Lock()
+        self._told: set[Worker] = set()
 
-    def present(self, key: Key, generation: int | None) -> None:
+    def present(self, key: Key, generation: int | None, created: str = "") -> None:
         """The KafkaCluster exists: watch it. A new generation is worth a turn of its own; our own writes of its status,
         which come back as events too, are not."""
         with self._lock:
+            self._heard[key] = Heard(generation, created)
+            self._seat(key[0])
             worker = self._workers.get(key)
-            if worker is None:
-                worker = self._workers[key] = Worker(key, self._make_turn(key))
-                worker.start()
-        if worker.generation != generation:
+        if worker is not None and worker.generation != generation:
             worker.generation = generation
             worker.wake.set()
 
     def gone(self, key: Key) -> None:
         with self._lock:
+            self._heard.pop(key, None)
             worker = self._workers.pop(key, None)
-        if worker is not None:
+            if worker is not None:
+                worker.stop(timeout=0)
+                self._leaving[key] = worker
+            self._seat(key[0])
+
+    def seat(self) -> None:
+        """What could not begin yet, because another thread of the same KafkaCluster had not ended, begins now."""
+        with self._lock:
+            for namespace in {key[0] for key in self._heard}:
+                self._seat(namespace)
+            self._leaving = {k: w for k, w in self._leaving.items() if w.thread is not None and w.thread.is_alive()}
+
+    def _seat(self, namespace: str) -> None:
+        """Under the lock."""
+        seated = self._seated(namespace)
+        for key in [k for k in self._workers if k[0] == namespace and k not in seated]:
+            worker = self._leaving[key] = self._workers.pop(key)
             worker.stop(timeout=0)
+        for key in seated:
+            left = self._leaving.get(key)
+            if key in self._workers or (left is not None and left.thread is not None and left.thread.is_alive()):
+                continue
+            self._leaving.pop(key, None)
+            worker = self._workers[key] = Worker(key, self._make_turn(key), generation=self._heard[key].generation)
+            worker.start()
+
+    def _seated(self, namespace: str) -> list[Key]:
+        keys = sorted((k for k in self._heard if k[0] == namespace), key=lambda k: (self._heard[k].created, k))
+        return keys if self.most is None else keys[: self.most]
+
+    def unwatched(self) -> dict[Key, int]:
+        """The KafkaClusters beyond `most`, each with how many there are in its namespace."""
+        with self._lock:
+            namespaces = {key[0] for key in self._heard}
+            counts = {n: sum(key[0] == n for key in self._heard) for n in namespaces}
+            seated = {key for namespace in namespaces for key in self._seated(namespace)}
+            return {key: counts[key[0]] for key in self._heard if key not in seated}
 
     def wake(self, namespace: str | None = None, name: str | None = None) -> None:
         """Something changed that concerns one cluster, a namespace's clusters, or all."""
@@ -132,25 +189,34 @@ class Fleet:
                 worker.wake.set()
 
     def knows(self, namespace: str, name: str) -> bool:
-        """Whether a KafkaCluster of that name is watched."""
+        """Whether there is a KafkaCluster of that name."""
         with self._lock:
-            return (namespace, name) in self._workers
+            return (namespace, name) in self._heard
 
     def heard_of(self) -> dict[Key, int | None]:
         """The clusters that the watch told of, each with the generation it told last."""
         with self._lock:
-            return {key: worker.generation for key, worker in self._workers.items()}
+            return {key: heard.generation for key, heard in self._heard.items()}
 
     def deaf(self) -> list[str]:
-        """Clusters that are not watched any more though they should be, each with why."""
+        """Why the process should be restarted: clusters that it no longer reconciles, each with the reason. At most FEW
+        among others count only after ALONE_SECONDS. One cluster that hangs does not stop the other hundred."""
+        self.seat()
         now = time.monotonic()
         with self._lock:
             workers = list(self._workers.values())
-        return [f"{'/'.join(w.key)}: {why}" for w in workers if (why := w.deaf(now))]
+        found = {w: why for w in workers if (why := w.deaf(now))}
+        for worker, why in found.items():
+            if worker not in self._told:
+                _LOG.error("%s is no longer reconciled: %s", "/".join(worker.key), why)
+        self._told = set(found)
+        if len(found) <= FEW and len(found) < len(workers):
+            found = {w: why for w in found if (why := w.deaf(now, ALONE_SECONDS))}
+        return [f"{'/'.join(w.key)}: {why}" for w, why in found.items()]
 
     def stop(self) -> None:
         with self._lock:
-            workers, self._workers = list(self._workers.values()), {}
+            workers, self._workers, self._heard = list(self._workers.values()), {}, {}
         for worker in workers:
             worker.stopping.set()
             worker.wake.set()

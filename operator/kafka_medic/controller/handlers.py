@@ -16,12 +16,13 @@ import kopf
 
 from kafka_medic.clients.kubernetes_watch import watch_session
 from kafka_medic.controller.events import recorder
-from kafka_medic.controller.fleet import Fleet
+from kafka_medic.controller.fleet import Fleet, Key
 from kafka_medic.controller.orphans import Orphans
 from kafka_medic.controller.playbook_status import accept
 from kafka_medic.controller.roll_call import RollCall
 from kafka_medic.controller.store import Store
 from kafka_medic.controller.unreadable import Unreadable
+from kafka_medic.controller.unwatched import tell_unwatched
 from kafka_medic.resources.approval import RemediationApproval
 from kafka_medic.resources.base import Resource
 from kafka_medic.resources.playbook import Playbook
@@ -50,6 +51,16 @@ def connected(info: kopf.ConnectionInfo) -> kopf.AiohttpSession:
     refused and does not try it again and again."""
     session = watch_session(info.as_ssl_context(), info.as_http_headers())
     return kopf.AiohttpSession(server=info.server, aiohttp_session=session)
+
+
+async def note_cluster(fleet: Fleet, store: Store, change: str | None, key: Key, meta: Any) -> None:
+    """A KafkaCluster is there, or gone: who is watched may change, and is reported."""
+    if change == "DELETED":
+        fleet.gone(key)
+    else:
+        fleet.present(key, meta.get("generation"), meta.get("creationTimestamp") or "")
+    if fleet.most is not None:
+        await asyncio.to_thread(tell_unwatched, store.api, fleet)
 
 
 def register(registry: kopf.OperatorRegistry, fleet: Fleet, store: Store, roll_call: RollCall) -> None:
@@ -86,10 +97,7 @@ def register(registry: kopf.OperatorRegistry, fleet: Fleet, store: Store, roll_c
 
     @kopf.on.event(GROUP, VERSION, "kafkaclusters", registry=registry)
     async def cluster_changed(type: str | None, namespace: str | None, name: str, meta: Any, **_: Any) -> None:
-        if type == "DELETED":
-            fleet.gone((namespace or "", name))
-        else:
-            fleet.present((namespace or "", name), meta.get("generation"))
+        await note_cluster(fleet, store, type, (namespace or "", name), meta)
 
     @kopf.on.event(GROUP, VERSION, "remediations", registry=registry)
     async def remediation_changed(

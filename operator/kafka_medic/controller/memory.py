@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from kafka_medic.cluster.concern import NOTHING, Concern
 from kafka_medic.cluster.names import printable
 from kafka_medic.cluster.snapshot import NO_LEADER, Snapshot, TopicPartition
 from kafka_medic.diagnose.memory import Memory, remember, restored
 from kafka_medic.diagnose.regressions import Regression
 from kafka_medic.diagnose.unled import Outage, implied_timeout_ms
+from kafka_medic.observe.at_rest import AtRest
 from kafka_medic.observe.identities import PodIdentities
 from kafka_medic.observe.unnamed import AddressBook
 from kafka_medic.observe.view_reads import ViewRotation
@@ -49,16 +51,22 @@ class Recollection:
     rotation: ViewRotation = field(default_factory=ViewRotation)
     addresses: AddressBook = field(default_factory=dict)
     identities: PodIdentities = field(default_factory=PodIdentities)
+    at_rest: AtRest = field(default_factory=AtRest)
 
     @property
     def paces(self) -> Mapping[str, float]:
         """How fast groups were seen reading, in offsets a second."""
         return {} if self.memory is None else self.memory.paces
 
-    def before_look(self, cluster: KafkaCluster, *, acting: bool) -> None:
-        """`acting`: a run is about to change something, and its guards need every view."""
+    def before_look(
+        self, cluster: KafkaCluster, now: float, *, acting: bool, concern: Concern = NOTHING, resting: bool = False
+    ) -> None:
+        """`acting`: a run is about to change something, and its guards need every view, or at least what the effect
+        concerns. `resting`: no run is open. `now`: in seconds by a clock that cannot be set."""
+        self.at_rest.resting, self.at_rest.now = resting and not acting, now
         self.identities.eager = acting
         self.rotation.full = cluster.spec.probes.full_views
+        self.rotation.concern = concern
         self.rotation.everything = acting or any(f.type in NEED_EVERY_VIEW for f in cluster.status.findings)
 
     def take_in(self, cluster: KafkaCluster, snapshot: Snapshot, now: float) -> None:

@@ -12,12 +12,19 @@ NOT_OURS_SECONDS = 5.0
 """At most, until a Lease that somebody else holds is asked for again."""
 SHORTEST_PAUSE = 0.05
 """Between two turns, however urgent the second is."""
-PAUSE_FOR_EACH_PARTITION = 0.00025
-"""Seconds between two turns that follow on each other: a look takes 0.2 ms of processor for each partition, ours and
-the brokers' together, who have clients to serve, most of all while leaders change."""
+PAUSE_FOR_EACH_PARTITION = 0.00005
+"""Seconds between two reconciles that follow on each other. Of 30 brokers and 20,000 partitions, an observation with
+every whole view takes 0.015 ms of the operator's processor for each partition, and each broker makes a response of
+0.9 MB. Brokers have clients to serve, most of all while leaders change."""
 LONGEST_SHORT_PAUSE = 5.0
-RETOLD = timedelta(seconds=5)
-"""After which a status of which only the time of the look has changed is written again."""
+RETOLD_SECONDS, RETOLD_INTERVALS = 5.0, 2.5
+"""A status of which only the time of the observation has changed is written again after so many seconds or intervals,
+whichever is longer. That somebody observes at all, the Lease shows (compare KEP-589 of Kubernetes, for nodes)."""
+
+
+def retold_after(interval: float) -> timedelta:
+    """`interval`: seconds between two observations."""
+    return timedelta(seconds=max(RETOLD_SECONDS, RETOLD_INTERVALS * interval))
 
 
 def shortest_pause(snapshot: Snapshot) -> float:

@@ -36,6 +36,9 @@ def due(
     A plan that was rejected, expired, failed or was stopped by a person is not proposed again while the same
     findings last: a person has seen it, and deleting that Remediation asks for a new one. One that was superseded,
     because the cluster was no longer as planned, is.
+
+    What a person asked for holds up a proposal only while it acts: whoever may ask could otherwise keep the operator
+    from proposing anything.
     """
     policy = cluster.spec.remediation
     if breaker(policy.breaker, [OtherRun.of(r) for r in runs], now).state is BreakerState.OPEN:
@@ -47,8 +50,10 @@ def due(
         mine = [f for f in findings if _treats(playbook, f, now)]
         if brings_leaders(playbook) == BACK:
             mine = _over(cluster, playbook, findings, runs)
-        known = [r for r in runs if r.spec.playbook.name == name and r.spec.cluster_ref.uid == cluster.uid]
-        if not mine or any(r.status.phase not in TERMINAL_PHASES for r in known):
+        runs_of_it = [r for r in runs if r.spec.playbook.name == name and r.spec.cluster_ref.uid == cluster.uid]
+        known = [r for r in runs_of_it if r.spec.cause is not None]
+        acting = any(r.status.phase in ACTING_PHASES for r in runs_of_it)
+        if not mine or acting or any(r.status.phase not in TERMINAL_PHASES for r in known):
             continue
         drains = brings_leaders(playbook) == AWAY
         fresh = [f for f in mine if not _declined(f, known) and not (drains and _drained(f, known))]
@@ -144,12 +149,31 @@ def _drained(finding: Finding, runs: Sequence[Remediation]) -> bool:
     )
 
 
+def renamed(body: Mapping[str, Any], taken_by: str) -> dict[str, Any]:
+    """The same proposal under the name that follows where the object of that uid has its name. After a crash it is the
+    same one, and however many names were taken, a next one follows."""
+    stem, _, suffix = body["metadata"]["name"].rpartition("-")
+    following = hashlib.sha256(f"{suffix}/{taken_by}".encode()).hexdigest()[:_SUFFIX]
+    return {**body, "metadata": {**body["metadata"], "name": f"{stem}-{following}"}}
+
+
+def is_that_proposal(found: Mapping[str, Any], body: Mapping[str, Any]) -> bool:
+    """Whether the object under a proposal's name is the proposal itself, which an earlier turn has created."""
+    spec, wanted = found.get("spec"), body["spec"]
+    if not isinstance(spec, Mapping) or found["metadata"].get("deletionTimestamp") is not None:
+        return False
+    return {"parameters": {}, **spec} == wanted and found["metadata"].get("ownerReferences") is not None
+
+
+_SUFFIX = 6
+
+
 def _body(cluster: KafkaCluster, playbook: Playbook, finding: Finding, known: Sequence[Remediation]) -> dict[str, Any]:
     """The name is made of what it is for and how many there were, so that two turns cannot create it twice."""
     override = cluster.spec.remediation.override(playbook.name)
     parameters = {k: str(v) for k, v in (override.parameters if override else {}).items()}
     seed = f"{cluster.uid}/{finding.id}/{sorted(r.uid or '' for r in known)}"
-    suffix = hashlib.sha256(seed.encode()).hexdigest()[:6]
+    suffix = hashlib.sha256(seed.encode()).hexdigest()[:_SUFFIX]
     return {
         "apiVersion": API_VERSION,
         "kind": Remediation.KIND,

@@ -10,9 +10,11 @@ from kafka_medic.cluster.names import printable
 from kafka_medic.cluster.snapshot import Mode, Snapshot
 from kafka_medic.controller.hidden import hidden
 from kafka_medic.controller.memory import status_fields
+from kafka_medic.controller.status_room import fitted
 from kafka_medic.diagnose.finding import Finding
 from kafka_medic.diagnose.memory import Memory
 from kafka_medic.diagnose.versions import unjudged
+from kafka_medic.resources.admission import Standing
 from kafka_medic.resources.conditions import Condition, ConditionStatus, set_condition
 from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.kafkacluster_status import (
@@ -122,6 +124,7 @@ def unseen(before: Sequence[FindingStatus], now: Sequence[Finding], snapshot: Sn
                 evidence=(*evidence, note),
                 since=old.since,
                 state=old.state,
+                counted=max(old.affected_count, len(old.affected)),
             )
         )
     return tuple(kept)
@@ -163,7 +166,7 @@ def cluster_status(
         conditions = set_condition(conditions, _make(kind, status, reason, message, now, generation))
     conditions = set_condition(conditions, _make("Ready", *_ready(findings, conditions), now, generation))
     brokers = snapshot.brokers
-    return KafkaClusterStatus(
+    found = KafkaClusterStatus(
         observed_generation=generation,
         conditions=conditions,
         findings=tuple(_finding(f, treated_by.get(f.id)) for f in held(findings)),
@@ -181,6 +184,7 @@ def cluster_status(
         last_observed_at=now,
         **status_fields(memory or Memory(), now),
     )
+    return fitted(found)
 
 
 def without_times(status: KafkaClusterStatus) -> KafkaClusterStatus:
@@ -191,7 +195,7 @@ def without_times(status: KafkaClusterStatus) -> KafkaClusterStatus:
 
 def remediation_allowed(
     cluster: KafkaCluster,
-    policies: bool | None,
+    policies: Standing | None,
     blocked: Sequence[str],
     tripped: str | None = None,
     skew: Skew | None = None,
@@ -204,7 +208,7 @@ def remediation_allowed(
 
 
 def _allowed(
-    cluster: KafkaCluster, policies: bool | None, blocked: Sequence[str], tripped: str | None
+    cluster: KafkaCluster, policies: Standing | None, blocked: Sequence[str], tripped: str | None
 ) -> tuple[bool, str, str]:
     policy = cluster.spec.remediation
     if cluster.metadata.deletion_timestamp is not None:
@@ -217,11 +221,13 @@ def _allowed(
             "ObserveMode",
             "spec.remediation.mode is Observe: findings are named and nothing is done",
         )
-    if not policies:
+    if policies is None:
+        return False, "PoliciesUnknown", "the admission policies could not be read: plans are proposed only"
+    if policies.since is None:
         return (
             False,
             "PoliciesMissing",
-            "the admission policies for approvals are not installed: plans are proposed only",
+            f"the admission policies do not stand, so plans are proposed only: {policies.why}",
         )
     if tripped:
         return False, "BreakerOpen", tripped
@@ -306,7 +312,7 @@ def _finding(finding: Finding, remediation: str | None) -> FindingStatus:
         since=finding.since,
         message=finding.message[:1024],
         affected=tuple(a[:256] for a in finding.affected[:MAX_AFFECTED]),
-        affected_count=len(finding.affected),
+        affected_count=len(finding.affected) if finding.counted is None else finding.counted,
         evidence=tuple(e[:1024] for e in finding.evidence[:MAX_EVIDENCE]),
         playbook=finding.playbook,
         remediation=remediation,

@@ -10,15 +10,19 @@ import binascii
 import copy
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any, TypeVar, cast
 
 from kafka_medic.clients.kubernetes_api import ApiFailure, KubernetesApi, custom_path
 from kafka_medic.clients.ports import FailureKind, ReadFailed
-from kafka_medic.guard.run import Namesake
+from kafka_medic.cluster.names import printable
+from kafka_medic.controller.proposals import is_that_proposal, renamed
+from kafka_medic.guard.namesakes import Namesake
 from kafka_medic.playbook.approval import ApprovalFact, UnreadApproval, Word
+from kafka_medic.playbook.claims import has_begun, namesake, unreadable_namesake
+from kafka_medic.resources.admission import AUTHORS, REQUIRED_POLICIES, ExpectedPolicy, Standing, standing
 from kafka_medic.resources.approval import RemediationApproval
 from kafka_medic.resources.base import Model, Resource
 from kafka_medic.resources.errors import ResourceError
@@ -27,13 +31,11 @@ from kafka_medic.resources.phases import ACTING_PHASES
 from kafka_medic.resources.playbook import Playbook
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.vocabulary import (
-    ADMISSION_POLICIES,
-    APPROVAL_POLICY,
     APPROVE_VERB,
+    CREDENTIALS_LABEL,
     GROUP,
     RESTORE_FINALIZER,
     Decision,
-    RemediationMode,
 )
 
 R = TypeVar("R", bound=Resource)
@@ -41,18 +43,32 @@ _LOG = logging.getLogger(__name__)
 MAX_APPROVALS = 50
 MAX_PARSED = 1000
 """Objects that are kept taken apart; each holds a plan of 500 partitions at most."""
+FORBIDDEN = 403
+PROPOSE_ATTEMPTS = 5
+"""In one turn, each under a name that was free a moment before."""
 _ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 _ADMISSION_PLURALS = ("validatingadmissionpolicies", "validatingadmissionpolicybindings")
+
+
+POLICIES_SECONDS = 60.0
+"""They are ten requests, and 100 quiet clusters would read them 400 times a minute."""
 
 
 class Store:
     """Reads raise ApiFailure; an object that does not fit its type is logged and left out of lists."""
 
-    def __init__(self, api: KubernetesApi, namespaces: Sequence[str] = ()) -> None:
-        """`namespaces`: where KafkaClusters are looked for; none named: everywhere."""
+    def __init__(
+        self, api: KubernetesApi, namespaces: Sequence[str] = (), policies: Sequence[ExpectedPolicy] = ()
+    ) -> None:
+        """`namespaces`: where KafkaClusters are looked for; none named: everywhere. `policies`: as the chart rendered
+        them."""
         self.api = api
+        self._expected = tuple(policies)
         self.namespaces = tuple(namespaces)
         self._parsed: dict[tuple[str, str | None, str], tuple[tuple[object, object], Resource]] = {}
+        self._authors: set[tuple[str, int]] = set()
+        """Of KafkaClusters, uid and generation, whose author may get the Secrets that they name."""
+        self._policies: tuple[float, Standing | None] | None = None
 
     def cluster(self, namespace: str, name: str) -> KafkaCluster:
         return self.typed(KafkaCluster, self.cluster_raw(namespace, name))
@@ -89,34 +105,57 @@ class Store:
         """The KafkaCluster as it is, whether this version can read it or not."""
         return self.api.get(custom_path(KafkaCluster.PLURAL, namespace, name))
 
-    def namesakes(self, cluster: KafkaCluster, cluster_id: str | None) -> list[Namesake] | None:
-        """The other KafkaClusters that may act, wherever this operator looks, whose status names the same Kafka
-        cluster. None: they cannot be read, or cannot know of this one, because its own status does not name it yet."""
+    def namesakes(self, cluster: KafkaCluster, cluster_id: str | None, now: datetime) -> list[Namesake] | None:
+        """What runs of other KafkaClusters do to the same Kafka cluster, wherever this operator looks, by their own
+        Remediations: a finalizer, or an age, is anybody's to have. None: they cannot be read, or cannot know of this
+        KafkaCluster, because its own status does not name the Kafka cluster yet."""
         if cluster_id is None or cluster.status.cluster_id != cluster_id or cluster.metadata.creation_timestamp is None:
             return None
         created = cluster.metadata.creation_timestamp.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         found = []
         try:
             for namespace in self.namespaces or (None,):
-                for raw in self.api.list(custom_path(KafkaCluster.PLURAL, namespace)):
+                for raw in self._listed(KafkaCluster.PLURAL, namespace):
                     metadata = raw["metadata"]
-                    owes = RESTORE_FINALIZER in (metadata.get("finalizers") or ())
-                    same = (raw.get("status") or {}).get("clusterId") == cluster_id
-                    if metadata["uid"] == cluster.uid or not same or not (owes or _may_act(raw)):
+                    if metadata["uid"] == cluster.uid or (raw.get("status") or {}).get("clusterId") != cluster_id:
                         continue
                     older = (metadata["creationTimestamp"], metadata["uid"]) < (created, cluster.uid)
-                    found.append(Namesake(f"{metadata['namespace']}/{metadata['name']}", older, owes))
+                    found += self._runs_of_namesake(metadata, older, now)
         except ApiFailure as problem:
-            _LOG.warning("the other KafkaClusters could not be read: %s", problem)
+            _LOG.warning("what other KafkaClusters do to the same Kafka cluster could not be read: %s", problem)
             return None
         return found
+
+    def _runs_of_namesake(self, metadata: dict[str, Any], older: bool, now: datetime) -> list[Namesake]:
+        name, found = f"{metadata['namespace']}/{metadata['name']}", list[Namesake | None]()
+        for raw in self._listed(Remediation.PLURAL, metadata["namespace"]):
+            about = (raw.get("spec") or {}).get("clusterRef") or {}
+            if about.get("name") != metadata["name"] or about.get("uid", metadata["uid"]) != metadata["uid"]:
+                continue
+            try:
+                found.append(namesake(name, older, self.typed(Remediation, raw), now))
+            except ResourceError as problem:
+                _LOG.error("unreadable: %s", problem)
+                found.append(unreadable_namesake(name, older, raw))
+        return [n for n in found if n is not None]
+
+    def _listed(self, plural: str, namespace: str | None) -> list[dict[str, Any]]:
+        """All of a namespace, or everywhere. Of several namespaces, one that the operator may not read any more is
+        outside of what it looks after: whoever may take a RoleBinding away there holds up nobody elsewhere."""
+        try:
+            return self.api.list(custom_path(plural, namespace))
+        except ApiFailure as problem:
+            if problem.status != FORBIDDEN or len(self.namespaces) < 2:
+                raise
+            _LOG.warning("%s of namespace %s are left out: %s", plural, namespace, problem)
+            return []
 
     def acting_elsewhere(self, namespace: str, cluster: str) -> list[str] | None:
         """The other KafkaClusters with a run under way, wherever this operator looks; None: they cannot be read."""
         found = set()
         try:
             for where in self.namespaces or (None,):
-                for raw in self.api.list(custom_path(Remediation.PLURAL, where)):
+                for raw in self._listed(Remediation.PLURAL, where):
                     if (raw.get("status") or {}).get("phase") in ACTING_PHASES:
                         found.add((raw["metadata"]["namespace"], raw["spec"]["clusterRef"]["name"]))
         except ApiFailure as problem:
@@ -159,8 +198,9 @@ class Store:
         return self._list(Playbook, None)
 
     def remediations(self, namespace: str, cluster: str) -> tuple[list[Remediation], list[str]]:
-        """All of one KafkaCluster, oldest first; and the names of those that this version cannot read. What those are
-        doing is not known, so nothing may be done beside them."""
+        """All of one KafkaCluster, oldest first; and the names of those that this version cannot read and that have
+        begun, by what their status says. What those are doing is not known, so nothing may be done beside them. One
+        that has not begun does nothing, and whoever may ask for a run could write it."""
         found, unreadable = [], []
         for raw in self.api.list(custom_path(Remediation.PLURAL, namespace)):
             if (raw.get("spec", {}).get("clusterRef") or {}).get("name") != cluster:
@@ -169,21 +209,33 @@ class Store:
                 found.append(self.typed(Remediation, raw))
             except ResourceError as problem:
                 _LOG.error("unreadable: %s", problem)
-                unreadable.append(raw["metadata"]["name"])
+                if has_begun(raw):
+                    unreadable.append(raw["metadata"]["name"])
         return sorted(found, key=lambda r: (str(r.metadata.creation_timestamp), r.name)), unreadable
 
     def remediation(self, namespace: str, name: str) -> Remediation:
         return self.typed(Remediation, self.api.get(custom_path(Remediation.PLURAL, namespace, name)))
 
-    def create_remediation(self, body: dict[str, Any]) -> Remediation | None:
-        """None when one of that name is there already: it was proposed by an earlier turn."""
-        path = custom_path(Remediation.PLURAL, body["metadata"]["namespace"])
-        try:
-            return Remediation.parse(self.api.create(path, body))
-        except ApiFailure as problem:
-            if problem.conflict:
-                return None
-            raise
+    def propose(self, body: dict[str, Any]) -> tuple[Remediation | None, list[str]]:
+        """Create it; None when an earlier turn has. And, in words, the objects that are in its place: however many
+        there are, it has the name that follows them, or, where that is taken at that very moment, is left for the next
+        turn."""
+        path, taken = custom_path(Remediation.PLURAL, body["metadata"]["namespace"]), list[str]()
+        for _ in range(PROPOSE_ATTEMPTS):
+            try:
+                return Remediation.parse(self.api.create(path, body)), taken
+            except ApiFailure as problem:
+                if not problem.conflict:
+                    raise
+            there = {raw["metadata"]["name"]: raw for raw in self.api.list(path)}
+            while (found := there.get(body["metadata"]["name"])) is not None:
+                if is_that_proposal(found, body):
+                    return None, taken
+                author = (found.get("spec") or {}).get("requestedBy")
+                who = printable(str(author)) if author else "somebody else"
+                taken.append(f"{found['metadata']['name']}, which {who} has created")
+                body = renamed(body, found["metadata"]["uid"])
+        return None, taken
 
     def approvals(self, run: Remediation) -> list[Word]:
         """Every RemediationApproval that names this Remediation, with whether its approver may approve it now; and
@@ -244,25 +296,37 @@ class Store:
             return None
         return bool(answer.get("status", {}).get("allowed"))
 
-    def policies_installed(self) -> bool | None:
-        """Whether each admission policy and its binding are there; None when that cannot be read."""
+    def policies_seen(self, now: float) -> Standing | None:
+        """As `policies` answered less than POLICIES_SECONDS ago, whichever cluster it was for. `now`: by a clock that
+        cannot be set."""
+        seen = self._policies
+        if seen is None or not 0 <= now - seen[0] < POLICIES_SECONDS:
+            seen = self._policies = now, self.policies()
+        return seen[1]
+
+    def policies(self, about: Collection[str] = REQUIRED_POLICIES) -> Standing | None:
+        """Whether these admission policies stand as the chart rendered them, and since when; None when one of them
+        cannot be read."""
+        expected = [policy for policy in self._expected if policy.about in about]
+        paths = [f"{_ADMISSION}/{plural}/{policy.name}" for policy in expected for plural in _ADMISSION_PLURALS]
+        if not paths:
+            return standing((), ())
         try:
-            # Side by side: all four are read in every turn of a run, and again before each effect.
-            with ThreadPoolExecutor(len(_ADMISSION_PLURALS) * len(ADMISSION_POLICIES), "policies") as pool:
-                paths = [
-                    f"{_ADMISSION}/{plural}/{name}" for name in ADMISSION_POLICIES for plural in _ADMISSION_PLURALS
-                ]
-                found = list(pool.map(self.api.get, paths))
+            # Side by side: all of them are read in every turn of a run, and again before each effect.
+            with ThreadPoolExecutor(len(paths), "policies") as pool:
+                found = list(pool.map(self._if_there, paths))
         except ApiFailure as problem:
-            return False if problem.not_found else None
-        for name, policy, binding in zip(ADMISSION_POLICIES, found[::2], found[1::2], strict=True):
-            if policy["spec"].get("failurePolicy", "Fail") != "Fail":
-                return False
-            if name == APPROVAL_POLICY and not _holds_groups(policy):
-                return False
-            if "Deny" not in binding["spec"].get("validationActions", []):
-                return False
-        return True
+            _LOG.warning("the admission policies could not be read: %s", problem)
+            return None
+        return standing(expected, list(zip(found[::2], found[1::2], strict=True)), about)
+
+    def _if_there(self, path: str) -> dict[str, Any] | None:
+        try:
+            return self.api.get(path)
+        except ApiFailure as problem:
+            if problem.not_found:
+                return None
+            raise
 
     def write_status(self, current: Resource, status: Model) -> str:
         """PUT the status over exactly the version that was read; answers the new resourceVersion. Raises ApiFailure
@@ -304,16 +368,47 @@ class Store:
         now = current.metadata.model_copy(update={"resource_version": version, "finalizers": wanted})
         return current.model_copy(update={"metadata": now})
 
-    def secret(self, namespace: str, name: str) -> Mapping[str, bytes]:
-        """What is in a Secret. Raises ReadFailed, naming the Secret and the key, and never what is in it."""
+    def secret(self, cluster: KafkaCluster, name: str) -> Mapping[str, bytes]:
+        """What is in a Secret that this KafkaCluster, as it was read in this turn, may have sent to its servers. Raises
+        ReadFailed, naming the Secret and the key, and never what is in it."""
         try:
-            data = self.api.get(f"/api/v1/namespaces/{namespace}/secrets/{name}").get("data") or {}
+            stored = self.api.get(f"/api/v1/namespaces/{cluster.namespace}/secrets/{name}")
         except ApiFailure as problem:
             raise ReadFailed(FailureKind.CREDENTIALS, f"Secret {name} could not be read: {problem.message}") from None
+        if (stored["metadata"].get("labels") or {}).get(CREDENTIALS_LABEL) != "true":
+            why = self._author_unchecked(cluster)
+            if why is not None:
+                label = f"kubectl label secret {name} -n {cluster.namespace} {CREDENTIALS_LABEL}=true"
+                raise ReadFailed(FailureKind.CREDENTIALS, f"Secret {name} is not used: {why}; {label}")
+        data = stored.get("data") or {}
         try:
             return {key: base64.b64decode(value, validate=True) for key, value in data.items()}
         except (binascii.Error, TypeError):
             raise ReadFailed(FailureKind.CREDENTIALS, f"Secret {name} is not in base64") from None
+
+    def _author_unchecked(self, cluster: KafkaCluster) -> str | None:
+        """Why a Secret without the label is not sent where this KafkaCluster wants it; None: its author may get it.
+        That holds for the spec of one generation for ever, so it is found out once."""
+        if cluster.spec.security.labelled_secrets_only:
+            return f"it lacks the label {CREDENTIALS_LABEL}: 'true', and spec.security.labelledSecretsOnly is true"
+        spec = cluster.uid or "", cluster.metadata.generation or 0
+        if spec in self._authors:
+            return None
+        # Read after the KafkaCluster: a policy that went before this spec was written is gone now.
+        policies = self.policies(AUTHORS)
+        if policies is None:
+            return "the admission policy that checks who may name Secrets could not be read, and it lacks the label"
+        if policies.since is None:
+            return f"nothing checks who may name Secrets ({policies.why}), and it lacks the label {CREDENTIALS_LABEL}"
+        if not policies.covers(cluster.metadata.creation_timestamp):
+            return (
+                f"the KafkaCluster is older than the check of who may name Secrets ({policies.since:%Y-%m-%d %H:%M:%S} "
+                f"UTC), and it lacks the label {CREDENTIALS_LABEL}"
+            )
+        if len(self._authors) > MAX_PARSED:
+            self._authors.clear()
+        self._authors.add(spec)
+        return None
 
     def _list(self, kind: type[R], namespace: str | None) -> list[R]:
         found = []
@@ -325,20 +420,8 @@ class Store:
         return found
 
 
-def _may_act(raw: dict[str, Any]) -> bool:
-    """Whether that KafkaCluster's rules let anything be done."""
-    policy = (raw.get("spec") or {}).get("remediation") or {}
-    modes = [policy.get("mode"), *(p.get("mode", policy.get("mode")) for p in policy.get("playbooks") or ())]
-    return any(mode != RemediationMode.OBSERVE for mode in modes)
-
-
 def _who(approval: RemediationApproval) -> tuple[str, tuple[str, ...]]:
     return approval.spec.approver, tuple(sorted(approval.spec.approver_groups))
-
-
-def _holds_groups(policy: dict[str, Any]) -> bool:
-    """Whether it is one that looks at spec.approverGroups: under an older one anybody could write any group."""
-    return any("approverGroups" in v.get("expression", "") for v in policy["spec"].get("validations") or ())
 
 
 def _about_another(raw: dict[str, Any], run: Remediation, digest: str | None) -> bool:

@@ -11,12 +11,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import TypeVar
 
 from kafka_medic.actuate.carry_out import carry_out
+from kafka_medic.clients.destinations import Destinations
 from kafka_medic.clients.kubernetes_api import ApiFailure
 from kafka_medic.clients.ports import Connection, EnsembleConnection, Kafka, ReadFailed, WriteFailed
 from kafka_medic.clients.workloads import ScaledWorkloads
 from kafka_medic.clients.zookeeper import ZooKeeper
+from kafka_medic.cluster.concern import Concern
 from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
 from kafka_medic.controller.backoff import Backoff, pause_after
 from kafka_medic.controller.canary import CanaryKeeper, ConnectCanary
@@ -26,8 +29,11 @@ from kafka_medic.controller.facts import other_runs, read_facts
 from kafka_medic.controller.lease import ClusterLease, Starts
 from kafka_medic.controller.memory import Recollection
 from kafka_medic.controller.metrics import Metrics
-from kafka_medic.controller.pace import INVALID_SECONDS, NOT_OURS_SECONDS, RETOLD, shortest_pause
+from kafka_medic.controller.not_ready import write_not_ready
+from kafka_medic.controller.overtime import Overtime, within
+from kafka_medic.controller.pace import INVALID_SECONDS, NOT_OURS_SECONDS, retold_after, shortest_pause
 from kafka_medic.controller.plan_files import PlanFiles
+from kafka_medic.controller.plan_parts import publish, to_publish
 from kafka_medic.controller.proposals import due, in_order
 from kafka_medic.controller.status import cluster_status, remediation_allowed, unseen, without_times
 from kafka_medic.controller.store import Store
@@ -36,16 +42,19 @@ from kafka_medic.diagnose.diagnosis import diagnose
 from kafka_medic.diagnose.expectations import Expectations
 from kafka_medic.diagnose.finding import Finding, FindingState
 from kafka_medic.guard.breaker import BreakerState, breaker
+from kafka_medic.guard.covered import uncovered
+from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.freshness import MAX_AGE, seconds_since_read
 from kafka_medic.guard.other_runs import OtherRun
 from kafka_medic.guard.run import FleetUse
 from kafka_medic.observe.connect import connection, ensemble_connection
-from kafka_medic.observe.metrics import MetricsProbe
+from kafka_medic.observe.metrics import exporters
 from kafka_medic.observe.offset_reads import answers
 from kafka_medic.observe.pods import BrokerPods
 from kafka_medic.observe.snapshot import ClusterReaders, MetricsReads, observe_cluster, unread_cluster
 from kafka_medic.playbook.engine import decide
 from kafka_medic.playbook.holding import may_be_sent
+from kafka_medic.playbook.intents import concern
 from kafka_medic.playbook.offset_questions import questions
 from kafka_medic.playbook.run import SOON, Decision, World
 from kafka_medic.resources.durations import parse_duration
@@ -55,6 +64,14 @@ from kafka_medic.resources.phases import ACTING_PHASES, TERMINAL_PHASES, Phase
 from kafka_medic.resources.remediation import Remediation
 
 _LOG = logging.getLogger(__name__)
+
+
+T = TypeVar("T")
+DIAGNOSIS = "diagnosis"
+COMPUTE_SECONDS = 60.0
+"""Of processor time, for all that is computed of one cluster in a turn. Diagnosing 200,000 partitions takes one."""
+OVERTIME_SECONDS, OVERTIME_MOST = 60.0, 3600.0
+"""What was cut off is tried again after so long: the first time, and at most."""
 
 
 def utc_now() -> datetime:
@@ -70,13 +87,16 @@ class Clients:
     kafka: Callable[[Connection], Kafka]
     zookeeper: Callable[[EnsembleConnection], ZooKeeper]
     canary: ConnectCanary
-    metrics: Callable[[int, float], MetricsReads] = MetricsProbe
+    metrics: Callable[[int, float, Destinations | None], MetricsReads] = exporters
+    destinations: Callable[[str], Destinations | None] = lambda _: None
+    """Where the operator may connect to for a namespace."""
     now: Callable[[], datetime] = utc_now
     series: Metrics = field(default_factory=Metrics)
     monotonic: Callable[[], float] = time.monotonic
     files: PlanFiles = field(default_factory=lambda: PlanFiles(None))
     most_at_once: int | None = None
     """KafkaClusters with a run under way at once; None: as many as there are."""
+    compute_seconds: float = COMPUTE_SECONDS
     starts: Starts = field(default_factory=Starts)
     """Asked where there is such a limit."""
 
@@ -98,6 +118,10 @@ class Turn:
     _canary: CanaryKeeper = field(init=False)
     _recollection: Recollection = field(default_factory=Recollection)
     backoff: Backoff = field(default_factory=Backoff)
+    _aside: dict[str, tuple[float, int]] = field(default_factory=dict)
+    """What took too long to compute, a run by its uid: until when it is left alone, and how often it took too long."""
+    _computed: float = 0.0
+    """Seconds of processor time in this turn so far."""
 
     def __post_init__(self) -> None:
         self._canary = CanaryKeeper(self.clients.canary, self.clients.now, self.clients.series.canary(self.key))
@@ -109,18 +133,42 @@ class Turn:
     def run(self) -> float:
         """One turn. Raises ApiFailure when the API server does not play along; `not_found` when the KafkaCluster is
         gone."""
-        store = self.clients.store
-        raw = store.cluster_raw(self.namespace, self.name)
         try:
-            cluster = store.typed(KafkaCluster, raw)
-        except ResourceError as problem:
-            store.write_invalid(KafkaCluster, "Ready", raw, str(problem))
+            return self._run()
+        finally:
+            if self._held is not None:
+                self._held.rested()
+
+    def _run(self) -> float:
+        cluster = self._present()
+        if cluster is None:
             return INVALID_SECONDS
         interval = parse_duration(cluster.spec.probes.interval)
-        if self._hold(cluster) is not True:
-            self._canary.stop()
-            _LOG.info("%s/%s: another operator holds the lease, or it cannot be told", self.namespace, self.name)
-            return min(interval, NOT_OURS_SECONDS)
+        if (held := self._hold(cluster)) is not True:
+            return self._stand_by(interval, held)
+        pause = self._reconcile(cluster, interval)
+        return self._stand_by(interval) if pause is None else pause
+
+    def _present(self) -> KafkaCluster | None:
+        """None: this version cannot read it, and says so on it. Another version may, and so may take the Lease."""
+        store = self.clients.store
+        try:
+            raw = store.cluster_raw(self.namespace, self.name)
+        except ApiFailure as problem:
+            if problem.not_found:
+                self._let_go()
+            raise
+        try:
+            return store.typed(KafkaCluster, raw)
+        except ResourceError as problem:
+            self._let_go()
+            store.write_invalid(KafkaCluster, "Ready", raw, str(problem))
+            return None
+
+    def _reconcile(self, cluster: KafkaCluster, interval: float) -> float | None:
+        """With the Lease held. Answers as `run`; None: the Lease was lost meanwhile, and nothing was written after
+        that."""
+        store = self.clients.store
         runs, unreadable = store.remediations(self.namespace, self.name)
         cluster, kept = keep(store, cluster, runs, unreadable)
         if gone(cluster):
@@ -130,26 +178,62 @@ class Turn:
         # A plan, a start and an effect all rest on guards that need every broker's view.
         needing = {*ACTING_PHASES, Phase.APPROVED, Phase.PLANNING}
         acting = bool(unreadable) or self._canary.changes or any(r.status.phase in needing for r in runs)
-        self._recollection.before_look(cluster, acting=acting)
+        resting = all(r.status.phase in TERMINAL_PHASES for r in runs)
+        # The canary's topic gives each broker a leadership.
+        about = Concern(everybody=self._canary.changes)
+        self._recollection.before_look(cluster, self.clients.monotonic(), acting=acting, concern=about, resting=resting)
         snapshot = self._observe(cluster)
+        if not self._kept():
+            return None
         self._recollection.take_in(cluster, snapshot, self.clients.monotonic())
-        seen = self._diagnose(cluster, snapshot, runs)
+        self._computed = 0.0
+        try:
+            seen = self._within("the diagnosis", lambda: self._diagnose(cluster, snapshot, runs))
+        except Overtime as problem:
+            return self._not_diagnosed(problem)
+        self._aside.pop(DIAGNOSIS, None)
         findings = seen + unseen(cluster.status.findings, seen, snapshot)
         self._previous = snapshot
         for note in finding_notes(cluster.status.findings, findings):
             self.clients.record(cluster, note)
+        blocked = [f"Remediation {name} cannot be read by this version, so nothing is done" for name in unreadable]
         if cluster.metadata.deletion_timestamp is None and not unreadable:
-            runs += self._propose(cluster, seen, runs)
+            runs += self._propose(cluster, seen, runs, blocked)
         told = self._canary.keep(cluster, snapshot, self._connected, runs, unreadable, self._may_still_write)
         if told is not None:
             self.clients.record(cluster, told)
-        requeue = interval
-        blocked = [f"Remediation {name} cannot be read by this version, so nothing is done" for name in unreadable]
+        requeue = self._advance_all(cluster, runs, snapshot, findings, blocked, interval)
+        if not self._kept():
+            return None
+        self._write_status(cluster, snapshot, findings, runs, blocked)
+        longest = cluster.status.longest_leaderless_ms
+        self.clients.series.turned(self.key, self.clients.now(), snapshot, findings, runs, longest)
+        return max(requeue, shortest_pause(snapshot))
+
+    def _advance_all(
+        self,
+        cluster: KafkaCluster,
+        runs: Sequence[Remediation],
+        snapshot: Snapshot,
+        findings: Sequence[Finding],
+        blocked: list[str],
+        requeue: float,
+    ) -> float:
+        """Seconds until the next turn. `blocked` gets why runs wait."""
         for run in in_order(runs):
+            until, _ = self._aside.get(run.uid or "", (0.0, 0))
+            if until > self.clients.monotonic():
+                blocked.append(
+                    f"{run.name}: {run.status.message.splitlines()[0] if run.status.message else 'set aside'}"
+                )
+                continue
             try:
                 wanted = self._advance(cluster, run, snapshot, findings)
             except ApiFailure:
                 raise
+            except Overtime as problem:
+                blocked.append(f"{run.name}: {self._set_aside(run, problem)}")
+                return 0.0  # the others in a turn of their own, with all of its time
             except Exception:  # noqa: BLE001
                 # A fault of ours with one run: no effect follows it, and the others and the status go on.
                 _LOG.exception("%s: internal fault", run.name)
@@ -161,17 +245,51 @@ class Turn:
                 requeue = min(requeue, wanted.requeue)
             if to_keep(run, wanted.status.restore_owed) is not None:
                 requeue = 0.0  # the next turn begins with holding it, or with letting it go
-        self._write_status(cluster, snapshot, findings, runs, blocked)
-        longest = cluster.status.longest_leaderless_ms
-        self.clients.series.turned(self.key, self.clients.now(), snapshot, findings, runs, longest)
-        return max(requeue, shortest_pause(snapshot))
+        return requeue
+
+    def _within(self, what: str, compute: Callable[[], T]) -> T:
+        """What is computed of one cluster in a turn shares one limit. Raises Overtime."""
+        began = time.thread_time()
+        try:
+            return within(max(1.0, self.clients.compute_seconds - self._computed), what, compute)
+        finally:
+            self._computed += time.thread_time() - began
+
+    def _paused(self, what: str) -> float:
+        """Seconds for which it is left alone, longer each time."""
+        count = self._aside.get(what, (0.0, 0))[1] + 1
+        pause: float = min(OVERTIME_SECONDS * 2 ** (count - 1), OVERTIME_MOST)
+        self._aside[what] = self.clients.monotonic() + pause, count
+        return pause
+
+    def _not_diagnosed(self, problem: Overtime) -> float:
+        pause = self._paused(DIAGNOSIS)
+        way_out = "Restrict spec.probes.consumerGroups, so that the operator has less to diagnose"
+        message = f"{problem}; the operator retries within {OVERTIME_MOST:g} s. {way_out}"
+        _LOG.warning("%s/%s: %s", self.namespace, self.name, message)
+        write_not_ready(self.clients.store.api, self.namespace, self.name, "TookTooLong", message)
+        return pause
+
+    def _set_aside(self, run: Remediation, problem: Overtime) -> str:
+        """Reported on the run, and left alone for a while. What it is to put back waits too."""
+        pause = self._paused(run.uid or "")
+        message = (
+            f"{problem}; the operator retries in {pause:g} s. Delete this Remediation. Create another one with fewer "
+            "topics, groups or partitions in spec.parameters"
+        )
+        _LOG.warning("%s: %s", run.name, message)
+        status = run.status.model_copy(update={"message": message})
+        if status.phase is not None and self._kept():
+            self.clients.store.write_status(run, status)
+        self.clients.record(run, ("Warning", "TookTooLong", message))
+        return message
 
     def close(self) -> None:
         """Leave the cluster: the lease is free for the next operator, the connections are closed."""
         self._canary.stop()
         self.clients.series.gone(self.key)
         if self._held is not None:
-            self._held.release()
+            self._held.close()
         if self._connected is not None:
             self._connected[1].close()
         if self._zookeeper is not None:
@@ -179,11 +297,12 @@ class Turn:
 
     def _observe(self, cluster: KafkaCluster) -> Snapshot:
         def secret(name: str) -> Mapping[str, bytes]:
-            return self.clients.store.secret(self.namespace, name)
+            return self.clients.store.secret(cluster, name)
 
         try:
             # Read anew in each turn: a rotated password or certificate counts from the next one.
-            wanted, ensemble = connection(cluster, secret), ensemble_connection(cluster, secret)
+            bounds = self._destinations
+            wanted, ensemble = connection(cluster, secret, bounds), ensemble_connection(cluster, secret, bounds)
             if self._connected is None or self._connected[0] != wanted:
                 if self._connected is not None:
                     self._connected[1].close()
@@ -210,7 +329,7 @@ class Turn:
             groups=cluster.spec.probes.consumer_groups.wanted(),
         )
         seen = self._recollection
-        kept = (seen.rotation, seen.addresses, seen.identities)
+        kept = (seen.rotation, seen.addresses, seen.identities, seen.at_rest)
         snapshot = observe_cluster(cluster.name, readers, self.clients.now, *kept)
         self.clients.series.observed(self.key, snapshot)
         return snapshot
@@ -221,8 +340,12 @@ class Turn:
         if port is None:
             self._metrics = None
         elif self._metrics is None or self._metrics[0] != (port, seconds):
-            self._metrics = ((port, seconds), self.clients.metrics(port, seconds))
+            self._metrics = ((port, seconds), self.clients.metrics(port, seconds, self._destinations))
         return self._metrics[1] if self._metrics else None
+
+    @property
+    def _destinations(self) -> Destinations | None:
+        return self.clients.destinations(self.namespace)
 
     def _diagnose(self, cluster: KafkaCluster, snapshot: Snapshot, runs: Sequence[Remediation]) -> tuple[Finding, ...]:
         plans = [r.status.plan for r in runs if r.status.phase in ACTING_PHASES and r.status.plan is not None]
@@ -241,15 +364,23 @@ class Turn:
         )
 
     def _propose(
-        self, cluster: KafkaCluster, findings: Sequence[Finding], runs: Sequence[Remediation]
+        self, cluster: KafkaCluster, findings: Sequence[Finding], runs: Sequence[Remediation], blocked: list[str]
     ) -> list[Remediation]:
+        """What is created now; what keeps a proposal from being created is added to `blocked`."""
+        if not findings and not runs:
+            return []
         playbooks = {p.name: p for p in self.clients.store.playbooks()}
         created = []
         for body in due(cluster, findings, playbooks, runs, self.clients.now()):
-            run = self.clients.store.create_remediation(body)
+            run, taken = self.clients.store.propose(body)
             if run is not None:
                 self.clients.record(cluster, ("Normal", "RemediationProposed", f"created Remediation {run.name}"))
                 created.append(run)
+            if taken:
+                instead = f"it is proposed as {run.name}" if run is not None else "it is tried again"
+                told = f"a proposal of {body['spec']['playbook']['name']} found its name taken by {some(taken, 3)}"
+                self.clients.record(cluster, ("Warning", "NameTaken", f"{told}; {instead}"))
+                blocked += [] if run is not None else [told]
         return created
 
     def _world(self, cluster: KafkaCluster, run: Remediation, snapshot: Snapshot, findings: Sequence[Finding]) -> World:
@@ -260,15 +391,15 @@ class Turn:
         asked = questions(run, cluster, playbook, snapshot, lambda: other_runs(store, cluster, run), now)
         kafka = None if self._connected is None else self._connected[1]
         told = answers(kafka, asked, ScaledWorkloads(store.api, self.namespace).read, self._recollection.paces)
-        facts = read_facts(store, run, cluster, snapshot.cluster.id)
+        facts = read_facts(store, run, cluster, snapshot.cluster.id, now)
         return World(
             snapshot=snapshot,
             cluster=cluster,
             playbook=playbook,
             approvals=facts.approvals,
-            policies_installed=facts.policies_installed,
+            policies=facts.policies,
             others=facts.others,
-            lease_held=self._held.hold() if self._held else None,
+            lease_held=self._held.confirm() if self._held else None,
             namesakes=facts.namesakes,
             findings=findings,
             now=self.clients.now(),
@@ -301,18 +432,27 @@ class Turn:
         world = self._world(cluster, run, snapshot, findings)
         if world.lease_held is not True:
             return Decision(run.status)  # not ours any more: not even the status
-        decision = decide(run, world)
+        decision = self._within(f"deciding about {run.name}", lambda: decide(run, world))
         version = run.metadata.resource_version
         if decision.status != run.status:
+            if not self._kept() or not self._may_begin(run):
+                return Decision(run.status)
             # The intent is in the journal before the effect: a crash from here on is found out by observation.
             try:
                 written = self.clients.files.filed(decision.status)
             except OSError as problem:
                 self.clients.record(run, ("Warning", "PlanNotWritten", f"nothing is done without its file: {problem}"))
                 return Decision(run.status)
+            if (plan := to_publish(run.status, decision.status)) is not None:
+                unpublished = publish(self.clients.store.api, run, plan)
+                if unpublished is not None:
+                    told = f"its changes can be read in its file alone: {unpublished}"
+                    self.clients.record(run, ("Warning", "PlanNotPublished", told))
             version = self.clients.store.write_status(run, written)
             for note in run_notes(run.status, decision.status):
                 self.clients.record(run, note)
+            if decision.warning is not None:
+                self.clients.record(run, ("Warning", *decision.warning))
         if decision.intent is None:
             return decision
         metadata = run.metadata.model_copy(update={"resource_version": version})
@@ -329,16 +469,21 @@ class Turn:
             return Decision(decision.status, requeue=left)
         # Once more from fresh reads of everything, Kafka too: only if the same effect is still what is due, and every
         # guard still permits it, is it sent. Kafka has no compare-and-set for what we send.
-        self._recollection.before_look(cluster, acting=True)
+        concerned = concern(intent)
+        self._recollection.before_look(cluster, self.clients.monotonic(), acting=True, concern=concerned)
         latest = self._observe(cluster)
         until = self.clients.monotonic() - seconds_since_read(latest, self.clients.now()) + MAX_AGE  # it may take long
         cluster = self.clients.store.cluster(self.namespace, self.name)
         present = self.clients.store.remediation(self.namespace, run.name)
         if present.metadata.resource_version != run.metadata.resource_version:
             return Decision(decision.status, requeue=0.0)  # somebody wrote it, or asked for its deletion
-        again = decide(run, self._world(cluster, run, latest, findings))
+        latest_world = self._world(cluster, run, latest, findings)
+        again = self._within(f"deciding about {run.name}", lambda: decide(run, latest_world))
         if again.intent != intent:
             _LOG.warning("%s: held back %s: %s", run.name, intent.id, again.status.message)
+            return Decision(decision.status, requeue=SOON)
+        if not decision.restores and (missing := uncovered(latest, concerned)) is not None:
+            _LOG.warning("%s: held back %s: %s", run.name, intent.id, missing)
             return Decision(decision.status, requeue=SOON)
         (entry,) = (e for e in decision.status.journal if e.id == intent.id)
         if not may_be_sent(entry, self.clients.now()):
@@ -370,8 +515,29 @@ class Turn:
         self.clients.series.lease(self.key, held)
         return held
 
+    def _stand_by(self, interval: float, held: bool | None = None) -> float:
+        self._canary.stop()
+        self.clients.series.lease(self.key, held)
+        _LOG.info("%s/%s: another operator holds the lease, or it cannot be told", self.namespace, self.name)
+        return min(interval, NOT_OURS_SECONDS)
+
+    def _let_go(self) -> None:
+        if self._held is not None:
+            self._held.release()
+
+    def _kept(self) -> bool:
+        """Whether the Lease was kept since the turn began. Sends no request: for what the API server itself fences, by
+        the version of the object that is written."""
+        return self._held is not None and self._held.held()
+
+    def _may_begin(self, run: Remediation) -> bool:
+        limited = self.clients.most_at_once is not None and run.status.phase is Phase.APPROVED
+        return not limited or self.clients.starts.still()
+
     def _still_ours(self) -> bool:
-        return self._held is not None and self._held.hold() is True
+        """For what Kafka and Kubernetes do not fence. The compare-and-set sees another operator's takeover, whatever
+        the clocks say. The time is read after its answer: a process that stood still in it sends nothing."""
+        return self._held is not None and self._held.confirm() is True and self._held.has_room()
 
     def _may_still_write(self) -> bool:
         """With what this turn has read, which a process that was stopped for a while may have read long ago."""
@@ -390,9 +556,13 @@ class Turn:
         }
         reading = breaker(cluster.spec.remediation.breaker, [OtherRun.of(r) for r in runs], self.clients.now())
         tripped = reading.describe() if reading.state is BreakerState.OPEN else None
-        policies, skew = self.clients.store.policies_installed(), self.clients.store.api.skew
+        store = self.clients.store
+        # Words only: whatever acts reads the policies anew.
+        policies = store.policies() if runs else store.policies_seen(self.clients.monotonic())
+        skew = store.api.skew
         allowed = remediation_allowed(cluster, policies, blocked, tripped, skew)
         status = cluster_status(cluster, snapshot, findings, treated, allowed, self._recollection.memory)
         told = cluster.status.last_observed_at
-        if told is None or snapshot.taken_at - told >= RETOLD or without_times(status) != without_times(cluster.status):
+        retold = told is None or snapshot.taken_at - told >= retold_after(parse_duration(cluster.spec.probes.interval))
+        if retold or without_times(status) != without_times(cluster.status):
             self.clients.store.write_status(cluster, status)

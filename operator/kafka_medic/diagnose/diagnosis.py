@@ -7,6 +7,9 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import Any
+
+import pyarrow.compute as pc
 
 from kafka_medic.cluster.names import printable
 from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
@@ -87,6 +90,9 @@ def diagnose(
     if previous is not None and previous.taken_at >= snapshot.taken_at:
         previous = None  # a clock that went back, or the same snapshot twice: nothing lasted in between
     scene = Scene(snapshot, expectations or Expectations(), previous, ours, being_set, memory)
+    if snapshot.partitions is not None:
+        topics: Any = pc.unique(snapshot.partitions["topic"])
+        scene.expectations.learn(topics.to_pylist())
     by_detector = {detector: [_named(f) for f in detector(scene)] for detector in DETECTORS}
     found = {f.id: f for findings in by_detector.values() for f in findings}
     known = remembered or {}

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from kafka_medic.cluster.snapshot import PartitionRow, Snapshot
 from kafka_medic.resources.kafkacluster import Expectations as ExpectationsSpec
+from kafka_medic.resources.name_patterns import matching
 
 
 @dataclass(frozen=True, slots=True)
 class TopicException:
-    """What differs for topics whose whole name matches `pattern`, a regular expression."""
+    """What differs for topics whose whole name matches `pattern`, a regular expression (RE2)."""
 
-    pattern: re.Pattern[str]
+    pattern: str
     replication_factor: int | None = None
     min_in_sync_replicas: int | None = None
     exempt: bool = False
@@ -29,6 +30,7 @@ class Expectations:
     rack_aware: bool = True
     exceptions: tuple[TopicException, ...] = ()
     minimum_version: str | None = None
+    _known: dict[str, TopicException | None] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def from_spec(cls, spec: ExpectationsSpec) -> Expectations:
@@ -40,7 +42,7 @@ class Expectations:
             minimum_version=spec.minimum_version,
             exceptions=tuple(
                 TopicException(
-                    pattern=re.compile(topic.pattern),
+                    pattern=topic.pattern,
                     replication_factor=topic.replication_factor,
                     min_in_sync_replicas=topic.min_in_sync_replicas,
                     exempt=topic.exempt,
@@ -71,8 +73,21 @@ class Expectations:
         exception = self._exception(topic)
         return exception is not None and exception.exempt
 
+    def learn(self, topics: Iterable[str]) -> None:
+        """Which exception counts for each of them: many at once, since each pattern is read once for all."""
+        left = [topic for topic in dict.fromkeys(topics) if topic not in self._known]
+        for exception in self.exceptions:
+            hits = matching(exception.pattern, left)
+            self._known.update((topic, exception) for topic, hit in zip(left, hits, strict=True) if hit)
+            left = [topic for topic, hit in zip(left, hits, strict=True) if not hit]
+        self._known.update(dict.fromkeys(left))
+
     def _exception(self, topic: str) -> TopicException | None:
-        return next((e for e in self.exceptions if e.pattern.fullmatch(topic)), None)
+        if not self.exceptions:
+            return None
+        if topic not in self._known:
+            self.learn([topic])
+        return self._known[topic]
 
 
 def below_factor(snapshot: Snapshot, expectations: Expectations) -> list[PartitionRow] | None:

@@ -26,6 +26,8 @@ class Finding:
     playbook: str | None = None
     since: datetime | None = None
     state: FindingState = FindingState.PENDING
+    counted: int | None = None
+    """How many are affected, where `affected` was cut; None: as many as it names."""
 
     def firing(self) -> bool:
         return self.state is FindingState.FIRING

@@ -19,33 +19,6 @@ _DAYS = list(Day)
 
 
 @dataclass(frozen=True, slots=True)
-class Namesake:
-    """Another KafkaCluster object that says it is the same Kafka cluster. `owes`: a run of it has something in Kafka
-    that is still to be taken back."""
-
-    name: str
-    older: bool
-    owes: bool
-
-
-def alone_on_kafka(namesakes: Sequence[Namesake] | None, owes: bool) -> Reason:
-    """Of several KafkaClusters for one Kafka one acts: the one that has something to take back, else the oldest. The
-    Lease is each KafkaCluster's own, and does not tell them apart. None: it is not known whether there are others."""
-    guard = Guard.NO_OTHER_KAFKA_CLUSTER.value
-    if namesakes is None:
-        message = "whether another KafkaCluster is for the same Kafka cluster could not be read"
-        return Reason(guard, Verdict.UNKNOWN, message)
-    first = [n for n in namesakes if (n.owes and (n.older or not owes)) or (n.older and not owes)]
-    if first:
-        message = (
-            f"KafkaCluster {first[0].name} is for the same Kafka cluster and comes first; one at a time. Delete one of "
-            "the two, or set its remediation.mode to Observe"
-        )
-        return Reason(guard, Verdict.WAIT, message)
-    return Reason(guard, Verdict.ALLOW, "no other KafkaCluster for this Kafka cluster comes first")
-
-
-@dataclass(frozen=True, slots=True)
 class FleetUse:
     """`limit`: KafkaClusters with a run under way at once, over all that the operator watches. `acting`: the others
     that have one; None: that could not be read."""

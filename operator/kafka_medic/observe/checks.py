@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -21,7 +22,6 @@ from kafka_medic.clients.ports import (
     BrokerView,
     ClusterDescription,
     FailureKind,
-    LedBounds,
     ReadFailed,
     Reassignment,
 )
@@ -78,14 +78,12 @@ def view(found: BrokerView) -> BrokerView:
         _within(states, flat, 0, MAX_BROKER, f"{told_by}: {name}", rows)
         key = (rows << 32) | flat
         _twice(states, key, rows, f"{told_by}: {name} name a broker twice")
-    encoded: Any = pc.dictionary_encode(states["topic"]).combine_chunks()
-    codes = np.asarray(encoded.indices.to_numpy(), dtype=np.int64)
-    _twice(states, (codes << 32) | number, np.arange(len(codes)), f"{told_by} tells a partition twice")
+    _each_once(states, f"{told_by} tells a partition twice")
     if (epoch < 0).any() and not states["leaderEpoch"].null_count:
         index = states.schema.get_field_index("leaderEpoch")
         known = pa.array(epoch.astype(np.int32), mask=epoch < 0)
         states = states.set_column(index, states.schema.field(index), known)
-    return BrokerView(found.broker, found.members, found.controller, states)
+    return replace(found, states=states)
 
 
 def reassignments(found: Mapping[TopicPartition, Reassignment]) -> Mapping[TopicPartition, Reassignment]:
@@ -109,23 +107,34 @@ def _log_dirs(broker: int, told: LogDirs) -> LogDirs:
         for words, number in (("free", directory.usable), ("in all", directory.total)):
             if number is not None and not 0 <= number < 1 << 63:
                 raise BadAnswer(f"{who} reports {number} bytes {words}")
-        for tp, size in (directory.sizes or {}).items():
-            if size < 0:
-                raise BadAnswer(f"{who} reports {size} bytes for {shown(str(tp))}")
+        if directory.replicas is not None:
+            negative = directory.replicas.filter(pc.less(directory.replicas["bytes"], pa.scalar(0, pa.int64())))
+            for row in negative.slice(0, 1).to_pylist():
+                raise BadAnswer(f"{who} reports {row['bytes']} bytes for {_named(row)}")
+            _each_once(directory.replicas, f"{who} names a replica of one directory twice")
     return told
 
 
-def log_bounds(found: Mapping[int, LedBounds | ReadFailed]) -> dict[int, LedBounds | ReadFailed]:
+def log_bounds(found: Mapping[int, pa.Table | ReadFailed]) -> dict[int, pa.Table | ReadFailed]:
     """Of each leader by itself. The start is read before the end, and both only rise, so a start beyond the end is no
     race."""
-    return {leader: _each(told, lambda told=told: _log_bounds(told)) for leader, told in found.items()}  # type: ignore[misc]
+    return {b: _each(told, lambda told=told, b=b: _log_bounds(b, told)) for b, told in found.items()}  # type: ignore[misc]
 
 
-def _log_bounds(told: LedBounds) -> LedBounds:
-    for tp, bounds in told.items():
-        if not isinstance(bounds, ReadFailed) and not 0 <= bounds[0] <= bounds[1]:
-            raise BadAnswer(f"{shown(str(tp))} begins at offset {bounds[0]} and ends at {bounds[1]}")
+def _log_bounds(broker: int, told: pa.Table) -> pa.Table:
+    known = told.filter(pc.is_null(told["error"]))
+    unread: Any = pa.scalar(0, pa.int64())
+    start, end = (np.asarray(known[name].fill_null(unread).to_numpy(), dtype=np.int64) for name in ("start", "end"))
+    bad = np.flatnonzero((start < 0) | (end < start))
+    if len(bad):
+        (row,) = known.slice(int(bad[0]), 1).to_pylist()
+        raise BadAnswer(f"{_named(row)} begins at offset {row['start']} and ends at {row['end']}")
+    _each_once(told, f"broker {broker} reports a log end twice")
     return told
+
+
+def _named(row: Mapping[str, Any]) -> str:
+    return shown(f"{row['topic']}-{row['partition']}")
 
 
 def groups(found: Groups) -> Groups:
@@ -197,6 +206,13 @@ def _within(
     if len(bad):
         row = int(bad[0] if rows is None else rows[bad[0]])
         raise BadAnswer(f"{what} {int(values[bad[0]])} of topic {shown(states['topic'][row].as_py())}")
+
+
+def _each_once(table: pa.Table, what: str) -> None:
+    encoded: Any = pc.dictionary_encode(table["topic"]).combine_chunks()
+    codes = np.asarray(encoded.indices.to_numpy(), dtype=np.int64)
+    number = np.asarray(table["partition"].to_numpy(), dtype=np.int64)
+    _twice(table, (codes << 32) | number, np.arange(len(codes)), what)
 
 
 def _twice(states: pa.Table, keys: npt.NDArray[Any], rows: npt.NDArray[Any], what: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from kafka_medic.clients.destinations import Destinations
 from kafka_medic.clients.ports import (
     Connection,
     EnsembleConnection,
@@ -12,6 +13,7 @@ from kafka_medic.clients.ports import (
     ReadFailed,
     TlsMaterial,
 )
+from kafka_medic.clients.tls import split_address
 from kafka_medic.resources.durations import parse_duration
 from kafka_medic.resources.kafkacluster import KafkaCluster, SaslMechanism, Tls
 
@@ -20,9 +22,11 @@ Secret = Callable[[str], Mapping[str, bytes]]
 names it and never shows what is in it."""
 
 
-def connection(cluster: KafkaCluster, secret: Secret) -> Connection:
-    """Raises ReadFailed for what is missing."""
+def connection(cluster: KafkaCluster, secret: Secret, destinations: Destinations | None = None) -> Connection:
+    """Raises ReadFailed for servers that are no permitted destination, and for what is missing."""
     security = cluster.spec.security
+    if destinations is not None:
+        destinations.check_servers(host for host, _ in map(split_address, cluster.spec.bootstrap_servers.split(",")))
     username = password = oauth = None
     if security.sasl is not None:
         name = security.sasl.secret_ref.name
@@ -34,6 +38,7 @@ def connection(cluster: KafkaCluster, secret: Secret) -> Connection:
                 client_secret=_text(held, name, "clientSecret"),
                 scope=_text(held, name, "scope") if "scope" in held else None,
                 ca=_text(held, name, "ca.crt") if "ca.crt" in held else None,
+                destinations=destinations,
             )
         else:
             username, password = _text(held, name, "username"), _text(held, name, "password")
@@ -46,16 +51,22 @@ def connection(cluster: KafkaCluster, secret: Secret) -> Connection:
         oauth=oauth,
         tls=_material(security.tls, secret) if security.tls else TlsMaterial(),
         timeout_seconds=parse_duration(cluster.spec.probes.timeout),
+        destinations=destinations,
     )
 
 
-def ensemble_connection(cluster: KafkaCluster, secret: Secret) -> EnsembleConnection | None:
-    """None for KRaft. Raises ReadFailed for what is missing."""
+def ensemble_connection(
+    cluster: KafkaCluster, secret: Secret, destinations: Destinations | None = None
+) -> EnsembleConnection | None:
+    """None for KRaft. Raises ReadFailed for what is missing, and for servers that are no permitted destination."""
     ensemble = cluster.spec.metadata.zookeeper
     if ensemble is None:
         return None
+    if destinations is not None:
+        servers = ensemble.connect.partition("/")[0].split(",")
+        destinations.check_servers(host for host, _ in map(split_address, servers))
     tls = _material(ensemble.tls, secret) if ensemble.tls is not None else None
-    return EnsembleConnection(ensemble.connect, tls, parse_duration(cluster.spec.probes.timeout))
+    return EnsembleConnection(ensemble.connect, tls, parse_duration(cluster.spec.probes.timeout), destinations)
 
 
 def _material(tls: Tls, secret: Secret) -> TlsMaterial:

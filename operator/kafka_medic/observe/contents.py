@@ -9,11 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from kafka_medic.clients.answers import Groups, LogDirs
 from kafka_medic.clients.ports import (
+    BOUNDS_SCHEMA,
     BrokerView,
     ClusterDescription,
     FailureKind,
@@ -24,14 +28,17 @@ from kafka_medic.clients.ports import (
 from kafka_medic.cluster.agreement import stale_accounts
 from kafka_medic.cluster.elements import BROKER, CONFIGS, GROUP, GROUPS, LOG_DIRS, Element
 from kafka_medic.cluster.min_isr import Minimums
+from kafka_medic.cluster.partition_rows import NOWHERE, Rows
 from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.observe import checks, directories, tables
+from kafka_medic.observe.at_rest import AtRest
 from kafka_medic.observe.metrics import named_failures
 from kafka_medic.observe.settings import Settings, read_settings
-from kafka_medic.observe.sources import Reading, Readings, told_failures, value_of
+from kafka_medic.observe.sources import NAMED, Reading, Readings, told_failures, value_of
 from kafka_medic.observe.view_reads import Answers
 
-Bounds = Mapping[TopicPartition, tuple[int, int]]
+EVERY_START = 20_000
+"""Partitions up to which all log starts are read. Each costs as much as a log end, and only offsets need them."""
 
 
 @dataclass(slots=True)
@@ -47,11 +54,12 @@ class Contents:
     answers: Answers
     described: ClusterDescription
     moving: Reading[Mapping[TopicPartition, Reassignment]]
-    _keys: list[TopicPartition] = field(default_factory=list)
+    at_rest: AtRest = field(default_factory=AtRest)
+    _rows: Rows | None = None
     _disks: Reading[Mapping[int, LogDirs | ReadFailed]] | None = None
     _settings: Reading[Settings] | None = None
     _groups: Reading[Groups] | None = None
-    _bounds: Reading[tuple[Bounds, str | None]] | None = None
+    _bounds: Reading[tuple[pa.Table, str | None]] | None = None
 
     @property
     def silent(self) -> dict[int, ReadFailed]:
@@ -68,24 +76,29 @@ class Contents:
             seen.skip(("log-dirs", "configs", "log-ends"), "no broker told its own view")
             self._begin_groups(silent)
             return
-        self._keys = tables.addresses(self.states)
+        self._rows = Rows.of(self.states)
         answering = sorted(b for b, answer in self.answers.items() if isinstance(answer, BrokerView))
-        topics = sorted({tp.topic for tp in self._keys})
-        self._disks = seen.begin(LOG_DIRS, lambda: read_log_dirs(kafka, answering, silent), directory_gaps)
+        names: list[Any] = self._rows.topics.to_pylist()
+        topics: list[str] = sorted(names)
+        if (disks := self.at_rest.still(self.at_rest.disks, self.states, answering)) is not None:
+            self._disks = seen.again(*disks)
+        else:
+            self._disks = seen.begin(LOG_DIRS, lambda: read_log_dirs(kafka, answering, silent), directory_gaps)
         among = self._current(answering)
-        self._settings = seen.begin(
-            CONFIGS, lambda: read_settings(kafka, seen.pool, topics, answering, silent, among), lambda told: told.gaps
-        )
+        if (settings := self.at_rest.still(self.at_rest.settings, self.states, answering)) is not None:
+            self._settings = seen.again(*settings)
+        else:
+            self._settings = seen.begin(
+                CONFIGS,
+                lambda: read_settings(kafka, seen.pool, topics, answering, silent, among),
+                lambda told: told.gaps,
+            )
         groups = self._begin_groups(silent)
-        leaders: list[int] = checks.numbers(self.states["leader"]).tolist()
-        led = {tp: leader for tp, leader in zip(self._keys, leaders, strict=True) if leader >= 0}
-        known_epochs: list[int] = checks.numbers(self.states["leaderEpoch"]).tolist()
-        epochs = {tp: epoch for tp, epoch in zip(self._keys, known_epochs, strict=True) if epoch >= 0}
+        states, rows = self.states, self._rows
 
-        def after_groups() -> tuple[Bounds, str | None]:
+        def after_groups() -> tuple[pa.Table, str | None]:
             # States, then committed offsets, and log ends last: the other way round lag goes negative by race alone.
-            value_of(groups)
-            return read_bounds(kafka, led, epochs, silent)
+            return read_bounds(kafka, tables.led(states, _started(rows, states.num_rows, value_of(groups))), silent)
 
         self._bounds = seen.begin("log-ends", after_groups, lambda told: told[1])
 
@@ -116,12 +129,12 @@ class Contents:
         """With PARTITIONS_SCHEMA."""
         moving, disks = self.moving.value(), value_of(self._disks)
         settings, told = value_of(self._settings), value_of(self._bounds)
-        if self.states is None:
+        if self.states is None or self._rows is None:
             return None
         bounds = told[0] if told is not None else None
         minimums = None if settings is None else Minimums.of_settings(settings.topics, settings.brokers)
         return tables.partitions(
-            self.states, self._keys, moving, None if disks is None else known(disks), bounds, minimums
+            self.states, self._rows, moving, None if disks is None else known(disks), bounds, minimums
         )
 
     def log_dirs(self) -> Mapping[int, LogDirs]:
@@ -130,11 +143,11 @@ class Contents:
 
     def offline_replicas(self) -> Mapping[int, tuple[TopicPartition, ...] | None]:
         """By broker, of those that reported their directories."""
-        if self.states is None:
+        if self.states is None or self._rows is None:
             return {}
         moving = self.moving.value()
         return {
-            broker: directories.offline_replicas(self.states, self._keys, moving, broker, told)
+            broker: directories.offline_replicas(self.states, self._rows, moving, broker, told)
             for broker, told in self.log_dirs().items()
         }
 
@@ -147,6 +160,13 @@ class Contents:
         """With CONFIGS_SCHEMA."""
         settings = value_of(self._settings)
         return None if settings is None else tables.configs(settings.topics, settings.brokers, settings.everywhere)
+
+    def keep(self) -> None:
+        """For the next observation."""
+        if self.states is not None and self._settings is not None and self._disks is not None:
+            answering = sorted(b for b, answer in self.answers.items() if isinstance(answer, BrokerView))
+            self.at_rest.take(self.at_rest.settings, self.states, answering, self._settings)
+            self.at_rest.take(self.at_rest.disks, self.states, answering, self._disks)
 
     def unread(self) -> dict[Element, str]:
         """What these sources could not report although they are known."""
@@ -198,33 +218,50 @@ def group_gaps(found: Groups) -> str | None:
     return told_failures(told | {f"group {group}": str(why) for group, why in sorted(found.unread.items())})
 
 
-def read_bounds(
-    kafka: KafkaReads,
-    led: Mapping[TopicPartition, int],
-    epochs: Mapping[TopicPartition, int],
-    silent: Mapping[int, ReadFailed],
-) -> tuple[Bounds, str | None]:
-    """Log start and log end of what these brokers lead under the decided epochs, and what could not be read. The log of
-    a broker that leads under another epoch is not the partition's. Raises ReadFailed when no leader answers."""
-    asked = {tp: leader for tp, leader in led.items() if leader not in silent}
-    mute = {b: problem for b, problem in silent.items() if b in set(led.values())}
-    answers = checks.log_bounds(kafka.log_bounds(asked, epochs)) if asked else {}
+def read_bounds(kafka: KafkaReads, led: pa.Table, silent: Mapping[int, ReadFailed]) -> tuple[pa.Table, str | None]:
+    """Log start and log end of what these brokers lead under the decided epochs (BOUNDS_SCHEMA), and what could not be
+    read. `led` has LED_SCHEMA. The log of a broker that leads under another epoch is not the partition's. Raises
+    ReadFailed when no leader answers."""
+    leaders = np.asarray(led["leader"].to_numpy(), dtype=np.int64)
+    heard = ~np.isin(leaders, list(silent))
+    mute = {b: problem for b, problem in silent.items() if b in set(leaders[~heard].tolist())}
+    answers = checks.log_bounds(kafka.log_bounds(led.filter(pa.array(heard)))) if heard.any() else {}
     mute |= {b: answer for b, answer in answers.items() if isinstance(answer, ReadFailed)}
-    told = [answer for answer in answers.values() if not isinstance(answer, ReadFailed)]
+    told = {b: answer for b, answer in answers.items() if not isinstance(answer, ReadFailed)}
     if mute and not told:
         raise next(iter(mute.values()))
-    found = {tp: both for answer in told for tp, both in answer.items() if not isinstance(both, ReadFailed)}
-    failed = {tp: str(why) for answer in told for tp, why in answer.items() if isinstance(why, ReadFailed)}
-    missing = sorted(set(led) - set(found))
-    unknowing = [tp for tp in missing if led[tp] not in mute and tp not in failed]
+    found = pa.concat_tables([BOUNDS_SCHEMA.empty_table(), *told.values()])
+    place = Rows.of(led).find(found)
+    by = np.repeat(np.array(list(told), dtype=np.int64), [answer.num_rows for answer in told.values()])
+    asked = place != NOWHERE
+    asked[asked] = leaders[place[asked]] == by[asked]  # nobody has a word on what another leads
+    found, place = found.filter(pa.array(asked)), place[asked]
+    wrong = np.asarray(found["error"].is_valid().to_numpy(), dtype=np.bool_)
+    missing = np.ones(len(leaders), dtype=np.bool_)
+    missing[place] = False
+    unheard = missing & np.isin(leaders, list(mute))
+    unknowing = np.flatnonzero(missing & ~unheard)
     gaps = []
     if mute:
-        unheard = sum(led[tp] in mute for tp in missing)
-        gaps.append(f"{unheard} partitions whose leader did not answer: {named_failures(mute)}")
-    if failed:
-        gaps.append(
-            f"{len(failed)} partitions with an error: {told_failures({str(tp): w for tp, w in sorted(failed.items())})}"
-        )
-    if unknowing:
-        gaps.append(f"{len(unknowing)} partitions not served by their leader: {unknowing[0]}")
-    return found, "; ".join(gaps) or None
+        gaps.append(f"{unheard.sum()} partitions whose leader did not answer: {named_failures(mute)}")
+    if wrong.any():
+        failed = {_name(row): row["error"] for row in found.filter(pa.array(wrong)).slice(0, NAMED).to_pylist()}
+        gaps.append(f"{wrong.sum()} partitions with an error: {told_failures(failed, of=int(wrong.sum()))}")
+    if len(unknowing):
+        (first,) = led.slice(int(unknowing[0]), 1).to_pylist()
+        gaps.append(f"{len(unknowing)} partitions not served by their leader: {_name(first)}")
+    return found.filter(pa.array(~wrong)), "; ".join(gaps) or None
+
+
+def _started(rows: Rows, count: int, groups: Groups | None) -> npt.NDArray[np.bool_]:
+    """By row, whether to read where its log starts: in a large cluster, only where groups have committed offsets."""
+    if count <= EVERY_START or groups is None:
+        return np.ones(count, dtype=np.bool_)
+    found = np.zeros(count, dtype=np.bool_)
+    place = rows.find_each({tp for group in groups.told for tp in group.committed})
+    found[place[place != NOWHERE]] = True
+    return found
+
+
+def _name(row: Mapping[str, Any]) -> str:
+    return str(TopicPartition(row["topic"], row["partition"]))

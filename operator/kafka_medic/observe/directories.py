@@ -8,7 +8,7 @@ a partition that is led may not have been created yet.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from kafka_medic.clients.answers import LogDir, LogDirs
 from kafka_medic.clients.ports import Reassignment
 from kafka_medic.cluster.elements import STORAGE_ERROR, Directory
+from kafka_medic.cluster.partition_rows import Rows
 from kafka_medic.cluster.snapshot import NO_LEADER, TopicPartition
 
 
@@ -27,24 +28,26 @@ def directories(told: LogDirs) -> tuple[Directory, ...]:
 
 def offline_replicas(
     states: pa.Table,
-    keys: Sequence[TopicPartition],
+    rows: Rows,
     moving: Mapping[TopicPartition, Reassignment] | None,
     broker: int,
     told: LogDirs,
 ) -> tuple[TopicPartition, ...] | None:
     """Those of `broker`, empty while none of its directories has failed. None when that is not known: a replica may be
     on another directory that could not be read, reassignments are not known, or nothing decides the ISR of a replica
-    that is not listed. `states` has STATES_SCHEMA, `keys` are the addresses of its rows."""
+    that is not listed. `states` has STATES_SCHEMA, `rows` are its own."""
     if not any(_failed(d) for d in told.directories):
         return ()
-    if moving is None or any(d.sizes is None and not _failed(d) for d in told.directories):
+    if moving is None or any(d.replicas is None and not _failed(d) for d in told.directories):
         return None
-    listed = told.sizes.keys()
+    listed = {row for d in told.directories if d.replicas is not None for row in rows.find(d.replicas).tolist()}
     found = []
     for row in _rows_on(states["replicas"], broker):
-        tp = keys[row]
+        if row in listed:
+            continue
+        tp = TopicPartition(states["topic"][row].as_py(), states["partition"][row].as_py())
         move = moving.get(tp)
-        if tp in listed or (move is not None and broker in (*move.adding, *move.removing)):
+        if move is not None and broker in (*move.adding, *move.removing):
             continue
         in_sync: Any = states["isr"][row].as_py()
         if in_sync is None:

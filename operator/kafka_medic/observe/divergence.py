@@ -53,7 +53,10 @@ def stale_leaderships(
         stale = [
             StaleLeadership(tp, epoch, newest[tp][0], tuple(b for b in newest[tp][2] if b != view.broker))
             for topic, partition, _, epoch, _, topic_id in _rows(mine)
-            if epoch is not None and (tp := TopicPartition(topic, partition)) in newest and newest[tp][1] > epoch
+            if epoch is not None
+            and (tp := TopicPartition(topic, partition)) in newest
+            and newest[tp][1] > epoch
+            and (view.covers is None or topic in view.covers)
             # Epochs and offsets of a deleted topic say nothing of the one that has its name now.
             if None in (topic_id, newest[tp][3]) or topic_id == newest[tp][3]
         ]

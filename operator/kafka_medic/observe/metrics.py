@@ -6,6 +6,7 @@ and the JMX exporter's own example for Kafka come with. docs/metrics.md lists th
 
 from __future__ import annotations
 
+import functools
 import math
 import threading
 import time
@@ -13,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from kafka_medic.clients.destinations import Destinations
 from kafka_medic.clients.exporter import Sample, scrape
 from kafka_medic.clients.ports import FailureKind, ReadFailed
 from kafka_medic.cluster.snapshot import ClientSoftware
@@ -239,3 +241,8 @@ def named_failures(answer: Mapping[int, object], most: int = 5) -> str | None:
     failed = [f"broker {b}: {p}" for b, p in answer.items() if isinstance(p, ReadFailed)]
     more = f"; and {len(failed) - most} more" if len(failed) > most else ""
     return "; ".join(failed[:most]) + more if failed else None
+
+
+def exporters(port: int, seconds: float, destinations: Destinations | None) -> MetricsProbe:
+    """The real ones, within the bounds of a namespace."""
+    return MetricsProbe(port, seconds, functools.partial(scrape, destinations=destinations))

@@ -11,6 +11,7 @@ from kafka_medic.clients.ports import FailureKind, KafkaReads, ReadFailed
 from kafka_medic.cluster.elements import BROKER, CONFIGS, TOPIC, Element, resource_name
 from kafka_medic.cluster.snapshot import ConfigValue
 from kafka_medic.observe.sources import told_failures
+from kafka_medic.observe.tables import BROKER_CONFIGS, TOPIC_CONFIGS
 
 Values = Mapping[str, ConfigValue]
 T = TypeVar("T")
@@ -42,12 +43,13 @@ def read_settings(
 ) -> Settings:
     """The three reads go side by side. `silent`: brokers that are not asked, and why. `among`: who is asked about what
     any broker can report. Raises ReadFailed when nothing at all could be read."""
-    of_brokers = pool.submit(_tried, lambda: kafka.broker_configs(brokers))
+    of_brokers = pool.submit(_tried, lambda: kafka.broker_configs(brokers, BROKER_CONFIGS))
     of_all = pool.submit(_tried, lambda: {"": kafka.cluster_configs(among)})
+    of_topics = _tried(lambda: kafka.topic_configs(topics, among, TOPIC_CONFIGS))
     found = Settings(unread={Element(CONFIGS, BROKER, str(b)): str(why) for b, why in silent.items()})
     shared: dict[str, Values] = {}
     failed = [
-        *_taken(_tried(lambda: kafka.topic_configs(topics, among)), topics, TOPIC, found.topics, found.unread),
+        *_taken(of_topics, topics, TOPIC, found.topics, found.unread),
         *_taken(of_brokers.result(), brokers, BROKER, found.brokers, found.unread),
         *_taken(of_all.result(), [""], BROKER, shared, found.unread),
     ]

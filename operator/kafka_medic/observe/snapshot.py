@@ -7,7 +7,6 @@ the others are still read. Only when the cluster does not answer at all are its 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -33,12 +32,13 @@ from kafka_medic.cluster.snapshot import (
     View,
 )
 from kafka_medic.observe import checks
+from kafka_medic.observe.at_rest import AtRest
 from kafka_medic.observe.brokers import Sighting, brokers_of, members_of, named_by, software_version
 from kafka_medic.observe.contents import Contents
 from kafka_medic.observe.divergence import diverged_logs, stale_leaderships
 from kafka_medic.observe.identities import PodIdentities, identified, identify
 from kafka_medic.observe.metrics import BrokerSigns, named_failures
-from kafka_medic.observe.sources import THREADS, Reading, Readings, value_of
+from kafka_medic.observe.sources import Reading, Readings, SideBySide, value_of
 from kafka_medic.observe.unnamed import AddressBook, unnamed_views
 from kafka_medic.observe.view_reads import Answers, ViewRotation, decided, read_views
 
@@ -101,14 +101,15 @@ def observe_cluster(
     rotation: ViewRotation | None = None,
     book: AddressBook | None = None,
     known: PodIdentities | None = None,
+    at_rest: AtRest | None = None,
 ) -> Snapshot:
-    """One snapshot. Never raises for what the cluster does; a source that fails is Unknown. `rotation`, `book` and
-    `known` are kept from look to look; without the first, every broker's whole view is read. All that does not need
-    another's answer is read side by side: first who is there, then what each broker says of itself, which shows who
-    hangs, then the rest, of which nothing is asked of a broker that has just not answered."""
+    """One snapshot. Never raises for what the cluster does; a source that fails is Unknown. `rotation`, `book`, `known`
+    and `at_rest` are kept from look to look; without the first, every broker's whole view is read. All that does not
+    need another's answer is read side by side: first who is there, then what each broker says of itself, which shows
+    who hangs, then the rest, of which nothing is asked of a broker that has just not answered."""
     taken_at, known = now(), known or PodIdentities()
     mode = Mode.ZOOKEEPER if readers.zookeeper else Mode.KRAFT
-    with ThreadPoolExecutor(THREADS, "look") as pool:
+    with SideBySide() as pool:
         seen = Readings(now, pool)
         pods = seen.begin("kubernetes", readers.pods) if readers.pods else None
         apart = seen.begin("controllers", readers.controllers) if readers.controllers else None
@@ -132,7 +133,13 @@ def observe_cluster(
                 read = partial(_identities, readers, known, described, pods, apart, voters)
                 identity = seen.begin("pod-identity", read, lambda told: told)
             asked = _Asked(
-                mode, described, value_of(zookeeper), quorum, rotation or ViewRotation(everything=True), book
+                mode,
+                described,
+                value_of(zookeeper),
+                quorum,
+                rotation or ViewRotation(everything=True, alone=True),
+                book,
+                at_rest or AtRest(),
             )
             found = _answered(seen, found, readers, asked, pods, metrics)
             value_of(identity)
@@ -194,6 +201,7 @@ class _Asked:
     quorum: Reading[Quorum]
     rotation: ViewRotation
     book: AddressBook | None
+    at_rest: AtRest
 
 
 def _answered(
@@ -221,7 +229,7 @@ def _answered(
     voters = frozenset(ids) if members is None else members.ids | members.unsure
     records = partial(_topic_records, seen, readers.zookeeper) if readers.zookeeper else None
     states = decided(answers, active, voters, asked.rotation, records)
-    contents = Contents(seen, kafka, readers.groups, states, answers or {}, described, moving)
+    contents = Contents(seen, kafka, readers.groups, states, answers or {}, described, moving, asked.at_rest)
     contents.begin()
     unnamed = _unnamed(seen, kafka, {} if asked.book is None else asked.book, described, states, value_of(pods))
     if answers is not None:
@@ -231,6 +239,7 @@ def _answered(
     if answers is not None:
         views = _views(seen, kafka, answers, states, contents.silent, reading.observed_at, mode)
     signs = value_of(metrics)
+    contents.keep()
     return replace(
         found,
         cluster=ClusterInfo(found.cluster.name, described.cluster_id, mode, software_version(version.value(), signs)),
@@ -349,7 +358,8 @@ def _views(
         unread = view.leaders is None or states is None
         diverged: tuple[DivergedLog, ...] | None = None if unread else ()
         if not unread and view.broker in logs:
-            diverged = logs[view.broker].value()
+            # Of a stale leader that gave no whole view, more may be stale than is known.
+            diverged = logs[view.broker].value() if view.covers is None else None
         found.append(replace(view, diverged=diverged))
     return tuple(found)
 
@@ -369,4 +379,4 @@ def _plain_views(answers: Answers, read_at: datetime | None, mode: Mode) -> Iter
                 table = leaders[id(answer.states)] = pa.table(columns, schema=LEADERS_SCHEMA)
         # KRaft brokers put a random live broker there: comparing it would be comparing noise.
         controller = answer.controller if mode is Mode.ZOOKEEPER else None
-        yield View(broker, answer.members, controller, table, observed_at=read_at)
+        yield View(broker, answer.members, controller, table, observed_at=read_at, covers=answer.covers)

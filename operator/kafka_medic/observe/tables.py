@@ -6,18 +6,24 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kafka_medic.clients.answers import LogDirs
-from kafka_medic.clients.ports import Reassignment
+from kafka_medic.clients.ports import LED_SCHEMA, SIZES_SCHEMA, Reassignment
 from kafka_medic.cluster.groups import GROUPS_SCHEMA, GroupOffsets
 from kafka_medic.cluster.min_isr import MIN_ISR, UNKNOWN, Minimums
+from kafka_medic.cluster.partition_rows import NOWHERE, Ints, Rows
 from kafka_medic.cluster.snapshot import (
     CONFIGS_SCHEMA,
+    NO_LEADER,
     PARTITIONS_SCHEMA,
     ConfigValue,
     TopicPartition,
 )
+
+UNREAD = -1
 
 TOPIC_CONFIGS = (
     MIN_ISR,
@@ -40,68 +46,100 @@ CLUSTER_CONFIGS = (MIN_ISR,)
 """The settings that decisions rest on; everything else a broker is configured with is left out of the snapshot."""
 
 
-def addresses(states: pa.Table) -> list[TopicPartition]:
-    """(topic, partition) of each row."""
-    topics: list[Any] = states["topic"].to_pylist()
-    numbers: list[Any] = states["partition"].to_pylist()
-    return [TopicPartition(t, n) for t, n in zip(topics, numbers, strict=True)]
+def led(states: pa.Table, started: npt.NDArray[np.bool_]) -> pa.Table:
+    """LED_SCHEMA, of the partitions that somebody leads. `started`: by row, whether to read where its log starts."""
+    leaders, epochs = (np.asarray(_filled(states[name], NO_LEADER).to_numpy()) for name in ("leader", "leaderEpoch"))
+    columns = [
+        states["topic"],
+        states["partition"],
+        pa.array(leaders, pa.int32()),
+        pa.array(epochs, pa.int32(), mask=epochs < 0),
+        pa.array(started),
+    ]
+    return pa.table(columns, schema=LED_SCHEMA).filter(pa.array(leaders >= 0))
 
 
 def partitions(
     states: pa.Table,
-    keys: Sequence[TopicPartition],
+    rows: Rows,
     moving: Mapping[TopicPartition, Reassignment] | None,
     disks: Mapping[int, LogDirs] | None,
-    bounds: Mapping[TopicPartition, tuple[int, int]] | None,
+    bounds: pa.Table | None,
     minimums: Minimums | None,
 ) -> pa.Table:
-    """`states` with STATES_SCHEMA, `keys` the addresses of its rows."""
+    """`states` with STATES_SCHEMA, `rows` of it; `bounds` with BOUNDS_SCHEMA."""
     columns: dict[str, Any] = {name: states[name] for name in states.column_names}
-    columns |= _moves(columns["replicas"], keys, moving)
-    unread = (None, None)
-    known = [bounds.get(tp, unread) for tp in keys] if bounds is not None else [unread] * len(keys)
-    columns["logStart"] = pa.array([start for start, _ in known], pa.int64())
-    columns["logEnd"] = pa.array([end for _, end in known], pa.int64())
-    columns["sizeBytes"] = _sizes(states, keys, disks)
+    columns |= _moves(columns["replicas"], rows, moving)
+    columns |= _bounds(rows, states.num_rows, bounds)
+    columns["sizeBytes"] = _sizes(states, rows, disks)
     columns["minIsr"] = _min_isr(columns, minimums)
     return pa.table([columns[name] for name in PARTITIONS_SCHEMA.names], schema=PARTITIONS_SCHEMA)
 
 
 def _moves(
-    replicas: pa.ChunkedArray[Any], keys: Sequence[TopicPartition], moving: Mapping[TopicPartition, Reassignment] | None
+    replicas: pa.ChunkedArray[Any], rows: Rows, moving: Mapping[TopicPartition, Reassignment] | None
 ) -> dict[str, Any]:
     """The controller's word on what is in flight is newer than a broker's metadata of the same partition."""
     kind = pa.list_(pa.int32())
     if moving is None:
-        nothing = pa.nulls(len(keys), kind)
+        nothing = pa.nulls(len(replicas), kind)
         return {"adding": nothing, "removing": nothing}
-    if not moving:
-        offsets: Any = pa.array(np.zeros(len(keys) + 1, dtype=np.int32))
-        none = pa.ListArray.from_arrays(offsets, pa.array([], pa.int32()))
-        return {"adding": none, "removing": none}
-    at = [moving.get(tp) for tp in keys]
-    told = replicas.to_pylist()
+    place = rows.find_each(moving)
+    here = [move for move, row in zip(moving.values(), place.tolist(), strict=True) if row != NOWHERE]
+    which = np.zeros(len(replicas), dtype=np.int64)  # 0: not in flight, else one more than its place in `here`
+    which[place[place != NOWHERE]] = np.arange(1, len(here) + 1)
+    in_flight, chosen = pa.array(which > 0), pa.array(which, pa.int64())
+    told = pa.array([(), *(m.replicas for m in here)], kind).take(chosen)
     return {
-        "replicas": pa.array([m.replicas if m else r for m, r in zip(at, told, strict=True)], kind),
-        "adding": pa.array([m.adding if m else () for m in at], kind),
-        "removing": pa.array([m.removing if m else () for m in at], kind),
+        "replicas": pc.if_else(in_flight, told, replicas) if here else replicas,
+        "adding": pa.array([(), *(m.adding for m in here)], kind).take(chosen),
+        "removing": pa.array([(), *(m.removing for m in here)], kind).take(chosen),
     }
 
 
-def _sizes(states: pa.Table, keys: Sequence[TopicPartition], disks: Mapping[int, LogDirs] | None) -> pa.Array[Any]:
+def _bounds(rows: Rows, count: int, bounds: pa.Table | None) -> dict[str, Any]:
+    if bounds is None:
+        return {name: pa.nulls(count, pa.int64()) for name in ("logStart", "logEnd")}
+    place = rows.find(bounds)
+    here = place != NOWHERE
+    found = {}
+    for name, column in (("logStart", "start"), ("logEnd", "end")):
+        offsets = np.full(count, UNREAD, dtype=np.int64)
+        told = _filled(bounds[column], UNREAD)
+        offsets[place[here]] = np.asarray(told.to_numpy(), dtype=np.int64)[here]
+        found[name] = pa.array(offsets, pa.int64(), mask=offsets == UNREAD)
+    return found
+
+
+def _sizes(states: pa.Table, rows: Rows, disks: Mapping[int, LogDirs] | None) -> pa.Array[Any]:
     """The leader's replica, else the largest that is known."""
     if disks is None:
-        return pa.nulls(len(keys), pa.int64())
-    sizes = {broker: told.sizes for broker, told in disks.items()}
-    leaders: list[Any] = states["leader"].to_pylist()
-    found: list[int | None] = [
-        sizes[leader].get(tp) if leader in sizes else None for tp, leader in zip(keys, leaders, strict=True)
-    ]
-    for row in [i for i, size in enumerate(found) if size is None]:
-        tp = keys[row]
-        replicas: Any = states["replicas"][row].as_py()
-        found[row] = max((sizes[b][tp] for b in replicas or () if tp in sizes.get(b, {})), default=None)
-    return pa.array(found, pa.int64())
+        return pa.nulls(states.num_rows, pa.int64())
+    told = [(b, d.replicas) for b, dirs in disks.items() for d in dirs.directories if d.replicas is not None]
+    every = pa.concat_tables([SIZES_SCHEMA.empty_table(), *(table for _, table in told)])
+    broker = np.repeat(np.array([b for b, _ in told], dtype=np.int64), [table.num_rows for _, table in told])
+    place, size = rows.find(every), np.asarray(every["bytes"].to_numpy(), dtype=np.int64)
+    here = place != NOWHERE
+    place, size, broker = place[here], size[here], broker[here]
+    largest = np.full(states.num_rows, UNREAD, dtype=np.int64)
+    held = _held(states["replicas"], place, broker)
+    np.maximum.at(largest, place[held], size[held])
+    leaders = np.asarray(_filled(states["leader"], NO_LEADER).to_numpy(), dtype=np.int64)
+    leading = leaders[place] == broker
+    largest[place[leading]] = size[leading]
+    return pa.array(largest, pa.int64(), mask=largest == UNREAD)
+
+
+def _held(replicas: pa.ChunkedArray[Any], place: Ints, broker: Ints) -> npt.NDArray[np.bool_]:
+    """Whether the broker is one of the replicas of that row."""
+    flat = np.asarray(pc.list_flatten(replicas).to_numpy(), dtype=np.int64)
+    row = np.asarray(pc.list_parent_indices(replicas).to_numpy(), dtype=np.int64)
+    found: Any = pc.is_in(pa.array((place << 32) | broker), value_set=pa.array((row << 32) | flat))
+    return np.asarray(found.to_numpy(zero_copy_only=False), dtype=np.bool_)
+
+
+def _filled(column: pa.ChunkedArray[Any], value: int) -> Any:
+    return pc.fill_null(column, pa.scalar(value, column.type)) if column.null_count else column
 
 
 def _min_isr(columns: Mapping[str, Any], minimums: Minimums | None) -> pa.Array[Any]:

@@ -30,9 +30,10 @@ from kafka_medic.playbook.holding import GIVE_UP, holding, renewed
 from kafka_medic.playbook.intents import Intent, RestartPod, ScaleWorkload
 from kafka_medic.playbook.parameters import elect_parameters, restart_parameters
 from kafka_medic.playbook.plan_file import is_missing, unread_file
+from kafka_medic.playbook.provenance import forged
 from kafka_medic.playbook.report import StepReport, StepState
 from kafka_medic.playbook.restart_step import Watch
-from kafka_medic.playbook.run import SOON, Decision, World, being_deleted, ended, refuse, waiting, waiting_for
+from kafka_medic.playbook.run import SOON, Decision, World, being_deleted, disowned, ended, refuse, waiting, waiting_for
 from kafka_medic.playbook.safety import forward_reasons, restoring_reasons, same_cluster
 from kafka_medic.resources.kafkacluster import RestartMethod
 from kafka_medic.resources.phases import Phase, StepPhase
@@ -62,9 +63,9 @@ def advance(run: Remediation, world: World) -> Decision:
     """One turn of a run in Running, Verifying, Blocked or Paused."""
     held = holding(run.status, world.snapshot, world.now)
     run = run.model_copy(update={"status": run.status.model_copy(update={"holds": held})})
-    plan, status = run.status.plan, run.status
-    if plan is None:
-        return ended(status, Phase.FAILED, "the run has no plan: its status was written by somebody else", world.now)
+    plan, status, why_not = run.status.plan, run.status, forged(run)
+    if plan is None or why_not is not None:
+        return disowned(status, why_not or "", world.now)
     if is_missing(plan):
         ahead = _gives_way(run, world)
         return refuse(status, Phase.BLOCKED, (unread_file(plan), *((ahead,) if ahead else ())))
@@ -168,7 +169,7 @@ def _assess(step: Step, run: Remediation, plan: Plan, journal: Mapping[str, Jour
                 return resign_step.assess(step.name, plan, journal, world.snapshot)
             settings = restart_parameters(world.playbook, step, run.spec.parameters)
             seen, since = run.status.consecutive_verified or 0, run.status.well_since
-            required = world.cluster.spec.remediation.approvals.required
+            required = world.cluster.spec.remediation.approvals.needed(run.spec.requested_by)
             said = run.status.approvals
             method = world.cluster.spec.brokers.restart if world.cluster.spec.brokers else RestartMethod.DELETE_POD
             strimzi = method is RestartMethod.STRIMZI_ANNOTATION
@@ -182,7 +183,7 @@ def _step(run: Remediation, world: World, step: Step, report: StepReport, reason
     status = note_hold(run.status, step.name, held_by_people(reasons), world.now)
     if report.state is StepState.REACHED:
         return _verify(status, world, step, report)
-    required = world.cluster.spec.remediation.approvals.required
+    required = world.cluster.spec.remediation.approvals.needed(run.spec.requested_by)
     status, late = lateness(status, step, required, world.now, world.skew)
     if late and step.on_failure is OnFailure.ABORT:
         return _give_up(status, Phase.FAILED, late, world.now)

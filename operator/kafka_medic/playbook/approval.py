@@ -13,9 +13,9 @@ from datetime import datetime
 from kafka_medic.cluster.clock import EXACT, Skew
 from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.playbook.auto import beyond_auto
-from kafka_medic.playbook.plan_file import without_file
+from kafka_medic.playbook.plan_digest import digest_fits
+from kafka_medic.resources.admission import Standing
 from kafka_medic.resources.approval import RemediationApproval
-from kafka_medic.resources.digest import sha256_digest
 from kafka_medic.resources.kafkacluster_remediation import RemediationPolicy
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_plan import Plan
@@ -56,94 +56,11 @@ class ApprovalJudgement:
     rejected_by: str | None
 
 
-def plan_digest(remediation: Remediation, plan: Plan) -> str:
-    """SHA-256 over everything that decides what will be done: the run's identity and pinned playbook, its parameters,
-    every move and setting, the throttle, the preconditions. Times and prose are left out. For what lies in a file its
-    hash stands, whether the file has been read or not."""
-    spec, plan = remediation.spec, without_file(plan)
-    drains = [
-        {
-            "broker": d.broker,
-            "topic": d.topic,
-            "partitions": list(d.partitions),
-            "replicasBefore": list(d.replicas_before),
-            "replicas": list(d.replicas),
-        }
-        for d in plan.drains
-    ]
-    return sha256_digest(
-        # Named only where there are any, so that a plan that was approved before there were such stays what it was.
-        ({"drains": drains} if drains else {})
-        | ({"workload": plan.workload.to_kubernetes()} if plan.workload else {})
-        | ({"staticSettings": [s.to_kubernetes() for s in plan.static_settings]} if plan.static_settings else {})
-        | ({"topics": {t.topic: t.id for t in plan.topics}} if plan.topics else {})
-        | ({"resignations": [[r.broker, r.epoch] for r in plan.resignations]} if plan.resignations else {})
-        | {
-            "cluster": {"name": spec.cluster_ref.name, "uid": spec.cluster_ref.uid},
-            "remediation": remediation.uid,
-            "playbook": {"name": spec.playbook.name, "digest": spec.playbook.digest},
-            "parameters": dict(spec.parameters),
-            "replicationFactor": plan.replication_factor,
-            "throttleBytesPerSecond": plan.throttle_bytes_per_second,
-            "steps": [{"name": s.name, "action": s.action.value} for s in plan.steps],
-            "changes": [
-                {
-                    "topic": c.topic,
-                    "partition": c.partition,
-                    "replicasBefore": list(c.replicas_before),
-                    "replicas": list(c.replicas),
-                    "wave": c.wave,
-                }
-                for c in plan.changes
-            ],
-            "configChanges": [
-                {
-                    "resourceType": c.resource_type.value,
-                    "resourceName": c.resource_name,
-                    "name": c.name,
-                    "before": c.before,
-                    "after": c.after,
-                }
-                for c in plan.config_changes
-            ],
-            "reorders": [
-                {
-                    "topic": c.topic,
-                    "partition": c.partition,
-                    "replicasBefore": list(c.replicas_before),
-                    "replicas": list(c.replicas),
-                }
-                for c in plan.reorders
-            ],
-            "elections": [
-                {"broker": e.broker, "topic": e.topic, "partitions": list(e.partitions)} for e in plan.elections
-            ],
-            "restarts": [
-                {"broker": r.broker, "pod": r.pod, "podUid": r.pod_uid, "stale": r.stale} for r in plan.restarts
-            ],
-            "offsets": [o.to_kubernetes() for o in plan.offsets],
-            "rescueTopic": plan.rescue_topic,
-            "rescues": [
-                {
-                    "broker": r.broker,
-                    "topic": r.topic,
-                    "partition": r.partition,
-                    "epoch": r.epoch,
-                    "from": r.from_offset,
-                }
-                for r in plan.rescues
-            ],
-            "artifact": plan.artifact.sha256 if plan.artifact else None,
-            "preconditions": [{"name": p.name, "value": p.value} for p in plan.preconditions],
-        }
-    )
-
-
 def judge_approvals(
     remediation: Remediation,
     policy: RemediationPolicy,
     words: Sequence[Word] | None,
-    policies_installed: bool | None,
+    policies: Standing | None,
     now: datetime,
     *,
     started: bool,
@@ -157,14 +74,15 @@ def judge_approvals(
     plan = remediation.status.plan
     if plan is None:
         return ApprovalJudgement(Reason(guard, Verdict.DENY, "there is no plan yet"), (), None, None)
-    if plan_digest(remediation, plan) != plan.digest:
+    if not digest_fits(remediation, plan):
         message = "the plan in status is not the one its digest was taken of: somebody else wrote it"
         return ApprovalJudgement(Reason(guard, Verdict.DENY, message), (), None, None)
     if words is None:
         return ApprovalJudgement(Reason(guard, Verdict.UNKNOWN, "the approvals could not be read"), (), None, None)
     facts = [w for w in words if isinstance(w, ApprovalFact)]
     unread = [w for w in words if isinstance(w, UnreadApproval)]
-    records = tuple(_record(fact, remediation, plan, policy, None if started else skew or EXACT) for fact in facts)
+    late = None if started else skew or EXACT
+    records = tuple(_record(fact, remediation, plan, policy, policies, late) for fact in facts)
     counted = [r for r in records if r.counted]
     rejecters = sorted({r.approver for r in counted if r.decision is Decision.REJECT})
     approvers = sorted({r.approver for r in counted if r.decision is Decision.APPROVE})
@@ -188,24 +106,60 @@ def judge_approvals(
     mode = policy.mode_for(remediation.spec.playbook.name)
     if mode is RemediationMode.OBSERVE:
         return answer(Verdict.DENY, "the KafkaCluster's mode is Observe: nothing is ever done")
-    if not policies_installed:
-        message = "the admission policies for approvals are not installed, so nobody's word can be believed"
-        return answer(Verdict.UNKNOWN if policies_installed is None else Verdict.DENY, message)
+    unproven = _unproven(remediation, policies)
+    if unproven is not None:
+        return answer(*unproven)
     if not started and now >= plan.expires_at:
-        return answer(Verdict.DENY, f"the plan expired at {plan.expires_at:%Y-%m-%d %H:%M:%S} UTC")
+        return answer(Verdict.DENY, f"the plan expired at {_utc(plan.expires_at)}")
     automatic = mode is RemediationMode.AUTO
     beyond = beyond_auto(remediation, plan, policy.auto, risk, now, started=started) if automatic else None
     if beyond == ():
         return answer(Verdict.ALLOW, "the KafkaCluster's mode is Auto, and the plan within its bounds", AUTOMATIC)
     asks = f"beyond what Auto does by itself ({'; '.join(beyond)}): " if beyond else ""
-    missing = policy.approvals.required - len(approvers)
+    missing = policy.approvals.needed(remediation.spec.requested_by) - len(approvers)
     if missing > 0:
         if any(fact.may_approve is None for fact in facts):
             return answer(Verdict.UNKNOWN, "whether an approver may approve could not be asked")
         more = f"{missing} more" if approvers else f"{missing}"
-        return answer(Verdict.WAIT, f"{asks}waits for {more} approval{'s' if missing > 1 else ''} of {plan.digest}")
+        machine = policy.approvals.needed(remediation.spec.requested_by) - policy.approvals.required
+        why = (
+            "; one of them because a ServiceAccount asked for it, and any approver may hold its token"
+            if machine
+            else ""
+        )
+        asked = f"waits for {more} approval{'s' if missing > 1 else ''} of {plan.digest}"
+        return answer(Verdict.WAIT, f"{asks}{asked}{why}")
     by = ", ".join(approvers)
     return answer(Verdict.ALLOW, f"approved by {by}", by)
+
+
+def _unproven(remediation: Remediation, policies: Standing | None) -> tuple[Verdict, str] | None:
+    """Why nobody's word about this Remediation can be believed, whatever it says."""
+    if policies is None:
+        return Verdict.UNKNOWN, "the admission policies could not be read, so nobody's word can be believed"
+    if policies.since is None:
+        return Verdict.DENY, f"the admission policies do not stand, so nobody's word can be believed: {policies.why}"
+    if not policies.covers(remediation.metadata.creation_timestamp):
+        why = unchecked(remediation, policies)
+        return Verdict.DENY, f"{why}; approve its plan anew, then delete it: what it has set is taken back"
+    return None
+
+
+def unchecked(remediation: Remediation, policies: Standing) -> str:
+    """Why nobody's word counts about a Remediation from before the policies: who asked for it may be made up."""
+    created = remediation.metadata.creation_timestamp
+    told = _utc(created) if created else "an unknown time"
+    return f"this Remediation was created at {told}, and {_checked(policies)}, so who asked for it is not proven"
+
+
+def _checked(policies: Standing) -> str:
+    if policies.since is None:
+        return f"the admission policies do not stand: {policies.why}"
+    return f"the admission policies check what is created from {_utc(policies.since)} on"
+
+
+def _utc(at: datetime) -> str:
+    return f"{at:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _may_be_a_no(fact: ApprovalFact, remediation: Remediation, plan: Plan) -> bool:
@@ -216,7 +170,12 @@ def _may_be_a_no(fact: ApprovalFact, remediation: Remediation, plan: Plan) -> bo
 
 
 def _record(
-    fact: ApprovalFact, remediation: Remediation, plan: Plan, policy: RemediationPolicy, skew: Skew | None
+    fact: ApprovalFact,
+    remediation: Remediation,
+    plan: Plan,
+    policy: RemediationPolicy,
+    policies: Standing | None,
+    skew: Skew | None,
 ) -> ApprovalRecord:
     """`skew`: None once the run has started, and no approval can be late any more."""
     approval = fact.approval
@@ -233,8 +192,12 @@ def _record(
         why = f"{spec.approver} may not approve by name{through} (verb approve on remediations)"
     elif fact.may_approve is None:
         why = f"whether {spec.approver} may approve could not be asked"
+    elif spec.decision is Decision.APPROVE and policies is not None and not policies.covers(at):
+        why = f"it was created at {_utc(at)}, and {_checked(policies)}; approve again"
     elif spec.decision is Decision.APPROVE and skew is not None and skew.latest(at) >= plan.expires_at:
         why = "it was created after the plan's expiry, or too close to it to tell by two clocks"
+    elif spec.decision is Decision.APPROVE and policy.approvals.is_machine(spec.approver):
+        why = f"{spec.approver} is a ServiceAccount, and approvals.serviceAccounts does not list it"
     elif (
         spec.decision is Decision.APPROVE
         and spec.approver == remediation.spec.requested_by

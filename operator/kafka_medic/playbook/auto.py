@@ -10,6 +10,7 @@ from datetime import datetime
 
 from kafka_medic.guard.run import within_window
 from kafka_medic.guard.verdict import Verdict
+from kafka_medic.playbook.plan_digest import covers_sizes
 from kafka_medic.resources.kafkacluster_remediation import AutoBounds
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_plan import Plan
@@ -22,7 +23,8 @@ def beyond_auto(
     run: Remediation, plan: Plan, bounds: AutoBounds, risk: Risk | None, now: datetime, *, started: bool
 ) -> tuple[str, ...]:
     """Every bound that the plan passes; empty: it needs nobody's word. `risk`: the playbook's, None: not known. A
-    window that closes on a run under way does not count here: it is better finished than left half-way."""
+    window that closes on a run under way does not count here, nor a digest of an earlier version: the run is better
+    finished than left half-way."""
     return tuple(_passed(run, plan, bounds, risk, now, started))
 
 
@@ -52,6 +54,8 @@ def _passed(
     size = _bytes(plan)
     if size is None:
         yield "how many bytes would be copied is not known"
+    elif size and not started and not covers_sizes(run, plan):
+        yield "its digest is an earlier version's, which does not stand for sizes"
     elif size > bounds.max_bytes:
         yield f"{size} bytes to copy, auto.maxBytes is {bounds.max_bytes}"
     window = within_window(bounds.windows, now)

@@ -14,9 +14,9 @@ from kafka_medic.diagnose.defaults import DEFAULTS, FACTORS, STATIC, Default, lo
 from kafka_medic.diagnose.expectations import Expectations, below_factor
 from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.verdict import Reason, Verdict
-from kafka_medic.playbook.approval import plan_digest
 from kafka_medic.playbook.defaults_step import KEY, fallback
 from kafka_medic.playbook.intents import dynamic_value
+from kafka_medic.playbook.plan_digest import sealed
 from kafka_medic.playbook.refusal import NO_DIGEST, Refusal, unread
 from kafka_medic.playbook.restart_plan import restart_plan
 from kafka_medic.playbook.safety import CLUSTER_ID
@@ -78,7 +78,7 @@ def defaults_plan(
         update={"steps": steps, "static_settings": static, "config_changes": () if change is None else (change,)}
     )
     plan = plan.model_copy(update={"summary": _summary(plan, snapshot, left_out)})
-    return plan.model_copy(update={"digest": plan_digest(run, plan)})
+    return sealed(run, plan)
 
 
 def _not_yet(snapshot: Snapshot, expectations: Expectations) -> Refusal | None:

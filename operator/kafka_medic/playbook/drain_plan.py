@@ -12,8 +12,8 @@ from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.other_runs import OtherRun
 from kafka_medic.guard.rows import known_ids
 from kafka_medic.guard.verdict import Reason, Verdict
-from kafka_medic.playbook.approval import plan_digest
 from kafka_medic.playbook.parameters import AWAY, drain_parameters
+from kafka_medic.playbook.plan_digest import sealed
 from kafka_medic.playbook.refusal import NO_DIGEST, Refusal, unread
 from kafka_medic.playbook.safety import CLUSTER_ID
 from kafka_medic.resources.durations import parse_duration
@@ -183,7 +183,7 @@ def _plan(
         elections=elections,
         preconditions=(Precondition(name=CLUSTER_ID, value=snapshot.cluster.id or ""),),
     )
-    return plan.model_copy(update={"digest": plan_digest(run, plan)})
+    return sealed(run, plan)
 
 
 def _waits(message: str, verdict: Verdict = Verdict.WAIT) -> tuple[Reason, ...]:

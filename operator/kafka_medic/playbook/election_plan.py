@@ -14,8 +14,8 @@ from kafka_medic.guard.elect import able_to_lead
 from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.rows import known_ids
 from kafka_medic.guard.verdict import Verdict
-from kafka_medic.playbook.approval import plan_digest
 from kafka_medic.playbook.parameters import elect_parameters
+from kafka_medic.playbook.plan_digest import sealed
 from kafka_medic.playbook.refusal import NO_DIGEST, Refusal, unread
 from kafka_medic.playbook.safety import CLUSTER_ID
 from kafka_medic.resources.durations import format_duration, parse_duration
@@ -70,7 +70,7 @@ def election_plan(
         elections=elections,
         preconditions=(Precondition(name=CLUSTER_ID, value=snapshot.cluster.id or ""),),
     )
-    return plan.model_copy(update={"digest": plan_digest(run, plan)})
+    return sealed(run, plan)
 
 
 def _why_not(snapshot: Snapshot, broker: int) -> str:

@@ -7,29 +7,42 @@ from the Snapshot what is so.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from kafka_medic.guard.breaker import BreakerState, breaker
 from kafka_medic.guard.other_runs import OtherRun
 from kafka_medic.guard.verdict import Verdict
 from kafka_medic.playbook import consumers_step, drain_first, min_isr_step, offset_step, reorder_step, rescue_step
 from kafka_medic.playbook.acting import advance
+from kafka_medic.playbook.approval import unchecked
 from kafka_medic.playbook.drift import drifted_long_enough
 from kafka_medic.playbook.parameters import AWAY, brings_leaders
 from kafka_medic.playbook.plan_file import is_missing, unread_file
 from kafka_medic.playbook.planned_topics import recreated
 from kafka_medic.playbook.positions import Position, standings
 from kafka_medic.playbook.propose import propose, restarts
+from kafka_medic.playbook.provenance import beyond_plan, forged
 from kafka_medic.playbook.refusal import Refusal
 from kafka_medic.playbook.restart_attempts import other_pods
-from kafka_medic.playbook.run import Decision, World, being_deleted, ended, refuse, stay, waiting
+from kafka_medic.playbook.run import Decision, World, being_deleted, disowned, ended, refuse, stay, waiting
 from kafka_medic.playbook.safety import forward_reasons
 from kafka_medic.resources.phases import ACTING_PHASES, TERMINAL_PHASES, Phase
 from kafka_medic.resources.remediation import Remediation
-from kafka_medic.resources.remediation_status import Cure, StepStatus
+from kafka_medic.resources.remediation_plan import Plan
+from kafka_medic.resources.remediation_status import Cure, RemediationStatus, StepStatus
 from kafka_medic.resources.vocabulary import Severity
 
 
 def decide(run: Remediation, world: World) -> Decision:
-    """One turn of one Remediation."""
+    """One turn of one Remediation. No effect goes beyond its plan, whatever its journal says."""
+    decision = _decide(run, world)
+    if decision.intent is None or run.status.plan is None:
+        return decision
+    beyond = beyond_plan(decision.intent, run.status.plan)
+    return decision if beyond is None else disowned(run.status, f"its journal is not its plan's: {beyond}", world.now)
+
+
+def _decide(run: Remediation, world: World) -> Decision:
     phase = run.status.phase
     if phase is None:
         return Decision(run.status.model_copy(update={"phase": Phase.PLANNING, "message": "planning"}), requeue=0.0)
@@ -75,6 +88,9 @@ def _outlived(run: Remediation, world: World) -> str | None:
     if world.playbook.digest() != run.spec.playbook.digest:
         return f"the playbook {run.spec.playbook.name} was changed since"
     cause, found = run.spec.cause, world.finding_ids
+    standing = world.policies
+    if standing is not None and standing.since is not None and not standing.covers(run.metadata.creation_timestamp):
+        return f"{unchecked(run, standing)}; what is still wrong is proposed again, else ask again"
     needs_cause = restarts(world.playbook) or brings_leaders(world.playbook) == AWAY
     if needs_cause and cause is not None and cause.finding_id not in found:
         # Neither a restart nor a drain is right by itself: without what it was to cure there is no reason left.
@@ -114,7 +130,7 @@ def _plan(run: Remediation, world: World) -> Decision:
         "phase": Phase.AWAITING_APPROVAL,
         "plan": proposal,
         "risk": world.playbook.spec.risk,
-        "steps": tuple(StepStatus(name=s.name, action=s.action) for s in proposal.steps),
+        "steps": _steps(proposal),
         "waiting_for": (),
         "message": "waits for approval of exactly this plan",
     }
@@ -123,11 +139,12 @@ def _plan(run: Remediation, world: World) -> Decision:
 
 def _await(run: Remediation, world: World) -> Decision:
     """AwaitingApproval and Approved: nothing has been done; anything that does not fit sends it back or ends it."""
-    plan = run.status.plan
+    plan, why_not = run.status.plan, forged(run)
+    if plan is None or why_not is not None:
+        again = _again(run.status, why_not or "")
+        return replace(again, warning=("StatusForged", f"planned again: {why_not}"))
     judged = world.judged(run, started=False)
     status = run.status.model_copy(update={"approvals": judged.records, "approved_by": judged.approved_by})
-    if plan is None:
-        return refuse(status, Phase.AWAITING_APPROVAL, (judged.reason,))
     if judged.rejected_by:
         return ended(status, Phase.REJECTED, f"rejected by {judged.rejected_by}", world.now)
     if world.now >= plan.expires_at:
@@ -144,14 +161,7 @@ def _await(run: Remediation, world: World) -> Decision:
     drift = drift or offset_step.void(plan, world.snapshot) or consumers_step.void(plan, world.answers)
     status, voided = drifted_long_enough(status, drift or _done_by_others(run, world), world.now)
     if voided:
-        update = {
-            "phase": Phase.PLANNING,
-            "plan": None,
-            "message": f"planning again: {voided}",
-            "approvals": (),
-        }
-        update |= {"approved_by": None, "conditions": (), "steps": (), "waiting_for": ()}
-        return Decision(status.model_copy(update=update), requeue=0.0)
+        return _again(status, voided)
     run = run.model_copy(update={"status": status})
     if judged.reason.verdict is not Verdict.ALLOW:
         refusals = tuple(r for r in forward_reasons(run, world) if r.verdict is not Verdict.ALLOW)
@@ -163,7 +173,28 @@ def _await(run: Remediation, world: World) -> Decision:
     if refusals:
         return refuse(status, Phase.APPROVED, refusals)
     start = {"phase": Phase.RUNNING, "started_at": world.now, "message": "starting", "waiting_for": ()}
+    # Nothing has been done yet, so whatever the status says was done is somebody else's word.
+    start |= {"journal": (), "restore_owed": False, "current_step": None, "steps": _steps(plan)}
     return Decision(status.model_copy(update=start), requeue=0.0)
+
+
+def _steps(plan: Plan) -> tuple[StepStatus, ...]:
+    return tuple(StepStatus(name=s.name, action=s.action) for s in plan.steps)
+
+
+def _again(status: RemediationStatus, why: str) -> Decision:
+    """Back to planning: another plan needs another approval."""
+    update = {
+        "phase": Phase.PLANNING,
+        "plan": None,
+        "message": f"planning again: {why}",
+        "approvals": (),
+        "approved_by": None,
+        "conditions": (),
+        "steps": (),
+        "waiting_for": (),
+    }
+    return Decision(status.model_copy(update=update), requeue=0.0)
 
 
 def _done_by_others(run: Remediation, world: World) -> str | None:

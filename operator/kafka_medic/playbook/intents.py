@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import pyarrow.compute as pc
 
+from kafka_medic.cluster.concern import NOTHING, Concern
 from kafka_medic.cluster.elements import resource_name, settings_unread
 from kafka_medic.cluster.groups import Committed
 from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
@@ -205,6 +206,26 @@ Intent = (
     | ScaleWorkload
     | ResignController
 )
+
+
+def concern(intent: Intent) -> Concern:
+    """On whose word about which partitions this effect rests."""
+    match intent:
+        case RestartPod(broker=broker) | ResignController(broker=broker):
+            return Concern(frozenset({broker}))
+        case Reassign(targets=targets):
+            return Concern(partitions={tp: after or () for tp, after in targets.items()})
+        case Reorder(orders=orders):
+            return Concern(partitions=orders)
+        case ElectPreferred(preferred=preferred):
+            return Concern(partitions={tp: (broker,) for tp, broker in preferred.items()})
+        case SetOffsets(offsets=offsets):
+            return Concern(partitions=dict.fromkeys(offsets, ()))
+        case RescueRecords(parts=parts, replicas=replicas):
+            stale, saved = frozenset(part.broker for part in parts), {part.tp: () for part in parts}
+            return Concern(stale, saved, frozenset(replicas))
+        case ChangeSettings() | CallOffRestarts() | ScaleWorkload():
+            return NOTHING
 
 
 def setting_key(text: str) -> SettingKey:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -21,7 +20,6 @@ from kafka_medic.diagnose.columns import numbers, partitions_of, strings
 from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.reset_offsets import GROUP_EMPTY, TARGET_WITHIN_LOG, held_by
 from kafka_medic.guard.verdict import Reason, Verdict
-from kafka_medic.playbook.approval import plan_digest
 from kafka_medic.playbook.consumers_step import told
 from kafka_medic.playbook.offset_costs import SECONDS_A_GROUP, lines, notes
 from kafka_medic.playbook.offset_targets import Aim, How, Spot, read_aim, target
@@ -32,12 +30,14 @@ from kafka_medic.playbook.parameters import (
     stopped_workload,
     stops_consumers,
 )
+from kafka_medic.playbook.plan_digest import sealed
 from kafka_medic.playbook.refusal import NO_DIGEST, Refusal, unread
 from kafka_medic.playbook.run import Answers
 from kafka_medic.playbook.safety import CLUSTER_ID
 from kafka_medic.resources.durations import parse_duration
 from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.kafkacluster_status import LogEndRegressionStatus
+from kafka_medic.resources.name_patterns import NameFilter, refused
 from kafka_medic.resources.playbook import Playbook
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_plan import (
@@ -54,6 +54,8 @@ from kafka_medic.resources.vocabulary import Action, Guard
 
 MAX_GROUPS_SET = 150
 """Of one run: its journal holds 200 entries, one for each group."""
+MAX_PATTERN = 1024
+"""Characters of a pattern."""
 MAX_HELD = 10
 """Groups with members that a plan names, and asks the members of."""
 MAX_EPOCHS = 5_000
@@ -150,24 +152,25 @@ def request(settings: ResetParameters) -> Aim | Refusal:
     return aim
 
 
-def _pattern(name: str, text: str | None) -> Callable[[str], object]:
-    try:
-        return re.compile(".*" if text is None else text, re.DOTALL).fullmatch
-    except re.error as problem:
-        raise ValueError(f"{name} is not a regular expression: {problem.msg}; write one such as orders-.*") from None
+def _pattern(name: str, text: str | None) -> tuple[str, ...]:
+    """Raises ValueError for what is no regular expression, or a very long one."""
+    if text is None:
+        return ()
+    if len(text) > MAX_PATTERN:
+        raise ValueError(f"{name} is a pattern of {len(text)} characters; at most {MAX_PATTERN} are read")
+    if (why := refused(text)) is not None:
+        raise ValueError(f"{name} is not a regular expression (RE2): {why}; write one such as orders-.*")
+    return (text,)
 
 
-def selects(settings: ResetParameters) -> Callable[[str], bool]:
+def selects(settings: ResetParameters) -> NameFilter:
     """Whether a group of that name is asked for. Raises ValueError for what is no regular expression."""
-    included = _pattern("groups", settings.groups)
-    excluded = _pattern("excludeGroups", settings.exclude_groups) if settings.exclude_groups else None
-    return lambda name: bool(included(name)) and not (excluded is not None and excluded(name))
+    return NameFilter(_pattern("groups", settings.groups), _pattern("excludeGroups", settings.exclude_groups or None))
 
 
-def selects_topic(settings: ResetParameters) -> Callable[[str], bool]:
+def selects_topic(settings: ResetParameters) -> NameFilter:
     """The same of a topic."""
-    topics = _pattern("topics", settings.topics)
-    return lambda name: bool(topics(name))
+    return NameFilter(_pattern("topics", settings.topics))
 
 
 def chosen(
@@ -181,8 +184,8 @@ def chosen(
     untold = groups_unread(snapshot, selects(settings))
     if not len(p):
         return Chosen((), (), (), untold)
-    names = list(filter(selects(settings), strings(pc.unique(table["group"]))))
-    titles = list(filter(selects_topic(settings), strings(pc.unique(table["topic"]))))
+    names = selects(settings).of(strings(pc.unique(table["group"])))
+    titles = selects_topic(settings).of(strings(pc.unique(table["topic"])))
     mask = np.asarray(_among(table["group"], names)) & np.asarray(_among(table["topic"], titles))
     row_of = p.rows_of(table["topic"], numbers(table["partition"]).values)
     ended = {TopicPartition(r.topic, r.partition): r for r in regressions}
@@ -334,7 +337,7 @@ def finished(
         workload=stopped,
         preconditions=(Precondition(name=CLUSTER_ID, value=snapshot.cluster.id or ""),),
     )
-    return plan.model_copy(update={"digest": plan_digest(run, plan)})
+    return sealed(run, plan)
 
 
 def _left(left: int, found: Chosen) -> Iterator[str]:

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from kafka_medic.cluster.snapshot import Snapshot
 from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.verdict import Reason, Verdict
-from kafka_medic.playbook.approval import plan_digest
+from kafka_medic.playbook.plan_digest import sealed
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_plan import ConfigResourceType, Plan, PlannedTopic
 from kafka_medic.resources.vocabulary import Guard
@@ -21,7 +21,7 @@ def identified(run: Remediation, plan: Plan, snapshot: Snapshot) -> Plan:
     if not topics:
         return plan
     plan = plan.model_copy(update={"topics": topics})
-    return plan.model_copy(update={"digest": plan_digest(run, plan)})
+    return sealed(run, plan)
 
 
 def recreated(plan: Plan, snapshot: Snapshot) -> str | None:

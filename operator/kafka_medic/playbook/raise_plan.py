@@ -23,9 +23,9 @@ from kafka_medic.plan.problem import Broker as PlanBroker
 from kafka_medic.plan.problem import Problem, ProblemError
 from kafka_medic.plan.verify import verify
 from kafka_medic.plan.waves import WaveLimits
-from kafka_medic.playbook.approval import plan_digest
 from kafka_medic.playbook.min_isr_plan import minimum_change
 from kafka_medic.playbook.parameters import ReassignParameters, reassign_parameters
+from kafka_medic.playbook.plan_digest import sealed
 from kafka_medic.playbook.plan_file import MAX_CHANGES, elections_of, in_file
 from kafka_medic.playbook.reassign_step import present_settings, unsavable, unsaved
 from kafka_medic.playbook.refusal import NO_DIGEST, Refusal, unread
@@ -214,7 +214,7 @@ def _document(
     plan = plan.model_copy(update={"changes": changes, "reorders": reorders, "elections": elections})
     plan = plan if files is None else in_file(plan, files)
     plan = plan.model_copy(update={"summary": _summary(plan, placement, rest)})
-    return plan.model_copy(update={"digest": plan_digest(run, plan)})
+    return sealed(run, plan)
 
 
 def _most_exposed(placement: Placement, most: int) -> tuple[Placement, int]:

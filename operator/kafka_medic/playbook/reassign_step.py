@@ -15,7 +15,7 @@ The step's goal is reached when every target replica is in sync and the throttle
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from kafka_medic.cluster.elements import resource_name, settings_unread
@@ -67,10 +67,11 @@ def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot:
     wave_id = f"{step}/wave-{wave}"
     if plan.throttle_bytes_per_second is not None:
         entry = journal.get(throttle_id)
-        if entry is None and (why := unsaved(plan, snapshot)):
-            return StepReport(StepState.UNKNOWN, why, progress=count)
         saved = _saved(entry) if entry else present_settings(plan, snapshot)
         wanted = _throttle(plan, saved, wave)
+        asks = any(s.position is Position.BEFORE for s in mine)
+        if why := unsaved(plan, snapshot) if entry is None else _unread(snapshot, wanted if asks else ()):
+            return StepReport(StepState.UNKNOWN, why, progress=count)
         if entry is not None and entry.state is IntentState.DONE:
             # Once it was seen in place, a value that differs is a person's: it is not fought.
             wanted = {} if wave_id in journal else _moved_on(plan, saved, wanted, snapshot)
@@ -261,7 +262,11 @@ def unsavable(settings: Mapping[SettingKey, str | None]) -> str | None:
 
 def unsaved(plan: Plan, snapshot: Snapshot) -> str | None:
     """Why what is there now is not known, so that it could not be restored later; None when it is."""
-    unknown = unknown_settings(snapshot, _keys(plan))
+    return _unread(snapshot, _keys(plan))
+
+
+def _unread(snapshot: Snapshot, keys: Iterable[SettingKey]) -> str | None:
+    unknown = unknown_settings(snapshot, keys)
     return next((f"the throttle settings of {name} could not be read: {why}" for name, why in unknown.items()), None)
 
 

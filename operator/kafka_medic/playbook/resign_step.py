@@ -18,9 +18,9 @@ from kafka_medic.guard.freshness import sources_fresh
 from kafka_medic.guard.quorum import quorum_keeps_majority
 from kafka_medic.guard.stuck import waiting
 from kafka_medic.guard.verdict import Reason, Verdict
-from kafka_medic.playbook.approval import plan_digest
 from kafka_medic.playbook.intents import ResignController
 from kafka_medic.playbook.parameters import CONTROLLER, RestartParameters
+from kafka_medic.playbook.plan_digest import sealed
 from kafka_medic.playbook.refusal import NO_DIGEST, Refusal, unread
 from kafka_medic.playbook.report import StepReport, StepState
 from kafka_medic.resources.durations import parse_duration
@@ -72,7 +72,7 @@ def resignation_plan(
         resignations=(Resignation(broker=broker, epoch=epoch),),
         preconditions=(Precondition(name=precondition, value=snapshot.cluster.id or ""),),
     )
-    return plan.model_copy(update={"digest": plan_digest(run, plan)})
+    return sealed(run, plan)
 
 
 def reasons(plan: Plan, snapshot: Snapshot, now: datetime) -> tuple[Reason, ...]:

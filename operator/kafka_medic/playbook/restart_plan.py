@@ -17,8 +17,8 @@ from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.restart import judge_restart
 from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.playbook import drain_first_plan, parameters, resign_step
-from kafka_medic.playbook.approval import plan_digest
 from kafka_medic.playbook.parameters import RestartParameters, rescue_topic, restart_parameters
+from kafka_medic.playbook.plan_digest import sealed
 from kafka_medic.playbook.refusal import NO_DIGEST, Refusal, unread
 from kafka_medic.playbook.restart_order import active_controller, restart_order, stale_brokers, why
 from kafka_medic.playbook.safety import CLUSTER_ID
@@ -112,7 +112,7 @@ def restart_plan(
     )
     told = [drain_first_plan.said(run, settings, r, drains) for r in restarts]
     plan = plan.model_copy(update={"summary": _summary(restarts, told, settings, rescues, topic)})
-    return plan.model_copy(update={"digest": plan_digest(run, plan)})
+    return sealed(run, plan)
 
 
 def _names(finding: str, broker: int) -> bool:
@@ -212,7 +212,7 @@ def _rescues(playbook: Playbook, snapshot: Snapshot, wanted: frozenset[int]) -> 
 def _unserved(snapshot: Snapshot, tp: TopicPartition) -> str:
     leader = next((row.leader for row in snapshot.rows({tp})), None)
     if leader in agreement(snapshot).disagreements:
-        return f"broker {leader} is to lead it and has not heard of that; restart its Pod by hand"
+        return f"broker {leader} was elected and its view is stale; delete its Pod"
     return "nobody leads it"
 
 

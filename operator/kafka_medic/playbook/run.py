@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from kafka_medic.cluster.clock import Skew
@@ -11,11 +11,13 @@ from kafka_medic.cluster.groups import GroupMember
 from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
 from kafka_medic.cluster.workloads import Workload
 from kafka_medic.diagnose.finding import Finding
+from kafka_medic.guard.namesakes import Namesake
 from kafka_medic.guard.other_runs import OtherRun
-from kafka_medic.guard.run import FleetUse, Namesake
+from kafka_medic.guard.run import FleetUse
 from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.playbook.approval import ApprovalJudgement, Word, judge_approvals
 from kafka_medic.playbook.intents import Intent
+from kafka_medic.resources.admission import Standing
 from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.phases import Phase
 from kafka_medic.resources.playbook import Playbook
@@ -52,7 +54,7 @@ class World:
     cluster: KafkaCluster
     playbook: Playbook | None
     approvals: Sequence[Word] | None
-    policies_installed: bool | None
+    policies: Standing | None
     others: Sequence[OtherRun] | None
     lease_held: bool | None
     namesakes: Sequence[Namesake] | None
@@ -77,7 +79,7 @@ class World:
             run,
             policy,
             self.approvals,
-            self.policies_installed,
+            self.policies,
             self.now,
             started=started,
             risk=self.risk,
@@ -106,6 +108,8 @@ class Decision:
     intent: Intent | None = None
     restores: bool = False
     requeue: float | None = None
+    warning: tuple[str, str] | None = None
+    """Reason word and sentence of an event, for what the phase does not say by itself."""
 
 
 def being_deleted(run: Remediation, world: World) -> str | None:
@@ -129,6 +133,14 @@ def ended(status: RemediationStatus, phase: Phase, message: str, now: datetime) 
         "holds": "",
     }
     return Decision(status.model_copy(update=update))
+
+
+def disowned(status: RemediationStatus, why: str, now: datetime) -> Decision:
+    """The end of a run whose status somebody else wrote: nothing is sent on its word. What it may have left in Kafka is
+    for the findings to name. Superseded, so that the operator proposes its own cure again."""
+    seen = "what it may have left behind is named by LeftoverThrottle and the other findings"
+    told = f"{why}; nothing was written, and {seen}"
+    return replace(ended(status, Phase.SUPERSEDED, told, now), warning=("StatusForged", told))
 
 
 def waiting(

@@ -1,8 +1,8 @@
 """Every guard that stands before an effect, asked together.
 
-A forward effect needs all of them. An effect that only puts back what the run itself changed needs the Lease and the
-very cluster that it was changed on, and nothing else: leaving a throttle or half a reassignment behind is never the
-safer choice.
+A forward effect needs all of them. An effect that only puts back what the run itself changed needs the Lease, the very
+cluster that it was changed on, and a status that nobody else could write: leaving a throttle or half a reassignment
+behind is never the safer choice, and a journal that anybody could write is no proof of either.
 """
 
 from __future__ import annotations
@@ -11,14 +11,16 @@ from kafka_medic.cluster.snapshot import Snapshot
 from kafka_medic.guard import fit
 from kafka_medic.guard.elect import judge_elect
 from kafka_medic.guard.freshness import sources_fresh
+from kafka_medic.guard.namesakes import alone_on_kafka
 from kafka_medic.guard.other_runs import OtherRun
 from kafka_medic.guard.reassign import judge_reassign
 from kafka_medic.guard.reorder import judge_reorder
 from kafka_medic.guard.reset_offsets import judge_reset_offsets
 from kafka_medic.guard.restart import judge_restart
-from kafka_medic.guard.run import alone_on_kafka, judge_run, within_fleet
+from kafka_medic.guard.run import judge_run, within_fleet
 from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.playbook import consumers_step, drain_first, min_isr_step, offset_step, resign_step
+from kafka_medic.playbook.claims import truly_owes
 from kafka_medic.playbook.election_step import planned_elections
 from kafka_medic.playbook.intents import (
     ChangeSettings,
@@ -31,6 +33,7 @@ from kafka_medic.playbook.intents import (
 )
 from kafka_medic.playbook.parameters import BACK, CONTROLLER, brings_leaders, restart_parameters
 from kafka_medic.playbook.planned_topics import same_topics
+from kafka_medic.playbook.provenance import own_status
 from kafka_medic.playbook.reorder_step import planned_orders
 from kafka_medic.playbook.restart_order import next_broker
 from kafka_medic.playbook.restart_step import context
@@ -83,8 +86,11 @@ def _forward(run: Remediation, world: World, intent: Intent | None) -> tuple[Rea
         itself=OtherRun.of(run),
         takes_back=back,
     )
-    reasons = (judged.reason, *rules, *(() if started else (within_fleet(world.fleet),)))
-    reasons = (*reasons, alone_on_kafka(world.namesakes, world.cluster.held))
+    # What could not be taken back afterwards is not begun.
+    own = own_status(run, judged, world.policies)
+    reasons = (judged.reason, own, *rules, *(() if started else (within_fleet(world.fleet),)))
+    owes = truly_owes(run.status) or any(o.owes for o in world.others or ())
+    reasons = (*reasons, alone_on_kafka(world.namesakes, owes))
     plan = run.status.plan
     if plan is None:
         return (*reasons, Reason(Guard.PRECONDITIONS_HOLD.value, Verdict.DENY, "there is no plan"))
@@ -187,4 +193,5 @@ def restoring_reasons(run: Remediation, world: World, *, giving_up: bool) -> tup
     policy = world.cluster.spec.remediation
     asked = {Guard.LEASE_HELD.value} if giving_up else {Guard.LEASE_HELD.value, Guard.NOT_PAUSED.value}
     rules = judge_run(policy, (), world.lease_held, world.now, starting=False)
-    return (same_cluster(run.status.plan, world.snapshot), *(r for r in rules if r.guard in asked))
+    own = own_status(run, world.judged(run, started=True), world.policies)
+    return (same_cluster(run.status.plan, world.snapshot), own, *(r for r in rules if r.guard in asked))

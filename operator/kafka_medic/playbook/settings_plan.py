@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from kafka_medic.cluster.snapshot import Snapshot
-from kafka_medic.playbook.approval import plan_digest
+from kafka_medic.playbook.plan_digest import sealed
 from kafka_medic.playbook.refusal import NO_DIGEST
 from kafka_medic.playbook.safety import CLUSTER_ID
 from kafka_medic.resources.durations import parse_duration
@@ -36,4 +36,4 @@ def settings_plan(
         config_changes=tuple(changes),
         preconditions=(Precondition(name=CLUSTER_ID, value=snapshot.cluster.id or ""),),
     )
-    return plan.model_copy(update={"digest": plan_digest(run, plan)})
+    return sealed(run, plan)

@@ -24,12 +24,12 @@ from kafka_medic.resources.remediation_status import IntentState, JournalEntry
 
 def saved(pod: str, now: Pod | None) -> dict[str, str | None]:
     """What the journal keeps of a Pod that Strimzi is about to be asked to restart: the annotation as it was."""
-    return {_key(pod): "true" if now is not None and now.restart_asked else None}
+    return {annotation(pod): "true" if now is not None and now.restart_asked else None}
 
 
 def by_annotation(entry: JournalEntry) -> bool:
     """Whether it is a restart that Strimzi is asked for."""
-    return _key(entry.target) in entry.saved_values()
+    return annotation(entry.target) in entry.saved_values()
 
 
 def owed(journal: Iterable[JournalEntry]) -> bool:
@@ -76,7 +76,7 @@ def undo(step: str, _: Plan, journal: Mapping[str, JournalEntry], snapshot: Snap
 
 def _ours(entry: JournalEntry) -> bool:
     asked = entry.kind == RestartPod.__name__ and entry.state is IntentState.INTENDED
-    return asked and by_annotation(entry) and entry.saved_values()[_key(entry.target)] is None
+    return asked and by_annotation(entry) and entry.saved_values()[annotation(entry.target)] is None
 
 
 def _as_planned(entry: JournalEntry, snapshot: Snapshot) -> Pod | None:
@@ -85,7 +85,8 @@ def _as_planned(entry: JournalEntry, snapshot: Snapshot) -> Pod | None:
     return next((p for p in pods if p is not None and p.uid == entry.target_uid and not p.deleting), None)
 
 
-def _key(pod: str) -> str:
+def annotation(pod: str) -> str:
+    """The journal's name for the annotation of that Pod."""
     return f"POD/{pod}/{STRIMZI_ROLL}"
 
 

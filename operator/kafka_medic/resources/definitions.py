@@ -1,4 +1,4 @@
-"""The CustomResourceDefinitions: names, printer columns and schemas of the four kinds.
+"""The CustomResourceDefinitions: names, printer columns and schemas of the five kinds.
 
 https://kubernetes.io/docs/reference/kubernetes-api/extend-resources/custom-resource-definition-v1/
 """
@@ -14,6 +14,7 @@ from .base import Model, Resource
 from .cel import VALIDATIONS, rule
 from .digest import sha256_digest
 from .kafkacluster import KafkaCluster
+from .plan_part import PlanPart
 from .playbook import Playbook
 from .remediation import Remediation
 from .schema import SchemaError, structural_schema
@@ -216,6 +217,18 @@ DEFINITIONS: tuple[Definition, ...] = (
             Column("Decision", ".spec.decision"),
             Column("Approver", ".spec.approver"),
             Column("Digest", ".spec.planDigest", priority=1),
+            _AGE,
+        ),
+    ),
+    Definition(
+        resource=PlanPart,
+        singular="planpart",
+        short_name="kmpp",
+        scope="Namespaced",
+        columns=(
+            Column("Remediation", ".spec.remediationRef.name"),
+            Column("Part", ".spec.part", "integer"),
+            Column("Parts", ".spec.parts", "integer"),
             _AGE,
         ),
     ),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
 from enum import StrEnum
 from typing import Annotated, ClassVar, Literal, Self
 
@@ -13,6 +11,7 @@ from .base import LabelNamedMeta, Model, Resource
 from .cel import rule, validations
 from .kafkacluster_remediation import RemediationPolicy
 from .kafkacluster_status import KafkaClusterStatus
+from .name_patterns import NameFilter
 from .scalars import (
     Between,
     Duration,
@@ -120,6 +119,11 @@ class Tls(Model):
     )
 
 
+_SENT_READABLE = (
+    "protocol SASL_PLAINTEXT with mechanism PLAIN sends the password readable; that needs allowPlaintextPassword: true"
+)
+
+
 class Security(Model):
     """How the operator's clients connect."""
 
@@ -135,12 +139,36 @@ class Security(Model):
                 "tls is only possible with the protocols SSL and SASL_SSL",
                 field_path=".tls",
             ),
+            rule(
+                "self.allowPlaintextPassword || self.protocol != 'SASL_PLAINTEXT'"
+                " || !has(self.sasl) || self.sasl.mechanism != 'PLAIN'",
+                _SENT_READABLE,
+                field_path=".allowPlaintextPassword",
+            ),
         )
     )
 
     protocol: SecurityProtocol = Field(default=SecurityProtocol.PLAINTEXT, description="Kafka's security.protocol.")
     sasl: Sasl | None = Field(default=None, description="Credentials, for the SASL protocols.")
     tls: Tls | None = Field(default=None, description="Certificates, for the SSL protocols.")
+    allow_plaintext_password: Flag = Field(
+        default=False,
+        description="Whether the password of PLAIN may cross the network readable, as it does with SASL_PLAINTEXT.",
+    )
+    labelled_secrets_only: Flag = Field(
+        default=False,
+        description=(
+            "Whether only Secrets with the label kafkamedic.dev/credentials: 'true' are read. The author of this "
+            "KafkaCluster then need not be allowed to get them."
+        ),
+    )
+
+    @model_validator(mode="after")
+    def _password_is_not_readable(self) -> Self:
+        plain = self.sasl is not None and self.sasl.mechanism is SaslMechanism.PLAIN
+        if plain and self.protocol is SecurityProtocol.SASL_PLAINTEXT and not self.allow_plaintext_password:
+            raise ValueError(f"{_SENT_READABLE}; use SASL_SSL or SCRAM-SHA-512, or set allowPlaintextPassword")
+        return self
 
     @model_validator(mode="after")
     def _fits_the_protocol(self) -> Self:
@@ -310,16 +338,9 @@ class ConsumerGroups(Model):
         default=(), description="Groups that are left out even if included."
     )
 
-    def wanted(self) -> Callable[[str], bool]:
+    def wanted(self) -> NameFilter:
         """Whether a group of that name is looked at."""
-        include, exclude = ([re.compile(p) for p in patterns] for patterns in (self.include, self.exclude))
-
-        def chosen(group: str) -> bool:
-            if include and not any(p.fullmatch(group) for p in include):
-                return False
-            return not any(p.fullmatch(group) for p in exclude)
-
-        return chosen
+        return NameFilter(self.include, self.exclude)
 
 
 class Probes(Model):

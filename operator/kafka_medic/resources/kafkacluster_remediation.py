@@ -78,6 +78,14 @@ class PlaybookOverride(Model):
     )
 
 
+SERVICE_ACCOUNT = "system:serviceaccount:"
+"""How the user names of ServiceAccounts begin."""
+ServiceAccountName = Annotated[
+    str,
+    StringConstraints(max_length=256, pattern=r"^system:serviceaccount:[a-z0-9-]+:[a-z0-9.-]+$"),
+]
+
+
 class Approvals(Model):
     """Whose word a plan needs."""
 
@@ -90,6 +98,22 @@ class Approvals(Model):
     expire_after: Annotated[Duration, Between("1m", "168h")] = Field(
         default="24h", description="How long a plan may wait for approval, counted from when it was proposed."
     )
+    service_accounts: Annotated[tuple[ServiceAccountName, ...], Field(max_length=20, json_schema_extra=SET_LIST)] = (
+        Field(
+            default=(),
+            description="ServiceAccounts that count like people, as system:serviceaccount:NAMESPACE:NAME. Any other "
+            "approves nothing, and its requests need one approval more: people may hold its token.",
+        )
+    )
+
+    def is_machine(self, user: str) -> bool:
+        """Whether it is a ServiceAccount that does not count as somebody of its own."""
+        return user.startswith(SERVICE_ACCOUNT) and user not in self.service_accounts
+
+    def needed(self, requested_by: str | None) -> int:
+        """Approvals that a run needs. Whoever approves a machine's request first may be who made it."""
+        by_machine = requested_by is not None and self.is_machine(requested_by)
+        return self.required + (by_machine and not self.allow_requester)
 
 
 class Limits(Model):

@@ -6,7 +6,6 @@ can outgrow what etcd stores (1.5 MiB a request, https://etcd.io/docs/latest/dev
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -27,6 +26,7 @@ from pydantic_core import CoreSchema, core_schema
 from .cel import rule, validations
 from .durations import DURATION_MAX_LENGTH, DURATION_PATTERN, parse_duration
 from .errors import ResourceError
+from .name_patterns import refused
 
 MAX_INT64 = 2**63 - 1
 MAX_VALUE_LENGTH = 1024
@@ -60,10 +60,8 @@ TopicName = Annotated[str, StringConstraints(min_length=1, max_length=249, patte
 
 
 def _regular_expression(value: str) -> str:
-    try:
-        re.compile(value)
-    except re.error as error:
-        raise ValueError(f"is not a regular expression: {error.msg}; write one such as orders-.*") from None
+    if (why := refused(value)) is not None:
+        raise ValueError(f"is not a regular expression (RE2): {why}; write one such as orders-.*")
     return value
 
 

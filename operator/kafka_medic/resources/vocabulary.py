@@ -13,15 +13,11 @@ CATEGORY = "kafka-medic"
 
 APPROVE_VERB = "approve"
 """The RBAC verb on `remediations` that makes an approval count."""
-APPROVAL_POLICY = f"approvals.{GROUP}"
-"""Name of the ValidatingAdmissionPolicy, and of its binding, that the chart installs for approvals."""
-REMEDIATION_POLICY = f"remediations.{GROUP}"
-"""Name of the policy and binding for who may create a Remediation, and for whom."""
-OPERATOR_POLICY = f"operator.{GROUP}"
-"""Name of the policy and binding that keep status to the operator, and the operator out of people's specs."""
-ADMISSION_POLICIES = (APPROVAL_POLICY, REMEDIATION_POLICY, OPERATOR_POLICY)
-"""All that must be installed before anything may be acted on. They are cluster-wide, as the resources'
-types are."""
+USE_VERB = "use"
+"""The RBAC verb on `playbooks` that lets somebody ask for runs of a playbook, and on `playbooks/PARAMETER` that lets
+them set that parameter of it (`playbooks/*`: any)."""
+CREDENTIALS_LABEL = f"{GROUP}/credentials"
+"""A Secret labelled `true` may be sent to any Kafka cluster that a KafkaCluster in its namespace names."""
 RESTORE_FINALIZER = f"{GROUP}/restore"
 """On a Remediation while its `status.restoreOwed` is true, and on its KafkaCluster as long: neither goes before what
 the run has set is taken back."""

@@ -14,6 +14,7 @@ from typing import Any
 from kafka_medic.clients.ports import BrokerView, ClientFailure, Kafka, ReadFailed
 from kafka_medic.cluster.snapshot import TopicPartition
 from tests.contract.differential.scripts import BROKERS
+from tests.simulation.log_bounds import log_bounds
 
 Answers = Mapping[str, Any]
 TOPIC_SETTINGS = ("min.insync.replicas", "leader.replication.throttled.replicas")
@@ -151,7 +152,7 @@ def _of_logs(kafka: Kafka, asked: Asked, found: Mapping[str, Any]) -> dict[str, 
     logs: dict[str, Any] = {}
     tps = asked.tps()
     for broker in BROKERS:
-        bounds = _try(lambda b=broker: kafka.log_bounds(dict.fromkeys(tps, b))[b]) if tps else {}  # type: ignore[misc]
+        bounds = _try(lambda b=broker: log_bounds(kafka, dict.fromkeys(tps, b))[b]) if tps else {}  # type: ignore[misc]
         logs |= _told(f"bounds/{broker}", bounds, asked)
         ends = _try(lambda b=broker: kafka.own_log_ends(b, tps))  # type: ignore[misc]
         logs |= _told(f"own-end/{broker}", ends, asked)

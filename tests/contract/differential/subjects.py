@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from kafka import errors
 from kafka.protocol.producer import ProduceRequest
 from kafka.record.memory_records import MemoryRecordsBuilder
+from kazoo.client import KazooClient
 
 from kafka_medic.clients.kafka import RealKafka
 from kafka_medic.clients.ports import (
@@ -95,6 +96,7 @@ class RealCluster:
 
     def __init__(self, kind: Shape) -> None:
         self.kind = kind
+        self.broken = False  # nothing can be told from it any more, for instance since a broker does not start
         self.processes = KafkaProcesses(kind, SETTINGS | SESSIONS[kind])
         self.kafka = RealKafka(Connection(self.processes.bootstrap))
         self._cut: set[int] = set()
@@ -158,7 +160,22 @@ class RealCluster:
 
     def delete(self, topic: str) -> str:
         delete_topic(self._reached(), topic)
+        if self.kind == "zookeeper":
+            self._unmarked(topic)
         return "ok"
+
+    def _unmarked(self, topic: str) -> None:
+        """Until the mark of a deletion is gone too, which the controller takes away last: a topic that is made between
+        is deleted with it. While a broker is away the mark stays."""
+        ensemble = KazooClient(self.processes.zookeeper_connect)
+        ensemble.start(PATIENCE)
+        try:
+            end = granted() + CREATED_SECONDS
+            while ensemble.exists(f"/admin/delete_topics/{topic}") and granted() < end:
+                time.sleep(0.05)
+        finally:
+            ensemble.stop()
+            ensemble.close()
 
     def _reached(self) -> str:
         return ",".join(self.processes.address(b) for b in self.processes.running - self._cut)

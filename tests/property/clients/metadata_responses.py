@@ -11,6 +11,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 from kafka.protocol.metadata import MetadataResponse
 
+from kafka_medic.clients.metadata_columns import FLEXIBLE_FROM
 from kafka_medic.clients.ports import ClusterDescription, Node
 from kafka_medic.cluster.snapshot import STATES_SCHEMA
 
@@ -63,9 +64,11 @@ class Response:
     tags: Tags = ()
 
 
-class _Bytes:
-    def __init__(self, version: int) -> None:
-        self.version, self.flexible, self.written = version, version >= 9, bytearray()
+class Bytes:
+    """The bytes of a message, field by field."""
+
+    def __init__(self, version: int, flexible_from: int) -> None:
+        self.version, self.flexible, self.written = version, version >= flexible_from, bytearray()
 
     def number(self, form: str, value: int, since: int = 0) -> None:
         if self.version >= since:
@@ -106,7 +109,7 @@ class _Bytes:
 
 def encoded(response: Response, version: int) -> bytes:
     """The bytes behind the header, by the schema in MetadataResponse.json."""
-    out = _Bytes(version)
+    out = Bytes(version, FLEXIBLE_FROM)
     out.number("i", 0, since=3)
     out.length(len(response.brokers))
     for broker in response.brokers:

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_medic.clients.metadata_columns import FIRST_GUESS, LATEST_VERSION, MalformedMetadata, decode
+from kafka_medic.clients.metadata_columns import FIRST_GUESS, LATEST_VERSION, decode
+from kafka_medic.clients.response_cursor import MalformedResponse
 from tests.property.clients.metadata_responses import (
     Broker,
     Partition,
@@ -66,7 +67,7 @@ def test_a_topic_of_many_partitions_of_some_shapes_is_read_in_full(shapes: list[
 def test_each_version_up_to_the_latest_is_decoded() -> None:
     for version in range(LATEST_VERSION + 1):
         same(version, encoded(SMALL, version))
-    with pytest.raises(MalformedMetadata, match="version 14 is not supported"):
+    with pytest.raises(MalformedResponse, match="version 14 is not supported"):
         decode(LATEST_VERSION + 1, b"")
 
 
@@ -74,9 +75,9 @@ def test_each_version_up_to_the_latest_is_decoded() -> None:
 def test_an_answer_that_ends_early_or_late_is_malformed(version: int) -> None:
     body = encoded(SMALL, version)
     for end in range(len(body)):
-        with pytest.raises(MalformedMetadata):
+        with pytest.raises(MalformedResponse):
             decode(version, body[:end])
-    with pytest.raises(MalformedMetadata, match=f"at byte {len(body)}: 2 bytes follow the response"):
+    with pytest.raises(MalformedResponse, match=f"at byte {len(body)}: 2 bytes follow the response"):
         decode(version, body + b"\0\0")
 
 
@@ -89,7 +90,7 @@ def test_changed_bytes_are_malformed_or_what_kafka_python_reads(data: Any, versi
         body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
     try:
         decode(version, bytes(body))
-    except MalformedMetadata:
+    except MalformedResponse:
         return
     same(version, bytes(body))
 
@@ -98,7 +99,7 @@ def test_changed_bytes_are_malformed_or_what_kafka_python_reads(data: Any, versi
 def test_any_bytes_are_malformed_or_what_kafka_python_reads(body: bytes, version: int) -> None:
     try:
         decode(version, body)
-    except MalformedMetadata:
+    except MalformedResponse:
         return
     same(version, body)
 
@@ -130,7 +131,7 @@ NAMED = b"\x02" + bytes(2) + b"\x02t" + bytes(17)
     ],
 )
 def test_what_is_malformed_is_named_with_its_place(body: bytes, what: str) -> None:
-    with pytest.raises(MalformedMetadata) as refused:
+    with pytest.raises(MalformedResponse) as refused:
         decode(12, body)
     assert refused.value.message.startswith("malformed Metadata response (version 12) at byte ")
     assert what in refused.value.message
@@ -140,7 +141,7 @@ def test_negative_lengths_of_old_versions_are_malformed() -> None:
     for at, what in ((0, "-1 brokers"), (4, "-1 topics")):
         body = bytearray(8)
         body[at : at + 4] = b"\xff" * 4
-        with pytest.raises(MalformedMetadata, match=what):
+        with pytest.raises(MalformedResponse, match=what):
             decode(0, bytes(body))
 
 

@@ -61,7 +61,7 @@ def test_snapshot_that_cannot_be_taken(capsys, monkeypatch, save):
 
 SECURE = {
     "bootstrapServers": "127.0.0.1:1",
-    "security": {"protocol": "SASL_PLAINTEXT", "sasl": {"mechanism": "PLAIN", "secretRef": {"name": "login"}}},
+    "security": {"protocol": "SASL_SSL", "sasl": {"mechanism": "PLAIN", "secretRef": {"name": "login"}}},
 }
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kafka_medic.clients.kafka_log_ends import bounds, epoch_ends, known, log_ends
+from kafka_medic.clients.kafka_log_ends import epoch_ends, known, log_ends
 from kafka_medic.clients.ports import ReadFailed
 from kafka_medic.cluster.snapshot import TopicPartition
 
@@ -43,12 +43,3 @@ def test_where_an_epoch_ends_likewise():
     found = epoch_ends(SimpleNamespace(topics=[SimpleNamespace(topic="orders", partitions=parts)]))
     assert found[ORDERS[0]] == 7
     assert isinstance(found[ORDERS[1]], ReadFailed)
-
-
-def test_bounds_are_of_what_was_asked_for_and_has_both():
-    failed = log_ends(answer((0, 3), (STORAGE, -1)))
-    found = bounds(ORDERS[:2], failed, log_ends(answer((0, 9), (0, 9), (0, 9))))
-    assert found[ORDERS[0]] == (3, 9)
-    assert isinstance(found[ORDERS[1]], ReadFailed)
-    assert bounds(ORDERS[:1], {ORDERS[0]: 3}, {}) == {}
-    assert bounds([], {ORDERS[0]: 3}, {ORDERS[0]: 9}) == {}, "nobody else's partition is believed"

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from kafka.protocol.metadata import MetadataResponse
 
-from kafka_medic.clients.kafka_wire import WireAdmin
-from kafka_medic.clients.ports import BrokerView, Connection, FailureKind, PartitionState, ReadFailed
-from tests.unit.clients.wire_brokers import WireBroker
+from kafka_medic.clients.ports import BrokerView, FailureKind, PartitionState, ReadFailed
+from tests.unit.clients.wire_brokers import Make, two_brokers
 
 TOPIC = MetadataResponse.MetadataResponseTopic
 PARTITION = TOPIC.MetadataResponsePartition
@@ -35,26 +34,10 @@ def topic(name: str, *leaders: int) -> Any:
     return TOPIC(error_code=0, name=name, topic_id=ID, is_internal=False, partitions=parts, authorized_operations=None)
 
 
-Make = Callable[..., tuple[WireAdmin, list[WireBroker]]]
-
-
 @pytest.fixture
 def make() -> Iterator[Make]:
-    opened: list[Any] = []
-
-    def build(**how: Any) -> tuple[WireAdmin, list[WireBroker]]:
-        how = {"topics": [topic("orders", 2, -1)], **how}
-        brokers = [WireBroker(n, f"127.0.0.5{n}", **how) for n in (1, 2)]
-        for broker in brokers:
-            broker.peers = [(b.id, b.ip, b.port) for b in brokers]
-        admin = WireAdmin(Connection(f"{brokers[0].ip}:{brokers[0].port}", timeout_seconds=3.0))
-        opened.extend([*brokers, admin])
-        admin.members()
-        return admin, brokers
-
-    yield build
-    for one in reversed(opened):
-        one.close()
+    with two_brokers("127.0.0.5", topics=[topic("orders", 2, -1)]) as make:
+        yield make
 
 
 def view(answer: BrokerView | ReadFailed) -> BrokerView:

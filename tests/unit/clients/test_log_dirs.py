@@ -13,6 +13,7 @@ from kafka_medic.clients.answers import LogDir, LogDirs
 from kafka_medic.clients.kafka_link import failure_of
 from kafka_medic.clients.kafka_wire import WireAdmin, _log_dirs
 from kafka_medic.clients.ports import Connection, FailureKind, ReadFailed
+from kafka_medic.clients.undecoded import ResponseBytes
 from kafka_medic.cluster.elements import STORAGE_ERROR
 from kafka_medic.cluster.snapshot import TopicPartition
 
@@ -36,31 +37,44 @@ def directory(path: str, *held: tuple[TopicPartition, int, bool], error: int = 0
 
 def answer(*directories: Any, error: int = 0, version: int = 4) -> Any:
     """As it comes from the wire."""
-    message = DescribeLogDirsResponse(error_code=error, results=list(directories))
-    return DescribeLogDirsResponse.decode(message.encode(version=version), version=version)
+    message = DescribeLogDirsResponse(throttle_time_ms=0, error_code=error, results=list(directories))
+    return ResponseBytes(version, bytes(message.encode(version=version)), 0)
 
 
 def test_a_directory_that_failed_is_named_and_the_others_are_read():
     """KIP-112: with several, a broker goes on when one fails. KIP-113: a replica that moves is not there yet."""
     good = directory("/data/0", (ORDERS, 5, False), (MOVING, 3, True), total=100, usable=40)
     found = _log_dirs(1, answer(good, directory("/data/1", error=errors.KafkaStorageError.errno)))
-    assert found.directories == (LogDir("/data/0", {ORDERS: 5}, 100, 40), LogDir("/data/1", None, error=STORAGE_ERROR))
+    assert found.directories == (
+        LogDir.of("/data/0", {ORDERS: 5}, 100, 40),
+        LogDir("/data/1", None, error=STORAGE_ERROR),
+    )
     assert found.sizes == {ORDERS: 5}
+    assert [d.sizes for d in found.directories] == [{ORDERS: 5}, None]
     assert found.usable == 40
 
 
 def test_bytes_that_are_not_reported_are_not_known():
     """KIP-827 begins with version 4."""
     found = _log_dirs(1, answer(directory("/data/0", (ORDERS, 5, False)), version=3))
-    assert found.directories == (LogDir("/data/0", {ORDERS: 5}),)
+    assert found.directories == (LogDir.of("/data/0", {ORDERS: 5}),)
     assert found.usable is None
 
 
 def test_the_least_that_is_free_is_that_of_the_directories_that_answer():
     failed = LogDir("/data/2", None, error=STORAGE_ERROR)
-    assert LogDirs((LogDir("/data/0", {}, 100, 40), LogDir("/data/1", {}, 100, 30), failed)).usable == 30
+    assert LogDirs((LogDir.of("/data/0", {}, 100, 40), LogDir.of("/data/1", {}, 100, 30), failed)).usable == 30
     assert LogDirs((failed,)).usable is None
     assert LogDirs(()).usable is None
+
+
+def test_directories_are_equal_by_what_they_hold():
+    assert LogDirs((LogDir.of("/data/0", {ORDERS: 5}, 100, 40),)) == LogDirs(
+        (LogDir.of("/data/0", {ORDERS: 5}, 100, 40),)
+    )
+    one = LogDir.of("/data/0", {ORDERS: 5})
+    for other in ({ORDERS: 6}, {MOVING: 5}, {}, None):
+        assert one != LogDir.of("/data/0", other)
 
 
 class Link:
@@ -84,6 +98,7 @@ class Link:
 @pytest.mark.parametrize(
     ("sick", "kind"),
     [
+        (ResponseBytes(4, bytes(7), 0), FailureKind.OTHER),
         (errors.KafkaTimeoutError("late"), FailureKind.UNREACHABLE),
         (answer(error=errors.ClusterAuthorizationFailedError.errno), FailureKind.AUTHORIZATION),
     ],

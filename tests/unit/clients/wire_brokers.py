@@ -7,8 +7,10 @@ import socket
 import ssl
 import struct
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any
 
 import trustme
@@ -17,10 +19,16 @@ from kafka.protocol.admin import (
     DescribeClusterResponse,
     DescribeConfigsRequest,
     DescribeConfigsResponse,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
     ElectLeadersRequest,
     ElectLeadersResponse,
 )
+from kafka.protocol.consumer.offsets import ListOffsetsRequest, ListOffsetsResponse
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataRequest, MetadataResponse
+
+from kafka_medic.clients.kafka_wire import WireAdmin
+from kafka_medic.clients.ports import Connection
 
 REQUESTS = {
     c.API_KEY: c
@@ -30,6 +38,8 @@ REQUESTS = {
         DescribeConfigsRequest,
         DescribeClusterRequest,
         ElectLeadersRequest,
+        DescribeLogDirsRequest,
+        ListOffsetsRequest,
     )
 }
 INVALID_REQUEST, UNAUTHORIZED = 42, 31
@@ -56,7 +66,13 @@ class WireBroker:
     """MetadataResponseTopics, for whoever requests all."""
     metadata_error: int = 0
     malformed: bytes | None = None
-    """In place of a whole Metadata response behind its header."""
+    """In place of a whole Metadata response behind its header, and of each about logs."""
+    logs_version: int = 4
+    """The latest that it knows of DescribeLogDirs and ListOffsets."""
+    logs: Mapping[tuple[str, int], tuple[int, int, int]] = field(default_factory=dict)
+    """Of each of its partitions where its log starts and ends, and its bytes."""
+    epochs: list[int] = field(default_factory=list)
+    """In ListOffsets requests so far."""
     opened: int = 0
     asked: list[tuple[str, ...]] = field(default_factory=list)
 
@@ -109,10 +125,14 @@ class WireBroker:
             DescribeConfigsRequest.API_KEY: self._configs,
             DescribeClusterRequest.API_KEY: self._cluster,
             ElectLeadersRequest.API_KEY: self._elected,
+            DescribeLogDirsRequest.API_KEY: self._log_dirs,
+            ListOffsetsRequest.API_KEY: self._offsets,
         }[key](request)
         response.API_VERSION = version
         response.with_header(correlation_id=header.correlation_id)
-        if self.malformed is not None and key == MetadataRequest.API_KEY and request.topics is None:
+        logs = key in (DescribeLogDirsRequest.API_KEY, ListOffsetsRequest.API_KEY)
+        whole = logs or (key == MetadataRequest.API_KEY and request.topics is None)
+        if self.malformed is not None and whole:
             frame = response.encode_header(flexible=response.flexible_version_q(version)) + self.malformed
             return struct.pack(">i", len(frame)) + frame
         return bytes(response.encode(header=True, framed=True))
@@ -120,7 +140,8 @@ class WireBroker:
     def _versions(self, _: Any) -> Any:
         one = ApiVersionsResponse.ApiVersion
         known = [c for c in REQUESTS.values() if not (self.controller and c is MetadataRequest)]
-        latest = {MetadataRequest: self.metadata_version}
+        logs = self.logs_version
+        latest = {MetadataRequest: self.metadata_version, DescribeLogDirsRequest: logs, ListOffsetsRequest: logs}
         keys = [one(api_key=c.API_KEY, min_version=0, max_version=min(latest.get(c, 4), c.max_version)) for c in known]
         return ApiVersionsResponse(error_code=0, api_keys=keys, throttle_time_ms=0)
 
@@ -135,6 +156,46 @@ class WireBroker:
             topics=list(self.topics) if request.topics is None else [],
             error_code=self.metadata_error if request.topics is None else 0,
         )
+
+    def _log_dirs(self, _: Any) -> Any:
+        directory = DescribeLogDirsResponse.DescribeLogDirsResult
+        topic = directory.DescribeLogDirsTopic
+        topics = [
+            topic(
+                name=name,
+                partitions=[
+                    topic.DescribeLogDirsPartition(
+                        partition_index=tp[1], partition_size=self.logs[tp][2], offset_lag=0, is_future_key=False
+                    )
+                    for tp in tps
+                ],
+            )
+            for name, tps in groupby(self.logs, key=lambda tp: tp[0])
+        ]
+        one = directory(error_code=0, log_dir="/data", topics=topics, total_bytes=9, usable_bytes=4, is_cordoned=False)
+        return DescribeLogDirsResponse(throttle_time_ms=0, error_code=0, results=[one])
+
+    def _offsets(self, request: Any) -> Any:
+        """The topics in another order than requested, as some versions of Kafka have them."""
+        topic = ListOffsetsResponse.ListOffsetsTopicResponse
+        part = topic.ListOffsetsPartitionResponse
+
+        def told(name: str, asked: Any) -> Any:
+            self.epochs.append(asked.current_leader_epoch)
+            log = self.logs.get((name, asked.partition_index))
+            offset = -1 if log is None else log[{-2: 0, -1: 1}[asked.timestamp]]
+            return part(
+                partition_index=asked.partition_index,
+                error_code=3 if log is None else 0,
+                old_style_offsets=[],
+                timestamp=-1,
+                offset=offset,
+                leader_epoch=-1,
+            )
+
+        assert request.replica_id == -1
+        topics = [topic(name=t.name, partitions=[told(t.name, p) for p in t.partitions]) for t in request.topics]
+        return ListOffsetsResponse(throttle_time_ms=0, topics=topics[::-1])
 
     def _cluster(self, request: Any) -> Any:
         """As kafka.server.AuthHelper does: who is asked for the other kind refuses."""
@@ -208,3 +269,23 @@ def _exactly(link: socket.socket, size: int) -> bytes:
             raise EOFError
         data += part
     return data
+
+
+Make = Callable[..., tuple[Any, list["WireBroker"]]]
+
+
+@contextmanager
+def two_brokers(network: str, **usual: Any) -> Iterator[Make]:
+    """Makes brokers 1 and 2 at `network`1 and `network`2, and a client that knows both. All are closed at the end."""
+    with ExitStack() as opened:
+
+        def make(**how: Any) -> tuple[Any, list[WireBroker]]:
+            brokers = [opened.enter_context(closing(WireBroker(n, f"{network}{n}", **usual | how))) for n in (1, 2)]
+            for broker in brokers:
+                broker.peers = [(b.id, b.ip, b.port) for b in brokers]
+            first = f"{brokers[0].ip}:{brokers[0].port}"
+            admin = opened.enter_context(closing(WireAdmin(Connection(first, timeout_seconds=3.0))))
+            admin.members()
+            return admin, brokers
+
+        yield make

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 
 from kafka_medic.clients.ports import FailureKind, WriteFailed
@@ -107,14 +109,29 @@ def test_killed_at_each_write_to_kafka(nth: int, when: str):
     assert [w.partition(" ")[0] for w in world.kafka.writes] == ["reassign", "elect", "reassign", "elect"]
 
 
-@thorough
-@pytest.mark.parametrize("nth", range(0, 139, 5))
-def test_killed_at_writes_to_the_api_server(nth: int):
+def approved_restart(fatal: int | None) -> tuple[World, Interrupted]:
+    """One broker's restart with drainFirst, approved, by an operator that dies at this write to the API server."""
     world = asked("restart-broker", brokers="1")
-    before, at = orders(world), leaders(world)
     world.approve(world.until_phase("AwaitingApproval"))
-    world.wrap_api = lambda api: Interrupted(api, ("create", "replace"), nth, "before")
+    api = Interrupted(world.api, ("create", "replace"), fatal, "before")
+    world.wrap_api = lambda _: api
     world.operator()
+    return world, api
+
+
+@cache
+def writes_to_the_api_server() -> int:
+    """Of the same run when nobody kills the operator."""
+    world, api = approved_restart(None)
+    watched(world)
+    return api.count
+
+
+@thorough
+@pytest.mark.parametrize("part", range(28))
+def test_killed_at_writes_to_the_api_server(part: int):
+    world, _ = approved_restart(part * writes_to_the_api_server() // 28)
+    before, at = orders(world), leaders(world)
     assert watched(world) == 1
     assert world.run().status.phase == "Succeeded", world.run().status.message
     assert (orders(world), leaders(world)) == (before, at)

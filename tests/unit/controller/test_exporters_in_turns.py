@@ -23,7 +23,7 @@ def test_one_probe_for_one_port() -> None:
     turn = world.operator()
     made: list[Probe] = []
 
-    def make(port: int, seconds: float) -> Probe:
+    def make(port: int, seconds: float, _: object) -> Probe:
         made.append(Probe(port, seconds))
         return made[-1]
 

@@ -8,7 +8,7 @@ import pytest
 
 from kafka_medic.clients.kubernetes_api import ApiFailure
 from kafka_medic.controller import fleet
-from kafka_medic.controller.fleet import DEAF_SECONDS, Worker
+from kafka_medic.controller.fleet import ALONE_SECONDS, DEAF_SECONDS, Worker
 
 
 class Turns:
@@ -118,8 +118,55 @@ def test_a_worker_that_ended_by_itself_is_deaf_and_a_stopped_one_is_not():
     assert one.thread is not None
     one.thread.join(10)
     assert one.deaf(one.heard) == "its thread has ended"
+    assert one.turn.done.is_set(), "its Lease is not renewed for nobody"  # type: ignore[attr-defined]
     other = worker(0.01)
     other.start()
     other.stop()
     assert other.deaf(other.heard) is None
     assert other.turn.done.is_set()  # type: ignore[attr-defined]
+
+
+def fleet_of(count: int) -> fleet.Fleet:
+    """Each has just begun a turn."""
+    crew = fleet.Fleet(lambda key: Turns())  # type: ignore[arg-type, return-value]
+    for n in range(count):
+        key = "ns", f"c{n}"
+        crew._workers[key] = Worker(key, Turns(), heard=1000.0, running=True)  # type: ignore[arg-type]
+    return crew
+
+
+@pytest.mark.parametrize(("hang", "of"), [(1, 1), (3, 3), (4, 100)])
+def test_all_clusters_or_many_that_hang_have_the_process_restarted(clock, hang, of):
+    crew = fleet_of(of)
+    clock.now = 1000.0 + DEAF_SECONDS
+    assert crew.deaf() == []
+    for worker in list(crew._workers.values())[hang:]:
+        worker.heard = clock.now
+    clock.now += 1
+    assert len(crew.deaf()) == hang
+    assert "reconcile running for 301 s (limit 300 s)" in crew.deaf()[0]
+
+
+@pytest.mark.parametrize(("hang", "of"), [(1, 2), (3, 100)])
+def test_a_few_that_hang_do_not_end_the_watch_of_the_others(clock, hang, of, caplog):
+    crew = fleet_of(of)
+    clock.now = 1000.0 + ALONE_SECONDS
+    for worker in list(crew._workers.values())[hang:]:
+        worker.heard = clock.now
+    assert crew.deaf() == crew.deaf() == []
+    assert [r.getMessage() for r in caplog.records] == [
+        f"ns/c{n} is no longer reconciled: reconcile running for 3600 s (limit 300 s)" for n in range(hang)
+    ], "said once"
+    clock.now += 1
+    assert len(crew.deaf()) == hang, "in the end nothing else cures it"
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_thread_that_ended_is_not_waited_for(clock):
+    crew = fleet_of(3)
+    one = crew._workers["ns", "c0"]
+    one.thread = threading.Thread(target=lambda: None)
+    one.thread.start()
+    one.thread.join(10)
+    clock.now = 1001.0
+    assert crew.deaf() == ["ns/c0: its thread has ended"]

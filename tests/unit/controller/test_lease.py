@@ -121,6 +121,8 @@ def test_a_lost_race_is_no_and_a_silent_server_is_unknown(api, clock, monkeypatc
         return raising
 
     monkeypatch.setattr(api, "replace", fail(409))
+    assert mine.hold() is True, "no renewal is due"
+    clock.now += DURATION_SECONDS / 2
     assert mine.hold() is False
     monkeypatch.setattr(api, "replace", fail(0))
     assert mine.hold() is None

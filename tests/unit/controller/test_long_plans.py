@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 from pathlib import Path
 
 import pytest
 
+from kafka_medic.clients.kubernetes_api import ApiFailure
+from kafka_medic.controller import plan_parts
 from kafka_medic.playbook import plan_file
+from kafka_medic.resources.plan_part import PlanPart
 from kafka_medic.resources.remediation import Remediation
 from tests.simulation.kafka import SimKafka
 from tests.simulation.world import BASE, World
@@ -120,3 +124,59 @@ def test_without_a_volume_a_plan_holds_what_a_remediation_can(world: World, monk
     assert plan.artifact is None
     assert len(plan.changes) == 2
     assert "4 more partitions follow in a later plan" in plan.summary
+
+
+PARTS = f"{BASE}/namespaces/ns/planparts"
+
+
+def published(world: World) -> bytes:
+    found = sorted(world.api.list(PARTS), key=lambda o: o["spec"]["part"])
+    return b"".join(base64.b64decode(o["spec"]["data"]) for o in found)
+
+
+@pytest.mark.parametrize("size", [240, 100_000])
+def test_its_file_is_published_in_pieces_that_go_with_it(world: World, monkeypatch, size: int) -> None:
+    monkeypatch.setattr(plan_parts, "MAX_PART_BYTES", size)
+    run, path = proposed(world)
+    assert published(world) == path.read_bytes()
+    parts = world.api.list(PARTS)
+    assert (len(parts) > 1) == (size == 240)
+    for part in parts:
+        PlanPart.parse(part)
+        assert part["metadata"]["ownerReferences"][0]["uid"] == run.uid
+    world.api.delete(f"{BASE}/namespaces/ns/remediations/{run.name}")
+    assert world.api.list(PARTS) == []
+
+
+def test_another_plan_of_the_run_is_written_over_it(world: World) -> None:
+    run, old = proposed(world)
+    world.kafka.topic("more", [1], [1])
+    for tp in [tp for tp in world.kafka.partitions if tp.topic == "orders"][:2]:
+        part = world.kafka.partitions[tp]
+        part.replicas, part.isr, part.leader = [2], [2], 2
+    world.until(lambda: (plan := world.run().status.plan) is not None and plan.digest != run.status.plan.digest)
+    again = world.run().status.plan
+    assert again is not None
+    assert again.artifact is not None
+    new = Path(again.artifact.uri.removeprefix("file://"))
+    assert published(world) == new.read_bytes() != old.read_bytes()
+
+
+def test_a_plan_that_cannot_be_published_is_proposed_all_the_same_and_that_is_told(world: World, monkeypatch) -> None:
+    create = world.api.create
+
+    def refuse(path, body):
+        if path == PARTS:
+            raise ApiFailure(403, "may not")
+        return create(path, body)
+
+    monkeypatch.setattr(world.api, "create", refuse)
+    proposed(world)
+    (told,) = [message for reason, message in world.api.events if reason == "PlanNotPublished"]
+    assert "403: may not" in told
+    monkeypatch.setattr(plan_parts, "MAX_PARTS", 0)
+    world.api.delete(f"{BASE}/namespaces/ns/remediations/{world.run().name}")
+    world.api.events.clear()
+    proposed(world)
+    (told,) = [message for reason, message in world.api.events if reason == "PlanNotPublished"]
+    assert "at most 0 are published" in told

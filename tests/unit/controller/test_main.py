@@ -1,12 +1,19 @@
-"""/healthz is served where the kubelet asks for it."""
+"""/healthz is served where the kubelet asks for it; what the chart rendered for the operator holds in every turn."""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
-from kafka_medic.controller.__main__ import liveness_endpoint
+from kafka_medic.clients.ports import ReadFailed
+from kafka_medic.controller.__main__ import arguments, build, liveness_endpoint
+from kafka_medic.controller.metrics import Metrics
+from kafka_medic.controller.renewals import Renewals
+from kafka_medic.controller.turn import Turn
+from tests.simulation.api import SimApi
 
 
 @pytest.mark.parametrize(
@@ -22,3 +29,57 @@ def test_on_the_pods_address_of_either_family(monkeypatch, address, host):
 
 def test_switched_off():
     assert liveness_endpoint(0) is None
+
+
+class Api(SimApi):
+    def addresses(self) -> frozenset[str]:
+        return frozenset({"10.96.0.1"})
+
+
+def wired(tmp_path: Path, *options: str) -> Turn:
+    """The turn of a KafkaCluster in payments, as the process with these options wires it."""
+    entry = {"namespace": "payments", "servers": ["broker.example.com"], "tokenEndpoints": ["login.example.com"]}
+    file = tmp_path / "rules.json"
+    file.write_text(json.dumps({"version": 1, "policies": [], "destinations": [entry]}))
+    given = arguments(["--rules", str(file), *options])
+    metrics = Metrics()
+    fleet, _ = build(Api(), "me", metrics, [], rules=given.rules, loopback=given.loopback_destinations,
+                     leases=Api(), renewals=Renewals())  # fmt: skip
+    return fleet._make_turn(("payments", "c"))
+
+
+def test_what_the_administrator_listed_bounds_every_namespace(tmp_path: Path) -> None:
+    destinations = wired(tmp_path).clients.destinations
+    mine, other = destinations("payments"), destinations("orders")
+    assert mine is not None
+    assert other is not None
+    mine.check_servers(["broker.example.com", "kafka.payments.svc"])
+    for bounds, host in ((other, "broker.example.com"), (mine, "127.0.0.1"), (mine, "10.96.0.1")):
+        with pytest.raises(ReadFailed):
+            bounds.check_servers([host])
+
+
+def test_the_loopback_is_for_tests_that_say_so(tmp_path: Path) -> None:
+    bounds = wired(tmp_path, "--loopback-destinations").clients.destinations("payments")
+    assert bounds is not None
+    bounds.check_servers(["127.0.0.1"])
+
+
+def test_without_rules_there_are_bounds_all_the_same() -> None:
+    fleet, store = build(Api(), "me", Metrics(), [], leases=Api(), renewals=Renewals())
+    bounds = fleet._make_turn(("payments", "c")).clients.destinations("payments")
+    assert bounds is not None
+    with pytest.raises(ReadFailed):
+        bounds.check_servers(["kafka.orders.svc"])
+    standing = store.policies()
+    assert standing is not None
+    assert standing.since is None
+
+
+@pytest.mark.parametrize("text", ["{}x", '{"version": 2}', '{"version": 1, "policys": []}'])
+def test_rules_that_cannot_be_read_are_refused_at_the_start(tmp_path: Path, text: str, capsys) -> None:
+    file = tmp_path / "rules.json"
+    file.write_text(text)
+    with pytest.raises(SystemExit):
+        arguments(["--rules", str(file)])
+    assert "use a chart of this version" in capsys.readouterr().err

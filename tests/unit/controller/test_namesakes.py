@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
 from kafka_medic.clients.kubernetes_api import ApiFailure
+from kafka_medic.cluster.clock import Skew
+from kafka_medic.controller.lease import ClusterLease
 from kafka_medic.controller.store import Store
-from tests.simulation.world import BASE, World, factor_one_cluster
+from kafka_medic.controller.turn import Turn
+from kafka_medic.playbook.claims import truly_owes
+from kafka_medic.resources.phases import TERMINAL_PHASES
+from tests.simulation.serial import one_after_another
+from tests.simulation.store import SimStore
+from tests.simulation.world import API_VERSION, BASE, World, factor_one_cluster
 from tests.thorough import only
 
 
@@ -19,41 +28,97 @@ def world() -> World:
     return world
 
 
-def twin(world, created="2025-01-01T00:00:00Z", cluster_id="sim", namespace="elsewhere", owes=False, mode="Approve"):
+def twin(world, created="2025-01-01T00:00:00Z", cluster_id="sim", namespace="elsewhere", mode="Approve", **meta):
+    """Another KafkaCluster for the same Kafka, with a finalizer that anybody can set there."""
     body = copy.deepcopy(world.cluster())
-    body["metadata"] = {"name": "twin", "namespace": namespace, "creationTimestamp": created}
-    body["metadata"] |= {"finalizers": ["kafkamedic.dev/restore"]} if owes else {}
+    body["metadata"] = {"name": "twin", "namespace": namespace, "creationTimestamp": created, "uid": "uid-twin", **meta}
     body["spec"]["remediation"] = {"mode": mode}
     body["status"] = {"clusterId": cluster_id}
     world.api.put(f"{BASE}/namespaces/{namespace}/kafkaclusters", body)
 
 
+def acts(world, namespace="elsewhere", about="uid-twin", spec=None, **status):
+    """A run of the twin, as its status has it."""
+    body = copy.deepcopy(world.api.get(f"{BASE}/namespaces/ns/remediations/{world.run().name}"))
+    body["metadata"] = {"name": "its-run", "namespace": namespace}
+    body["spec"] = (body["spec"] | {"clusterRef": {"name": "twin", "uid": about}}) | (spec or {})
+    body["status"] = {"phase": "Running", "holds": "what it has to take back", "restoreOwed": True} | status
+    world.api.put(f"{BASE}/namespaces/{namespace}/remediations", body)
+
+
 def held_back(world):
-    world.approve(world.until_phase("AwaitingApproval"))
+    """What keeps the run from acting once it is approved; None: nothing does."""
+    run = world.until_phase("AwaitingApproval")
+    world.approve(run)
     for _ in range(5):
         world.step()
-    waits = {w.guard: w for w in world.run().status.waiting_for}
+    waits = {w.guard: w for w in Store(world.api).remediation("ns", run.name).status.waiting_for}
     assert ("NoOtherKafkaCluster" in waits) == (world.kafka.writes == [])
     return waits["NoOtherKafkaCluster"] if world.kafka.writes == [] else None
 
 
+@pytest.mark.parametrize("created", ["2025-01-01T00:00:00Z", "2027-01-01T00:00:00Z"])
+@pytest.mark.parametrize("finalizers", [[], ["kafkamedic.dev/restore"]])
+def test_one_that_does_nothing_holds_up_nothing(world, created, finalizers):
+    twin(world, created=created, finalizers=finalizers)
+    assert held_back(world) is None
+
+
 @pytest.mark.parametrize("namespace", only([1], ["ns", "elsewhere"]))
-def test_the_younger_waits_and_names_the_older(world, namespace):
-    twin(world, namespace=namespace)
-    wait = held_back(world)
-    assert wait.verdict == "Wait"
-    assert f"{namespace}/twin" in wait.message
-    world.api.delete(f"{BASE}/namespaces/{namespace}/kafkaclusters/twin")
+@pytest.mark.parametrize("created", ["2025-01-01T00:00:00Z", "2027-01-01T00:00:00Z"])
+def test_one_that_owes_something_is_waited_for_and_named(world, namespace, created):
+    world.until_phase("AwaitingApproval")
+    twin(world, namespace=namespace, created=created)
+    run = world.run()
+    acts(world, namespace=namespace)
+    world.approve(run)
+    for _ in range(5):
+        world.step()
+    store = SimStore(world.api)
+    waits = {w.guard: w for w in store.remediation("ns", run.name).status.waiting_for}
+    assert waits["NoOtherKafkaCluster"].verdict == "Wait"
+    assert f"Remediation its-run of KafkaCluster {namespace}/twin acts" in waits["NoOtherKafkaCluster"].message
+    assert world.kafka.writes == []
+    world.api.delete(f"{BASE}/namespaces/{namespace}/remediations/its-run")
+    world.until(lambda: store.remediation("ns", run.name).status.phase == "Succeeded")
+
+
+@pytest.mark.parametrize(
+    ("how", "waited_for"),
+    [
+        ({}, True),
+        ({"holds": "", "restoreOwed": False}, True),  # it is older, and nothing else keeps it from acting
+        ({"holds": "", "restoreOwed": False, "waitingFor": [{"guard": "SourcesFresh", "verdict": "Unknown"}]}, False),
+        ({"holds": "", "restoreOwed": False, "phase": "Paused"}, False),
+        ({"phase": "AwaitingApproval"}, False),
+        ({"phase": "Aborted"}, False),
+        ({"phase": None}, False),
+        ({"about": "uid-of-an-earlier-twin"}, False),
+        ({"spec": {"parameters": {"p": 7}}}, True),  # unreadable, and it has begun
+        ({"spec": {"parameters": {"p": 7}}, "phase": "Approved"}, False),
+        ({"spec": {"parameters": {"p": 7}}, "phase": "Reconciling"}, True),
+        ({"spec": {"parameters": {"p": 7}}, "holds": "", "restoreOwed": False}, False),
+    ],
+)
+def test_what_its_own_remediations_say_decides(world, how, waited_for):
+    world.until_phase("AwaitingApproval")
+    twin(world)
+    acts(world, **how)
+    assert (held_back(world) is not None) == waited_for
+
+
+def test_a_claim_that_led_to_nothing_lapses(world):
+    world.until_phase("AwaitingApproval")
+    twin(world, created="2027-01-01T00:00:00Z")
+    begun = {"id": "add/throttle", "step": "add", "kind": "ChangeSettings", "state": "Intended"}
+    waits = [{"guard": "NoOtherKafkaCluster", "verdict": "Wait"}]
+    acts(world, journal=[begun | {"intendedAt": world.timestamp()}], waitingFor=waits)
+    assert held_back(world) is not None
     world.until_phase("Succeeded")
 
 
-def test_the_older_waits_for_a_younger_one_that_is_in_the_middle_of_it(world):
-    twin(world, created="2027-01-01T00:00:00Z", owes=True)
-    assert "elsewhere/twin" in held_back(world).message
-
-
-@pytest.mark.parametrize("other", [{"created": "2027-01-01T00:00:00Z"}, {"cluster_id": "another"}, {"mode": "Observe"}])
-def test_one_that_is_younger_another_kafka_or_only_looks_is_not_waited_for(world, other):
+@pytest.mark.parametrize("other", [{"cluster_id": "another"}, {"mode": "Observe"}])
+def test_one_that_is_another_kafka_or_only_looks_is_not_waited_for(world, other):
     twin(world, **other)
     assert held_back(world) is None
 
@@ -67,29 +132,112 @@ def test_an_older_one_that_turns_up_in_the_middle_is_not_let_in_between(world):
     world.until(lambda: not any("throttled" in key[2] for key in world.kafka.dynamic))
 
 
-def test_nothing_is_done_while_the_others_cannot_be_read(world, monkeypatch):
+@pytest.mark.parametrize("unread", [f"{BASE}/kafkaclusters", f"{BASE}/namespaces/elsewhere/remediations"])
+def test_nothing_is_done_while_the_others_cannot_be_read(world, monkeypatch, unread):
+    world.until_phase("AwaitingApproval")
+    twin(world)
     listed = world.api.list
 
     def refuse(path, query=None):
-        if path == f"{BASE}/kafkaclusters":
-            raise ApiFailure(403, "no")
+        if path == unread:
+            raise ApiFailure(500, "no")
         return listed(path, query)
 
     monkeypatch.setattr(world.api, "list", refuse)
     assert held_back(world).verdict == "Unknown"
 
 
+@pytest.mark.parametrize("plural", ["kafkaclusters", "remediations"])
+def test_a_namespace_that_may_not_be_read_any_more_holds_up_nobody_elsewhere(world, monkeypatch, plural):
+    world.until_phase("AwaitingApproval")
+    twin(world)
+    acts(world)
+    cluster, listed = Store(world.api).cluster("ns", "c"), world.api.list
+
+    def refuse(path, query=None):
+        if path == f"{BASE}/namespaces/elsewhere/{plural}":
+            raise ApiFailure(403, "no")
+        return listed(path, query)
+
+    several, alone = Store(world.api, ["ns", "elsewhere"]), Store(world.api, ["elsewhere"])
+    assert several.acting_elsewhere("ns", "c") == ["elsewhere/twin"]
+    assert len(several.namesakes(cluster, "sim", world.now)) == 1
+    monkeypatch.setattr(world.api, "list", refuse)
+    assert several.namesakes(cluster, "sim", world.now) == []
+    assert several.acting_elsewhere("ns", "c") == ([] if plural == "remediations" else ["elsewhere/twin"])
+    assert alone.namesakes(cluster, "sim", world.now) is None
+
+
 def test_nor_before_the_others_can_know_of_this_one(world):
     store = Store(world.api)
-    assert store.namesakes(store.cluster("ns", "c"), "sim") is None
+    assert store.namesakes(store.cluster("ns", "c"), "sim", world.now) is None
     world.step()
-    assert store.namesakes(store.cluster("ns", "c"), "sim") == []
-    assert store.namesakes(store.cluster("ns", "c"), None) is None
+    assert store.namesakes(store.cluster("ns", "c"), "sim", world.now) == []
+    assert store.namesakes(store.cluster("ns", "c"), None, world.now) is None
 
 
 def test_only_the_namespaces_that_are_watched_are_looked_at(world):
     world.step()
+    world.until_phase("AwaitingApproval")
     twin(world)
+    acts(world)
     cluster = Store(world.api).cluster("ns", "c")
-    assert Store(world.api, ["ns"]).namesakes(cluster, "sim") == []
-    assert [n.name for n in Store(world.api, ["ns", "elsewhere"]).namesakes(cluster, "sim")] == ["elsewhere/twin"]
+    assert Store(world.api, ["ns"]).namesakes(cluster, "sim", world.now) == []
+    found = Store(world.api, ["ns", "elsewhere"]).namesakes(cluster, "sim", world.now)
+    assert [(n.name, n.run) for n in found] == [("elsewhere/twin", "its-run")]
+
+
+@pytest.mark.parametrize("first", ["c", "twin"])
+@pytest.mark.parametrize("approved", only([0], [["c", "twin"], ["twin", "c"]]))
+def test_two_that_both_have_a_run_approved_act_one_after_the_other(world, first, approved):
+    """Each with an operator of its own, one reconcile after the other, on the same Kafka."""
+    world.step()
+    twin(world, created="2025-12-31T00:00:00Z")
+    theirs = Turn("elsewhere", "twin", replace(world.operator().clients), lambda c: lease(world, c))
+    store, turns = SimStore(world.api), {"c": world.turn, "twin": theirs}
+    places = {"c": "ns", "twin": "elsewhere"}
+
+    def run_of(name):
+        return next((r for r in store.remediations(places[name], name)[0] if r.spec.cause is not None), None)
+
+    def phases():
+        return {name: run.status.phase if (run := run_of(name)) else None for name in places}
+
+    acted = set()
+    order = [first, *(name for name in places if name != first)]
+    for _ in range(120):
+        if set(phases().values()) <= TERMINAL_PHASES:
+            break
+        for name in order:
+            world.api.created_at = world.timestamp()
+            world.api.skew = Skew(-0.5, 0.5)
+            with one_after_another():
+                turns[name].run()
+            sent = {n for n in places if (run := run_of(n)) is not None and truly_owes(run.status)}
+            assert len(sent) < 2, phases()
+            acted |= sent
+            world.now += timedelta(seconds=1)
+        if set(phases().values()) == {"AwaitingApproval"}:
+            for name in approved:
+                approve(world, places[name], run_of(name))
+        world.kafka.tick()
+        world.now += timedelta(seconds=14)
+    assert set(phases().values()) <= {"Succeeded", "Superseded"}, phases()
+    assert "Succeeded" in phases().values()
+    assert acted
+    assert sum(write.startswith("reassign") for write in world.kafka.writes) == 1
+
+
+def lease(world, cluster):
+    def monotonic():
+        return world.now.timestamp()
+
+    return ClusterLease(world.api, "elsewhere", "twin", cluster.uid or "", "theirs", monotonic)
+
+
+def approve(world, namespace, run):
+    spec = {"remediationRef": {"name": run.name, "uid": run.uid}, "planDigest": run.status.plan.digest}
+    spec |= {"decision": "Approve", "approver": "alice"}
+    body = {"apiVersion": API_VERSION, "kind": "RemediationApproval", "spec": spec}
+    meta = {"name": f"{run.name}-alice", "namespace": namespace, "creationTimestamp": world.timestamp()}
+    world.api.put(f"{BASE}/namespaces/{namespace}/remediationapprovals", body | {"metadata": meta})

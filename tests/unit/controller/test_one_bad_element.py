@@ -95,11 +95,11 @@ def test_a_topic_that_goes_while_it_is_looked_at_holds_nobody_up_for_longer_than
     world.kafka.topic("tmp-123", [0, 1, 2])
     gone: list[str] = []
 
-    def settings(topics, among):
+    def settings(topics, *rest):
         if "tmp-123" in topics:
             gone.append("tmp-123")
             world.kafka.delete("tmp-123")
-        return world.kafka.topic_configs(topics, among)
+        return world.kafka.topic_configs(topics, *rest)
 
     world.wrap_kafka = lambda kafka: Instead(kafka, topic_configs=settings)
     world.approve(world.until_phase("AwaitingApproval"))
@@ -151,8 +151,8 @@ def test_a_raise_waits_for_the_settings_that_it_will_have_to_restore():
     world.install()
     silent = [True]
 
-    def settings(brokers):
-        found = dict(world.kafka.broker_configs(brokers))
+    def settings(brokers, *rest):
+        found = dict(world.kafka.broker_configs(brokers, *rest))
         return {**found, 1: REFUSED} if silent[0] else found
 
     world.wrap_kafka = lambda inner: Instead(inner, broker_configs=settings)

@@ -9,10 +9,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import yaml
 
-from kafka_medic.controller.proposals import due, in_order
+from kafka_medic.controller.proposals import due, in_order, is_that_proposal, renamed
 from kafka_medic.diagnose.finding import Finding
 from kafka_medic.resources.kafkacluster import KafkaCluster
-from kafka_medic.resources.phases import TERMINAL_PHASES, Phase
+from kafka_medic.resources.phases import ACTING_PHASES, TERMINAL_PHASES, Phase
 from kafka_medic.resources.playbook import Playbook
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_status import Cure
@@ -128,6 +128,41 @@ def test_while_one_is_open_and_after_a_person_has_seen_it_there_is_no_other(phas
     assert bool(again) == (phase in TERMINAL_PHASES and not declined)
     if again:
         assert again[0]["metadata"]["name"] != asked()[0]["metadata"]["name"]
+
+
+@pytest.mark.parametrize("phase", [None, *Phase])
+def test_what_a_person_asked_for_holds_it_up_only_while_it_acts(phase):
+    mine = run(phase, name="by-mallory")
+    spec = mine.spec.model_copy(update={"cause": None, "requested_by": "mallory"})
+    assert bool(asked(runs=[mine.model_copy(update={"spec": spec})])) == (phase not in ACTING_PHASES)
+
+
+def test_a_name_that_is_taken_leads_to_one_that_nobody_could_know():
+    (body,) = asked()
+    first, second = renamed(body, "uid-of-theirs"), renamed(body, "uid-of-another")
+    assert first == renamed(body, "uid-of-theirs")
+    assert len({b["metadata"]["name"] for b in (body, first, second, renamed(first, "uid-of-theirs"))}) == 4
+    assert (first["spec"], first["metadata"]["ownerReferences"]) == (body["spec"], body["metadata"]["ownerReferences"])
+
+
+@pytest.mark.parametrize(
+    ("change", "own"),
+    [
+        ({}, True),
+        ({"spec": {"requestedBy": "mallory"}}, False),
+        ({"spec": {"parameters": {"throttleBytesPerSecond": "1"}}}, False),
+        ({"spec": {"clusterRef": {"name": "nobody", "uid": "c-uid"}}}, False),
+        ({"spec": 7}, False),
+        ({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}, False),
+        ({"metadata": {"ownerReferences": None}}, False),
+    ],
+)
+def test_what_is_found_under_a_name_is_read_before_it_is_taken_for_a_proposal(change, own):
+    (body,) = asked()
+    found = copy.deepcopy(body)
+    for part, value in change.items():
+        found[part] = {**found[part], **value} if isinstance(value, dict) else value
+    assert is_that_proposal(found, body) == own
 
 
 def test_a_finding_that_came_back_later_is_another_matter():

@@ -9,6 +9,8 @@ import pytest
 
 from kafka_medic.clients.kubernetes_api import ApiFailure
 from kafka_medic.cluster.snapshot import Quorum, TopicPartition, Voter
+from kafka_medic.playbook.plan_digest import sealed
+from kafka_medic.resources.remediation import Remediation
 from tests.simulation.kafka import SimKafka
 from tests.simulation.world import BASE, BROKERS, NO_ELECTIONS, World
 
@@ -39,9 +41,12 @@ def earlier(world: World, phase: str, number: int = 0) -> None:
     asked = world.api.get(f"{BASE}/namespaces/ns/remediations/asked-0")
     at = (world.now - timedelta(minutes=5)).strftime("%Y-%m-%dT%H:%M:%SZ")
     status = asked["status"] | {"phase": phase, "startedAt": at} | ({"finishedAt": at} if phase != "Running" else {})
-    meta = {"name": f"earlier-{number}", "namespace": "ns"}
+    meta = {"name": f"earlier-{number}", "namespace": "ns", "uid": f"uid-earlier-{number}"}
     body = {"apiVersion": "kafkamedic.dev/v1alpha1", "kind": "Remediation", "metadata": meta, "spec": asked["spec"]}
-    world.put("remediations", body | {"status": status})
+    run = Remediation.parse(body | {"status": status})
+    assert run.status.plan is not None
+    plan = sealed(run, run.status.plan).to_kubernetes()
+    world.put("remediations", body | {"status": status | {"plan": plan}})
 
 
 def broker_down(world: World) -> None:

@@ -80,7 +80,7 @@ def test_a_status_of_which_only_the_time_has_changed_is_written_anew_every_few_s
     for _ in range(3):
         world.step(1)
         assert version() == before
-    world.step(15)
+    world.step(40)
     world.step(1)
     assert version() != before
 

@@ -6,9 +6,9 @@ import pytest
 
 from kafka_medic.controller.store import MAX_APPROVALS, Store
 from kafka_medic.resources.remediation import Remediation
-from kafka_medic.resources.vocabulary import APPROVAL_POLICY, Decision
+from kafka_medic.resources.vocabulary import Decision
 from tests.simulation.api import SimApi
-from tests.simulation.world import ADMISSION, API_VERSION, BASE, World, factor_one_cluster
+from tests.simulation.world import API_VERSION, BASE, World, factor_one_cluster
 
 
 class Asked(SimApi):
@@ -77,26 +77,29 @@ def test_a_right_held_through_a_group_counts_if_the_approval_names_it(world):
     assert world.run().status.waiting_for[0].guard == "ApprovalValid", "the group's right was taken away"
 
 
-def test_under_a_policy_that_does_not_look_at_groups_nothing_is_done(world):
-    run = world.until_phase("AwaitingApproval")
-    path = f"{ADMISSION}/validatingadmissionpolicies/{APPROVAL_POLICY}"
-    world.api.objects[path]["spec"]["validations"] = [{"expression": "true"}]
-    assert Store(world.api).policies_installed() is False
-    world.approve(run)
-    for _ in range(4):
-        world.step()
-    assert world.kafka.writes == []
-
-
-def test_a_remediation_that_cannot_be_read_is_named_where_its_cluster_is(world):
+@pytest.mark.parametrize("phase", ["Running", "Paused", "Reconciling"])
+def test_a_remediation_that_has_begun_and_cannot_be_read_is_named_where_its_cluster_is(world, phase):
     run = world.until_phase("AwaitingApproval")
     raw = world.api.get(f"{BASE}/namespaces/ns/remediations/{run.name}")
-    broken = {**raw, "metadata": {"name": "broken"}, "spec": {**raw["spec"], "playbook": 7}}
+    broken = {**raw, "metadata": {"name": "broken"}, "spec": {**raw["spec"], "playbook": 7}, "status": {"phase": phase}}
     world.api.put(f"{BASE}/namespaces/ns/remediations", broken)
     store = Store(world.api)
     runs, unreadable = store.remediations("ns", "c")
     assert ([r.name for r in runs], unreadable) == ([run.name], ["broken"])
     assert store.remediations("ns", "other") == ([], [])
+
+
+@pytest.mark.parametrize("status", [{}, {"phase": "AwaitingApproval"}, {"phase": "Failed"}, 7])
+def test_one_that_has_not_begun_or_has_ended_holds_nothing_up(world, status):
+    spec = {"clusterRef": {"name": "c"}, "playbook": 7, "requestedBy": "mallory"}
+    run = world.until_phase("AwaitingApproval")
+    world.approve(run)
+    world.put("remediations", {"metadata": {"name": "a-broken", "namespace": "ns"}, "spec": spec, "status": status})
+    store = Store(world.api)
+    for _ in range(30):
+        world.step()
+    assert store.remediation("ns", run.name).status.phase == "Succeeded"
+    assert store.remediations("ns", "c")[1] == []
 
 
 def test_a_playbook_that_cannot_be_read_is_none(world):

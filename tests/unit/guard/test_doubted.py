@@ -54,7 +54,7 @@ def test_nobody_in_doubt_receives_anything_whatever_the_partition():
 
 def test_no_restart_leaves_a_partition_to_somebody_in_doubt():
     """Broker 2 is next for what broker 1 leads."""
-    told = "broker 2 would lead orders-0 then, and its view may be stale: undecided is calm-0: leader"
+    told = "broker 2 would lead orders-0 then, and its view may be stale: accounts of calm-0 differ: leader"
     only(told_by(3, 4), "ViewsAgree", Verdict.UNKNOWN, told, 1)
     assert judged(told_by(2, 3), 1).permits
 
@@ -64,6 +64,6 @@ def test_where_it_is_open_who_is_registered_any_account_may_be_an_earlier_one():
     views = (worlds.view(1), worlds.view(2, members=(1, 2)))
     brokers = worlds.brokers(b3={"registered": None, "reachable": False})
     told = fit_to_receive(worlds.healthy(views=views, brokers=brokers), [1])
-    assert "the view of broker 1 may be stale: undecided is whether broker 3 is registered" in told[0].message
+    assert "the view of broker 1 may be stale: accounts differ on whether broker 3 is registered" in told[0].message
     same = tuple(worlds.view(n) for n in (1, 2))
     assert agreement(worlds.healthy(views=same, brokers=brokers)).doubted == {}

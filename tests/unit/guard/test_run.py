@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from kafka_medic.guard.other_runs import OtherRun
-from kafka_medic.guard.run import Namesake, alone_on_kafka, judge_run
+from kafka_medic.guard.run import judge_run
 from kafka_medic.guard.verdict import Verdict
 from kafka_medic.playbook.refusal import NO_DIGEST
 from kafka_medic.resources.kafkacluster_remediation import RemediationPolicy
@@ -37,26 +37,6 @@ def test_nothing_in_the_way():
     found = asked()
     assert set(found) == {"NotPaused", "WithinWindow", "LeaseHeld", "NoOtherRemediation", "WithinLimits"}
     assert {r.verdict for r in found.values()} == {Verdict.ALLOW}
-
-
-@pytest.mark.parametrize(
-    ("owes", "others", "verdict"),
-    [
-        (False, [], Verdict.ALLOW),
-        (False, [(False, False)], Verdict.ALLOW),
-        (False, [(True, False)], Verdict.WAIT),  # the oldest acts
-        (False, [(False, True)], Verdict.WAIT),  # unless another is in the middle of it
-        (True, [(True, False)], Verdict.ALLOW),  # who is in the middle of it goes on
-        (True, [(True, True)], Verdict.WAIT),
-        (True, [(False, True)], Verdict.ALLOW),
-        (False, None, Verdict.UNKNOWN),
-    ],
-)
-def test_of_several_kafkaclusters_for_one_kafka_one_acts(owes, others, verdict):
-    namesakes = None if others is None else [Namesake("b/two", older, other) for older, other in others]
-    reason = alone_on_kafka(namesakes, owes)
-    assert reason.verdict is verdict
-    assert verdict is not Verdict.WAIT or "b/two" in reason.message
 
 
 def window(start, end, zone="Europe/Berlin", days=("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")):

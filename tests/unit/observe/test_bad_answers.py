@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from kafka_medic.clients.answers import Groups, LogDir, LogDirs
@@ -26,6 +27,7 @@ from kafka_medic.diagnose.memory import Memory, remember
 from kafka_medic.observe.checks import MAX_PARTITION
 from kafka_medic.observe.snapshot import ClusterReaders, observe_cluster
 from tests.simulation.kafka import SimKafka
+from tests.simulation.log_bounds import bounds_table
 from tests.unit.observe.test_snapshot import Watched
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -120,16 +122,17 @@ def test_a_bad_answer_takes_its_source_along_and_no_other(kafka, method, answer,
         assert diagnose(snapshot, expectations=FACTOR_ONE) == ()
 
 
-FINE = LogDirs((LogDir("/data", {}, 100, 50),))
+FINE = LogDirs((LogDir.of("/data", {}, 100, 50),))
 
 
 @pytest.mark.parametrize(
     ("bad", "told"),
     [
-        (LogDirs((LogDir("/data", {ORDERS: -1}),)), "-1 bytes"),
-        (LogDirs((LogDir("/data", {}, None, 1 << 63),)), "bytes free"),
-        (LogDirs((LogDir("/data", {}, -5),)), "-5 bytes in all"),
-        (LogDirs((LogDir("/data", {}), LogDir("/data", {}))), "a log directory twice"),
+        (LogDirs((LogDir.of("/data", {ORDERS: -1}),)), "-1 bytes"),
+        (LogDirs((LogDir.of("/data", {}, None, 1 << 63),)), "bytes free"),
+        (LogDirs((LogDir.of("/data", {}, -5),)), "-5 bytes in all"),
+        (LogDirs((LogDir.of("/data", {}), LogDir.of("/data", {}))), "a log directory twice"),
+        (LogDirs((LogDir("/data", pa.concat_tables([LogDir.of("", {ORDERS: 1}).replicas] * 2)),)), "a replica of one"),
     ],
 )
 def test_directories_that_cannot_be_are_that_brokers_unknown(kafka, bad, told):
@@ -145,7 +148,7 @@ def test_directories_that_cannot_be_are_that_brokers_unknown(kafka, bad, told):
 def test_log_ends_that_cannot_be_are_that_leaders_unknown(kafka, bounds):
     kafka.topic("payments", [2, 0])
     payments = TopicPartition("payments", 0)
-    answers = {1: {ORDERS: bounds}, 2: {payments: (0, 21)}}
+    answers = {1: bounds_table({ORDERS: bounds}), 2: bounds_table({payments: (0, 21)})}
     snapshot = seen(Watched(kafka, {"log_bounds": lambda *_: answers}))
     assert f"begins at offset {bounds[0]}" in partly(snapshot, "log-ends")
     assert {r.tp: r.log_end for r in snapshot.rows()} == {ORDERS: None, payments: 21}

@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 
+from kafka_medic.clients.destinations import Destinations
 from kafka_medic.clients.ports import FailureKind, OAuthClient, ReadFailed, TlsMaterial
 from kafka_medic.observe.connect import connection, ensemble_connection
 from kafka_medic.resources.kafkacluster import KafkaCluster
@@ -90,3 +91,16 @@ def test_an_ensemble_without_tls_with_tls_and_none_at_all():
     secured = ensemble_connection(cluster(zookeeper={"tls": MUTUAL}), HELD.__getitem__)
     assert secured.tls == TlsMaterial("MINE", "CRT", "KEY")
     assert (secured.connect, "KEY" in repr(secured)) == ("zk:2281/kafka", False)
+
+
+def test_servers_out_of_bounds_are_refused_before_a_secret_is_read() -> None:
+    def secret(name: str) -> dict[str, bytes]:
+        raise AssertionError(name)
+
+    bounds = Destinations("another")
+    with pytest.raises(ReadFailed) as refused:
+        connection(cluster(tls=MUTUAL), secret, bounds)
+    assert refused.value.kind is FailureKind.DESTINATION
+    with pytest.raises(ReadFailed) as refused:
+        ensemble_connection(cluster(zookeeper={"tls": MUTUAL}), secret, bounds)
+    assert refused.value.kind is FailureKind.DESTINATION

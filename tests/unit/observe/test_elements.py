@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from kafka_medic.clients.answers import Groups, LogDir, LogDirs
-from kafka_medic.clients.ports import FailureKind, ReadFailed, Reassignment
+from kafka_medic.clients.ports import FailureKind, ReadFailed, Reassignment, bounds_of
 from kafka_medic.cluster.elements import (
     STORAGE_ERROR,
     Element,
@@ -19,10 +19,12 @@ from kafka_medic.cluster.elements import (
     settings_unread,
 )
 from kafka_medic.cluster.groups import Committed, GroupOffsets
+from kafka_medic.cluster.partition_rows import Rows
 from kafka_medic.cluster.snapshot import STATES_SCHEMA, Snapshot, TopicPartition
-from kafka_medic.observe import tables
+from kafka_medic.observe import contents, tables
 from kafka_medic.observe.directories import offline_replicas
 from tests.simulation.kafka import SimKafka
+from tests.simulation.log_bounds import bounds_table
 from tests.unit.observe.test_snapshot import Watched, rows, seen
 
 ORDERS = [TopicPartition("orders", n) for n in range(2)]
@@ -50,10 +52,10 @@ def source(snapshot: Snapshot, name: str) -> str | None:
 def test_a_topic_that_goes_between_two_requests_is_its_own_unknown(kafka):
     """Deleted after the views were read; a ghost that only a stale view names looks the same."""
 
-    def settings(topics, among):
+    def settings(topics, *rest):
         assert "tmp-123" in topics
         kafka.delete("tmp-123")
-        return kafka.topic_configs(topics, among)
+        return kafka.topic_configs(topics, *rest)
 
     snapshot = seen(Watched(kafka, {"topic_configs": settings}))
     found = rows(snapshot)
@@ -87,7 +89,7 @@ def test_settings_of_one_kind_that_are_not_told_leave_the_others(kafka, method, 
 
 def test_one_broker_that_does_not_tell_its_settings_is_no_broker_without_settings(kafka):
     told = {**kafka.broker_configs([0, 2]), 1: REFUSED}
-    snapshot = seen(Watched(kafka, {"broker_configs": lambda _: told}))
+    snapshot = seen(Watched(kafka, {"broker_configs": lambda *_: told}))
     assert settings_unread(snapshot, "BROKER", "1") == str(REFUSED)
     assert [settings_unread(snapshot, "BROKER", b) for b in ("0", "2")] == [None, None]
     assert source(snapshot, "configs") == f"broker 1: {REFUSED}"
@@ -132,13 +134,13 @@ def test_no_group_that_could_be_read_is_a_source_that_failed(kafka):
 
 
 def test_the_log_end_of_one_partition_with_an_error(kafka):
-    def bounds(leaders, epochs):
-        told = kafka.log_bounds(leaders, epochs)
-        return {**told, 1: {tp: ReadFailed(FailureKind.OTHER, "KafkaStorageError") for tp in told[1]}}
+    def bounds(led):
+        told = kafka.log_bounds(led)
+        return {**told, 1: bounds_table(dict.fromkeys(bounds_of(told[1]), "KafkaStorageError"))}
 
     snapshot = seen(Watched(kafka, {"log_bounds": bounds}))
     assert {tp: row.log_end for tp, row in rows(snapshot).items()} == {ORDERS[0]: None, ORDERS[1]: 21, GONE: 21}
-    assert "1 partitions with an error: orders-0: Error: KafkaStorageError" in (source(snapshot, "log-ends") or "")
+    assert "1 partitions with an error: orders-0: KafkaStorageError" in (source(snapshot, "log-ends") or "")
 
 
 # Directories that fail one by one
@@ -172,8 +174,8 @@ def failing(kafka: SimKafka, *directories: LogDir, **instead: Any) -> Any:
     return seen(Watched(kafka, {"log_dirs": lambda _: told, **instead})).broker(1)
 
 
-FAILED = LogDir("/data/1", None, error=STORAGE_ERROR)
-GOOD = LogDir("/data/0", {ORDERS[0]: 1000, GONE: 1000}, 100, 40)
+FAILED = LogDir.of("/data/1", None, error=STORAGE_ERROR)
+GOOD = LogDir.of("/data/0", {ORDERS[0]: 1000, GONE: 1000}, 100, 40)
 
 
 def test_a_replica_that_is_in_sync_has_just_not_been_created_yet(kafka):
@@ -193,12 +195,12 @@ def test_a_replica_that_a_reassignment_adds_or_removes_is_not_on_it(kafka):
 def test_a_replica_that_moves_between_disks_is_where_it_was(kafka):
     """KIP-113: the adapter leaves the future replica out, so that the one on the failed disk is missed."""
     kafka.partitions[ORDERS[1]].isr = [2, 0]
-    assert failing(kafka, GOOD, LogDir("/data/2", {}), FAILED).offline_replicas == (ORDERS[1],)
+    assert failing(kafka, GOOD, LogDir.of("/data/2", {}), FAILED).offline_replicas == (ORDERS[1],)
 
 
 def test_what_was_on_it_is_not_known_while_another_directory_cannot_be_read(kafka):
     kafka.partitions[ORDERS[1]].isr = [2, 0]
-    broker = failing(kafka, GOOD, FAILED, LogDir("/data/2", None, error="UNKNOWN"))
+    broker = failing(kafka, GOOD, FAILED, LogDir.of("/data/2", None, error="UNKNOWN"))
     assert broker.offline_replicas is None
     assert on_failed_directory(broker) == frozenset()
 
@@ -213,17 +215,44 @@ def test_what_was_on_it_is_not_known_while_nothing_decides_its_isr():
     undecided = {"topic": "orders", "partition": 1, "replicas": [1, 0, 2]}
     states = pa.Table.from_pylist([undecided], schema=STATES_SCHEMA)
     told = LogDirs((GOOD, FAILED))
-    assert offline_replicas(states, ORDERS[1:], {}, 1, told) is None
+    assert offline_replicas(states, Rows.of(states), {}, 1, told) is None
 
 
 def test_a_partition_that_nothing_decides_has_no_size():
     undecided = pa.Table.from_pylist([{"topic": "orders", "partition": 0}], schema=STATES_SCHEMA)
-    found = tables.partitions(undecided, ORDERS[:1], {}, {1: LogDirs((GOOD,))}, None, None)
+    found = tables.partitions(undecided, Rows.of(undecided), {}, {1: LogDirs((GOOD,))}, None, None)
     assert found["sizeBytes"].to_pylist() == [None]
 
 
 def test_an_error_that_is_not_the_disks_makes_no_failed_directory(kafka):
     kafka.partitions[ORDERS[1]].isr = [2, 0]
-    broker = failing(kafka, GOOD, LogDir("/data/1", None, error="UNKNOWN_SERVER_ERROR"))
+    broker = failing(kafka, GOOD, LogDir.of("/data/1", None, error="UNKNOWN_SERVER_ERROR"))
     assert broker.offline_replicas == ()
     assert on_failed_directory(broker) == frozenset()
+
+
+def test_only_the_settings_that_decisions_rest_on_are_asked_for(kafka):
+    """Of 10,000 topics, all of them would be the largest answer of an observation."""
+    asked: dict[str, Any] = {}
+
+    def topics(wanted, among, names):
+        asked["TOPIC"] = names
+        return kafka.topic_configs(wanted, among, names)
+
+    def brokers(wanted, names):
+        asked["BROKER"] = names
+        return kafka.broker_configs(wanted, names)
+
+    snapshot = seen(Watched(kafka, {"topic_configs": topics, "broker_configs": brokers}))
+    assert asked == {"TOPIC": tables.TOPIC_CONFIGS, "BROKER": tables.BROKER_CONFIGS}
+    assert snapshot.config("BROKER", "1", "default.replication.factor") is not None
+
+
+def test_of_a_large_cluster_log_starts_are_read_where_groups_have_committed(kafka, monkeypatch):
+    kafka.committed = {"billing": {ORDERS[1]: 10}}
+    assert {row.log_start for row in rows(seen(kafka)).values()} == {0}
+    monkeypatch.setattr(contents, "EVERY_START", 2)
+    found = {tp: (row.log_start, row.log_end) for tp, row in rows(seen(kafka)).items()}
+    assert found == {ORDERS[0]: (None, 21), ORDERS[1]: (0, 21), GONE: (None, 21)}
+    kafka.unreadable = {"groups"}
+    assert {row.log_start for row in rows(seen(kafka)).values()} == {0}, "who needs them is not known"

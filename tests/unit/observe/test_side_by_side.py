@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from kafka_medic.clients.ports import BrokerView, FailureKind, KafkaReads, PartitionState, ReadFailed
+from kafka_medic.clients.ports import (
+    BrokerView,
+    FailureKind,
+    KafkaReads,
+    PartitionState,
+    ReadFailed,
+    led_table,
+)
 from kafka_medic.clients.zookeeper import Registrations
 from kafka_medic.cluster.elements import group_unread, log_dirs_unread, settings_unread
 from kafka_medic.cluster.snapshot import Controller, Quorum, Snapshot, TopicPartition, Voter
@@ -17,6 +26,8 @@ from kafka_medic.observe.divergence import diverged_logs, stale_leaderships
 from kafka_medic.observe.snapshot import ClusterReaders, observe_cluster
 from kafka_medic.observe.sources import THREADS
 from tests.simulation.kafka import SimKafka
+from tests.simulation.log_bounds import bounds_table
+from tests.testbed.steps import StepFailedError, wait_for
 
 SECONDS = 20
 """Until a test gives up waiting for what has to come about."""
@@ -27,7 +38,7 @@ LEADERS: dict[str, Callable[[Any], set[int]]] = {
     "log_dirs": set,
     "broker_configs": set,
     "unnamed_views": set,
-    "log_bounds": lambda leaders: set(leaders.values()),
+    "log_bounds": lambda led: set(led["leader"].to_pylist()),
     "own_log_ends": lambda broker: {broker},
     "epoch_ends": lambda broker: {broker},
 }
@@ -166,42 +177,70 @@ def test_a_hung_leader_is_not_asked_where_logs_part():
 def test_leaders_that_hang_only_now_leave_their_own_log_ends_unknown():
     kafka: Any = Kafka()
     refused = ReadFailed(FailureKind.UNREACHABLE, "no answer")
-    led = {TopicPartition("orders", n): n for n in range(3)}
-    kafka.instead["log_bounds"] = lambda leaders, _: {
-        b: refused if b == 1 else {tp: (0, 5) for tp, leader in leaders.items() if leader == b}
-        for b in set(leaders.values())
+    leaders = {TopicPartition("orders", n): n for n in range(3)}
+    led = led_table(leaders)
+    kafka.instead["log_bounds"] = lambda _: {
+        b: refused if b == 1 else bounds_table({tp: (0, 5)}) for tp, b in leaders.items()
     }
-    found, told = read_bounds(kafka, led, {}, {})
-    assert {tp.partition for tp in found} == {0, 2}
+    found, told = read_bounds(kafka, led, {})
+    assert set(found["partition"].to_pylist()) == {0, 2}
     assert told == "1 partitions whose leader did not answer: broker 1: Unreachable: no answer"
-    kafka.instead["log_bounds"] = lambda leaders, _: dict.fromkeys(leaders.values(), refused)
+    kafka.instead["log_bounds"] = lambda _: dict.fromkeys(range(3), refused)
     with pytest.raises(ReadFailed, match="no answer"):
-        read_bounds(kafka, led, {}, {})
+        read_bounds(kafka, led, {})
     with pytest.raises(ReadFailed, match="no answer"):
-        read_bounds(kafka, led, {}, dict.fromkeys(range(3), refused))
+        read_bounds(kafka, led, dict.fromkeys(range(3), refused))
 
 
-def test_a_look_has_a_bounded_number_of_threads_and_leaves_none():
+def test_an_observation_has_a_bounded_number_of_threads_and_the_next_one_has_the_same():
     kafka = Kafka()
     for n in range(50):
         kafka.inner.topic(f"t{n}", [0, 1], [1, 2], [2, 0])
-    before, most = threading.active_count(), 0
+    before, counts = threading.active_count(), []
 
     def counted(*_: Any) -> Any:
-        nonlocal most
-        most = max(most, threading.active_count())
+        counts.append(threading.active_count())
         return kafka.inner.groups(lambda _: True)
 
     kafka.instead["groups"] = counted
-    look(kafka, pods=dict)
-    assert most <= before + THREADS
-    assert threading.active_count() == before
+    for _ in range(5):
+        look(kafka, pods=dict)
+    assert max(counts) <= before + THREADS
 
 
-def test_a_fault_of_ours_in_one_source_is_heard_and_leaves_no_thread():
-    before = threading.active_count()
-    kafka = Kafka()
+def test_a_fault_of_ours_in_one_source_is_heard_and_leaves_nothing_at_work():
+    kafka, ended = Kafka(), []
+
+    def slow(*_: Any) -> Any:
+        threading.Event().wait(0.3)
+        ended.append("groups")
+        return kafka.inner.groups(lambda _: True)
+
     kafka.instead["reassignments"] = lambda: 1 // 0
+    kafka.instead["groups"] = slow
     with pytest.raises(ZeroDivisionError):
         look(kafka)
-    assert threading.active_count() == before
+    assert ended == ["groups"]
+
+
+def test_a_forked_process_observes_with_threads_of_its_own():
+    """It has none of its parent's, which would be waited for in vain."""
+    look(Kafka())
+    child = os.fork()
+    if child == 0:
+        look(Kafka())
+        os._exit(7)
+    code: int | None = None
+
+    def ended() -> bool:
+        nonlocal code
+        pid, status = os.waitpid(child, os.WNOHANG)
+        code = os.waitstatus_to_exitcode(status) if pid else None
+        return pid != 0
+
+    try:
+        wait_for("the child", ended, 30)
+    except StepFailedError:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    assert code == 7

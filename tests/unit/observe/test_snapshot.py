@@ -26,6 +26,7 @@ from kafka_medic.cluster.snapshot import (
 from kafka_medic.observe.metrics import BrokerMetrics, BrokerSigns
 from kafka_medic.observe.snapshot import ClusterReaders, observe_cluster
 from tests.simulation.kafka import SimKafka
+from tests.simulation.log_bounds import bounds_table
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 PODS = {0: Pod("kafka-0", "u0"), 1: Pod("kafka-1", "u1"), 2: Pod("kafka-2", "u2")}
@@ -185,8 +186,9 @@ def test_a_broker_that_is_down_is_listed_and_its_view_is_empty_handed(kafka):
 def test_a_leader_that_does_not_know_that_it_leads_leaves_its_own_log_ends_unknown(kafka):
     """Metadata from a stale broker, and a partition given to it: the others' log ends are read all the same."""
 
-    def partial(leaders, epochs):
-        return {leader: {tp: (0, 21)} if tp != min(leaders) else {} for tp, leader in leaders.items()}
+    def partial(led):
+        rows = [(TopicPartition(row["topic"], row["partition"]), row["leader"]) for row in led.to_pylist()]
+        return {b: bounds_table({tp: (0, 21)} if tp != min(rows)[0] else {}) for tp, b in rows}
 
     snapshot = seen(Watched(kafka, {"log_bounds": partial}))
     source = snapshot.source("log-ends")

@@ -13,6 +13,7 @@ from kafka_medic.cluster.snapshot import Controller, Snapshot, TopicPartition
 from kafka_medic.guard.context import RestartContext
 from kafka_medic.guard.restart import judge_restart
 from kafka_medic.guard.verdict import Verdict
+from kafka_medic.observe import view_reads
 from kafka_medic.observe.snapshot import ClusterReaders, observe_cluster
 from kafka_medic.observe.view_reads import BATCH, BUDGET_SECONDS, ViewRotation
 from tests.simulation.kafka import SimKafka
@@ -39,7 +40,8 @@ class Counted(SimKafka):
     def memberships(self, brokers: Any) -> Any:
         self.cheap += brokers
         answers = {b: BrokerView(b, tuple(sorted(self.up)), 3) for b in brokers}
-        for b, answer in self.instead.items():
+        for b in self.instead.keys() & answers.keys():
+            answer = self.instead[b]
             answers[b] = answer if isinstance(answer, ReadFailed) else replace(answer, states=None)
         return answers
 
@@ -56,16 +58,47 @@ def look(kafka: Counted, rotation: ViewRotation, zookeeper: Any = None) -> Snaps
     return observe_cluster("c", ClusterReaders(kafka, zookeeper), lambda: NOW, rotation)
 
 
+def some_time_after_its_start(**how: Any) -> ViewRotation:
+    """Everybody has shown that it hears of changes."""
+    return ViewRotation(heard=set(range(BROKERS)), **how)
+
+
+def test_right_after_its_start_everybody_tells_its_whole_view_as_far_as_the_network_allows(kafka, monkeypatch):
+    rotation = ViewRotation(full=2)
+    look(kafka, rotation)
+    assert kafka.whole == [0, 1]
+    look(kafka, rotation)
+    assert kafka.whole == list(range(BROKERS)), "two that have, beside those that have not"
+    look(kafka, rotation)
+    assert len(kafka.whole) == 2
+    monkeypatch.setattr(view_reads, "ROWS_AT_MOST", 10)
+    slower = ViewRotation(full=2)
+    for brokers in (2, 5, 5, 5, 3, 2):
+        look(kafka, slower)
+        assert len(kafka.whole) == brokers
+
+
+def test_of_a_larger_cluster_fewer_tell_it_but_three_at_least(kafka, monkeypatch):
+    rotation = some_time_after_its_start()
+    look(kafka, rotation)
+    for rows, brokers in ((10, 5), (8, 4), (6, 3), (1, 3)):
+        monkeypatch.setattr(view_reads, "FULL_ROWS", rows)
+        look(kafka, rotation)
+        assert len(kafka.whole) == brokers
+    look(kafka, some_time_after_its_start(full=1))
+    assert len(kafka.whole) == 1, "as somebody wants it"
+
+
 def whole(snapshot: Snapshot) -> list[int]:
     return [v.broker for v in snapshot.views or () if v.leaders is not None]
 
 
 def test_everybody_says_who_is_a_member_and_a_few_in_turn_the_rest(kafka):
-    rotation = ViewRotation(full=5)
+    rotation = some_time_after_its_start(full=5)
     asked = []
     for _ in range(4):
         snapshot = look(kafka, rotation)
-        assert kafka.cheap == list(range(BROKERS))
+        assert sorted(kafka.cheap + kafka.whole) == list(range(BROKERS)), "everybody once"
         assert len(whole(snapshot)) == 5
         assert whole(snapshot) == sorted(kafka.whole)
         asked += kafka.whole
@@ -85,7 +118,7 @@ def test_a_small_cluster_tells_everything_at_once(kafka):
 def test_the_controller_tells_its_whole_view_each_time(kafka):
     ensemble = Ensemble(brokers=tuple(range(BROKERS)), controller=Controller(3, 7))
     kafka.instead = {b: replace(kafka.views([b])[b], controller=3) for b in range(BROKERS)}
-    rotation = ViewRotation(full=3)
+    rotation = some_time_after_its_start(full=3)
     for _ in range(4):
         found = whole(look(kafka, rotation, ensemble))
         assert len(found) == 3

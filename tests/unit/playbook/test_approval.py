@@ -9,7 +9,9 @@ import pytest
 
 from kafka_medic.cluster.clock import Skew
 from kafka_medic.guard.verdict import Verdict
-from kafka_medic.playbook.approval import AUTOMATIC, ApprovalFact, judge_approvals, plan_digest
+from kafka_medic.playbook.approval import AUTOMATIC, ApprovalFact, judge_approvals
+from kafka_medic.playbook.plan_digest import plan_digest
+from kafka_medic.resources.admission import Standing
 from kafka_medic.resources.approval import RemediationApproval
 from kafka_medic.resources.kafkacluster_remediation import RemediationPolicy
 from kafka_medic.resources.remediation import Remediation
@@ -29,12 +31,14 @@ API = "kafkamedic.dev/v1alpha1"
 ZERO = "sha256:" + "0" * 64
 
 
-def remediation(plan: Plan | None, *, requested_by: str | None = None, **spec: Any) -> Remediation:
+def remediation(
+    plan: Plan | None, *, requested_by: str | None = None, created: datetime = NOW, **spec: Any
+) -> Remediation:
     origin = {"requestedBy": requested_by} if requested_by else {"cause": {"findingId": "f", "findingType": "F"}}
     raw = {
         "apiVersion": API,
         "kind": "Remediation",
-        "metadata": {"name": "r", "namespace": "ns", "uid": "run-uid"},
+        "metadata": {"name": "r", "namespace": "ns", "uid": "run-uid", "creationTimestamp": created.isoformat()},
         "spec": {"clusterRef": {"name": "c", "uid": "c-uid"}, "playbook": {"name": "p", "digest": ZERO}, **origin}
         | spec,
     }
@@ -73,9 +77,9 @@ def word(
         "apiVersion": API,
         "kind": "RemediationApproval",
         "metadata": {
-            "name": f"{who}-{spec.get('decision', 'Approve').lower()}",
+            "name": f"{who.replace(':', '-')}-{spec.get('decision', 'Approve').lower()}",
             "namespace": "ns",
-            "uid": f"uid-{who}-{len(str(spec))}",
+            "uid": f"uid-{who.replace(':', '-')}-{len(str(spec))}",
             "creationTimestamp": at.isoformat(),
         },
         "spec": {
@@ -91,7 +95,9 @@ def word(
 
 def judged(run, facts, policy=None, installed=True, now=NOW, started=False, risk=Risk.MEDIUM, skew=None):
     policy = RemediationPolicy.model_validate(policy or {})
-    return judge_approvals(run, policy, facts, installed, now, started=started, risk=risk, skew=skew)
+    since = Standing(NOW - timedelta(hours=2)) if installed else Standing(None, "one of them is gone")
+    policies = since if isinstance(installed, bool) else installed
+    return judge_approvals(run, policy, facts, policies, now, started=started, risk=risk, skew=skew)
 
 
 def test_one_person_who_may_approves():
@@ -199,6 +205,28 @@ def test_nothing_counts_without_the_admission_policies_or_a_plan_or_an_answer():
     assert judged(remediation(None), []).reason.verdict is Verdict.DENY
 
 
+EARLIER = NOW - timedelta(hours=3)
+
+
+def test_an_approval_from_before_the_policies_counts_for_nothing_also_under_way():
+    run = sealed()
+    for started in (False, True):
+        answer = judged(run, [word(run, at=EARLIER)], started=started)
+        assert answer.reason.verdict is Verdict.WAIT
+        assert "policies check what is created from 2026-01-01 10:00:00 UTC on" in answer.records[0].reason
+    assert judged(run, [word(run, at=EARLIER, decision="Reject")]).rejected_by == "alice"
+
+
+@pytest.mark.parametrize("policy", [{}, {"mode": "Auto"}])
+def test_nobodys_word_counts_about_a_run_from_before_the_policies(policy):
+    """Its cause may be made up, and so may who asked for it."""
+    run = sealed(created=EARLIER)
+    for started in (False, True):
+        answer = judged(run, [word(run)], policy, started=started)
+        assert answer.reason.verdict is Verdict.DENY
+        assert "so who asked for it is not proven; approve its plan anew, then delete it" in answer.reason.message
+
+
 def test_expiry_bounds_the_start_and_not_a_run_under_way():
     run = sealed()
     late = NOW + timedelta(hours=24)
@@ -269,6 +297,56 @@ def test_times_prose_and_estimates_are_not():
     run = remediation(None)
     later = {"proposed_at": NOW + timedelta(hours=1), "expires_at": NOW + timedelta(hours=30), "summary": "other"}
     steps = (BARE.steps[0].model_copy(update={"description": "other"}),)
-    sizes = (CHANGE.model_copy(update={"size_bytes": 11}),)
-    plan = changed(**later, steps=steps, changes=sizes, estimated_seconds=9, bytes_to_move=11)
+    plan = changed(**later, steps=steps, estimated_seconds=9, bytes_to_move=11)
     assert plan_digest(run, plan) == plan_digest(run, BARE)
+
+
+ROBOT, OTHER_ROBOT = "system:serviceaccount:ci:robot", "system:serviceaccount:ci:other"
+
+
+@pytest.mark.parametrize(
+    ("listed", "counts"), [([], False), ([OTHER_ROBOT], False), ([ROBOT], True), ([OTHER_ROBOT, ROBOT], True)]
+)
+def test_a_service_account_approves_only_where_it_is_listed(listed, counts):
+    run = sealed()
+    answer = judged(run, [word(run, ROBOT)], {"approvals": {"serviceAccounts": listed}})
+    assert (answer.reason.verdict is Verdict.ALLOW) == counts
+    assert counts or "is a ServiceAccount, and approvals.serviceAccounts does not list it" in answer.records[0].reason
+
+
+def test_its_no_counts_all_the_same():
+    run = sealed()
+    assert judged(run, [word(run, ROBOT, decision="Reject")]).rejected_by == ROBOT
+
+
+@pytest.mark.parametrize(
+    ("policy", "needed"),
+    [
+        ({}, 2),  # whoever approves first may hold its token
+        ({"required": 2}, 3),
+        ({"allowRequester": True}, 1),
+        ({"serviceAccounts": [ROBOT]}, 1),
+        ({"serviceAccounts": [OTHER_ROBOT]}, 2),
+    ],
+)
+def test_a_request_by_a_service_account_is_not_another_persons(policy, needed):
+    run = sealed(requested_by=ROBOT)
+    words = [word(run, who) for who in ("alice", "bob", "carol")]
+    for count in range(4):
+        answer = judged(run, words[:count], {"approvals": policy})
+        assert (answer.reason.verdict is Verdict.ALLOW) == (count >= needed)
+    short = judged(run, words[: needed - 1], {"approvals": policy}).reason.message
+    assert ("because a ServiceAccount asked for it" in short) == (needed > policy.get("required", 1))
+
+
+def test_a_listed_one_does_not_approve_its_own_request():
+    run = sealed(requested_by=ROBOT)
+    answer = judged(run, [word(run, ROBOT)], {"approvals": {"serviceAccounts": [ROBOT]}})
+    assert answer.reason.verdict is not Verdict.ALLOW
+    assert "asked for this run" in answer.records[0].reason
+
+
+@pytest.mark.parametrize("name", ["alice", "system:serviceaccount:ci", "system:serviceaccount:ci:robot:x", "ci:robot"])
+def test_what_is_no_service_account_is_refused_in_the_list(name):
+    with pytest.raises(ValueError, match="serviceAccounts"):
+        RemediationPolicy.model_validate({"approvals": {"serviceAccounts": [name]}})

@@ -7,12 +7,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from kafka_medic.guard.verdict import Verdict
-from kafka_medic.playbook.approval import AUTOMATIC, judge_approvals, plan_digest
+from kafka_medic.playbook.approval import AUTOMATIC, judge_approvals
 from kafka_medic.playbook.auto import beyond_auto
+from kafka_medic.playbook.plan_digest import sealed
+from kafka_medic.resources.admission import Standing
 from kafka_medic.resources.kafkacluster_remediation import AutoBounds, RemediationPolicy
 from kafka_medic.resources.phases import Phase
 from kafka_medic.resources.remediation import Remediation
-from kafka_medic.resources.remediation_plan import Plan
 from kafka_medic.resources.vocabulary import Risk
 from tests.simulation.world import World, factor_one_cluster
 
@@ -32,12 +33,15 @@ def run(origin=None, **plan) -> Remediation:
     raw = {
         "apiVersion": "kafkamedic.dev/v1alpha1",
         "kind": "Remediation",
-        "metadata": {"name": "r", "namespace": "ns", "uid": "u"},
+        "metadata": {"name": "r", "namespace": "ns", "uid": "u", "creationTimestamp": NOW.isoformat()},
         "spec": {"clusterRef": {"name": "c", "uid": "c"}, "playbook": {"name": "p", "digest": ZERO}}
         | (origin or CAUSE),
         "status": {"plan": body},
     }
-    return Remediation.parse(raw)
+    found = Remediation.parse(raw)
+    assert found.status.plan is not None
+    plan = sealed(found, found.status.plan)
+    return found.model_copy(update={"status": found.status.model_copy(update={"plan": plan})})
 
 
 def beyond(run, bounds=None, risk=Risk.LOW, now=NOW, started=False):
@@ -81,6 +85,15 @@ def test_up_to_the_bound_and_not_past_it(at, past, bounds, word):
     assert word in told
 
 
+def test_sizes_that_the_digest_does_not_stand_for_are_not_counted():
+    now, other = run(changes=[change(size=1)]), run(changes=[change(size=10**13)])
+    assert now.status.plan.digest != other.status.plan.digest
+    plan = now.status.plan.model_copy(update={"digest": ZERO})
+    (told,) = beyond_auto(now, plan, AutoBounds(), Risk.LOW, NOW, started=False)
+    assert "does not stand for sizes" in told
+    assert beyond_auto(now, plan, AutoBounds(), Risk.LOW, NOW, started=True) == (), "what has begun is finished"
+
+
 def test_a_size_that_is_not_known_does_not_matter_where_nothing_is_copied():
     assert beyond(run(changes=[change(size=None, before=(1, 2), after=(1, 2))])) == ()
 
@@ -102,13 +115,10 @@ def test_its_own_windows_are_for_the_start():
 
 def test_beyond_it_asks_and_people_may_say_yes():
     made = run(changes=[change(n) for n in range(101)])
-    plan = made.status.plan
-    sealed = plan.model_copy(update={"digest": plan_digest(made, plan)})
-    made = made.model_copy(update={"status": made.status.model_copy(update={"plan": sealed})})
 
     def judged(policy, risk=Risk.LOW):
         rules = RemediationPolicy.model_validate(policy)
-        return judge_approvals(made, rules, [], True, NOW, started=False, risk=risk)
+        return judge_approvals(made, rules, [], Standing(NOW), NOW, started=False, risk=risk)
 
     answer = judged({"mode": "Auto"})
     assert answer.reason.verdict is Verdict.WAIT
@@ -118,7 +128,6 @@ def test_beyond_it_asks_and_people_may_say_yes():
     wide = {"mode": "Auto", "auto": {"maxPartitions": 101, "maxMoves": 202}}
     assert judged(wide).approved_by == AUTOMATIC
     assert judged(wide, risk=None).approved_by is None, "unknown is too high"
-    assert isinstance(sealed, Plan)
 
 
 def test_from_the_finding_to_the_cure_without_a_person_within_the_bounds():

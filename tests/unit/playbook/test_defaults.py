@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from kafka_medic.cluster.snapshot import Quorum, Snapshot, Voter
 from kafka_medic.diagnose.defaults import DEFAULTS, FACTORS, MIN_ISR
 from kafka_medic.playbook import defaults_step
-from kafka_medic.playbook.approval import plan_digest
 from kafka_medic.playbook.intents import ChangeSettings
 from kafka_medic.playbook.parameters import check
+from kafka_medic.playbook.plan_digest import plan_digest
 from kafka_medic.playbook.propose import propose
 from kafka_medic.playbook.refusal import Refusal
 from kafka_medic.playbook.report import StepReport, StepState

@@ -10,7 +10,7 @@ import yaml
 from kafka_medic.cluster.snapshot import Controller, Mode, Snapshot
 from kafka_medic.guard.verdict import Verdict
 from kafka_medic.playbook import resign_step
-from kafka_medic.playbook.approval import plan_digest
+from kafka_medic.playbook.plan_digest import plan_digest
 from kafka_medic.playbook.propose import propose
 from kafka_medic.playbook.refusal import Refusal
 from kafka_medic.playbook.report import StepState

@@ -11,8 +11,8 @@ import yaml
 from kafka_medic.cluster.elements import STORAGE_ERROR, Directory
 from kafka_medic.cluster.snapshot import DivergedLog, Mode, Quorum, Snapshot, TopicPartition, Voter
 from kafka_medic.guard.verdict import Verdict
-from kafka_medic.playbook.approval import plan_digest
 from kafka_medic.playbook.drain_first import LEAST_BATCHES, most_batches
+from kafka_medic.playbook.plan_digest import plan_digest
 from kafka_medic.playbook.propose import propose
 from kafka_medic.playbook.refusal import Refusal
 from kafka_medic.resources.kafkacluster import KafkaCluster
@@ -89,7 +89,7 @@ def test_a_leader_that_does_not_know_that_it_leads_is_named_with_the_way_out():
     brokers = tuple(worlds.broker(n) for n in five)
     refused = planned(worlds.healthy(rows=row, views=tuple(views), brokers=brokers))
     assert isinstance(refused, Refusal)
-    assert "broker 3 is to lead it and has not heard of that; restart its Pod by hand" in refused.message
+    assert "broker 3 was elected and its view is stale; delete its Pod" in refused.message
 
 
 @pytest.mark.parametrize("finding", ["BrokerZombie", "ViewDiverged"])

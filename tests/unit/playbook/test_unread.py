@@ -12,7 +12,7 @@ from kafka_medic.cluster.elements import Element
 from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.guard.verdict import Verdict
 from kafka_medic.playbook import defaults_step, min_isr_step, offset_plan, offset_step, throttle_step
-from kafka_medic.playbook.intents import ChangeSettings, SetOffsets
+from kafka_medic.playbook.intents import ChangeSettings, Reassign, SetOffsets
 from kafka_medic.playbook.offset_plan import chosen, not_told, request
 from kafka_medic.playbook.parameters import ResetParameters
 from kafka_medic.playbook.propose import propose
@@ -25,7 +25,7 @@ from kafka_medic.resources.remediation_plan import ConfigChange, ConfigResourceT
 from kafka_medic.resources.remediation_status import IntentState, JournalEntry
 from tests.unit.cluster import worlds
 from tests.unit.playbook import test_defaults, test_min_isr_plan
-from tests.unit.playbook.adding_replicas import BEFORE, DONE, MOVING, STEP, assess, plan, seen, throttled
+from tests.unit.playbook.adding_replicas import BEFORE, DONE, MOVING, STEP, assess, entry, plan, seen, throttled
 from tests.unit.playbook.test_min_isr_step import FLOOR, SETTING, floors
 from tests.unit.playbook.test_rate import BEHIND, copying
 
@@ -48,6 +48,19 @@ def test_no_throttle_is_set_where_what_was_there_before_is_not_known(name):
     assert report.state is StepState.UNKNOWN
     assert WHY in report.message
     assert isinstance(assess(seen(BEFORE, BEFORE, BEFORE, unread=unread("9", "other"))).intent, ChangeSettings)
+
+
+@pytest.mark.parametrize("name", ["1", "orders"])
+def test_no_reassignment_is_asked_for_while_its_throttle_cannot_be_read(name):
+    """Also when the wave is in the journal already: that is how the check right before the effect finds it."""
+    wanted, saved = throttled()
+    begun = saved.model_copy(update={"state": IntentState.DONE}), entry("wave-0")
+    assert isinstance(assess(seen(BEFORE, BEFORE, BEFORE, settings=wanted), *begun).intent, Reassign)
+    report = assess(seen(BEFORE, BEFORE, BEFORE, settings=wanted, unread=unread(name)), *begun)
+    assert report.state is StepState.UNKNOWN
+    assert WHY in report.message
+    copying = seen(MOVING, MOVING, BEFORE, settings=wanted, unread=unread(name))
+    assert assess(copying, *begun).state is StepState.WAIT, "nothing is asked for"
 
 
 @pytest.mark.parametrize("name", ["3", "logs"])

@@ -46,6 +46,12 @@ REFUSED: tuple[Refused, ...] = (
         {"sasl": {"mechanism": "PLAIN", "secretRef": {"name": "s"}}},
         "spec.security",
     ),
+    Refused(
+        CLUSTER,
+        "spec.security",
+        {"protocol": "SASL_PLAINTEXT", "sasl": {"mechanism": "PLAIN", "secretRef": {"name": "s"}}},
+        "spec.security",
+    ),
     Refused(CLUSTER, "spec.security", {"tls": {"certSecretRef": {"name": "s"}}}, "spec.security"),
     Refused(CLUSTER, "spec.security.protocol", "ssl", "spec.security.protocol"),
     Refused(CLUSTER, "spec.metadata.zookeeper.connect", "zk", "spec.metadata.zookeeper.connect"),

@@ -41,6 +41,13 @@ SPECS: dict[str, dict[str, Any]] = {
         "decision": "Approve",
         "approver": "anna",
     },
+    "PlanPart": {
+        "remediationRef": {"name": "run", "uid": "r-1"},
+        "sha256": "a" * 64,
+        "part": 0,
+        "parts": 1,
+        "data": "AAAA",
+    },
 }
 
 

@@ -11,10 +11,10 @@ import pytest
 import yaml
 
 from kafka_medic.resources import generate
+from kafka_medic.resources.admission import REQUIRED_POLICIES
 from kafka_medic.resources.definitions import DEFINITIONS, SCHEMA_DIGEST_ANNOTATION, Definition
 from kafka_medic.resources.phases import LEGAL_TRANSITIONS
 from kafka_medic.resources.scalars import MAX_INT64
-from kafka_medic.resources.vocabulary import ADMISSION_POLICIES
 from tests.unit.resources.sources import CHART, ROOT, documents
 
 NOT_STRUCTURAL = {"$ref", "$defs", "anyOf", "oneOf", "allOf", "not", "title", "const", "patternProperties"}
@@ -120,7 +120,8 @@ def test_status_is_a_subresource_and_invents_nothing(definition: Definition) -> 
 
 def test_names_columns_and_category() -> None:
     short = {definition.resource.KIND: definition.short_name for definition in DEFINITIONS}
-    assert short == {"KafkaCluster": "kmc", "Playbook": "kmp", "Remediation": "kmr", "RemediationApproval": "kmra"}
+    kinds = {"KafkaCluster": "kmc", "Playbook": "kmp", "Remediation": "kmr", "RemediationApproval": "kmra"}
+    assert short == kinds | {"PlanPart": "kmpp"}
     (remediation,) = (one for one in DEFINITIONS if one.short_name == "kmr")
     shown = [column.name for column in remediation.columns if column.priority == 0]
     assert shown == ["Cluster", "Playbook", "Risk", "Phase", "Step", "Approved By", "Expires", "Age"]
@@ -152,13 +153,9 @@ def test_the_api_server_holds_the_table_of_transitions() -> None:
         assert f"'{before}': [{listed}]" in rule["rule"]
 
 
-def test_the_charts_policies_have_the_names_that_the_operator_looks_for() -> None:
-    text = (CHART / "templates" / "admission.yaml").read_text()
-    rights = (CHART / "templates" / "operator-rbac.yaml").read_text()
-    for name in ADMISSION_POLICIES:
-        assert text.count(f"name: {name}") == 2, "a policy and its binding"
-        assert f"policyName: {name}" in text
-        assert name in rights
+def test_the_charts_policies_are_about_what_the_operator_requires() -> None:
+    text = (CHART / "templates" / "_policies.tpl").read_text()
+    assert tuple(re.findall(r"^(\w+):$", text, re.MULTILINE)) == REQUIRED_POLICIES
 
 
 def test_the_charts_playbooks_can_be_labelled() -> None:

@@ -17,6 +17,7 @@ from kafka_medic.resources.phases import Phase, may_transition
 from tests.simulation.api import SimApi
 from tests.simulation.grounds import may_follow
 from tests.simulation.kafka import SimKafka
+from tests.simulation.log_bounds import log_bounds
 from tests.simulation.oracle import Oracle
 from tests.simulation.scenarios import prefix
 from tests.simulation.stage import Stage
@@ -51,7 +52,7 @@ def test_what_may_follow_what_is_the_same_by_the_oracles_own_rules(acted):
 def test_a_broker_serves_what_it_believes_it_leads(kafka):
     kafka.stale[0] = kafka.view()
     kafka.partitions[ORDERS].elect(1)
-    assert kafka.log_bounds({ORDERS: 0})[0] == {ORDERS: (0, 21)}, "a stale leader serves whoever asks it"
+    assert log_bounds(kafka, {ORDERS: 0})[0] == {ORDERS: (0, 21)}, "a stale leader serves whoever asks it"
     assert kafka.served(ORDERS)
     assert not kafka.follows(0, ORDERS), "and fetches from nobody"
     assert kafka.follows(2, ORDERS)
@@ -60,7 +61,7 @@ def test_a_broker_serves_what_it_believes_it_leads(kafka):
 def test_a_leader_that_does_not_know_it_serves_nobody(kafka):
     kafka.stale[1] = kafka.view()
     kafka.partitions[ORDERS].elect(1)
-    assert kafka.log_bounds({ORDERS: 1})[1] == {}
+    assert log_bounds(kafka, {ORDERS: 1})[1] == {}
     assert not kafka.served(ORDERS)
     assert not kafka.follows(2, ORDERS)
     with pytest.raises(WriteFailed):
@@ -68,7 +69,7 @@ def test_a_leader_that_does_not_know_it_serves_nobody(kafka):
     with pytest.raises(ReadFailed):
         kafka.read_topic("orders", 0)
     kafka.heal(1)
-    assert kafka.log_bounds({ORDERS: 1})[1] == {ORDERS: (0, 21)}
+    assert log_bounds(kafka, {ORDERS: 1})[1] == {ORDERS: (0, 21)}
 
 
 def test_only_a_stale_broker_knows_a_topic_that_is_gone(kafka):

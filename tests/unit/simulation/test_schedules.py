@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from kafka_medic.actuate import carry_out
-from kafka_medic.controller import canary
+from kafka_medic.controller import canary, turn
+from kafka_medic.controller.lease import Lease
 from kafka_medic.guard import precedence
 from kafka_medic.guard import run as rules
 from kafka_medic.guard.other_runs import OtherRun
@@ -18,8 +19,10 @@ from kafka_medic.resources.phases import ACTING_PHASES
 from kafka_medic.resources.vocabulary import Action
 from tests.mutation.allow import without
 from tests.simulation import schedules, serial
+from tests.simulation.effects import LEASE
 from tests.simulation.scenarios import prefix
 from tests.simulation.schedules import Schedule
+from tests.simulation.stage import Stage
 from tests.thorough import THOROUGH, only, thorough
 
 KEPT, NOTICED = schedules.kept(), schedules.noticed()
@@ -75,7 +78,7 @@ def test_where_guard_and_effect_both_look_either_is_enough_and_neither_is_notice
 @thorough
 def test_a_restart_waits_for_the_canary(monkeypatch: pytest.MonkeyPatch) -> None:
     """A record has gone through each partition that the restarted broker holds, since it was back."""
-    moment = min(prefix("canary").to_the_end()[1])
+    _, moment, *_ = sorted(prefix("canary").to_the_end()[1])
     schedule = Schedule(1, "canary", moment, 1, True, [["at", 0.0, "mute", 0, 45.0]])
     assert schedules.run(schedule).violation is None
     monkeypatch.setattr(restart_step, "_canary", lambda *_: None)
@@ -145,6 +148,70 @@ def test_a_failure_is_told_and_made_smaller(monkeypatch: pytest.MonkeyPatch) -> 
     assert "while remediation is paused" in (schedules.run(schedule).violation or "")
     small = schedules.shrunk(schedule)
     assert (small.faults, small.operators) == ([["at", 0.0, "told_to_pause", 15.0]], 1)
+
+
+@thorough
+@pytest.mark.parametrize(("scenario", "moment"), [("roll", 6), ("raise-throttled", 9)])
+def test_an_effect_after_a_pause_behind_the_last_renewal_is_noticed(
+    monkeypatch: pytest.MonkeyPatch, scenario: str, moment: int
+) -> None:
+    """Either of two is enough against it: what the effect rests on is too old by then, and too little of the Lease is
+    left."""
+    schedule = Schedule(1, scenario, moment, 2, False, [["pause", 85, 70.0, "after"]])
+    assert schedules.run(schedule).violation is None
+    monkeypatch.setattr(turn, "MAX_AGE", 1e9)
+    assert schedules.run(schedule).violation is None
+    monkeypatch.setattr(Lease, "has_room", lambda _: True)
+    assert "while the Lease is two's" in (schedules.run(schedule).violation or "")
+
+
+def two_operators() -> tuple[Stage, str]:
+    """Of which the one that is named has the Lease."""
+    stage = Stage.thaw(prefix("healthy").moment(0), 1)
+    stage.start("two")
+    while LEASE not in stage.api.objects:
+        stage.next()
+    return stage, holder(stage)
+
+
+def holder(stage: Stage) -> str:
+    return str(stage.api.objects[LEASE]["spec"]["holderIdentity"])
+
+
+@pytest.mark.parametrize("fault", [["late", "renewal", 1, 25.0], ["lost", "renewal", 1, "after"]])
+def test_a_renewal_that_is_lost_or_late_costs_no_lease(fault: list[Any]) -> None:
+    stage, first = two_operators()
+    stage.aimed.append(fault)
+    while stage.elapsed < 120:
+        stage.next()
+        assert holder(stage) == first
+    assert not stage.aimed
+
+
+def test_a_look_that_takes_minutes_keeps_its_lease_and_a_killed_process_does_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stage, first = two_operators()
+    stage.laden = 40.0
+    ended: list[float] = []
+    observed = turn.Turn._diagnose
+
+    def noted(self: Any, *args: Any) -> Any:
+        ended.append(stage.elapsed)
+        return observed(self, *args)
+
+    monkeypatch.setattr(turn.Turn, "_diagnose", noted)
+    while stage.elapsed < 1200:
+        stage.next()
+        assert holder(stage) == first
+    assert len(ended) > 1, "looks that came to their end with the Lease"
+    assert stage.elapsed / len(ended) > 60, "each of which took more than twice as long as it lasts"
+    stage.laden = 0.0
+    stage.operators[first].process, stage.operators[first].busy = 0, True  # killed, and no successor
+    end = stage.elapsed + 60
+    while stage.elapsed < end and holder(stage) == first:
+        stage.next()
+    assert holder(stage) != first
 
 
 def test_no_schedule_leaves_a_thread_behind() -> None:

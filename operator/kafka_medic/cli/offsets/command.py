@@ -90,9 +90,9 @@ def _rows(snapshot: Snapshot, settings: ResetParameters) -> list[Row]:
     """All that the chosen groups have committed on the chosen topics."""
     assert snapshot.groups is not None
     groups = set(snapshot.groups["group"].to_pylist())
-    topic = selects_topic(settings)
     found = committed_now(snapshot, {g for g in groups if g is not None})
-    return [(g, tp, c) for (g, tp), c in sorted(found.items()) if c is not None and topic(tp.topic)]
+    topics = set(selects_topic(settings).of({tp.topic for _, tp in found}))
+    return [(g, tp, c) for (g, tp), c in sorted(found.items()) if c is not None and tp.topic in topics]
 
 
 def _show(args: argparse.Namespace, _: KafkaCluster, __: Kafka, look: Look) -> int:

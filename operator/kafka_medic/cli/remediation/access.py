@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +17,7 @@ from kafka_medic.resources.approval import RemediationApproval
 from kafka_medic.resources.base import Resource
 from kafka_medic.resources.errors import ResourceError
 from kafka_medic.resources.kafkacluster import KafkaCluster
+from kafka_medic.resources.plan_part import PlanPart, part_name
 from kafka_medic.resources.playbook import Playbook
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.vocabulary import API_VERSION, GROUP, Decision
@@ -110,6 +112,22 @@ class Access:
                     found.append(word)
         return found
 
+    def plan_file(self, run: Remediation, sha256: str) -> bytes | None:
+        """The file of a long plan as the operator has published it, by what the pieces say; None: not as a whole, or
+        not for this person to read."""
+        data, number, count = b"", 0, 1
+        while number < count:
+            path = custom_path(PlanPart.PLURAL, run.namespace, part_name(run.uid or "", number))
+            try:
+                part = _typed(PlanPart, self.api.get(path)).spec
+                if part.sha256 != sha256:
+                    return None
+                data += base64.b64decode(part.data, validate=True)
+            except (ApiFailure, UnusableInputError, ValueError):
+                return None
+            number, count = number + 1, part.parts
+        return data
+
     def me(self) -> Person:
         """Who asks: only the API server knows, whatever the kubeconfig calls it."""
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
@@ -122,9 +140,10 @@ class Access:
         time = datetime.fromisoformat(told).astimezone(UTC) if told else self.now()
         return Person(str(user["username"]), tuple(str(g) for g in user.get("groups") or ()), time)
 
-    def may(self, verb: str, resource: str, name: str = "") -> bool | None:
-        """Whether the person has that right here; None when it could not be asked."""
+    def may(self, verb: str, resource: str, name: str = "", sub: str = "") -> bool | None:
+        """Whether the person has that right here, on the object or on `sub` of it; None when it could not be asked."""
         attributes = {"group": GROUP, "resource": resource, "verb": verb, "namespace": self.namespace, "name": name}
+        attributes |= {"subresource": sub} if sub else {}
         body = {
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SelfSubjectAccessReview",

@@ -15,16 +15,17 @@ from kafka_medic.cli import exits, output
 from kafka_medic.cli.exits import RefusedError, UnusableInputError
 from kafka_medic.cli.remediation import telling
 from kafka_medic.cli.remediation.access import Access, Person
-from kafka_medic.cli.remediation.look import cluster_of, follow
+from kafka_medic.cli.remediation.look import cluster_of, follow, read_plan
 from kafka_medic.cluster.names import printable, shown
-from kafka_medic.playbook.approval import plan_digest
 from kafka_medic.playbook.parameters import check_values
+from kafka_medic.playbook.plan_digest import digest_fits
 from kafka_medic.resources.errors import ResourceError
 from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.phases import ACTING_PHASES, TERMINAL_PHASES, Phase
+from kafka_medic.resources.playbook import Playbook
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_plan import Plan
-from kafka_medic.resources.vocabulary import APPROVE_VERB, Decision, RemediationMode
+from kafka_medic.resources.vocabulary import APPROVE_VERB, USE_VERB, Decision, RemediationMode
 
 _MAX_REASON = 1024
 
@@ -35,8 +36,16 @@ def approve(access: Access, args: argparse.Namespace) -> int:
     _is_what_it_says(run, plan)
     cluster = cluster_of(access, run)
     _may_count(run, plan, cluster, me)
-    required = cluster.spec.remediation.approvals.required if cluster else None
-    _say(args, telling.head(run, me.time, required), "\n", telling.plan_text(plan), "\n", telling.guards_text(run))
+    required = cluster.spec.remediation.approvals.needed(run.spec.requested_by) if cluster else None
+    _say(
+        args,
+        telling.head(run, me.time, required),
+        "\n",
+        telling.plan_text(plan, read=read_plan(access, run)),
+        telling.saved_text(run),
+        "\n",
+        telling.guards_text(run),
+    )
     _say(args, f"\nYou are {printable(me.name)}. You approve exactly the plan {plan.digest}.\n")
     if run.status.phase in ACTING_PHASES:
         told = "It has begun: your word counts for a step that is past its time, which it gives as much time again"
@@ -82,6 +91,7 @@ def ask_for(access: Access, args: argparse.Namespace) -> int:
             f"{me.name} may not ask for a Remediation in namespace {access.namespace}",
             "that needs the verb create on remediations (ClusterRole kafka-medic-operator-user)",
         )
+    _may_use(access, playbook.name, parameters, me)
     rows = [
         ("playbook", f"{playbook.name}: {shown(playbook.spec.description, 200)}"),
         ("risk", playbook.spec.risk.value),
@@ -91,7 +101,9 @@ def ask_for(access: Access, args: argparse.Namespace) -> int:
     ]
     _say(args, telling.fields(rows))
     whose = "you may be one of them" if policy.approvals.allow_requester else "you may not be one of them"
-    _say(args, f"\nA plan is made and nothing is done before {policy.approvals.required} approved it; {whose}.\n")
+    _say(
+        args, f"\nA plan is made and nothing is done before {policy.approvals.needed(me.name)} approved it; {whose}.\n"
+    )
     _confirm(args, "Ask for it?")
     name = access.ask_for(cluster, playbook, parameters, me)
     _done(
@@ -100,6 +112,24 @@ def ask_for(access: Access, args: argparse.Namespace) -> int:
         f"created Remediation {name}",
     )
     return follow(access, name) if args.watch else exits.OK
+
+
+def _may_use(access: Access, playbook: str, parameters: Mapping[str, str], me: Person) -> None:
+    """Raises RefusedError where the admission policy would refuse the request."""
+    if access.may(USE_VERB, Playbook.PLURAL, playbook) is False:
+        raise RefusedError(
+            f"{me.name} may not ask for {playbook} in namespace {access.namespace}",
+            f"that needs the verb {USE_VERB} on playbooks, for {playbook}",
+        )
+    if not parameters or access.may(USE_VERB, Playbook.PLURAL, playbook, "*"):
+        return
+    refused = [p for p in sorted(parameters) if access.may(USE_VERB, Playbook.PLURAL, playbook, p) is False]
+    if refused:
+        named = ", ".join(f"playbooks/{p}" for p in refused)
+        raise RefusedError(
+            f"{me.name} may not set {', '.join(refused)} of {playbook} in namespace {access.namespace}",
+            f"that needs the verb {USE_VERB} on {named}; without --set the playbook's own values count",
+        )
 
 
 def pause(access: Access, args: argparse.Namespace) -> int:
@@ -174,7 +204,7 @@ def _decidable(access: Access, run: Remediation, me: Person, args: argparse.Name
 
 def _is_what_it_says(run: Remediation, plan: Plan) -> None:
     """Asked of a yes alone: a no is never kept from anybody. Raises RefusedError."""
-    if plan_digest(run, plan) != plan.digest:
+    if not digest_fits(run, plan):
         raise RefusedError(
             f"the plan of {run.name} does not have the digest that its status says, so approving it would approve "
             "something else than what is shown",
@@ -187,6 +217,11 @@ def _may_count(run: Remediation, plan: Plan, cluster: KafkaCluster | None, me: P
     policy = cluster.spec.remediation if cluster else None
     if policy is not None and policy.mode_for(run.spec.playbook.name) is RemediationMode.OBSERVE:
         raise RefusedError("the KafkaCluster's mode is Observe: nothing is ever done", "set its mode to Approve first")
+    if policy is not None and policy.approvals.is_machine(me.name):
+        raise RefusedError(
+            f"{me.name} is a ServiceAccount, and spec.remediation.approvals.serviceAccounts does not list it",
+            "approve as yourself, or have the KafkaCluster's editor list it",
+        )
     # Where the KafkaCluster could not be read, nobody has been allowed to.
     if me.name == run.spec.requested_by and not (policy is not None and policy.approvals.allow_requester):
         raise RefusedError(
@@ -232,7 +267,7 @@ def _say(args: argparse.Namespace, *texts: str) -> None:
     if args.output == "table":
         output.put("".join(texts))
     else:
-        print("".join(texts), end="", file=sys.stderr)
+        output.tell("".join(texts))
 
 
 def _done(args: argparse.Namespace, answer: Mapping[str, object], told: str) -> None:
@@ -249,7 +284,7 @@ def _confirm(args: argparse.Namespace, question: str) -> None:
     if not sys.stdin.isatty():
         _nobody_to_ask()
     # Not on standard output, where the answer for a program may be.
-    print(f"{question} Type yes: ", end="", file=sys.stderr, flush=True)
+    output.tell(f"{question} Type yes: ")
     try:
         answer = input()
     except EOFError:

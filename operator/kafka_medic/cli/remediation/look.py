@@ -103,7 +103,7 @@ def show(access: Access, args: argparse.Namespace) -> int:
     if args.output != "table":
         output.write(_shown(run, may, who, cluster), args.output)
         return exits.OK
-    required = cluster.spec.remediation.approvals.required if cluster else None
+    required = cluster.spec.remediation.approvals.needed(run.spec.requested_by) if cluster else None
     parts = [telling.head(run, now, required)]
     others = ", ".join(who) if who else "the roles may not be read by you; ask who has the verb approve on remediations"
     told = {True: "yes", False: "no", None: "could not be asked"}[may]
@@ -111,7 +111,7 @@ def show(access: Access, args: argparse.Namespace) -> int:
         telling.fields([("you may approve", told), ("may approve", others if who is None or who else "nobody")])
     )
     if run.status.plan is not None:
-        parts.append("\n" + telling.plan_text(run.status.plan))
+        parts.append("\n" + telling.plan_text(run.status.plan, read=read_plan(access, run)))
     parts.append("\n" + telling.guards_text(run))
     if run.status.started_at is not None:
         parts.append("\n" + telling.steps_text(run))
@@ -121,7 +121,7 @@ def show(access: Access, args: argparse.Namespace) -> int:
 
 def _shown(run: Remediation, may: bool | None, who: list[str] | None, cluster: KafkaCluster | None) -> dict[str, Any]:
     document = run.to_kubernetes()
-    required = cluster.spec.remediation.approvals.required if cluster else None
+    required = cluster.spec.remediation.approvals.needed(run.spec.requested_by) if cluster else None
     document["decision"] = {"youMayApprove": may, "approvers": who, "approvalsRequired": required}
     return document
 
@@ -132,7 +132,9 @@ def diff(access: Access, args: argparse.Namespace) -> int:
     if plan is None:
         raise RefusedError(f"{run.name} has no plan ({run.status.phase or 'not seen by the operator yet'})")
     if plan.artifact is not None:  # what stands beside it is not what was digested
-        plan = _from_file(plan, Path(args.plan_file)) if args.plan_file else without_file(plan)
+        plan = (
+            _from_file(plan, Path(args.plan_file)) if args.plan_file else read_plan(access, run) or without_file(plan)
+        )
     found = list(changes(plan))
     if args.output != "table":
         rows = [{"what": c.what, "before": c.before, "after": c.after, "note": c.note} for c in found]
@@ -142,9 +144,25 @@ def diff(access: Access, args: argparse.Namespace) -> int:
     lines = [output.paint(line, colours[line[0]]) if line[0] in colours else line for c in found for line in as_diff(c)]
     if plan.artifact is not None and is_missing(plan):
         where = f"  its {plan.partitions} partitions lie at {plan.artifact.uri} in the operator's Pod"
-        lines.append(printable(f"{where}: copy it with kubectl cp, and name the copy with --plan-file"))
+        why = "the operator has not published them, or you may not read planparts"
+        lines.append(printable(f"{where}; {why}. Copy the file with kubectl cp, and name the copy with --plan-file"))
     output.put("".join(f"{line}\n" for line in (f"  plan {plan.digest}", *lines)))
     return exits.OK
+
+
+def read_plan(access: Access, run: Remediation) -> Plan | None:
+    """The plan with the changes that its file holds, as the operator has published it: exactly what the digest stands
+    for. None: they are in the plan itself, or cannot be read."""
+    plan = run.status.plan
+    if plan is None or plan.artifact is None:
+        return None
+    data = access.plan_file(run, plan.artifact.sha256)
+    if data is None:
+        return None
+    try:
+        return whole(plan, data)
+    except UnreadablePlan:
+        return None
 
 
 def _from_file(plan: Plan, path: Path) -> Plan:

@@ -9,7 +9,7 @@ from kafka_medic.cli import output
 from kafka_medic.cli.remediation.changes import as_line, changes
 from kafka_medic.cluster.names import printable
 from kafka_medic.playbook.plan_file import without_file
-from kafka_medic.resources.phases import TERMINAL_PHASES, Phase
+from kafka_medic.resources.phases import ACTING_PHASES, TERMINAL_PHASES, Phase
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_plan import Plan
 from kafka_medic.resources.remediation_status import Progress
@@ -84,8 +84,8 @@ def fields(rows: Sequence[tuple[str, str]]) -> str:
     return "".join(f"{output.paint(name.ljust(width), 'grey')}{printable(text)}\n" for name, text in rows)
 
 
-def plan_text(plan: Plan, *, every: bool = False) -> str:
-    """The plan's summary, its steps and what it changes."""
+def plan_text(plan: Plan, *, every: bool = False, read: Plan | None = None) -> str:
+    """The plan's summary, its steps and what it changes. `read`: with what its file holds, where that was read."""
     parts = [output.paint("What would be done", "bold") + "\n"]
     told = plan.summary.split("\n")
     parts += [f"  {printable(line)}\n" for line in told[:MAX_SUMMARY]]
@@ -95,7 +95,7 @@ def plan_text(plan: Plan, *, every: bool = False) -> str:
         if step.description and step.description in plan.summary:
             continue
         parts.append(f"  step {printable(step.name)} ({step.action.value}): {printable(step.description)}\n")
-    lines = [as_line(change) for change in changes(without_file(plan))]
+    lines = [as_line(change) for change in changes(read or without_file(plan))]
     if lines:
         parts.append(output.paint("Before and after", "bold") + "\n")
         kept = lines if every else lines[:MAX_LINES]
@@ -109,6 +109,17 @@ def plan_text(plan: Plan, *, every: bool = False) -> str:
     for held in plan.preconditions:
         parts.append(f"  only while: {printable(held.name)} is {printable(held.value)}\n")
     return "".join(parts)
+
+
+def saved_text(run: Remediation) -> str:
+    """What a run that has begun may put back, as its journal has it; empty for nothing."""
+    saved = {v.name: v.value for entry in run.status.journal for v in entry.saved if v.name.count("/") > 1}
+    if not saved or run.status.phase not in ACTING_PHASES:
+        return ""
+    lines = [f"  {printable(name)}: {printable(value or 'not set')}" for name, value in sorted(saved.items())]
+    more = [f"  and {len(lines) - MAX_LINES} more: `history -o json` has all"] if len(lines) > MAX_LINES else []
+    told = output.paint("What it may put back", "bold")
+    return "\n".join((told, *lines[:MAX_LINES], *more)) + "\n"
 
 
 def guards_text(run: Remediation) -> str:

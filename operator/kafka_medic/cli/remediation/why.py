@@ -117,7 +117,8 @@ def _operator(run: Remediation, cluster: KafkaCluster | None, now: datetime) -> 
         found.append(Hold("ObserveMode", "", "the KafkaCluster's mode is Observe: nothing is ever done", way_out))
     allowed = next((c for c in cluster.status.conditions if c.type == "RemediationAllowed"), None)
     ways_out = {
-        "PoliciesMissing": "Install the chart's admission policies.",
+        "PoliciesUnknown": "See that the operator may read them: its role NAME-cluster.",
+        "PoliciesMissing": "Install the chart's admission policies as the chart renders them.",
         "BreakerOpen": "Find out why the runs failed (`report`), then `resume` with the KafkaCluster's name.",
     }
     if allowed is not None and allowed.reason in ways_out:

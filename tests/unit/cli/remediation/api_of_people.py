@@ -18,9 +18,10 @@ BASE = "/apis/kafkamedic.dev/v1alpha1/namespaces/ns"
 
 
 class ApiOfPerson:
-    """`user` asks. `fails`: what the API server answers to every call, if it does."""
+    """`user` asks. `may`: verbs, or a verb on NAME or NAME/SUB alone. `fails`: what the API server answers to every
+    call, if it does."""
 
-    def __init__(self, world: World, user="alice", groups=("system:authenticated",), may=("approve", "create")):
+    def __init__(self, world: World, user="alice", groups=("system:authenticated",), may=("approve", "create", "use")):
         self.world, self.user, self.groups, self.allowed = world, user, groups, set(may)
         self.fails: ApiFailure | None = None
         self.before_create = self.before_merge = lambda: None
@@ -56,7 +57,9 @@ class ApiOfPerson:
             who = {"username": self.user, "groups": list(self.groups)}
             return {"metadata": {"creationTimestamp": self.world.timestamp()}, "status": {"userInfo": who}}
         if path.endswith("/selfsubjectaccessreviews"):
-            return {"status": {"allowed": body["spec"]["resourceAttributes"]["verb"] in self.allowed}}
+            asked = body["spec"]["resourceAttributes"]
+            exactly = f"{asked['verb']} {asked['name']}/{asked.get('subresource', '')}".rstrip("/")
+            return {"status": {"allowed": bool({asked["verb"], exactly} & self.allowed)}}
         self.before_create()
         meta = dict(body["metadata"])
         meta["name"] = f"{meta.pop('generateName')}{next(self._made)}"

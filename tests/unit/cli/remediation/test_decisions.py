@@ -222,6 +222,25 @@ def test_a_run_is_asked_for_in_ones_own_name_and_planned(sim, terminal):
 
 
 @pytest.mark.parametrize(
+    ("may", "told"),
+    [
+        (["create"], "carol may not ask for raise-replication-factor"),
+        (["create", "use rolling-restart"], "carol may not ask for raise-replication-factor"),
+        (["create", "use raise-replication-factor"], "verb use on playbooks/throttleBytesPerSecond"),
+        (["create", "use raise-replication-factor", "use raise-replication-factor/throttleBytesPerSecond"], None),
+        (["create", "use raise-replication-factor", "use raise-replication-factor/*"], None),
+    ],
+)
+def test_who_may_ask_for_which_playbook_with_which_parameters(sim, terminal, may, told):
+    terminal.api.user, terminal.api.allowed = "carol", set(may)
+    wanted = ("run", "raise-replication-factor", "--cluster", "c", "--yes", "--set", "throttleBytesPerSecond=1000000")
+    code, _, err = terminal(*wanted)
+    asked = [r for r in sim.runs() if r.spec.requested_by]
+    assert (code, len(asked)) == ((0, 1) if told is None else (1, 0))
+    assert (told or "") in err
+
+
+@pytest.mark.parametrize(
     ("extra", "code", "told"),
     [
         (["--set", "throttle=1"], 4, "throttle"),
@@ -340,3 +359,25 @@ def test_a_name_that_there_is_not(sim, terminal):
     code, _, err = terminal("approve", "no-such-run", "--yes")
     assert code == 4
     assert "there is none" in err
+
+
+def test_a_service_account_is_told_that_its_approval_would_not_count(sim, terminal):
+    terminal.api.user = "system:serviceaccount:ci:robot"
+    code, _, err = terminal("approve", sim.run().name, "--yes")
+    assert code == 1
+    assert "spec.remediation.approvals.serviceAccounts does not list it" in err
+
+
+def test_who_approves_a_run_that_has_begun_sees_what_it_may_put_back(sim, terminal):
+    saved = [{"name": "BROKER/1/leader.replication.throttled.rate", "value": "7"}]
+    saved += [{"name": "TOPIC/orders/leader.replication.throttled.replicas"}, {"name": "places", "value": "0-3"}]
+    at = sim.timestamp()
+    entry = {"id": "s/throttle", "step": "s", "kind": "ChangeSettings", "state": "Intended", "intendedAt": at}
+    status = sim.api.touch(f"{BASE}/remediations/{sim.run().name}")["status"]
+    _, out, _ = terminal("approve", sim.run().name, "--yes")
+    assert "What it may put back" not in out
+    status |= {"phase": "Blocked", "startedAt": at, "journal": [entry | {"saved": saved}]}
+    _, out, _ = terminal("approve", sim.run().name, "--yes")
+    assert "  BROKER/1/leader.replication.throttled.rate: 7\n" in out
+    assert "  TOPIC/orders/leader.replication.throttled.replicas: not set\n" in out
+    assert "places" not in out

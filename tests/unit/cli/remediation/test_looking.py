@@ -20,8 +20,10 @@ from kafka_medic.cli.remediation.arguments import NAMES
 from kafka_medic.cli.remediation.why import WHAT_TO_DO
 from kafka_medic.clients.kubernetes_api import ApiFailure
 from kafka_medic.cluster.clock import Skew
-from kafka_medic.playbook.plan_file import contents
-from kafka_medic.resources.remediation_plan import Plan
+from kafka_medic.controller.plan_parts import publish
+from kafka_medic.playbook.plan_digest import sealed
+from kafka_medic.playbook.plan_file import contents, without_file
+from kafka_medic.resources.remediation_plan import Artifact, Plan
 from kafka_medic.resources.vocabulary import Guard
 from tests.unit.cli.remediation.api_of_people import BASE
 from tests.unit.resources.sources import ROOT
@@ -153,6 +155,30 @@ def test_a_plan_that_lies_in_a_file_is_shown_from_that_very_file(sim, terminal, 
     code, out, err = terminal("diff", sim.run().name, "--plan-file", str(file))
     assert (code, out) == (4, "")
     assert f"the plan names {sha256}" in err
+
+
+def test_a_plan_that_lies_in_a_file_is_read_with_ones_own_rights(sim, terminal):
+    """As the operator publishes it; what is not that very file is not shown."""
+    run, path = sim.run(), f"{BASE}/remediations/{sim.run().name}"
+    status = sim.api.touch(path)["status"]
+    plan = Plan.model_validate(status["plan"])
+    sha256 = hashlib.sha256(contents(plan)).hexdigest()
+    artifact = {"uri": f"file:///plans/{sha256}.parquet", "sha256": sha256}
+    plan = sealed(run, plan.model_copy(update={"artifact": Artifact.model_validate(artifact)}))
+    assert publish(sim.api, run, plan) is None
+    status["plan"] = without_file(plan).to_kubernetes()
+    for words in (("diff", run.name), ("show", run.name), ("approve", run.name)):
+        _, out, _ = terminal(*words)
+        assert "[1, 0, 2]" in out, words
+        assert out.count("of orders-0") == 1, words
+    (part,) = sim.api.list(f"{BASE}/planparts")
+    good = part["spec"]["data"]
+    for data in (good[:-8] + "AAAAAAAA", "AAAA", ""):
+        sim.api.touch(f"{BASE}/planparts/{part['metadata']['name']}")["spec"]["data"] = data
+        code, out, _ = terminal("diff", run.name)
+        assert code == 0
+        assert "[1, 0, 2]" not in out
+        assert "the operator has not published them, or you may not read planparts" in out
 
 
 def test_a_group_reads_on_from_where_the_diff_says(sim, terminal):

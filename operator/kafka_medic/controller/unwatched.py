@@ -1,0 +1,29 @@
+"""KafkaClusters beyond the limit of their namespace: each reports on itself that nobody watches it."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from kafka_medic.clients.kubernetes_api import ApiFailure
+from kafka_medic.controller.fleet import Fleet
+from kafka_medic.controller.not_ready import write_not_ready
+
+_LOG = logging.getLogger(__name__)
+
+REASON = "TooManyInNamespace"
+
+
+def tell_unwatched(api: Any, fleet: Fleet) -> None:
+    """Writes the condition Ready of each, where it does not say so already. One that cannot be written is reported with
+    the next change of any KafkaCluster."""
+    for (namespace, name), count in fleet.unwatched().items():
+        message = (
+            f"not watched: the namespace has {count} KafkaClusters (limit {fleet.most}, the oldest first); delete one "
+            "that is not needed, or ask for a higher limits.clustersPerNamespace of the operator's chart"
+        )
+        try:
+            write_not_ready(api, namespace, name, REASON, message)
+        except ApiFailure as problem:
+            if not problem.not_found and not problem.conflict:
+                _LOG.warning("%s/%s: %s, which could not be written: %s", namespace, name, message, problem)

@@ -1,0 +1,98 @@
+"""However large a response is, a connection holds on to a piece of it: 500 of them would hold more than there is."""
+
+from __future__ import annotations
+
+import select
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import trustme
+from kafka import errors
+from kafka.net import manager
+
+from kafka_medic.clients.kafka_link import WireLink
+from kafka_medic.clients.kafka_transport import PIECE
+from kafka_medic.clients.ports import Connection, ReadFailed
+
+DATA = bytes(range(256)) * 8000
+SECONDS = 20.0
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
+    """Client and server, connected; the client does not wait."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        client = socket.create_connection(listener.getsockname())
+        server, _ = listener.accept()
+        with client, server:
+            yield client, server
+
+
+def transport(kind: str, sock: Any) -> Any:
+    """Of the class that kafka-python makes connections with, once there is a link."""
+    with pytest.raises(ReadFailed):
+        WireLink(Connection("127.0.0.1:1", timeout_seconds=0.1)).call(lambda c: c, ReadFailed, "nobody")
+    found = object.__new__(getattr(manager, kind))
+    found._sock = sock
+    return found
+
+
+def received(reader: Any, sock: socket.socket) -> list[bytes]:
+    """Each time that there is something to read; to the end."""
+    found: list[bytes] = []
+    while sum(map(len, found)) < len(DATA):
+        assert select.select([sock], [], [], SECONDS)[0], f"{sum(map(len, found))} of {len(DATA)} bytes"
+        data, error = reader._sock_recv()
+        assert error is None
+        found.append(data)
+    return found
+
+
+def test_a_response_comes_in_pieces(pair):
+    client, server = pair
+    client.setblocking(False)
+    sending = threading.Thread(target=server.sendall, args=(DATA,))
+    sending.start()
+    found = received(transport("KafkaTCPTransport", client), client)
+    sending.join(SECONDS)
+    assert b"".join(found) == DATA
+    assert max(map(len, found)) <= PIECE
+
+
+def test_of_a_secured_one_nothing_waits_behind_what_was_decrypted(pair):
+    authority = trustme.CA()
+    theirs = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(theirs)
+    ours = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    authority.configure_trust(ours)
+    client, server = pair
+
+    def serve() -> None:
+        with theirs.wrap_socket(server, server_side=True) as secured:
+            secured.sendall(DATA)
+            secured.recv(1)  # stay until the client goes
+
+    serving = threading.Thread(target=serve)
+    serving.start()
+    with ours.wrap_socket(client, server_hostname="127.0.0.1") as secured:
+        secured.setblocking(False)
+        found = received(transport("KafkaSSLTransport", secured), secured)
+    serving.join(SECONDS)
+    assert b"".join(found) == DATA
+    assert max(map(len, found)) <= PIECE
+
+
+def test_the_end_of_a_connection_is_told(pair):
+    client, server = pair
+    client.setblocking(False)
+    reader = transport("KafkaTCPTransport", client)
+    assert reader._sock_recv() == (b"", None), "nothing yet"
+    server.close()
+    assert select.select([client], [], [], SECONDS)[0]
+    data, error = reader._sock_recv()
+    assert data == b""
+    assert isinstance(error, errors.KafkaConnectionError)

@@ -1,0 +1,63 @@
+"""A ZooKeeper server that means harm costs its caller one timeout, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import time
+from functools import partial
+
+import pytest
+
+from kafka_medic.clients.ports import EnsembleConnection, ReadFailed
+from kafka_medic.clients.zookeeper import ZooKeeper
+from tests.hostile.zookeepers import Attack, serve
+
+TIMEOUT = 1.0
+ENDS_WITHIN = 10.0
+
+
+@pytest.fixture(scope="module")
+def servers():
+    loop, found = asyncio.new_event_loop(), {}
+
+    async def start():
+        for attack in Attack:
+            server = await asyncio.start_server(partial(serve, attack), "127.0.0.1", 0)
+            found[attack] = "{}:{}".format(*server.sockets[0].getsockname())
+
+    loop.run_until_complete(start())
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    yield found
+
+    async def end():
+        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+            task.cancel()
+        await asyncio.sleep(0.1)
+
+    asyncio.run_coroutine_threadsafe(end(), loop).result(10)
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join(10)
+    loop.close()
+
+
+@pytest.mark.parametrize("attack", [a for a in Attack if a is not Attack.ENDLESS_WORDS])
+def test_registrations_are_a_failed_read(servers, attack):
+    before = threading.active_count()
+    ensemble = ZooKeeper(EnsembleConnection(servers[attack], None, TIMEOUT))
+    began = time.monotonic()
+    with pytest.raises(ReadFailed):
+        ensemble.registrations()
+    ensemble.close()
+    assert time.monotonic() - began < ENDS_WITHIN
+    assert threading.active_count() <= before, "threads are left behind"
+
+
+@pytest.mark.parametrize("attack", [Attack.ENDLESS_WORDS, Attack.SLOW_BYTES])
+def test_the_word_srvr(servers, attack):
+    began = time.monotonic()
+    with contextlib.suppress(ReadFailed):
+        ZooKeeper(EnsembleConnection(servers[attack], None, TIMEOUT)).ensemble()
+    assert time.monotonic() - began < ENDS_WITHIN
