@@ -42,7 +42,8 @@ def _sequence(playbook: Playbook) -> Iterator[Problem]:
         return
     fits = max(i for i in range(len(actions) + 1) if _after(actions[:i]) is not None)
     allowed = _after(actions[:fits]) or set()
-    ways = [f"write {' or '.join(sorted(a.value for a in allowed - {None} if a))} there"] if allowed - {None} else []
+    verb, place = ("write", "there") if fits < len(actions) else ("add", "after it")
+    ways = [f"{verb} {' or '.join(sorted(a.value for a in allowed - {None} if a))} {place}"] if allowed - {None} else []
     ways += ["end the playbook before it"] if None in allowed and fits < len(actions) else []
     way = ", or ".join(ways) or "write a playbook of its own for it"
     if fits == len(actions):
