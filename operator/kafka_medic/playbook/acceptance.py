@@ -48,9 +48,7 @@ def _sequence(playbook: Playbook) -> Iterator[Problem]:
     way = ", or ".join(ways) or "write a playbook of its own for it"
     if fits == len(actions):
         last = playbook.spec.steps[-1]
-        yield Problem(
-            f"spec.steps[{fits - 1}]", f"{last.name} ({last.action.value}) is no end: nothing follows it", way
-        )
+        yield Problem(f"spec.steps[{fits - 1}]", f"{last.name} ({last.action.value}) cannot come last", way)
         return
     step = playbook.spec.steps[fits]
     message = f"{step.name} ({step.action.value}) cannot be planned together with the steps before it"
