@@ -8,6 +8,7 @@ import pytest
 
 from kafka_medic.clients.ports import FailureKind, WriteFailed
 from kafka_medic.cluster.snapshot import TopicPartition
+from kafka_medic.resources.remediation_plan import Restarts
 from tests.simulation.deaths import Interrupted
 from tests.simulation.kafka import SimKafka
 from tests.simulation.world import BROKERS, NO_ELECTIONS, World
@@ -68,7 +69,7 @@ def test_each_broker_leads_nothing_when_it_goes_and_everything_again_before_the_
     before, at = orders(world), leaders(world)
     evicted = led_when_evicted(world)
     plan = world.until_phase("AwaitingApproval").status.plan
-    one = [d for d in plan.drains if d.broker == 1]
+    one = [d for d in plan.part(Restarts).drains if d.broker == 1]
     assert {TopicPartition(d.topic, p): list(d.replicas_before) for d in one for p in d.partitions} == TWICE
     assert all(d.replicas[0] != 1 and d.replicas[-1] == 1 for d in one)
     assert sorted(d.replicas[0] for d in one) == [0, 2], "spread over the others"
@@ -225,7 +226,7 @@ def test_an_order_that_somebody_changes_again_is_not_fought(way: str):
     seen = f"restart-broker/order-{way}-1"
     world.until(lambda: any(e.id == seen and e.state == "Done" for e in journal(world)))
     theirs = TopicPartition("orders", 1)
-    (drain,) = [d for d in world.run().status.plan.drains if d.topic == "orders"]
+    (drain,) = [d for d in world.run().status.plan.part(Restarts).drains if d.topic == "orders"]
     order = list(drain.replicas_before if way == "away" else drain.replicas)
     world.kafka.partitions[theirs].replicas = order
     watched(world)
@@ -323,7 +324,7 @@ def test_what_it_leads_without_being_preferred_goes_to_who_is_and_stays_there():
     before = orders(world)
     evicted = led_when_evicted(world)
     plan = world.until_phase("AwaitingApproval").status.plan
-    (drain,) = [d for d in plan.drains if d.partitions == (2,)]
+    (drain,) = [d for d in plan.part(Restarts).drains if d.partitions == (2,)]
     assert drain.replicas == drain.replicas_before == (2, 0, 1)
     watched(approved(world))
     assert evicted == [(1, 0)]
@@ -352,8 +353,8 @@ def test_partitions_with_the_same_orders_are_one_entry_of_the_plan():
     world = asked()
     world.kafka.topic("wide", *[ORDERS[n % 3] for n in range(300)])
     plan = world.until_phase("AwaitingApproval").status.plan
-    assert len([d for d in plan.drains if d.topic == "wide"]) == 6
-    assert sum(len(d.partitions) for d in plan.drains) == 304
+    assert len([d for d in plan.part(Restarts).drains if d.topic == "wide"]) == 6
+    assert sum(len(d.partitions) for d in plan.part(Restarts).drains) == 304
 
 
 def test_an_order_that_changes_before_the_approval_voids_the_plan():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafka_medic.cluster.snapshot import TopicPartition
+from kafka_medic.resources.remediation_plan import Reorders
 from tests.simulation.deaths import Interrupted
 from tests.simulation.kafka import SimKafka
 from tests.simulation.pods import NODES
@@ -160,7 +161,7 @@ def test_an_order_that_somebody_changes_once_it_was_changed_is_theirs(world):
 def test_a_person_may_ask_for_one_and_names_the_brokers(world):
     world.ask("drain-broker", brokers="0, 2")
     run = world.until_phase("AwaitingApproval")
-    assert all(c.replicas[0] == 1 for c in run.status.plan.reorders)
+    assert all(c.replicas[0] == 1 for c in run.status.plan.part(Reorders).reorders)
     world.ask("drain-broker")
     world.until(lambda: any(r.status.phase == "Failed" for r in world.runs()))
     assert "set the parameter brokers" in next(r for r in world.runs() if r.status.phase == "Failed").status.message

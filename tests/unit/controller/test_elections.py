@@ -6,6 +6,7 @@ import pytest
 
 from kafka_medic.clients.ports import BrokerView, FailureKind, ReadFailed
 from kafka_medic.cluster.snapshot import TopicPartition
+from kafka_medic.resources import remediation_plan
 from tests.simulation.deaths import Interrupted
 from tests.simulation.kafka import SimKafka
 from tests.simulation.world import World
@@ -77,7 +78,9 @@ def test_proposed_for_the_finding_and_sent_in_batches_that_grow(world):
     approved(world)
     plan = world.run().status.plan
     assert world.run().spec.playbook.name == "elect-preferred-leaders"
-    assert [(e.broker, e.topic, len(e.partitions)) for e in plan.elections] == [(1, "orders", PARTITIONS)]
+    assert [(e.broker, e.topic, len(e.partitions)) for e in plan.part(remediation_plan.Elections).elections] == [
+        (1, "orders", PARTITIONS)
+    ]
     assert "broker 1: 60 partitions of orders" in plan.summary
     watched(world)
     assert world.run().status.phase == "Succeeded", world.run().status.message

@@ -7,6 +7,7 @@ from itertools import product
 import pytest
 
 from kafka_medic.cluster.groups import Committed
+from kafka_medic.resources.remediation_plan import OffsetChanges
 from tests.simulation.deaths import Interrupted, Moments
 from tests.simulation.world import World
 from tests.thorough import only, thorough
@@ -34,7 +35,7 @@ def test_killed_at_a_commit(world, nth, when):
     assert run.status.phase == "Succeeded", run.status.message
     wanted = ["commit audit [('orders-0', 21)]", "commit billing [('orders-0', 21), ('payments-0', 21)]"]
     assert world.kafka.writes == wanted, "each once"
-    assert {(c.group, c.topic): c.before for c in run.status.plan.offsets} == {
+    assert {(c.group, c.topic): c.before for c in run.status.plan.part(OffsetChanges).offsets} == {
         ("audit", "orders"): 90,
         ("billing", "orders"): 32,
         ("billing", "payments"): 60,
@@ -68,7 +69,9 @@ def test_a_run_that_got_half_way_is_undone_as_far_as_it_came(world):
     world.ask("undo-offset-reset", remediation=first.name)
     world.until(lambda: any(r.status.plan for r in world.runs() if r.spec.playbook.name == "undo-offset-reset"))
     (undo,) = [r for r in world.runs() if r.spec.playbook.name == "undo-offset-reset"]
-    assert [(c.group, c.after, c.after_metadata) for c in undo.status.plan.offsets] == [("audit", 90, "a")]
+    assert [(c.group, c.after, c.after_metadata) for c in undo.status.plan.part(OffsetChanges).offsets] == [
+        ("audit", 90, "a")
+    ]
 
 
 @thorough

@@ -8,6 +8,7 @@ from kafka_medic.clients.answers import Groups
 from kafka_medic.clients.ports import FailureKind, ReadFailed
 from kafka_medic.cluster.groups import Committed
 from kafka_medic.cluster.snapshot import TopicPartition
+from kafka_medic.resources.remediation_plan import OffsetChanges
 from tests.simulation.kafka import SimKafka
 from tests.simulation.world import BROKERS, NO_ELECTIONS, World
 from tests.unit.controller.offset_worlds import ORDERS as FIRST
@@ -136,7 +137,7 @@ def test_a_coordinator_that_is_silent_takes_its_own_group_along_and_the_run_goes
 
     world.wrap_kafka = lambda kafka: Instead(kafka, groups=groups)
     run = world.until_phase("AwaitingApproval")
-    assert {c.group for c in run.status.plan.offsets} == {"billing"}
+    assert {c.group for c in run.status.plan.part(OffsetChanges).offsets} == {"billing"}
     assert "broker 2" in run.status.plan.summary
     world.approve(run)
     world.until_phase("Succeeded")
