@@ -1,4 +1,4 @@
-"""What is asked of the planner: the partitions as they are, the brokers, and the factor that is wanted.
+"""The planner's input: the partitions as they are, the brokers, and the factor that is wanted.
 
 Pure. A `Problem` that exists is a problem that can be planned: everything that would make a plan
 wrong is refused when it is built, with the row and the reason.

@@ -67,7 +67,7 @@ class Relocation:
             self._refuse_only_copies(question)
 
     def wanted(self, _: str) -> None:
-        """No factor is asked for."""
+        """No factor is wanted."""
 
     def left_alone(self) -> int:
         """Partitions that are not looked at, since a reassignment that names a dead broker does not end."""

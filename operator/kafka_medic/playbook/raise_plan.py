@@ -16,13 +16,13 @@ from kafka_medic.guard import fit
 from kafka_medic.guard.reassign import judge_reassign
 from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.plan.estimate import estimate
-from kafka_medic.plan.local import plan_local
 from kafka_medic.plan.model import Move
 from kafka_medic.plan.model import Plan as Placement
 from kafka_medic.plan.problem import Broker as PlanBroker
 from kafka_medic.plan.problem import Problem, ProblemError
-from kafka_medic.plan.verify import verify
-from kafka_medic.plan.waves import WaveLimits
+from kafka_medic.plan.solver.local import plan_local
+from kafka_medic.plan.verify.rules import verify
+from kafka_medic.plan.wave_limits import WaveLimits
 from kafka_medic.playbook.min_isr_plan import minimum_change
 from kafka_medic.playbook.parameters import ReassignParameters, reassign_parameters
 from kafka_medic.playbook.plan_digest import sealed
@@ -318,9 +318,9 @@ def _summary(plan: Plan, placement: Placement, rest: int) -> str:
         f"partitions on fewer racks than they could be: {figures.rack_violations} "
         f"(unavoidable: {figures.rack_violations_bound})",
     ]
-    if figures.room_unknown:
+    if figures.capacity_unknown:
         lines.append(
-            f"room on disk is not known, and so not checked, of {figures.room_unknown} of the brokers copied to"
+            f"room on disk is not known, and so not checked, of {figures.capacity_unknown} of the brokers copied to"
         )
     if any(s.action is Action.REORDER_REPLICAS for s in plan.steps) and not rest:
         lead = figures.leaders_per_broker

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_medic.plan.problem import ProblemError
-from kafka_medic.plan.relocate import plan_relocation
 from kafka_medic.plan.relocation import Leave, LowerImbalance, Relocation, SpreadRacks
-from kafka_medic.plan.verify_moves import verify_moves
+from kafka_medic.plan.solver.relocate import plan_relocation
+from kafka_medic.plan.verify.moves import verify_moves
 from tests.property.plan.test_plan_properties import CALM, SCHEMA, clusters, cramped, tried
 from tests.unit.plan.cluster_tables import brokers, partitions
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from kafka_medic.plan.census import outcome
 from kafka_medic.plan.model import PLAN_SCHEMA
-from kafka_medic.plan.room import refuse_overfull
+from kafka_medic.plan.solver.disk_capacity import refuse_overfull
 from kafka_medic.plan.spark.blocks import Refused, lay_out, survey
 from kafka_medic.plan.spark.conclude import conclude, wrong_numbers
 from kafka_medic.plan.spark.question import Question
+from kafka_medic.plan.spark.report_data import scattered
 from kafka_medic.plan.spark.share import shares
-from kafka_medic.plan.spark.shown import scattered
-from kafka_medic.plan.spark.wire import laid_of, outcome_of, survey_of, text_of
+from kafka_medic.plan.spark.wire import laid_of, plan_checksum_of, survey_of, text_of
+from kafka_medic.plan.verify.input_checksum import plan_checksum
 
 
 def surveyed(table, question, rows):
@@ -38,7 +38,7 @@ def planned_in_blocks(table, question: Question, rows: int, slacks=(1.3, 4.0, 16
         if all((plan.column("wave").to_numpy() >= 0).all() for plan in plans):
             break
     refuse_overfull(sum(told.arriving for told in laid), question.brokers)
-    found = [outcome(plan, question.brokers, question.wanted.of) for plan in plans if plan.num_rows]
+    found = [plan_checksum(plan, question.brokers, question.wanted.of) for plan in plans if plan.num_rows]
     return pa.concat_tables([PLAN_SCHEMA.empty_table(), *plans]), conclude(
-        surveys, laid, [outcome_of(text_of(one)) for one in found], question, bound, 0
+        surveys, laid, [plan_checksum_of(text_of(one)) for one in found], question, bound, 0
     )

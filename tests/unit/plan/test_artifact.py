@@ -7,13 +7,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from kafka_medic.cli import main
-from kafka_medic.plan import artifact
-from kafka_medic.plan.artifact import plan_directory, write_rows, write_summary
 from kafka_medic.plan.estimate import estimate
-from kafka_medic.plan.inputs import InputError, read_brokers, read_partitions
-from kafka_medic.plan.local import plan_local
+from kafka_medic.plan.files import artifact
+from kafka_medic.plan.files.artifact import plan_directory, write_rows, write_summary
+from kafka_medic.plan.files.inputs import InputError, read_brokers, read_partitions
+from kafka_medic.plan.files.report_data import report_data
 from kafka_medic.plan.problem import Broker
-from kafka_medic.plan.report import picture
+from kafka_medic.plan.solver.local import plan_local
 from tests.unit.plan.cluster_tables import problem
 
 ROWS = [
@@ -83,7 +83,7 @@ def test_brokers_have_racks_and_life_where_given(tmp_path):
 def test_everything_is_written_and_readable_again(tmp_path):
     asked = problem({'we"ird é': [[0], [1]]}, "ab", 2, sizeBytes=pa.array([3, None]))
     plan = plan_local(asked)
-    write_plan(tmp_path / "deep" / "plan", plan, picture(asked, plan, asked.leaders_of_changed()))
+    write_plan(tmp_path / "deep" / "plan", plan, report_data(asked, plan, asked.leaders_of_changed()))
     made = tmp_path / "deep" / "plan"
     assert sorted(p.name for p in made.iterdir()) == [
         "plan.parquet", "reassignment.json", "report.html", "summary.json"
@@ -100,7 +100,7 @@ def test_reassignment_in_several_pieces_is_one_document(tmp_path, monkeypatch):
     monkeypatch.setattr(artifact, "BLOCK", 3)
     asked = problem({"t": [[0]] * 8}, 2, 2)
     plan = plan_local(asked)
-    write_plan(tmp_path / "plan", plan, picture(asked, plan, asked.leaders_of_changed()))
+    write_plan(tmp_path / "plan", plan, report_data(asked, plan, asked.leaders_of_changed()))
     kafkas = json.loads((tmp_path / "plan" / "reassignment.json").read_text("utf-8"))
     assert [row["partition"] for row in kafkas["partitions"]] == list(range(8))
     assert all(row["replicas"] == [0, 1] for row in kafkas["partitions"])
@@ -109,7 +109,7 @@ def test_reassignment_in_several_pieces_is_one_document(tmp_path, monkeypatch):
 def test_a_failure_leaves_what_was_there(tmp_path, monkeypatch):
     asked = problem({"t": [[0]]}, 2, 2)
     plan = plan_local(asked)
-    write_plan(tmp_path / "plan", plan, picture(asked, plan, asked.leaders_of_changed()))
+    write_plan(tmp_path / "plan", plan, report_data(asked, plan, asked.leaders_of_changed()))
     before = {p.name: p.read_bytes() for p in (tmp_path / "plan").iterdir()}
 
     def fail(*_):
@@ -117,18 +117,18 @@ def test_a_failure_leaves_what_was_there(tmp_path, monkeypatch):
 
     monkeypatch.setattr(artifact, "render_report", fail)
     with pytest.raises(OSError, match="disk full"):
-        write_plan(tmp_path / "plan", plan, picture(asked, plan, asked.leaders_of_changed()))
+        write_plan(tmp_path / "plan", plan, report_data(asked, plan, asked.leaders_of_changed()))
     assert {p.name: p.read_bytes() for p in (tmp_path / "plan").iterdir()} == before
     assert [p.name for p in tmp_path.iterdir()] == ["plan"]
     monkeypatch.undo()
     write_plan(
-        tmp_path / "plan", plan, picture(asked, plan, asked.leaders_of_changed())
+        tmp_path / "plan", plan, report_data(asked, plan, asked.leaders_of_changed())
     )  # and a directory that is there is replaced
 
 
 def test_the_report_shows_before_and_after_without_outside_resources(tmp_path):
     asked = problem({"t": [[0]] * 3}, ["<a>", "b"], 2)
-    write_plan(tmp_path / "plan", plan_local(asked), picture(asked, plan_local(asked), asked.leaders_of_changed()))
+    write_plan(tmp_path / "plan", plan_local(asked), report_data(asked, plan_local(asked), asked.leaders_of_changed()))
     page = (tmp_path / "plan" / "report.html").read_text("utf-8")
     assert "0: 3 → 3" in page
     assert "1: 0 → 3" in page

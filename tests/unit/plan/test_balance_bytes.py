@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 
 from kafka_medic.cli import main
-from kafka_medic.plan.local import plan_local
 from kafka_medic.plan.model import Plan, Spread
 from kafka_medic.plan.problem import Problem, ProblemError
+from kafka_medic.plan.solver.local import plan_local
 from kafka_medic.plan.spark.question import Question
-from kafka_medic.plan.verify import verify
+from kafka_medic.plan.verify.rules import verify
 from kafka_medic.plan.wanted import Wanted
 from tests.unit.plan.cluster_tables import brokers, partitions
 from tests.unit.plan.in_blocks import planned_in_blocks

@@ -8,19 +8,20 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kafka_medic.plan.census import asking, outcome
 from kafka_medic.plan.estimate import busiest_per_wave, estimate
-from kafka_medic.plan.local import plan_local
+from kafka_medic.plan.files.report import render_report
+from kafka_medic.plan.files.report_data import report_data
+from kafka_medic.plan.leaders.topic_spread import REPORTED_TOPICS, after_plan, worst
 from kafka_medic.plan.model import Plan
-from kafka_medic.plan.report import picture, render_report
+from kafka_medic.plan.solver.local import plan_local
 from kafka_medic.plan.spark import blocks
 from kafka_medic.plan.spark.blocks import Refused, lay_out
 from kafka_medic.plan.spark.conclude import conclude, wrong_numbers
 from kafka_medic.plan.spark.question import Question
-from kafka_medic.plan.spark.shown import scattered
-from kafka_medic.plan.topic_spread import SHOWN_TOPICS, after_plan, worst
+from kafka_medic.plan.spark.report_data import scattered
+from kafka_medic.plan.verify.input_checksum import input_checksum, plan_checksum
 from kafka_medic.plan.wanted import Wanted
-from kafka_medic.plan.waves import WaveLimits
+from kafka_medic.plan.wave_limits import WaveLimits
 from tests.unit.plan.cluster_tables import brokers, partitions, problem
 from tests.unit.plan.in_blocks import planned_in_blocks, shared, surveyed
 
@@ -54,7 +55,7 @@ def test_patterns_hold_in_every_block():
 
 
 def test_more_kinds_than_a_table_holds_are_divided_as_well(monkeypatch):
-    monkeypatch.setattr("kafka_medic.plan.solve.LARGEST_TABLE", 0)
+    monkeypatch.setattr("kafka_medic.plan.solver.quotas.LARGEST_TABLE", 0)
     table = partitions({"t": [[i % 6] for i in range(300)]})
     _, done = planned_in_blocks(table, Question(brokers(6), Wanted(3)), 64)
     assert done.problems == ()
@@ -81,23 +82,23 @@ def test_the_page_shows_of_blocks_what_it_shows_of_a_plan_in_one_piece(racks, or
     order = np.array([[place[b] for b in r["preferredOrder"]] for r in plan.to_pylist()])
     planned = np.isin(np.arange(len(columns.topics)), columns.topic[changed])
     after = after_plan(columns.topic, columns.held, changed, order, live).among(planned)
-    of_all = worst(after, columns.topic, columns.held, columns.topics, live, SHOWN_TOPICS)
-    assert done.shown.topics == of_all
+    of_all = worst(after, columns.topic, columns.held, columns.topics, live, REPORTED_TOPICS)
+    assert done.details.topics == of_all
     size_of = {(r["topic"], r["partition"]): r["sizeBytes"] for r in table.to_pylist()}
     places = zip(plan.column("topic").to_pylist(), plan.column("partition").to_pylist(), strict=True)
     whole = Plan(plan, pa.array([size_of[place] for place in places], pa.int64()), done.summary)
-    assert done.shown.waves.busiest.tolist() == busiest_per_wave(whole).tolist()
+    assert done.details.waves.busiest.tolist() == busiest_per_wave(whole).tolist()
     cost = estimate(whole)
-    assert (done.shown.waves.moved.sum(), done.shown.waves.received.max()) == (cost.bytes_total, cost.busiest_in)
+    assert (done.details.waves.moved.sum(), done.details.waves.received.max()) == (cost.bytes_total, cost.busiest_in)
 
 
 def test_topics_scattered_over_too_many_blocks_are_not_counted_and_that_is_said(monkeypatch):
-    monkeypatch.setattr("kafka_medic.plan.spark.shown.MOST_LOADS", 0)
+    monkeypatch.setattr("kafka_medic.plan.spark.report_data.MOST_LOADS", 0)
     marks, left = scattered([("a", "b"), ("b", "c")], [np.array([1, 2]), np.array([3, 4])], 9)
     assert ([mark.tolist() for mark in marks], left) == ([[0, 2], [2, 0]], 1)
     asked = problem({"a": [[0]], "b": [[0]] * 2}, 3, 2)
     plan = plan_local(asked)
-    page = render_report(replace(picture(asked, plan, asked.leaders_of_changed()), uncounted=left))
+    page = render_report(replace(report_data(asked, plan, asked.leaders_of_changed()), uncounted=left))
     assert "1 topics, whose partitions are scattered over the input, were not counted" in page
 
 
@@ -141,10 +142,13 @@ def changed(table, name, row, value):
 def test_an_artifact_that_was_changed_is_seen(name, value):
     asked = problem({"t": [[0]] * 4}, "aabbcc", 3)
     plan = plan_local(asked).table
-    before, told = asking(asked.partitions, asked.brokers, asked.wanted), outcome(plan, asked.brokers, asked.wanted)
-    assert (told.problems, told.mark, told.rows) == ((), before.mark, before.below)
-    told = outcome(changed(plan, name, 2, value), asked.brokers, asked.wanted)
-    assert told.problems or told.mark != before.mark
+    before, told = (
+        input_checksum(asked.partitions, asked.brokers, asked.wanted),
+        plan_checksum(plan, asked.brokers, asked.wanted),
+    )
+    assert (told.problems, told.checksum, told.rows) == ((), before.checksum, before.below)
+    told = plan_checksum(changed(plan, name, 2, value), asked.brokers, asked.wanted)
+    assert told.problems or told.checksum != before.checksum
 
 
 def test_a_plan_that_is_not_what_was_asked_is_a_problem():
@@ -152,5 +156,5 @@ def test_a_plan_that_is_not_what_was_asked_is_a_problem():
     _, found = surveyed(table, ASKED, 4)
     divided, bound = shared(found, ASKED, 1.3)
     plan, told = lay_out(table.slice(0, 4), ASKED, divided[0])
-    done = conclude(found, [told], [outcome(plan, ASKED.brokers, ASKED.wanted.of)], ASKED, bound, 0)
+    done = conclude(found, [told], [plan_checksum(plan, ASKED.brokers, ASKED.wanted.of)], ASKED, bound, 0)
     assert any("not those that lack replicas" in problem for problem in done.problems)

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kafka_medic.cli import main
-from kafka_medic.plan.inputs import InputError, read_brokers, read_partitions
+from kafka_medic.plan.files.inputs import InputError, read_brokers, read_partitions
 from kafka_medic.plan.problem import Broker
 
 BROKERS = [{"id": number, "rack": rack, "registered": True, "reachable": True} for number, rack in enumerate("abc")]

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kafka_medic.plan.leaders import balance_leaders
+from kafka_medic.plan.leaders.balance import balance_leaders
 
 
 def led(replicas, column, brokers):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from kafka_medic.plan.local import plan_local
 from kafka_medic.plan.model import PLAN_SCHEMA, Move
-from kafka_medic.plan.verify import verify
+from kafka_medic.plan.solver.local import plan_local
+from kafka_medic.plan.verify.rules import verify
 from tests.unit.plan.cluster_tables import problem
 
 

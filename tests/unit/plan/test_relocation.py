@@ -12,9 +12,9 @@ from kafka_medic.cli import main
 from kafka_medic.plan.estimate import estimate
 from kafka_medic.plan.model import PLAN_SCHEMA, Spread
 from kafka_medic.plan.problem import Broker, ProblemError
-from kafka_medic.plan.relocate import plan_relocation
 from kafka_medic.plan.relocation import Leave, LowerImbalance, Relocation, SpreadRacks
-from kafka_medic.plan.verify_moves import verify_moves
+from kafka_medic.plan.solver.relocate import plan_relocation
+from kafka_medic.plan.verify.moves import verify_moves
 from tests.unit.plan.cluster_tables import brokers, partitions
 
 

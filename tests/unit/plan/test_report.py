@@ -8,10 +8,11 @@ import numpy as np
 import pyarrow as pa
 
 from kafka_medic.plan.estimate import busiest_per_wave
-from kafka_medic.plan.local import plan_local
+from kafka_medic.plan.files.report import render_report
+from kafka_medic.plan.files.report_data import report_data
 from kafka_medic.plan.model import TopicSpread
-from kafka_medic.plan.report import picture, render_report
-from kafka_medic.plan.waves import WaveLimits
+from kafka_medic.plan.solver.local import plan_local
+from kafka_medic.plan.wave_limits import WaveLimits
 from tests.unit.plan.cluster_tables import problem
 
 
@@ -77,15 +78,15 @@ def test_waves_are_shown_over_time():
     asked = problem({"t": [[0]] * 10}, 3, 2, sizeBytes=sizes)
     plan = plan_local(asked, WaveLimits(records=4))
     assert busiest_per_wave(plan).tolist() == [400, 400, 200]
-    page = render_report(picture(asked, plan, asked.leaders_of_changed(), throttle=10))
+    page = render_report(report_data(asked, plan, asked.leaders_of_changed(), throttle=10))
     assert "wave 1: 4 partitions, from 0:00:40 h to 0:01:20 h" in page
     assert "0:01:40 h at 10 bytes per second and broker" in page
-    assert "each as wide as" in render_report(picture(asked, plan, asked.leaders_of_changed()))
+    assert "each as wide as" in render_report(report_data(asked, plan, asked.leaders_of_changed()))
 
 
 def test_the_page_stands_alone_is_bounded_and_shows_names_as_they_are():
     asked = many_topics()
-    page = render_report(picture(asked, plan_local(asked), asked.leaders_of_changed()))
+    page = render_report(report_data(asked, plan_local(asked), asked.leaders_of_changed()))
     assert not [word for word in ("<script", "http:", "https:", "<link", "@import") if word in page]
     assert "<b>&" not in page
     assert "&lt;b&gt;&amp;" in page

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from kafka_medic.plan.local import plan_local
 from kafka_medic.plan.problem import Broker, Problem, ProblemError
+from kafka_medic.plan.solver.local import plan_local
 from kafka_medic.plan.spark.question import Question
-from kafka_medic.plan.verify import verify
+from kafka_medic.plan.verify.rules import verify
 from kafka_medic.plan.wanted import Wanted
 from tests.unit.plan.cluster_tables import partitions
 from tests.unit.plan.in_blocks import planned_in_blocks
@@ -59,9 +59,9 @@ def test_too_little_room_is_refused_by_broker_and_bytes():
 def test_what_is_not_known_is_not_checked_and_counted():
     problem = asked([[0]] * 4, [1000, None, 1000, 1000], ("a", 0), ("b", None), ("c", 2000))
     plan = plan_local(problem)
-    assert plan.summary.room_unknown == 1
+    assert plan.summary.capacity_unknown == 1
     assert verify(problem, plan) == []
-    wrong = replace(plan, summary=replace(plan.summary, room_unknown=0))
+    wrong = replace(plan, summary=replace(plan.summary, capacity_unknown=0))
     assert any("roomUnknown" in said for said in verify(problem, wrong))
 
 

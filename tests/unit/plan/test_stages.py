@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kafka_medic.plan import solve as solving
-from kafka_medic.plan.aggregate import classify, merge
-from kafka_medic.plan.expand import expand, stride
-from kafka_medic.plan.settle import settle
-from kafka_medic.plan.solve import Sites, best_spread, solve
-from kafka_medic.plan.swap import clashes, swap_clashes
-from kafka_medic.plan.water import Basin, level_with_caps, water_fill
+from kafka_medic.plan.solver import quotas as solving
+from kafka_medic.plan.solver.aggregate import classify, merge
+from kafka_medic.plan.solver.conflict_resolution import conflicts, resolve_conflicts, swap_conflicts
+from kafka_medic.plan.solver.expand import expand, stride
+from kafka_medic.plan.solver.quotas import best_spread, solve_quotas
+from kafka_medic.plan.solver.sites import Sites
+from kafka_medic.plan.water_filling import Basin, level_with_caps, water_fill
 
 
 def sites(racks, load):
@@ -31,7 +31,7 @@ def test_the_dense_and_the_sorting_way_to_classify_agree(monkeypatch):
     held = rng.integers(-1, 9, (500, 3)).astype(np.int32)
     missing = rng.integers(1, 4, 500).astype(np.int32)
     dense = classify(held, missing, 9)
-    monkeypatch.setattr("kafka_medic.plan.aggregate.DENSE_KEYS", 0)
+    monkeypatch.setattr("kafka_medic.plan.solver.aggregate.DENSE_KEYS", 0)
     sorting = classify(held, missing, 9)
     assert (dense[1] == sorting[1]).all()
     assert (dense[0].count == sorting[0].count).all()
@@ -54,7 +54,7 @@ def test_water_fills_the_emptiest_first_and_levels_with_the_last():
     assert water_fill(np.array([5, 0, 2]), 5).tolist() == [0, 4, 1]
     basin = Basin(np.array([5, 0, 2]))
     assert [basin.level(n) for n in range(1, 10)] == [1, 2, 3, 3, 4, 4, 5, 5, 6]
-    assert basin.room(4) == 6
+    assert basin.capacity(4) == 6
 
 
 def test_caps_hold_back_what_a_basin_has_room_for():
@@ -85,7 +85,7 @@ def test_the_bound_sees_that_racks_keep_load_away_from_empty_brokers():
     # All partitions stand in rack 1 and may not come back to it, so its empty broker 2 cannot help.
     held = np.zeros((30, 1), np.int32) + 1
     kinds, _ = classify(held, np.ones(30, np.int32), 2)
-    quotas = solve(kinds, sites([0, 1, 1], [0, 30, 0]))
+    quotas = solve_quotas(kinds, sites([0, 1, 1], [0, 30, 0]))
     assert quotas.chosen.sum(axis=0).tolist() == [0, 0]
     assert quotas.forced.tolist() == [[1, 0]]
     assert quotas.bound == 30
@@ -94,7 +94,7 @@ def test_the_bound_sees_that_racks_keep_load_away_from_empty_brokers():
 def test_a_new_rack_takes_more_until_the_brokers_are_level():
     held = np.array([[0]] * 50 + [[1]] * 50, np.int32)
     kinds, _ = classify(held, np.ones(100, np.int32), 3)
-    quotas = solve(kinds, sites([0, 1, 2], [50, 50, 0]))
+    quotas = solve_quotas(kinds, sites([0, 1, 2], [50, 50, 0]))
     assert sorted((np.array([50, 50, 0]) + quotas.chosen.sum(axis=0)).tolist()) == [66, 67, 67]
     assert quotas.bound == 67
 
@@ -111,9 +111,9 @@ def deal(held, missing, where, width):
     where = Sites(where.rack, load, where.racks)
     need = np.full(width, missing, np.int32)
     kinds, kind = classify(where.rack[brokers], need, where.racks)
-    quotas = solve(kinds, where)
+    quotas = solve_quotas(kinds, where)
     added, even = expand(kind, need, where.rack[brokers], quotas, where)
-    return brokers, *settle(brokers, added, where, quotas.bound, even=even), where
+    return brokers, *resolve_conflicts(brokers, added, where, quotas.bound, even=even), where
 
 
 @pytest.mark.parametrize("pooled", [False, True])
@@ -121,7 +121,7 @@ def test_dealing_meets_the_quotas_and_never_repeats_a_rack(pooled, monkeypatch):
     if pooled:
         monkeypatch.setattr(solving, "LARGEST_TABLE", 0)
     brokers, added, bound, where = deal(1, 2, sites([0, 0, 1, 1, 2, 2, 3, 3], [0] * 8), 400)
-    assert not clashes(where.rack[np.concatenate([brokers, added], axis=1)], 1).any()
+    assert not conflicts(where.rack[np.concatenate([brokers, added], axis=1)], 1).any()
     load = where.load + np.bincount(added.ravel(), minlength=8)
     assert (load.max(), load.min()) == (bound, bound) == (150, 150)
 
@@ -136,21 +136,21 @@ def test_neighbours_of_one_topic_land_on_different_brokers():
 def test_swaps_mend_clashes_and_leave_every_quota():
     table = np.array([[0, 0], [1, 1], [2, 3], [3, 2]], np.int32)
     before = np.bincount(table[:, 1], minlength=4)
-    assert swap_clashes(table, 1, np.zeros(4, np.int32)) == []
-    assert not clashes(table, 1).any()
+    assert swap_conflicts(table, 1, np.zeros(4, np.int32)) == []
+    assert not conflicts(table, 1).any()
     assert (np.bincount(table[:, 1], minlength=4) == before).all()
 
 
 def test_where_no_swap_helps_the_load_is_evened_out_along_exchanges():
     # Both partitions stand on 0, so the dealt pair (0, 1) cannot stand; 1 and 2 are to be used instead.
     held = np.array([[0], [0]], np.int32)
-    added, bound = settle(held, np.array([[0], [1]], np.int32), sites([0, 0, 0], [2, 0, 0]), 2)
+    added, bound = resolve_conflicts(held, np.array([[0], [1]], np.int32), sites([0, 0, 0], [2, 0, 0]), 2)
     assert sorted(added.ravel().tolist()) == [1, 2]
     assert bound == 2
 
 
 def test_exchanges_that_are_cut_short_are_reported_not_hidden(monkeypatch):
-    monkeypatch.setattr("kafka_medic.plan.settle.MOST_PATHS", 0)
+    monkeypatch.setattr("kafka_medic.plan.solver.rebalance.MOST_PATHS", 0)
     held = np.array([[0], [0], [0]], np.int32)
-    added, bound = settle(held, np.array([[0], [1], [1]], np.int32), sites([0, 0, 0], [0, 0, 0]), 1)
+    added, bound = resolve_conflicts(held, np.array([[0], [1], [1]], np.int32), sites([0, 0, 0], [0, 0, 0]), 1)
     assert np.bincount(added.ravel()).max() > bound == 1

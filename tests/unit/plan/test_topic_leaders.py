@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_medic.plan.local import plan_local
+from kafka_medic.plan.leaders.topic_leaders import spread_leaders
 from kafka_medic.plan.problem import Broker, Problem
+from kafka_medic.plan.solver.local import plan_local
 from kafka_medic.plan.spark.question import Question
-from kafka_medic.plan.topic_leaders import spread_leaders
 from kafka_medic.plan.wanted import Wanted
 from tests.unit.plan.in_blocks import planned_in_blocks
 

@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kafka_medic.plan.local import plan_local
 from kafka_medic.plan.model import PLAN_SCHEMA, Fullest, Spread
-from kafka_medic.plan.verify import Check, verify
-from kafka_medic.plan.waves import WaveLimits
+from kafka_medic.plan.solver.local import plan_local
+from kafka_medic.plan.verify.rules import Check, verify
+from kafka_medic.plan.wave_limits import WaveLimits
 from tests.unit.plan.cluster_tables import problem
 
 ASKED = problem(
@@ -134,7 +134,7 @@ def test_it_shares_no_code_with_what_it_checks():
     import ast
     from pathlib import Path
 
-    import kafka_medic.plan.verify as module
+    import kafka_medic.plan.verify.rules as module
 
     tree = ast.parse(Path(module.__file__).read_text("utf-8"))
     imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}

@@ -4,8 +4,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kafka_medic.plan.local import plan_local
-from kafka_medic.plan.waves import WaveLimits, assign_waves, exposure_order
+from kafka_medic.plan.solver.local import plan_local
+from kafka_medic.plan.solver.waves import assign_waves, exposure_order
+from kafka_medic.plan.wave_limits import WaveLimits
 from tests.unit.plan.cluster_tables import problem
 
 

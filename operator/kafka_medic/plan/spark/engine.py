@@ -15,17 +15,17 @@ import pyarrow as pa
 import pyarrow.fs
 
 from kafka_medic.plan.arrow import compute, integers
-from kafka_medic.plan.census import Outcome, outcome
 from kafka_medic.plan.model import PLAN_SCHEMA
 from kafka_medic.plan.problem import Problem, ProblemError
-from kafka_medic.plan.room import refuse_overfull
+from kafka_medic.plan.solver.disk_capacity import refuse_overfull
 from kafka_medic.plan.spark.blocks import Refused, Share, Survey, lay_out, survey
 from kafka_medic.plan.spark.conclude import SparkPlan, conclude, wrong_numbers
 from kafka_medic.plan.spark.parquet import Piece, block_rows, blocks_of, pieces_of, row_in_file, write_piece
 from kafka_medic.plan.spark.question import Question
+from kafka_medic.plan.spark.report_data import scattered
 from kafka_medic.plan.spark.share import shares
-from kafka_medic.plan.spark.shown import scattered
-from kafka_medic.plan.spark.wire import laid_of, outcome_of, survey_of, text_of
+from kafka_medic.plan.spark.wire import laid_of, plan_checksum_of, survey_of, text_of
+from kafka_medic.plan.verify.input_checksum import PlanChecksum, plan_checksum
 
 __all__ = ["BLOCK_ROWS", "plan_spark"]
 
@@ -33,7 +33,7 @@ BLOCK_ROWS = 1 << 18
 """Partitions that are planned together. A table that is no larger is planned as one, exactly as `local` plans it."""
 SLACKS = (1.3, 2.0, 4.0, 16.0)
 """Waves kept for a block over what its busiest broker needs; the next one where that was too few."""
-WRITTEN = PLAN_SCHEMA.set(0, pa.field("topic", pa.dictionary(pa.int32(), pa.string())))
+READ_BACK_SCHEMA = PLAN_SCHEMA.set(0, pa.field("topic", pa.dictionary(pa.int32(), pa.string())))
 """The plan as `blocks_of` reads it."""
 COLUMNS = ("topic", "partition", "replicas", "leader", "isr", "sizeBytes")
 Task = tuple[Piece, ...]
@@ -107,30 +107,30 @@ def _laying_out(
     question: Question, divided: dict[tuple[int, int], Share] | None, size: int | None, target: str
 ) -> Work:
     def work(number: int, task: Task) -> Iterator[str]:
-        told: list[str] = []
+        answers: list[str] = []
 
         def plans() -> Iterator[pa.Table]:
             for block, table in enumerate(blocks_of(task, COLUMNS, size)):
                 if divided is not None and (number, block) not in divided:
                     raise RuntimeError("the partitions have changed while they were being planned")
                 plan, laid = lay_out(table, question, None if divided is None else divided[number, block])
-                told.append(text_of(laid))
+                answers.append(text_of(laid))
                 yield plan
 
         write_piece(target, number, plans())
-        yield from told
+        yield from answers
 
     return work
 
 
-def _audit(spark: Any, question: Question, target: str) -> list[Outcome]:
+def _audit(spark: Any, question: Question, target: str) -> list[PlanChecksum]:
     tasks = [(piece,) for piece in pieces_of(target, BLOCK_ROWS)]
 
     def work(_: int, task: Task) -> Iterator[str]:
         for table in blocks_of(task, PLAN_SCHEMA.names, BLOCK_ROWS):
-            yield text_of(outcome(table.cast(WRITTEN), question.brokers, question.wanted.of))
+            yield text_of(plan_checksum(table.cast(READ_BACK_SCHEMA), question.brokers, question.wanted.of))
 
-    return [outcome_of(text) for text in _run(spark, tasks, work)]
+    return [plan_checksum_of(text) for text in _run(spark, tasks, work)]
 
 
 def _bad_row(task: Task, bad: Refused, size: int | None, *, several: bool) -> ProblemError:
