@@ -90,26 +90,14 @@ def rows_of(snapshot: Snapshot, topic: str) -> tuple[PartitionRow, ...]:
 def hindrances(snapshot: Snapshot, topic: str) -> tuple[str, ...]:
     """Why the topic must not be touched now, in sentences; none: it may. A cluster in which something moves or is
     missing has other worries, and a broker that is away for a restart must not lose its partition over it."""
-    found = []
-    for name in SOURCES + (("zookeeper",) if snapshot.source("zookeeper") else ()):
-        source = snapshot.source(name)
-        if source is None or not source.known:
-            found.append(f"{name} is not known")
+    unknown = _unknown_sources(snapshot)
     if snapshot.brokers is None or snapshot.partitions is None:
-        return (*found, "brokers or partitions are not known")
-    away = _removed(snapshot, topic)
-    here = [b for b in snapshot.brokers if b.id not in away]
-    down = [b.id for b in here if not b.live]
-    if down:
-        found.append(f"not registered and answering: brokers {_list(down)}")
-    starting = [b.id for b in here if b.pod is not None and b.pod.ready is not True]
-    if starting:
-        found.append(f"without a Ready Pod: brokers {_list(starting)}")
-    leaving = [b.id for b in here if b.pod and (b.pod.cordoned or b.pod.deleting or b.pod.maintenance)]
-    if leaving:
-        found.append(f"about to go: brokers {_list(leaving)}")
+        return (*unknown, "brokers or partitions are not known")
+    removed = _removed(snapshot, topic)
+    brokers = [b for b in snapshot.brokers if b.id not in removed]
+    found = [*unknown, *_broker_hindrances(brokers)]
     found += [f"{r.kind} {r.name} is being rolled out" for r in snapshot.rollouts or ()]
-    live = {b.id for b in here if b.live}
+    live = {b.id for b in brokers if b.live}
     if any(v.members is None or set(v.members) != live for v in snapshot.views or () if v.broker in live):
         found.append("the brokers do not agree on who is a member")
     if _moving(snapshot.partitions):
@@ -117,38 +105,102 @@ def hindrances(snapshot: Snapshot, topic: str) -> tuple[str, ...]:
     return tuple(found)
 
 
+def _unknown_sources(snapshot: Snapshot) -> list[str]:
+    needed = SOURCES + (("zookeeper",) if snapshot.source("zookeeper") else ())
+    return [f"{name} is not known" for name in needed if (source := snapshot.source(name)) is None or not source.known]
+
+
+def _broker_hindrances(brokers: Sequence[Broker]) -> list[str]:
+    down = [b.id for b in brokers if not b.live]
+    starting = [b.id for b in brokers if b.pod is not None and b.pod.ready is not True]
+    leaving = [b.id for b in brokers if b.pod and (b.pod.cordoned or b.pod.deleting or b.pod.maintenance)]
+    return [
+        f"{state}: brokers {', '.join(map(str, ids))}"
+        for state, ids in (
+            ("not registered and answering", down),
+            ("without a Ready Pod", starting),
+            ("about to go", leaving),
+        )
+        if ids
+    ]
+
+
 def next_change(snapshot: Snapshot, topic: str, factor: int, min_isr: int) -> Change | None:
-    """What is to be done next so that each live broker leads at least one partition of `topic`; None: nothing. Asked
-    only without hindrances. One kind of change at a time, the cheapest that helps: an election before a move, a new
-    partition before a move."""
-    away = _removed(snapshot, topic)
+    """The next step towards each live broker leading at least one partition of `topic`; None if nothing is left to do.
+    To be called only without hindrances. One kind of change at a time, the cheapest that helps: an election before a
+    new partition, a new partition before a move."""
     live = {b.id: b for b in snapshot.brokers or () if b.live}
     if not live:
         return None
-    factor = min(factor, len(live))
     rows = rows_of(snapshot, topic)
-    load = Counter(b for r in rows for b in r.replicas or ())
+    placing = _Placing(live, min(factor, len(live)), Counter(b for r in rows for b in r.replicas or ()))
     if not rows:
-        assignment = tuple(_replicas(b, live, factor, load) for b in sorted(live))
-        # With as many in sync as there are replicas, one broker down would stop every write.
-        return Create(assignment, {**MARKER, "min.insync.replicas": str(max(1, min(min_isr, factor - 1)))})
+        return _create(placing, min_isr)
     lacking = sorted(set(live) - {r.leader for r in rows if r.leader is not None})
-    stale = [r for r in rows if set(r.replicas or ()) & away]
-    if stale:
-        return Place(tuple((r.tp, _replicas(_first(r, live, load), live, factor, load)) for r in stale))
+    return (
+        _off_removed(rows, _removed(snapshot, topic), placing)
+        or _elect(rows, lacking)
+        or _give_partitions(rows, lacking, placing)
+    )
+
+
+@dataclass(slots=True)
+class _Placing:
+    """Live brokers by id, replicas for each partition, and how many replicas of the topic each broker holds."""
+
+    live: Mapping[int, Broker]
+    factor: int
+    load: Counter[int]
+
+    def replicas(self, leader: int) -> tuple[int, ...]:
+        """`leader` first, then the broker on an unused rack that holds least. `load` grows by them."""
+        chosen = [leader]
+        while len(chosen) < self.factor:
+            racks = {self.live[b].rack for b in chosen if b in self.live}
+            rest = [b for b in self.live if b not in chosen]
+            chosen.append(min(rest, key=lambda b: (self.live[b].rack in racks, self.load[b], b)))
+        self.load.update(chosen)
+        return tuple(chosen)
+
+    def preferred_leader(self, row: PartitionRow) -> int:
+        """The first replica that is live; else the live broker that holds least."""
+        kept = [b for b in row.replicas or () if b in self.live]
+        return kept[0] if kept else min(self.live, key=lambda b: (self.load[b], b))
+
+
+def _create(placing: _Placing, min_isr: int) -> Create:
+    """A partition for each live broker."""
+    assignment = tuple(placing.replicas(b) for b in sorted(placing.live))
+    # With as many in sync as there are replicas, one broker down would stop every write.
+    in_sync = max(1, min(min_isr, placing.factor - 1))
+    return Create(assignment, {**MARKER, "min.insync.replicas": str(in_sync)})
+
+
+def _off_removed(rows: Sequence[PartitionRow], removed: set[int], placing: _Placing) -> Place | None:
+    """Move partitions off brokers that have left for good."""
+    stale = [r for r in rows if set(r.replicas or ()) & removed]
+    targets = tuple((r.tp, placing.replicas(placing.preferred_leader(r))) for r in stale)
+    return Place(targets) if targets else None
+
+
+def _elect(rows: Sequence[PartitionRow], lacking: Sequence[int]) -> Elect | None:
+    """Brokers without a leadership become leader where they are the preferred replica and in sync."""
+    ready = {
+        r.replicas[0]: r.tp for r in rows if r.replicas and r.replicas[0] in lacking and r.replicas[0] in (r.isr or ())
+    }
+    return Elect(tuple(ready.values())) if ready else None
+
+
+def _give_partitions(rows: Sequence[PartitionRow], lacking: Sequence[int], placing: _Placing) -> Add | Place | None:
+    """Brokers that no partition prefers get one: a new partition while there are fewer than live brokers, else a spare
+    one. A broker that a partition prefers already is still catching up."""
     preferred = {r.replicas[0] for r in rows if r.replicas}
-    ready = [r for r in rows if r.replicas and r.replicas[0] in lacking and r.replicas[0] in (r.isr or ())]
-    if ready:
-        return Elect(tuple({r.replicas[0]: r.tp for r in ready if r.replicas}.values()))
     unplaced = [b for b in lacking if b not in preferred]
-    if not unplaced:
-        return None  # its preferred replica is still catching up
-    if len(rows) < len(live):
-        new = tuple(_replicas(b, live, factor, load) for b in unplaced[: len(live) - len(rows)])
+    if unplaced and len(rows) < len(placing.live):
+        new = tuple(placing.replicas(b) for b in unplaced[: len(placing.live) - len(rows)])
         return Add(len(rows) + len(new), new)
-    spare = _spare(rows)
-    targets = [(r.tp, _replicas(b, live, factor, load)) for b, r in zip(unplaced, spare, strict=False)]
-    return Place(tuple(targets)) if targets else None
+    targets = tuple((r.tp, placing.replicas(b)) for b, r in zip(unplaced, _spare(rows), strict=False))
+    return Place(targets) if targets else None
 
 
 def _spare(rows: Sequence[PartitionRow]) -> list[PartitionRow]:
@@ -161,23 +213,6 @@ def _spare(rows: Sequence[PartitionRow]) -> list[PartitionRow]:
         else:
             spare.append(row)
     return spare
-
-
-def _first(row: PartitionRow, live: Mapping[int, Broker], load: Mapping[int, int]) -> int:
-    """The preferred leader to be: as it was, if it is still there."""
-    kept = [b for b in row.replicas or () if b in live]
-    return kept[0] if kept else min(live, key=lambda b: (load.get(b, 0), b))
-
-
-def _replicas(leader: int, live: Mapping[int, Broker], factor: int, load: Counter[int]) -> tuple[int, ...]:
-    """`leader` first, then whoever is on a rack not used yet and holds least. `load` is counted on."""
-    chosen = [leader]
-    while len(chosen) < factor:
-        racks = {live[b].rack for b in chosen if b in live}
-        rest = [b for b in live if b not in chosen]
-        chosen.append(min(rest, key=lambda b: (live[b].rack in racks, load[b], b)))
-    load.update(chosen)
-    return tuple(chosen)
 
 
 def _removed(snapshot: Snapshot, topic: str) -> set[int]:
@@ -201,7 +236,3 @@ def _moving(table: pa.Table) -> bool:
         if lengths.null_count or (pc.sum(lengths).as_py() or 0) > 0:
             return True
     return False
-
-
-def _list(ids: Sequence[int]) -> str:
-    return ", ".join(map(str, ids))
