@@ -66,26 +66,7 @@ def read_brokers(path: Path, *, beside: bool = False) -> tuple[Broker, ...]:
         kind, rows = _json_rows(path, "brokers")
     if beside and kind != SNAPSHOT:
         raise InputError(path, None, "has no brokers, as a Snapshot has: give them with --brokers")
-    brokers = []
-    for number, row in enumerate(rows, start=1):
-        if not isinstance(row, dict) or not _is_int(row.get("id")):
-            raise InputError(path, number, "a broker needs a whole number as its id")
-        rack, alive = row.get("rack"), row.get("alive")
-        if kind == SNAPSHOT:
-            alive = row.get("registered") is True and row.get("reachable") is True
-        if rack is not None and not isinstance(rack, str):
-            raise InputError(path, number, f"rack {rack!r} is not a string")
-        if alive is not None and not isinstance(alive, bool):
-            raise InputError(path, number, f"alive {alive!r} is neither true nor false")
-        if (free := row.get("diskFree")) is not None and not _is_int(free):
-            raise InputError(
-                path, number, f"diskFree {json.dumps(free, default=str)[:60]} is not a whole number of bytes"
-            )
-        weight = 1.0 if row.get("weight") is None else row["weight"]
-        if isinstance(weight, bool) or not isinstance(weight, (int, float)) or not abs(weight) < 1 << 63:
-            raise InputError(path, number, f"weight {json.dumps(weight, default=str)[:60]} is not a number")
-        brokers.append(Broker(row["id"], rack or None, alive is not False, free, float(weight)))
-    return tuple(brokers)
+    return tuple(_broker(row, kind, path, number) for number, row in enumerate(rows, start=1))
 
 
 def parquet_rows(path: Path) -> int:
@@ -125,27 +106,33 @@ def _parquet(read: Callable[[], Any], path: Path) -> Any:
         raise InputError(path, None, f"not readable as Parquet: {str(error).splitlines()[0]}") from None
 
 
+def _broker(row: Any, kind: str, path: Path, number: int) -> Broker:
+    """One record as a Broker; number: which it is, for the error."""
+    if not isinstance(row, dict) or not _is_int(row.get("id")):
+        raise InputError(path, number, "a broker needs a whole number as its id")
+    rack, alive, free = row.get("rack"), row.get("alive"), row.get("diskFree")
+    if kind == SNAPSHOT:
+        alive = row.get("registered") is True and row.get("reachable") is True
+    if rack is not None and not isinstance(rack, str):
+        raise InputError(path, number, f"rack {rack!r} is not a string")
+    if alive is not None and not isinstance(alive, bool):
+        raise InputError(path, number, f"alive {alive!r} is neither true nor false")
+    if free is not None and not _is_int(free):
+        raise InputError(path, number, f"diskFree {_excerpt(free)} is not a whole number of bytes")
+    weight = 1.0 if row.get("weight") is None else row["weight"]
+    if not _is_number(weight):
+        raise InputError(path, number, f"weight {_excerpt(weight)} is not a number")
+    return Broker(row["id"], rack or None, alive is not False, free, float(weight))
+
+
 def _json_rows(path: Path, key: str) -> tuple[str, list[Any]]:
     """(kind of document, the records of a JSON list, of an object that has such a list under `key`, or JSON lines)."""
-    try:
-        text = path.read_text("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(path, None, f"not readable: {error}") from None
-    try:
-        content = _json(text)
-    except RecursionError:
-        raise InputError(path, None, "nested too deeply") from None
-    except json.JSONDecodeError as error:
-        if text.lstrip().startswith("{") and "\n" in text.strip():
-            return "", _json_lines(path, text)
-        raise InputError(path, None, f"not valid JSON: {error}") from None
-    except ValueError as error:
-        raise InputError(path, None, str(error)) from None
+    content = _document(path)
     if isinstance(content, list):
         return "", content
     if not isinstance(content, dict):
         raise InputError(path, None, "neither a JSON list nor JSON lines")
-    kind = content.get("kind") if content.get("kind") == SNAPSHOT else ""
+    kind = SNAPSHOT if content.get("kind") == SNAPSHOT else ""
     if kind == SNAPSHOT and content.get(key) is None:
         raise InputError(path, None, f"{key} are not known in this Snapshot: {_why_unknown(content)}")
     if key not in content:
@@ -155,32 +142,44 @@ def _json_rows(path: Path, key: str) -> tuple[str, list[Any]]:
         raise InputError(path, None, f"{key} is not a list")
     if kind != SNAPSHOT and content.get("version", 1) != 1:
         raise InputError(path, None, f"version {content['version']!r} of the reassignment format is not known")
-    return str(kind), content[key]
+    return kind, content[key]
+
+
+def _document(path: Path) -> Any:
+    """The file's JSON; the records of JSON lines as a list."""
+    try:
+        text = path.read_text("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(path, None, f"not readable: {error}") from None
+    try:
+        return json.loads(text, object_pairs_hook=_object)
+    except json.JSONDecodeError as error:
+        if text.lstrip().startswith("{") and "\n" in text.strip():
+            lines = enumerate(text.splitlines(), start=1)
+            return [_json(line, path, number) for number, line in lines if line.strip()]
+        raise InputError(path, None, f"not valid JSON: {error}") from None
+    except (RecursionError, ValueError) as error:
+        raise InputError(path, None, _json_fault(error)) from None
+
+
+def _json(text: str, path: Path, number: int) -> Any:
+    """One JSON line."""
+    try:
+        return json.loads(text, object_pairs_hook=_object)
+    except (RecursionError, ValueError) as error:
+        raise InputError(path, number, _json_fault(error)) from None
+
+
+def _json_fault(error: RecursionError | ValueError) -> str:
+    if isinstance(error, RecursionError):
+        return "nested too deeply"
+    return f"not valid JSON: {error}" if isinstance(error, json.JSONDecodeError) else str(error)
 
 
 def _why_unknown(document: Mapping[str, Any]) -> str:
     sources = document.get("sources")
     failed = [s for s in sources if isinstance(s, dict) and s.get("error")] if isinstance(sources, list) else []
     return "; ".join(f"{s.get('name')}: {s.get('error')}"[:200] for s in failed[:3]) or "no source says why"
-
-
-def _json_lines(path: Path, text: str) -> list[Any]:
-    rows = []
-    for number, line in enumerate(text.splitlines(), start=1):
-        if line.strip():
-            try:
-                rows.append(_json(line))
-            except RecursionError:
-                raise InputError(path, number, "nested too deeply") from None
-            except json.JSONDecodeError as error:
-                raise InputError(path, number, f"not valid JSON: {error}") from None
-            except ValueError as error:
-                raise InputError(path, number, str(error)) from None
-    return rows
-
-
-def _json(text: str) -> Any:
-    return json.loads(text, object_pairs_hook=_object)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -225,7 +224,7 @@ def _column(values: list[Any], kind: pa.DataType, name: str, path: Path) -> Colu
     """Values of one type; JSON's true is no 1 and 1.0 no broker. The first that is not is named."""
     for number, value in enumerate(values, start=1):
         if value is not None and not _fits(value, kind):
-            raise InputError(path, number, f"{name} {json.dumps(value)[:60]} is not {_WORDS[name]}")
+            raise InputError(path, number, f"{name} {_excerpt(value)} is not {_WORDS[name]}")
     return pa.array(values, kind)
 
 
@@ -250,3 +249,12 @@ def _fits(value: Any, kind: pa.DataType) -> bool:
 
 def _is_int(value: Any) -> bool:
     return type(value) is int and abs(value) < 1 << 63
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1 << 63
+
+
+def _excerpt(value: Any) -> str:
+    """The beginning of a value, for an error."""
+    return json.dumps(value, default=str)[:60]
