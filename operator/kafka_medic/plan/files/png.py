@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from io import BytesIO
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
-from kafka_medic.plan.arrow import Int64s
 from kafka_medic.plan.files.report import AFTER, BEFORE
-from kafka_medic.plan.files.report_data import ReportData
-from kafka_medic.plan.problem import rack_names
+from kafka_medic.plan.files.report_data import Chart, ReportData
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,6 +20,7 @@ WIDTH, DPI = 12.0, 100
 LABELS = 40
 """Names on an axis, at most."""
 BOUND = "#cf222e"
+Float64s = npt.NDArray[np.float64]
 
 
 class PngError(Exception):
@@ -42,37 +41,19 @@ def render_png(data: ReportData) -> bytes:
     can_draw()
     from matplotlib.figure import Figure  # noqa: PLC0415
 
-    topics = data.topics or ()
-    rows = 2 + bool(racks := rack_names(data.brokers)) + bool(len(data.partitions)) + bool(topics)
+    charts, topics = data.charts(), data.topics or ()
+    with_racks, with_waves = any(per_rack is not None for _, per_rack in charts), bool(len(data.partitions))
+    rows = 2 + with_racks + with_waves + bool(topics)
     tall = [2.4] * (rows - bool(topics)) + ([0.7 + 0.22 * len(topics)] if topics else [])
     figure = Figure(figsize=(WIDTH, sum(tall) + 1.2), dpi=DPI, layout="constrained")
-    summary = data.summary
-    figure.suptitle(
-        f"{data.title[:1].upper() + data.title[1:]}: {summary.partitions:,} partitions, {summary.moves:,} replicas "
-        f"copied (at least {summary.lower_bound_moves:,}), {summary.rack_violations:,} on fewer racks than they could "
-        f"be (at least {summary.rack_violations_bound:,})",
-        parse_math=False, wrap=True, fontsize=11,
-    )  # fmt: skip
+    figure.suptitle(_title(data), parse_math=False, wrap=True, fontsize=11)
     grid = figure.add_gridspec(rows, 2, height_ratios=tall)
-    live = [at for at, broker in enumerate(data.brokers) if broker.alive]
-    weighted = len({data.brokers[at].weight for at in live}) > 1
-    of_rack = {rack: [at for at in live if data.brokers[at].rack == rack] for rack in racks}
-    for row, (title, (old, new), bound) in enumerate(
-        (
-            ("Replicas per broker", data.replicas, summary.replicas_per_broker.bound),
-            ("Preferred leaders per broker", data.leaders, summary.leaders_per_broker.bound),
-        )
-    ):
-        ids = [str(data.brokers[at].id) for at in live]
-        axes = figure.add_subplot(grid[row, :])
-        _pairs(axes, title, ids, (old[live], new[live]), None if weighted else bound)
-        if racks:
-            sums = tuple(np.array([int(side[of].sum()) for of in of_rack.values()]) for side in (old, new))
-            axes = figure.add_subplot(grid[2, row])
-            _pairs(axes, title.replace("broker", "rack"), racks, (sums[0], sums[1]), None)
-    row = 2 + bool(racks)
-    if len(data.partitions):
-        _waves(figure.add_subplot(grid[row, :]), data)
+    for row, (per_broker, per_rack) in enumerate(charts):
+        _pairs(figure.add_subplot(grid[row, :]), per_broker)
+        if per_rack is not None:
+            _pairs(figure.add_subplot(grid[2, row]), per_rack)
+    if with_waves:
+        _waves(figure.add_subplot(grid[2 + with_racks, :]), data)
     if topics:
         _topics(figure.add_subplot(grid[-1, :]), data)
     out = BytesIO()
@@ -80,33 +61,36 @@ def render_png(data: ReportData) -> bytes:
     return out.getvalue()
 
 
-def _pairs(axes: Axes, title: str, labels: Sequence[str], sides: tuple[Int64s, Int64s], bound: int | None) -> None:
+def _title(data: ReportData) -> str:
+    summary = data.summary
+    return (
+        f"{data.title[:1].upper() + data.title[1:]}: {summary.partitions:,} partitions, {summary.moves:,} replicas "
+        f"copied (at least {summary.lower_bound_moves:,}), {summary.rack_violations:,} on fewer racks than they could "
+        f"be (at least {summary.rack_violations_bound:,})"
+    )
+
+
+def _pairs(axes: Axes, chart: Chart) -> None:
     """Bars before and after; with hundreds of them their outline, which can still be read."""
+    labels = chart.labels
     place = np.arange(len(labels))
     if len(labels) > 3 * LABELS:
         edges = np.arange(len(labels) + 1) - 0.5
-        axes.stairs(sides[0], edges, fill=True, color=BEFORE, alpha=0.6, label="before")
-        axes.stairs(sides[1], edges, color=AFTER, linewidth=1.2, label="after")
+        axes.stairs(chart.before, edges, fill=True, color=BEFORE, alpha=0.6, label="before")
+        axes.stairs(chart.after, edges, color=AFTER, linewidth=1.2, label="after")
     else:
-        axes.bar(place - 0.21, sides[0], 0.4, color=BEFORE, label="before")
-        axes.bar(place + 0.21, sides[1], 0.4, color=AFTER, label="after")
-    if bound is not None:
-        axes.axhline(bound, color=BOUND, linestyle="--", linewidth=1, label=f"bound {bound:,}")
+        axes.bar(place - 0.21, chart.before, 0.4, color=BEFORE, label="before")
+        axes.bar(place + 0.21, chart.after, 0.4, color=AFTER, label="after")
+    if chart.bound is not None:
+        axes.axhline(chart.bound, color=BOUND, linestyle="--", linewidth=1, label=f"bound {chart.bound:,}")
     step = -(-len(labels) // LABELS) or 1
     axes.set_xticks(place[::step], labels=labels[::step], parse_math=False, fontsize=8)
     axes.set_xlim(-0.6, max(len(labels) - 0.4, 0.6))
-    _finish(axes, title)
+    _finish(axes, chart.title)
 
 
 def _waves(axes: Axes, data: ReportData) -> None:
-    timed = data.busiest is not None and data.busiest.any()
-    width = data.busiest if timed and data.busiest is not None else np.ones(len(data.partitions))
-    edges = np.concatenate(([0.0], np.cumsum(width.astype(np.float64))))
-    under = "waves one after another, each as wide as its busiest broker has bytes" if timed else "wave"
-    if timed and data.throttle:
-        hours = edges[-1] / data.throttle >= 7200
-        edges = edges / data.throttle / (3600 if hours else 60)
-        under = f"{'hours' if hours else 'minutes'} at {data.throttle:,} bytes per second and broker"
+    edges, axis = _wave_edges(data)
     axes.stairs(data.partitions, edges, fill=True, color=AFTER, alpha=0.5, label="partitions in the wave")
     if len(data.partitions) <= 3 * LABELS:
         axes.vlines(edges[1:-1], 0, np.minimum(data.partitions[:-1], data.partitions[1:]), color="w", linewidth=0.8)
@@ -117,9 +101,22 @@ def _waves(axes: Axes, data: ReportData) -> None:
         other.set_ylabel("% of the bytes copied", fontsize=8, color=BOUND)
         other.set_ylim(0, 105)
         other.tick_params(labelsize=8)
-    axes.set_xlabel(under, fontsize=8)
+    axes.set_xlabel(axis, fontsize=8)
     axes.set_xlim(0, edges[-1])
     _finish(axes, f"Waves over time: {len(data.partitions):,}")
+
+
+def _wave_edges(data: ReportData) -> tuple[Float64s, str]:
+    """(where each wave begins, and where the last ends; what the axis stands for)."""
+    width = np.ones(len(data.partitions)) if data.timed is None else data.timed
+    edges = np.concatenate(([0.0], np.cumsum(width.astype(np.float64))))
+    if data.timed is None:
+        return edges, "wave"
+    if not data.throttle:
+        return edges, "waves one after another, each as wide as its busiest broker has bytes"
+    hours = edges[-1] / data.throttle >= 7200
+    unit = "hours" if hours else "minutes"
+    return edges / data.throttle / (3600 if hours else 60), f"{unit} at {data.throttle:,} bytes per second and broker"
 
 
 def _topics(axes: Axes, data: ReportData) -> None:

@@ -8,9 +8,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from kafka_medic.plan.files.report_data import ReportData
+from kafka_medic.plan.files.report_data import Chart, ReportData
 from kafka_medic.plan.model import Fullest, Summary
-from kafka_medic.plan.problem import rack_names
 
 __all__ = ["AFTER", "BEFORE", "render_report"]
 
@@ -29,31 +28,17 @@ STYLE = (
 
 def render_report(data: ReportData) -> str:
     """The whole page. Bars are per live broker (by id) and per rack, before and after; waves by size."""
-    live = [at for at, broker in enumerate(data.brokers) if broker.alive]
-    labels = [str(data.brokers[at].id) for at in live]
-    racks = rack_names(data.brokers)
-    weighted = len({data.brokers[at].weight for at in live}) > 1
+    bound = WEIGHTED if data.weighted else "the dashed line is the bound"
+    charts = [chart for both in data.charts() for chart in both if chart is not None]
     parts = [
         "<!doctype html><html lang=en><meta charset=utf-8><title>Plan</title>",
         f"<style>{STYLE}</style><h1>{escape(data.title[:1].upper() + data.title[1:])}</h1>",
         _figures(data.summary),
-        "<p class=key><b>■</b> before &nbsp; <i>■</i> after the plan; "
-        + (WEIGHTED if weighted else "the dashed line is the bound")
-        + "</p>",
+        f"<p class=key><b>■</b> before &nbsp; <i>■</i> after the plan; {bound}</p>",
+        *(f"<h2>{chart.title}</h2>{_bars(chart)}" for chart in charts),
+        f"<h2>Waves</h2>{_over_time(data)}{_waves(data)}",
+        f"<h2>Topics that are spread worst</h2>{_topics(data)}</html>\n",
     ]
-    summary = data.summary
-    for title, (old, new), bound in (
-        ("Replicas per broker", data.replicas, summary.replicas_per_broker.bound),
-        ("Preferred leaders per broker", data.leaders, summary.leaders_per_broker.bound),
-    ):
-        pairs = [(int(old[at]), int(new[at])) for at in live]
-        parts.append(f"<h2>{title}</h2>{_bars(labels, pairs, None if weighted else bound)}")
-        if racks:
-            of_rack = {rack: [at for at in live if data.brokers[at].rack == rack] for rack in racks}
-            by_rack = [(int(old[of].sum()), int(new[of].sum())) for of in of_rack.values()]
-            parts.append(f"<h2>{title.replace('broker', 'rack')}</h2>{_bars(racks, by_rack, None)}")
-    parts.append(f"<h2>Waves</h2>{_over_time(data)}{_waves(data)}")
-    parts.append(f"<h2>Topics that are spread worst</h2>{_topics(data)}</html>\n")
     return "\n".join(parts)
 
 
@@ -78,14 +63,15 @@ def _of_one_topic(name: str, found: Fullest | None) -> list[tuple[str, str, str]
     return [] if found is None else [(f"{name} ({escape(found.topic)})", f"{found.max:,}", f"{found.bound:,}")]
 
 
-def _bars(labels: Sequence[str], pairs: Sequence[tuple[int, int]], bound: int | None) -> str:
-    top = max([1, bound or 0, *(max(pair) for pair in pairs)])
+def _bars(chart: Chart) -> str:
+    pairs = list(zip(chart.before.tolist(), chart.after.tolist(), strict=True))
+    top = max([1, chart.bound or 0, *(max(pair) for pair in pairs)])
     slot = (WIDTH - MARGIN) / max(len(pairs), 1)
     bar = slot * 0.42
     scale = (HEIGHT - 24) / top
-    shapes = [f'<text x="0" y="12">{top:,}</text><text x="0" y="{HEIGHT}">0</text>']
-    step = max(1, len(labels) * 40 // WIDTH)
-    for number, (label, (old, new)) in enumerate(zip(labels, pairs, strict=True)):
+    shapes = [_axis(top)]
+    step = max(1, len(pairs) * 40 // WIDTH)
+    for number, (label, (old, new)) in enumerate(zip(chart.labels, pairs, strict=True)):
         x = MARGIN + number * slot
         for offset, value, colour in ((0.0, old, BEFORE), (bar, new, AFTER)):
             shapes.append(
@@ -95,10 +81,10 @@ def _bars(labels: Sequence[str], pairs: Sequence[tuple[int, int]], bound: int | 
             )
         if number % step == 0:
             shapes.append(f'<text x="{x:.1f}" y="{HEIGHT + 14}">{escape(label)}</text>')
-    if bound is not None:
-        y = HEIGHT - bound * scale
+    if chart.bound is not None:
+        y = HEIGHT - chart.bound * scale
         shapes.append(f'<path d="M{MARGIN} {y:.1f}H{WIDTH}" stroke="#cf222e" stroke-dasharray="5 4"/>')
-    return f'<svg viewBox="0 0 {WIDTH} {HEIGHT + 20}" role="img">{"".join(shapes)}</svg>'
+    return _svg(shapes)
 
 
 def _over_time(data: ReportData) -> str:
@@ -106,32 +92,49 @@ def _over_time(data: ReportData) -> str:
     count = len(data.partitions)
     if not count:
         return ""
-    timed = data.busiest is not None and data.busiest.any()
-    width = data.busiest.astype(np.float64) if timed and data.busiest is not None else np.ones(count)
+    width = np.ones(count) if data.timed is None else data.timed.astype(np.float64)
     end = np.cumsum(width)
     edges = np.unique(np.linspace(0, count, min(count, LISTED_WAVES) + 1).astype(np.int64))
     scale = (WIDTH - MARGIN) / float(end[-1])
     groups = [(int(a), int(b)) for a, b in pairwise(edges.tolist())]
     height = [int(data.partitions[a:b].max()) for a, b in groups]
     top = max(height)
-    shapes = [f'<text x="0" y="12">{top:,}</text><text x="0" y="{HEIGHT}">0</text>']
+    shapes = [_axis(top)]
     for (a, b), high in zip(groups, height, strict=True):
         left, right = (float(end[a - 1]) if a else 0.0), float(end[b - 1])
         tall = high * (HEIGHT - 24) / top
-        name = f"wave {a}" if b - a == 1 else f"waves {a} to {b - 1}"
-        label = f"{name}: {int(data.partitions[a:b].sum()):,} partitions"
-        if timed and data.throttle:
-            label += f", from {_clock(left / data.throttle)} to {_clock(right / data.throttle)}"
         wide = max((right - left) * scale, 0.4)
         shapes.append(
             f'<rect x="{MARGIN + left * scale:.1f}" y="{HEIGHT - tall:.1f}" width="{wide:.1f}" '
-            f'height="{tall:.1f}" fill="{AFTER}" stroke="#fff" stroke-width=".5"><title>{label}</title></rect>'
+            f'height="{tall:.1f}" fill="{AFTER}" stroke="#fff" stroke-width=".5">'
+            f"<title>{_group(data, a, b, left, right)}</title></rect>"
         )
-    if timed and data.throttle:
-        axis = f"{_clock(float(end[-1]) / data.throttle)} at {data.throttle:,} bytes per second and broker"
-    else:
-        axis = "each as wide as its busiest broker has bytes" if timed else "each of the same width"
-    shapes.append(f'<text x="{WIDTH}" y="{HEIGHT + 14}" text-anchor="end">{axis}</text>')
+    shapes.append(f'<text x="{WIDTH}" y="{HEIGHT + 14}" text-anchor="end">{_time_axis(data, float(end[-1]))}</text>')
+    return _svg(shapes)
+
+
+def _group(data: ReportData, a: int, b: int, left: float, right: float) -> str:
+    """Waves a to b, without b, which begin after `left` bytes and end after `right`."""
+    name = f"wave {a}" if b - a == 1 else f"waves {a} to {b - 1}"
+    label = f"{name}: {int(data.partitions[a:b].sum()):,} partitions"
+    if data.timed is None or not data.throttle:
+        return label
+    return f"{label}, from {_clock(left / data.throttle)} to {_clock(right / data.throttle)}"
+
+
+def _time_axis(data: ReportData, end: float) -> str:
+    if data.timed is None:
+        return "each of the same width"
+    if not data.throttle:
+        return "each as wide as its busiest broker has bytes"
+    return f"{_clock(end / data.throttle)} at {data.throttle:,} bytes per second and broker"
+
+
+def _axis(top: int) -> str:
+    return f'<text x="0" y="12">{top:,}</text><text x="0" y="{HEIGHT}">0</text>'
+
+
+def _svg(shapes: Sequence[str]) -> str:
     return f'<svg viewBox="0 0 {WIDTH} {HEIGHT + 20}" role="img">{"".join(shapes)}</svg>'
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -12,9 +13,9 @@ from kafka_medic.plan.arrow import Column, Int64s, integers, list_lengths
 from kafka_medic.plan.estimate import busiest_per_wave
 from kafka_medic.plan.lists import Lists, flatten, place_among
 from kafka_medic.plan.model import Plan, Summary, TopicSpread
-from kafka_medic.plan.problem import Broker
+from kafka_medic.plan.problem import Broker, rack_names
 
-__all__ = ["ReportData", "report_data"]
+__all__ = ["Chart", "ReportData", "report_data"]
 
 
 class ReportInput(Protocol):
@@ -25,6 +26,17 @@ class ReportInput(Protocol):
 
     @property
     def brokers(self) -> tuple[Broker, ...]: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Chart:
+    """Bars before and after, one pair for each label, and a line at the bound."""
+
+    title: str
+    labels: Sequence[str]
+    before: Int64s
+    after: Int64s
+    bound: int | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +57,35 @@ class ReportData:
     throttle: int | None = None
     title: str = "Raise replication factor"
     uncounted: int = 0
+
+    @property
+    def weighted(self) -> bool:
+        """Whether live brokers differ in weight, so that a bound is no line across all of them."""
+        return len({broker.weight for broker in self.brokers if broker.alive}) > 1
+
+    @property
+    def timed(self) -> Int64s | None:
+        """int64[W] bytes that each wave takes its time by; None where none are known."""
+        return self.busiest if self.busiest is not None and self.busiest.any() else None
+
+    def charts(self) -> tuple[tuple[Chart, Chart | None], ...]:
+        """Replicas, then preferred leaders: per live broker, and per rack where there are racks."""
+        summary = self.summary
+        return (
+            self._both("Replicas per broker", self.replicas, summary.replicas_per_broker.bound),
+            self._both("Preferred leaders per broker", self.leaders, summary.leaders_per_broker.bound),
+        )
+
+    def _both(self, title: str, sides: tuple[Int64s, Int64s], bound: int) -> tuple[Chart, Chart | None]:
+        live = [at for at, broker in enumerate(self.brokers) if broker.alive]
+        ids = [str(self.brokers[at].id) for at in live]
+        per_broker = Chart(title, ids, sides[0][live], sides[1][live], None if self.weighted else bound)
+        racks = rack_names(self.brokers)
+        if not racks:
+            return per_broker, None
+        of_rack = [[at for at in live if self.brokers[at].rack == rack] for rack in racks]
+        before, after = (np.array([int(side[of].sum()) for of in of_rack], dtype=np.int64) for side in sides)
+        return per_broker, Chart(title.replace("broker", "rack"), racks, before, after, None)
 
 
 def report_data(

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from kafka_medic.plan.columns import Columns, Ints
+from kafka_medic.plan.columns import Bools, Columns, Ints
 from kafka_medic.plan.leaders.balance import balance_leaders
 from kafka_medic.plan.leaders.topic_leaders import spread_leaders
 from kafka_medic.plan.leaders.topic_spread import REPORTED_TOPICS, after_plan, fullest, worst
-from kafka_medic.plan.model import Plan, Spread, Summary
+from kafka_medic.plan.model import Plan, Spread, Summary, TopicSpread
 from kafka_medic.plan.problem import Broker, Problem
 from kafka_medic.plan.solver.aggregate import classify
 from kafka_medic.plan.solver.conflict_resolution import resolve_conflicts
@@ -70,29 +70,31 @@ def place(columns: Columns, missing: Ints, brokers: Sequence[Broker], *, by_byte
             rows, np.zeros((0, 1), dtype=np.int32), int(sites.load[sites.rack >= 0].max(initial=0)), fair, least
         )
     held, missing, size = columns.held[rows], missing[rows], columns.size[rows]
-    base = np.zeros(len(rack), dtype=np.int64)
-    bound = 0
+    bound = max(int(sites.load[rack >= 0].max()), Basin(sites.load[rack >= 0]).level(least))
+    stored = np.zeros(len(rack), dtype=np.int64)
     if by_bytes:
-        bound = max(int(sites.load[rack >= 0].max()), Basin(sites.load[rack >= 0]).level(least))
-        coming = int(size @ missing)
-        base = _weighed(arriving(columns.held, columns.size, len(brokers)), brokers, coming)
-        # Whoever holds few bytes gets more replicas, of about the size of all; which ones is decided after.
-        each = max(coming // least, 1)
-        sites = replace(sites, load=(base + each // 2) // each)
+        stored, sites = _by_average_size(columns, brokers, sites, int(size @ missing), least)
     held_racks = racks_of(held, sites)
     kinds, kind = classify(held_racks, missing, sites.racks)
     quotas = solve_quotas(kinds, sites)
     added, even = expand(kind, missing, held_racks, quotas, sites)
     added, proven = resolve_conflicts(held, added, sites, quotas.bound, even=even)
+    capacity = capacity_of(brokers)
     if by_bytes:
-        added = even_bytes(held, added, sites, size, capacity_of(brokers), base)
-    added = fit(held, added, sites, size, capacity_of(brokers))
+        added = even_bytes(held, added, sites, size, capacity, stored)
+    added = fit(held, added, sites, size, capacity)
     return Placed(rows, added, bound if by_bytes else proven, fair, least)
 
 
-def _weighed(stored: Ints, brokers: Sequence[Broker], coming: int) -> Ints:
-    """int64[B] bytes on each broker before `coming` bytes are added, and what its weight has it counted for besides."""
-    return stored + handicap(brokers, stored, coming).extra
+def _by_average_size(
+    columns: Columns, brokers: Sequence[Broker], sites: Sites, coming: int, moves: int
+) -> tuple[Ints, Sites]:
+    """(int64[B] bytes stored, with what a broker's weight has it counted for besides; the sites with the same as
+    replicas of average size). A broker with few bytes gets more replicas; which replicas is decided after."""
+    stored = arriving(columns.held, columns.size, len(brokers))
+    stored = stored + handicap(brokers, stored, coming).extra
+    each = max(coming // moves, 1)
+    return stored, replace(sites, load=(stored + each // 2) // each)
 
 
 def bytes_spread(stored: Ints, come: Ints, brokers: Sequence[Broker]) -> Spread:
@@ -108,49 +110,29 @@ def bytes_spread(stored: Ints, come: Ints, brokers: Sequence[Broker]) -> Spread:
 def finish(columns: Columns, before: Ints, brokers: Sequence[Broker], placed: Placed, limits: WaveLimits) -> Plan:
     """The whole plan: who leads, in which waves, and what it is worth. columns: what every partition keeps; before:
     int32[N, H] what it has. Raises ProblemError where a broker would get more bytes than it has free capacity."""
-    rows, added, fair = placed.rows, placed.added, placed.fair
+    rows, added = placed.rows, placed.added
     capacity = capacity_of(brokers)
     if (capacity >= 0).any():
         refuse_overfull(arriving(added, columns.size[rows], len(capacity)), brokers)
     rack, racks = rack_indexes(brokers)
-    sites = Sites(rack, count_per_broker(columns.held, len(rack)) + fair.extra, racks)
-    replicas = append(columns.held[rows], columns.held_count[rows], added)
+    sites = Sites(rack, count_per_broker(columns.held, len(rack)) + placed.fair.extra, racks)
     alive = sites.rack >= 0
-
-    untouched = np.ones(len(columns.topic), dtype=bool)
-    untouched[rows] = False
-    fixed = np.bincount(columns.held[untouched, 0], minlength=len(alive)).astype(np.int64)
-    fair_lead = handicap(brokers, fixed, len(rows))
-    fixed += fair_lead.extra
-    lead, leader_bound = balance_leaders(replicas, fixed, alive)
-    rest = columns.topic[untouched], columns.held[untouched, 0]
-    lead = spread_leaders(replicas, lead, columns.topic[rows], rest, alive)
-    order = lead_first(replicas, lead)
-
-    exposed = exposure_order(columns, rows)
-    row_of = np.zeros(len(columns.topic), dtype=np.int64)
-    row_of[rows] = np.arange(len(rows))
-    position = row_of[exposed]
-    wave = np.zeros(len(rows), dtype=np.int32)
-    sender = columns.senders()[exposed]
-    wave[position] = assign_waves(added[position], sender, columns.size[exposed], len(alive), limits)
+    replicas = append(columns.held[rows], columns.held_count[rows], added)
+    order, leaders = _leaders(columns, rows, replicas, brokers)
+    wave = _waves(columns, placed, len(alive), limits)
 
     load = sites.load + count_per_broker(added, len(alive))
-    led = fixed + np.bincount(order[:, 0], minlength=len(alive))
     violations, unavoidable = rack_violations(
         racks_of(columns.held[rows], sites), racks_of(replicas, sites), sites.sizes()
     )
-    changed = np.zeros(len(columns.topics), dtype=bool)
-    changed[columns.topic[rows]] = True
-    after = after_plan(columns.topic, columns.held, rows, order, alive).among(changed)
-    topics = worst(after, columns.topic, before, columns.topics, alive, REPORTED_TOPICS)
+    topics = _topics(columns, before, rows, order, alive)
     topic_replicas, topic_leaders = fullest(topics)
     summary = Summary(
         partitions=len(rows),
         moves=int((added >= 0).sum()),
         lower_bound_moves=placed.least,
-        replicas_per_broker=_spread(load[alive], placed.bound, fair.average),
-        leaders_per_broker=_spread(led[alive], leader_bound, fair_lead.average),
+        replicas_per_broker=_spread(load[alive], placed.bound, placed.fair.average),
+        leaders_per_broker=leaders,
         rack_violations=violations,
         rack_violations_bound=unavoidable,
         waves=int(wave.max(initial=-1)) + 1,
@@ -161,6 +143,41 @@ def finish(columns: Columns, before: Ints, brokers: Sequence[Broker], placed: Pl
     ids = np.array([broker.id for broker in brokers], dtype=np.int32)
     table = plan_table(columns, before, rows, replicas, order, wave, ids)
     return Plan(table, sizes_or_null(columns.size[rows]), summary, topics)
+
+
+def _leaders(columns: Columns, rows: Ints, replicas: Ints, brokers: Sequence[Broker]) -> tuple[Ints, Spread]:
+    """(int32[n, F] the replicas of the changed partitions, preferred leader first; leaders per broker in the end)."""
+    alive = np.array([broker.alive for broker in brokers], dtype=bool)
+    untouched = np.ones(len(columns.topic), dtype=bool)
+    untouched[rows] = False
+    rest = columns.topic[untouched], columns.held[untouched, 0]
+    fixed = np.bincount(rest[1], minlength=len(alive)).astype(np.int64)
+    fair = handicap(brokers, fixed, len(rows))
+    fixed += fair.extra
+    lead, bound = balance_leaders(replicas, fixed, alive)
+    lead = spread_leaders(replicas, lead, columns.topic[rows], rest, alive)
+    order = lead_first(replicas, lead)
+    led = fixed + np.bincount(order[:, 0], minlength=len(alive))
+    return order, _spread(led[alive], bound, fair.average)
+
+
+def _waves(columns: Columns, placed: Placed, brokers: int, limits: WaveLimits) -> Ints:
+    """int32[n] the wave of each changed partition."""
+    exposed = exposure_order(columns, placed.rows)
+    place = np.zeros(len(columns.topic), dtype=np.int64)
+    place[placed.rows] = np.arange(len(placed.rows))
+    at = place[exposed]
+    wave = np.zeros(len(placed.rows), dtype=np.int32)
+    wave[at] = assign_waves(placed.added[at], columns.senders()[exposed], columns.size[exposed], brokers, limits)
+    return wave
+
+
+def _topics(columns: Columns, before: Ints, rows: Ints, order: Ints, alive: Bools) -> tuple[TopicSpread, ...]:
+    """The worst spread of the topics that the plan changes."""
+    changed = np.zeros(len(columns.topics), dtype=bool)
+    changed[columns.topic[rows]] = True
+    after = after_plan(columns.topic, columns.held, rows, order, alive).among(changed)
+    return worst(after, columns.topic, before, columns.topics, alive, REPORTED_TOPICS)
 
 
 def _spread(load: Ints, bound: int, average: int) -> Spread:
