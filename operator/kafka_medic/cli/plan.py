@@ -107,6 +107,13 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.set_defaults(run=run)
     questions = parser.add_subparsers(dest="question", required=True, metavar="QUESTION")
+    _add_raising(questions)
+    for question, summary in MOVING.items():
+        _add_moving(questions, question, summary)
+    _add_verifying(questions)
+
+
+def _add_raising(questions: Any) -> None:
     raising = questions.add_parser(
         RAISE,
         help="add replicas to every partition that has too few",
@@ -136,20 +143,25 @@ def add_parser(subparsers: Any) -> None:
     raising.add_argument(
         "--spark-conf", action="append", default=[], metavar="KEY=VALUE", help="Spark's own settings (repeat it)"
     )
-    for question, summary in MOVING.items():
-        moving = questions.add_parser(
-            question,
-            help=summary,
-            description=textwrap.fill(f"{summary[0].upper()}{summary[1:]}. {FOR_PEOPLE}", 100),
-            epilog=_EXAMPLES,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-        _add_inputs(moving)
-        _add_output(moving)
-        if question in ("replace-broker", "move-off"):
-            moving.add_argument("--broker", type=int, required=True, metavar="N", help="the broker's id")
-        if question == "lower-imbalance":
-            moving.add_argument("--max-moves", type=int, required=True, metavar="N", help="replicas that may move")
+
+
+def _add_moving(questions: Any, question: str, summary: str) -> None:
+    moving = questions.add_parser(
+        question,
+        help=summary,
+        description=textwrap.fill(f"{summary[0].upper()}{summary[1:]}. {FOR_PEOPLE}", 100),
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    _add_inputs(moving)
+    _add_output(moving)
+    if question in ("replace-broker", "move-off"):
+        moving.add_argument("--broker", type=int, required=True, metavar="N", help="the broker's id")
+    if question == "lower-imbalance":
+        moving.add_argument("--max-moves", type=int, required=True, metavar="N", help="replicas that may move")
+
+
+def _add_verifying(questions: Any) -> None:
     verifying = questions.add_parser(
         VERIFY,
         help=f"check a written {RAISE} plan anew, before it is carried out",
@@ -321,33 +333,38 @@ def _on_spark(
     from kafka_medic.plan.spark.engine import plan_spark  # noqa: PLC0415
     from kafka_medic.plan.spark.question import Question  # noqa: PLC0415
 
+    ordered = tuple(sorted(brokers, key=lambda broker: broker.id))
+    question = Question(ordered, wanted, by_bytes=args.balance == "bytes")
     with plan_directory(args.output.absolute()) as work, tempfile.TemporaryDirectory(dir=work) as own:
-        source = args.partitions.absolute()
-        if is_parquet(source):
-            parquet_rows(source)  # what is no Parquet is better refused before Spark starts
-        else:
-            source = Path(own) / "partitions.parquet"
-            pq.write_table(read_partitions(args.partitions), source)
-        ordered = tuple(sorted(brokers, key=lambda broker: broker.id))
-        question = Question(ordered, wanted, by_bytes=args.balance == "bytes")
+        source = _spark_source(args.partitions.absolute(), Path(own))
         with session(*_spark_place(args), settings) as spark:
             done = plan_spark(spark, source.as_uri(), question, (work / PLAN).as_uri())
         refuse_broken(done.problems)
         summary = replace(done.summary, seconds=round(time.monotonic() - began, 3))
-        written = f"plan.parquet, summary.json and report.html to {args.output}"
+        files = f"plan.parquet, summary.json and report.html to {args.output}"
         if summary.partitions <= LARGEST_REASSIGNMENT:
             write_reassignment(work / REASSIGNMENT, plan_batches(work / PLAN))
-            written = f"reassignment.json, {written}"
-        details = done.details
+            files = f"reassignment.json, {files}"
+        waves, details = done.details.waves, done.details
         report = ReportData(
-            ordered, summary, done.replicas, done.leaders, *done.waves, details.waves.moved, details.waves.busiest,
+            ordered, summary, done.replicas, done.leaders, *done.waves, waves.moved, waves.busiest,
             details.topics, args.throttle, uncounted=details.uncounted,
         )  # fmt: skip
         write_summary(work, report, png=args.png)
-    output.note(f"wrote {written}")
-    busiest_in = int(details.waves.received.max(initial=0))
+    output.note(f"wrote {files}")
+    busiest_in = int(waves.received.max(initial=0))
     seconds = None if args.throttle is None else max(busiest_in, done.sent) / args.throttle
     return summary, Estimate(done.copied, busiest_in, done.sent, seconds, done.unknown)
+
+
+def _spark_source(partitions: Path, work: Path) -> Path:
+    """The partitions as Parquet, which Spark's tasks read; other input is first written to `work` as Parquet."""
+    if is_parquet(partitions):
+        parquet_rows(partitions)  # what is no Parquet is better refused before Spark starts
+        return partitions
+    source = work / "partitions.parquet"
+    pq.write_table(read_partitions(partitions), source)
+    return source
 
 
 def _is_large(partitions: Path) -> bool:

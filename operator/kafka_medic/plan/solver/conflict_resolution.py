@@ -44,55 +44,76 @@ def swap_conflicts(table: Ints, fixed: int, group: Ints) -> list[tuple[int, int]
     bad = conflicts(table, fixed)
     if not bad.any():
         return []
-    free = table.shape[1] - fixed
-    flat = table[:, fixed:].ravel()
-    items = np.flatnonzero(flat >= 0)
-    kind = group[flat[items]]
-    order = items[np.argsort(kind, kind="stable")]
-    length = np.bincount(kind, minlength=int(group.max()) + 1)
-    start = np.cumsum(length) - length
-    place = np.empty(len(flat), dtype=np.int64)
-    place[order] = np.arange(len(order))
+    partners = _Partners(table, fixed, group)
     open_items = np.flatnonzero(bad.ravel())
     owner = np.full(len(table), np.iinfo(np.int64).max)
     for turn in range(ROUNDS):
         if not len(open_items):
             return []
-        of = group[table[open_items // free, fixed + open_items % free]]
-        step = 1 + (turn * 2654435761 + np.arange(len(open_items)) * 40503) % np.maximum(length[of] - 1, 1)
-        partner = order[start[of] + (place[open_items] - start[of] + step) % length[of]]
+        partner = partners.in_turn(open_items, turn)
         good = _may_swap(table, fixed, open_items, partner)
         mine, theirs = open_items[good], partner[good]
-        # A row takes part in one swap a round, or the two checks could contradict each other.
-        number = np.arange(len(mine))
-        np.minimum.at(owner, mine // free, number)
-        np.minimum.at(owner, theirs // free, number)
-        alone = (owner[mine // free] == number) & (owner[theirs // free] == number)
-        owner[mine // free] = owner[theirs // free] = np.iinfo(np.int64).max
+        alone = _one_swap_a_row(owner, mine // partners.free, theirs // partners.free)
         _swap(table, fixed, mine[alone], theirs[alone])
         open_items = _still_open(table, fixed, open_items)
-    return _search_all(table, fixed, open_items, order, start, length, group)
+    return _search_all(table, fixed, open_items, partners)
 
 
-def _search_all(
-    table: Ints, fixed: int, open_items: Ints, order: Ints, start: Ints, length: Ints, group: Ints
-) -> list[tuple[int, int]]:
-    free = table.shape[1] - fixed
+class _Partners:
+    """With which items (flat over the free slots) an item could swap: those in the group of its place."""
+
+    def __init__(self, table: Ints, fixed: int, group: Ints) -> None:
+        self.table, self.fixed, self.group = table, fixed, group
+        self.free = table.shape[1] - fixed
+        flat = table[:, fixed:].ravel()
+        items = np.flatnonzero(flat >= 0)
+        kind = group[flat[items]]
+        self.order = items[np.argsort(kind, kind="stable")]
+        self.length = np.bincount(kind, minlength=int(group.max()) + 1)
+        self.start = np.cumsum(self.length) - self.length
+        self.place = np.empty(len(flat), dtype=np.int64)
+        self.place[self.order] = np.arange(len(self.order))
+
+    def in_turn(self, items: Ints, turn: int) -> Ints:
+        """One partner for each item, in each turn another."""
+        of = self.group[self.table[items // self.free, self.fixed + items % self.free]]
+        start, length = self.start[of], self.length[of]
+        step = 1 + (turn * 2654435761 + np.arange(len(items)) * 40503) % np.maximum(length - 1, 1)
+        partner: Ints = self.order[start + (self.place[items] - start + step) % length]
+        return partner
+
+    def all_of(self, item: int) -> Ints:
+        """Every partner of an item, itself too."""
+        of = int(self.group[self.table[item // self.free, self.fixed + item % self.free]])
+        return self.order[self.start[of] : self.start[of] + self.length[of]]
+
+
+def _one_swap_a_row(owner: Ints, mine: Ints, theirs: Ints) -> Bools:
+    """bool[n]: swaps (of these rows) to carry out; with two in one row, the two checks could contradict each other.
+    owner: int64[N], left as it was found, all at the largest number."""
+    number = np.arange(len(mine))
+    np.minimum.at(owner, mine, number)
+    np.minimum.at(owner, theirs, number)
+    alone: Bools = (owner[mine] == number) & (owner[theirs] == number)
+    owner[mine] = owner[theirs] = np.iinfo(np.int64).max
+    return alone
+
+
+def _search_all(table: Ints, fixed: int, open_items: Ints, partners: _Partners) -> list[tuple[int, int]]:
+    """Swap each remaining item with the first partner that fits; those that found none, as (row, slot)."""
     left: list[tuple[int, int]] = []
     work = 0
     for item in open_items.tolist():
-        row, slot = divmod(item, free)
         if not _still_open(table, fixed, np.array([item])).size:
             continue
-        of = int(group[table[row, fixed + slot]])
-        others = order[start[of] : start[of] + length[of]]
+        others = partners.all_of(item)
         work += len(others)
         if work <= LARGEST_SEARCH:
             good = np.flatnonzero(_may_swap(table, fixed, np.full(len(others), item), others))
             if len(good):
                 _swap(table, fixed, np.array([item]), others[good[:1]])
                 continue
-        left.append((row, slot))
+        left.append(divmod(item, partners.free))
     return left
 
 

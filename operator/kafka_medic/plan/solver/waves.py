@@ -47,33 +47,38 @@ def assign_waves(added: Ints, source: Ints, size: Ints, brokers: int, limits: Wa
     wave: Ints = (np.arange(len(added)) // limits.records).astype(np.int32)
     if load.fits(wave):
         return wave  # nothing ever has to wait
-    waiting = np.zeros(0, dtype=np.int64)
-    following, number, reach = 0, 0, limits.records
+    waiting, following, number = np.zeros(0, dtype=np.int64), 0, 0
     while len(waiting) or following < len(added):
-        used = load.empty()
-        taken = 0
-        # What waits is offered first, in chunks that grow with what the last wave could use.
-        offers = waiting
-        waiting_next: list[Ints] = []
-        position = 0
-        while taken < limits.records:
-            chunk = offers[position : position + reach]
-            position += len(chunk)
-            if not len(chunk):
-                fresh = min(reach, len(added) - following)
-                chunk = np.arange(following, following + fresh)
-                following += fresh
-            if not len(chunk):
-                break
-            fits = load.take(chunk, used, limits.records - taken)
-            wave[chunk[fits]] = number
-            waiting_next.append(chunk[~fits])
-            taken += int(fits.sum())
-            if int(fits.sum()) * 8 < len(chunk):
-                break
-        waiting = np.concatenate([*waiting_next, offers[position:]])
+        taken, waiting, following = _fill(load, waiting, following, limits.records)
+        wave[taken] = number
         number += 1
     return wave
+
+
+def _fill(load: _Load, waiting: Ints, following: int, records: int) -> tuple[Ints, Ints, int]:
+    """One wave: (partitions that it takes, those that wait for the next, the first that was not offered yet).
+
+    Those that wait are offered first, then those that follow, until the wave is full or little of what is offered fits.
+    """
+    used = load.empty()
+    taken: list[Ints] = [waiting[:0]]
+    left: list[Ints] = []
+    position, free = 0, records
+    while free > 0:
+        offered = waiting[position : position + records]
+        position += len(offered)
+        if not len(offered):
+            offered = np.arange(following, min(following + records, len(load.added)))
+            following += len(offered)
+        if not len(offered):
+            break
+        fits = load.take(offered, used, free)
+        taken.append(offered[fits])
+        left.append(offered[~fits])
+        free -= len(taken[-1])
+        if len(taken[-1]) * 8 < len(offered):
+            break
+    return np.concatenate(taken), np.concatenate([*left, waiting[position:]]), following
 
 
 class _Load:

@@ -187,12 +187,22 @@ class Check:
         records = np.bincount(wave)
         if records.max() > limits.records:
             problems.append(f"wave {numbers[records.argmax()]} has {records.max()} records, more than {limits.records}")
-        size = integers(sizes, 0)
-        new = self.new()
+        brokers = len(self.ids)
+        for name, total, limit in self._per_wave(wave, len(records), integers(sizes, 0), sender, limits):
+            if total.max() > limit:
+                at, who = divmod(int(total.argmax()), brokers)
+                problems.append(
+                    f"wave {numbers[at]}: broker {self.ids[who]} has {total.max()} {name}, more than {limit}"
+                )
+        return problems
+
+    def _per_wave(
+        self, wave: Array, waves: int, size: Array, sender: Array, limits: WaveLimits
+    ) -> tuple[tuple[str, Array, int], ...]:
+        """(what is limited, int64[waves x brokers] how much of it there is, the limit)."""
         added = self.after.length - self.staying.length
-        into, row = self.after.values[new], np.repeat(np.arange(len(added)), added)
-        # Cells of a table of waves x brokers.
-        cells, brokers = len(records) * len(self.ids), len(self.ids)
+        into, row = self.after.values[self.new()], np.repeat(np.arange(len(added)), added)
+        cells, brokers = waves * len(self.ids), len(self.ids)
         comes = place_among(self.ids, into) + wave[row] * brokers
         goes = place_among(self.ids, sender) + wave * brokers
         bytes_in, bytes_out = np.zeros(cells, dtype=np.int64), np.zeros(cells, dtype=np.int64)
@@ -200,16 +210,11 @@ class Check:
         np.add.at(bytes_in, comes, np.minimum(size, limits.bytes_in)[row])
         np.add.at(bytes_out, goes, np.minimum(size * added, limits.bytes_out))
         partitions = np.bincount(comes, minlength=cells) + np.bincount(goes, minlength=cells)
-        for name, total, limit in (
+        return (
             ("bytes in", bytes_in, limits.bytes_in),
             ("bytes out", bytes_out, limits.bytes_out),
             ("partitions", partitions, limits.partitions_per_broker),
-        ):
-            if total.max() > limit:
-                at, who = divmod(int(total.argmax()), brokers)
-                broker_id, most = self.ids[who], total.max()
-                problems.append(f"wave {numbers[at]}: broker {broker_id} has {most} {name}, more than {limit}")
-        return problems
+        )
 
     def arriving(self, sizes: Column) -> Array:
         """int64[B] bytes that come to each broker, by id; sizes: parallel to the table, unknown ones count as 0."""
@@ -239,30 +244,34 @@ class Check:
 
     def summary(self, plan: Plan) -> list[str]:
         summary = plan.summary
-        added = self.after.length - self.staying.length
-        short = self.least_moves()
-        given = self._tally(self.given())
-        come = self._tally(self.after_on[self.new()])
+        given, come = self._tally(self.given()), self._tally(self.after_on[self.new()])
         untouched = self._on(self.before.values[self.before.start][~self.touched])
         first = np.concatenate([untouched, self._on(self.order.values[self.order.start])])
-        bad, unavoidable = self.rack_figures()
-        unseen = {broker.id for broker in self.brokers if broker.disk_free is None}
-        figures = {
-            "partitions": (summary.partitions, len(added)),
-            "moves": (summary.moves, int(added.sum())),
-            "lowerBoundMoves": (summary.lower_bound_moves, short),
-            "waves": (summary.waves, int(integers(self.table.column("wave")).max(initial=-1)) + 1),
-            "roomUnknown": (summary.capacity_unknown, len(unseen & set(self.live[come > 0].tolist()))),
-            "rackViolations": (summary.rack_violations, bad),
-            "rackViolationsBound": (summary.rack_violations_bound, unavoidable),
-        }
-        problems = [f"the summary says {name} {a}, counted {b}" for name, (a, b) in figures.items() if a != b]
-        problems += self._compare("replicasPerBroker", summary.replicas_per_broker, given + come, self.fixed(given))
         led, left = self._tally(first), self._tally(untouched)
-        problems += self._compare("leadersPerBroker", summary.leaders_per_broker, led, left)
+        problems = [
+            *self._counts(summary, come),
+            *self._compare("replicasPerBroker", summary.replicas_per_broker, given + come, self.fixed(given)),
+            *self._compare("leadersPerBroker", summary.leaders_per_broker, led, left),
+        ]
         if summary.bytes_per_broker is not None:
             problems += self._bytes(summary.bytes_per_broker)
         return [*problems, *self._of_topics(summary, first, untouched), *self.cost(summary)]
+
+    def _counts(self, summary: Summary, come: Array) -> list[str]:
+        """The single numbers of the summary; come: int64[L] replicas added to each live broker."""
+        added = self.after.length - self.staying.length
+        bad, unavoidable = self.rack_figures()
+        unknown = {broker.id for broker in self.brokers if broker.disk_free is None}
+        figures = {
+            "partitions": (summary.partitions, len(added)),
+            "moves": (summary.moves, int(added.sum())),
+            "lowerBoundMoves": (summary.lower_bound_moves, self.least_moves()),
+            "waves": (summary.waves, int(integers(self.table.column("wave")).max(initial=-1)) + 1),
+            "roomUnknown": (summary.capacity_unknown, len(unknown & set(self.live[come > 0].tolist()))),
+            "rackViolations": (summary.rack_violations, bad),
+            "rackViolationsBound": (summary.rack_violations_bound, unavoidable),
+        }
+        return [f"the summary says {name} {a}, counted {b}" for name, (a, b) in figures.items() if a != b]
 
     def cost(self, summary: Summary) -> list[str]:
         """Whether the plan moves as little as it can."""
