@@ -25,13 +25,14 @@ The chain (`solver.local`)
    shortest paths. Sets with the best spread are the bases of a matroid and their sum is M-convex, so the brokers that
    no path leaves prove the bound (Murota, Discrete Convex Analysis, 2003).
 5. Disks (`solver.disk_capacity`). No broker gets more bytes than its disks have free (KIP-827): swaps of large replicas
-   for small ones first, then moves. With `by_bytes`, the same swaps make bytes even. Only brokers over their limit cost.
+   for small ones first, then moves. With `by_bytes`, the same swaps make bytes even. The cost is that of the brokers
+   over their limit.
 6. Leaders (`leaders.balance`). Replica lists are reordered so that each broker leads its share: a flow from partitions
    to brokers. Vectorised rounds, each linear in N F, move almost all of it. Shortest augmenting paths over a B x B
    table (Edmonds and Karp, 1972) move the rest; the brokers that no path leaves are the cut and prove the bound.
 7. Topics (`leaders.topic_leaders`, `leaders.topic_rings`). Leaderships are traded between two partitions, or in a ring
-   of three, until no topic leads more on a broker than one above its bound; no broker's total changes. At most 40
-   rounds over the partitions of topics that are too high, and the rings of at most 128 partitions.
+   of three, so that no topic leads more on a broker than one above its bound, as far as trades are found. No broker's
+   total changes. At most 40 rounds over the partitions of topics that are too high, and rings for at most 128 of them.
 8. Waves (`solver.waves`). The most exposed partitions go first. Each wave takes, in that order, what fits
    `wave_limits`. One sort of N, and for each wave a pass over what it is offered.
 

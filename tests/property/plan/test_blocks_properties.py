@@ -16,7 +16,7 @@ from kafka_medic.plan.spark.share import divide
 from kafka_medic.plan.verify.rules import verify
 from kafka_medic.plan.wanted import Wanted
 from tests.property.plan.test_plan_properties import CALM, clusters, cramped, tried
-from tests.unit.plan.in_blocks import planned_in_blocks
+from tests.unit.plan.spark.in_blocks import planned_in_blocks
 
 
 @settings(max_examples=tried(18), derandomize=True, suppress_health_check=CALM)

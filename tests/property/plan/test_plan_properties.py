@@ -141,7 +141,7 @@ def test_a_plan_leaves_every_broker_room_or_is_refused_by_broker_and_bytes(probl
     roomy = plan_local(replace(problem, brokers=tuple(replace(b, disk_free=None) for b in problem.brokers)))
     plan = planned(problem)
     if plan is None:
-        assert any("has room for" in said for said in verify(problem, roomy))
+        assert any("has room for" in rule for rule in verify(problem, roomy))
         return
     assert verify(problem, plan) == []
     for figure in ("moves", "rack_violations", "rack_violations_bound"):

@@ -19,7 +19,7 @@ from kafka_medic.plan.verify.rules import verify
 from kafka_medic.plan.wanted import Wanted
 from kafka_medic.plan.weight import handicap
 from tests.unit.plan.cluster_tables import partitions
-from tests.unit.plan.in_blocks import planned_in_blocks
+from tests.unit.plan.spark.in_blocks import planned_in_blocks
 
 
 def weighted(*weights):
@@ -49,8 +49,8 @@ def test_a_broker_of_twice_the_weight_gets_twice_the_replicas_and_leaders():
 def test_the_verifier_knows_what_is_fair():
     problem = Problem(partitions({"t": [[n % 4] for n in range(100)]}), weighted(1, 1, 1, 1), 2)
     plan = plan_local(problem)
-    said = verify(replace(problem, brokers=weighted(2, 1, 1, 1)), plan)
-    assert any("replicasPerBroker" in line for line in said)
+    broken = verify(replace(problem, brokers=weighted(2, 1, 1, 1)), plan)
+    assert any("replicasPerBroker" in line for line in broken)
 
 
 @pytest.mark.parametrize("weight", [0, -1, 1e9, float("nan")])

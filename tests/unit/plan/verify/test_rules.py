@@ -14,10 +14,10 @@ from kafka_medic.plan.verify.rules import Check, verify
 from kafka_medic.plan.wave_limits import WaveLimits
 from tests.unit.plan.cluster_tables import problem
 
-ASKED = problem(
+REQUEST = problem(
     {"full": [[0, 1, 2]], "t": [[0], [1], [2], [0]]}, "aabbcc", 3, dead=[5], sizeBytes=pa.array([1, 10, 10, 10, 10])
 )
-PLAN = plan_local(ASKED)
+PLAN = plan_local(REQUEST)
 
 
 def changed(row, **values):
@@ -27,12 +27,12 @@ def changed(row, **values):
 
 
 def says(plan, reason, limits=None):
-    found = verify(ASKED, plan, limits)
+    found = verify(REQUEST, plan, limits)
     assert any(reason in line for line in found), found
 
 
 def test_a_good_plan_passes():
-    assert verify(ASKED, PLAN) == []
+    assert verify(REQUEST, PLAN) == []
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_a_wave_past_its_limits_is_found(limits, reason):
 def test_waves_of_a_part_of_a_plan_may_have_any_numbers():
     apart = [3, 2_000_000, 2_000_000, 4_000_001]
     table = PLAN.table.set_column(5, "wave", pa.array(apart, pa.int32())).combine_chunks()
-    check = Check(ASKED, table)
+    check = Check(REQUEST, table)
     assert check.placement() == []
     assert check.waves(PLAN.sizes, check.senders(), WaveLimits()) == []
     assert any(
@@ -110,7 +110,7 @@ def test_waves_of_a_part_of_a_plan_may_have_any_numbers():
     ],
 )
 def test_a_figure_that_is_not_so_is_found(figure, value):
-    assert verify(ASKED, replace(PLAN, summary=replace(PLAN.summary, **{figure: value})))
+    assert verify(REQUEST, replace(PLAN, summary=replace(PLAN.summary, **{figure: value})))
 
 
 @pytest.mark.parametrize(
@@ -119,14 +119,14 @@ def test_a_figure_that_is_not_so_is_found(figure, value):
 def test_a_topic_that_lies_worse_than_the_one_named_is_found(figure, after, bound):
     rng = np.random.default_rng(5)
     topics = {f"t{n}": [[int(b)] for b in rng.integers(0, 9, 9)] for n in range(10)}
-    asked = problem({**topics, "alone": [[0]]}, "abcabcabc", 3)
-    plan = plan_local(asked)
-    assert verify(asked, plan) == []
+    request = problem({**topics, "alone": [[0]]}, "abcabcabc", 3)
+    plan = plan_local(request)
+    assert verify(request, plan) == []
     of_each = [Fullest(spread.topic, getattr(spread, after), getattr(spread, bound)) for spread in plan.topics]
     better = min(of_each, key=lambda found: found.max - found.bound)
     worst = getattr(plan.summary, figure)
     assert worst.max - worst.bound > better.max - better.bound
-    (found,) = verify(asked, replace(plan, summary=replace(plan.summary, **{figure: better})))
+    (found,) = verify(request, replace(plan, summary=replace(plan.summary, **{figure: better})))
     assert "another topic is" in found
 
 

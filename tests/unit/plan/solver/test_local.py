@@ -12,31 +12,31 @@ from tests.unit.plan.cluster_tables import problem
 
 
 def test_a_second_broker_gets_one_replica_of_everything():
-    asked = problem({"__consumer_offsets": [[1]] * 3, "orders": [[1]] * 2}, 2, 2)
-    plan = plan_local(asked)
+    request = problem({"__consumer_offsets": [[1]] * 3, "orders": [[1]] * 2}, 2, 2)
+    plan = plan_local(request)
     assert plan.table.schema == PLAN_SCHEMA
     assert plan.table.column("replicas").to_pylist() == [[1, 0]] * 5
     assert plan.summary.leaders_per_broker.to_json() == {"min": 2, "max": 3, "bound": 3}
-    assert verify(asked, plan) == []
+    assert verify(request, plan) == []
 
 
 def test_enough_replicas_are_never_touched_nor_removed():
-    asked = problem({"full": [[0, 1, 2]], "more": [[0, 1, 2, 3]], "low": [[3]]}, 4, 3)
-    plan = plan_local(asked)
+    request = problem({"full": [[0, 1, 2]], "more": [[0, 1, 2, 3]], "low": [[3]]}, 4, 3)
+    plan = plan_local(request)
     assert plan.table.column("topic").to_pylist() == ["low"]
     assert plan.summary.moves == plan.summary.lower_bound_moves == 2
 
 
 def test_nothing_to_do_is_an_empty_plan():
-    asked = problem({"t": [[0, 1]]}, 2, 2)
-    plan = plan_local(asked)
+    request = problem({"t": [[0, 1]]}, 2, 2)
+    plan = plan_local(request)
     assert (plan.table.num_rows, plan.summary.waves, list(plan.moves())) == (0, 0, [])
-    assert verify(asked, plan) == []
+    assert verify(request, plan) == []
 
 
 def test_no_partitions_at_all_is_an_empty_plan():
-    asked = problem({}, 2, 2)
-    assert plan_local(asked).summary.moves == 0
+    request = problem({}, 2, 2)
+    assert plan_local(request).summary.moves == 0
 
 
 def test_old_replicas_stay_in_front_and_only_the_preferred_order_changes():
@@ -48,8 +48,8 @@ def test_old_replicas_stay_in_front_and_only_the_preferred_order_changes():
 
 
 def test_a_move_says_all_that_the_operator_needs():
-    asked = problem({"t": [[0]]}, 2, 2, sizeBytes=pa.array([7]))
-    assert list(plan_local(asked).moves()) == [Move("t", 0, (0,), (0, 1), (0, 1), 0, 7)]
+    request = problem({"t": [[0]]}, 2, 2, sizeBytes=pa.array([7]))
+    assert list(plan_local(request).moves()) == [Move("t", 0, (0,), (0, 1), (0, 1), 0, 7)]
     unknown = problem({"t": [[0]]}, 2, 2)
     assert next(plan_local(unknown).moves()).size_bytes is None
 
@@ -76,8 +76,8 @@ def test_violations_that_the_held_replicas_force_are_counted_on_both_sides():
 
 def test_racks_come_before_balance():
     # Broker 1 is empty but shares the rack; 2 is full but in another one.
-    asked = problem({"busy": [[2]] * 20, "t": [[0]]}, "aab", 1, topic_factors={"t": 2})
-    assert plan_local(asked).table.column("replicas").to_pylist() == [[0, 2]]
+    request = problem({"busy": [[2]] * 20, "t": [[0]]}, "aab", 1, topic_factors={"t": 2})
+    assert plan_local(request).table.column("replicas").to_pylist() == [[0, 2]]
 
 
 def test_new_empty_brokers_are_filled_first():
@@ -96,16 +96,16 @@ def test_broker_ids_need_not_be_dense(ids):
     from kafka_medic.plan.problem import Broker, Problem
     from tests.unit.plan.cluster_tables import partitions
 
-    asked = Problem(partitions({"t": [[ids[0]]] * 4}), tuple(Broker(i) for i in ids), 3)
-    plan = plan_local(asked)
-    assert verify(asked, plan) == []
+    request = Problem(partitions({"t": [[ids[0]]] * 4}), tuple(Broker(i) for i in ids), 3)
+    plan = plan_local(request)
+    assert verify(request, plan) == []
     assert {tuple(sorted(move.replicas)) for move in plan.moves()} == {ids}
 
 
 def test_a_clash_that_a_later_swap_mended_is_not_mended_again():
     held = [[1]] * 60
     held[39] = held[48] = [4]
-    asked = problem({"t": held}, "aaaaa", 5)
-    plan = plan_local(asked)
-    assert verify(asked, plan) == []
+    request = problem({"t": held}, "aaaaa", 5)
+    plan = plan_local(request)
+    assert verify(request, plan) == []
     assert {tuple(sorted(ids)) for ids in plan.table.column("replicas").to_pylist()} == {(0, 1, 2, 3, 4)}

@@ -13,10 +13,10 @@ from kafka_medic.plan.spark.question import Question
 from kafka_medic.plan.verify.rules import verify
 from kafka_medic.plan.wanted import Wanted
 from tests.unit.plan.cluster_tables import partitions
-from tests.unit.plan.in_blocks import planned_in_blocks
+from tests.unit.plan.spark.in_blocks import planned_in_blocks
 
 
-def asked(rows, sizes, *brokers, factor=2):
+def request(rows, sizes, *brokers, factor=2):
     listed = tuple(Broker(number, rack, disk_free=room) for number, (rack, room) in enumerate(brokers))
     return Problem(partitions({"t": rows}, sizeBytes=pa.array(sizes, pa.int64())), listed, factor)
 
@@ -31,7 +31,7 @@ def brought(problem, plan):
 
 
 def test_large_replicas_go_where_there_is_room_and_counts_stay_even():
-    problem = asked([[0]] * 8, [1000, 1, 1000, 1, 1000, 1, 1000, 1], ("a", None), ("b", 2500), ("b", 3000))
+    problem = request([[0]] * 8, [1000, 1, 1000, 1, 1000, 1, 1000, 1], ("a", None), ("b", 2500), ("b", 3000))
     plan = plan_local(problem)
     coming = brought(problem, plan)
     assert coming[1] <= 2500
@@ -41,14 +41,14 @@ def test_large_replicas_go_where_there_is_room_and_counts_stay_even():
 
 
 def test_where_swaps_do_not_do_replicas_move_to_brokers_with_room():
-    problem = asked([[0]] * 6, [100] * 6, ("a", None), ("b", 100), ("b", 500))
+    problem = request([[0]] * 6, [100] * 6, ("a", None), ("b", 100), ("b", 500))
     plan = plan_local(problem)
     assert brought(problem, plan) == {0: 0, 1: 100, 2: 500}
     assert verify(problem, plan) == []
 
 
 def test_too_little_room_is_refused_by_broker_and_bytes():
-    problem = asked([[0]] * 4, [1000] * 4, ("a", 0), ("b", 3999))
+    problem = request([[0]] * 4, [1000] * 4, ("a", 0), ("b", 3999))
     with pytest.raises(ProblemError, match=r"broker 1 would get 4,000 bytes of new replicas and has room for 3,999"):
         plan_local(problem)
     question = Question(problem.brokers, Wanted(2))
@@ -57,16 +57,16 @@ def test_too_little_room_is_refused_by_broker_and_bytes():
 
 
 def test_what_is_not_known_is_not_checked_and_counted():
-    problem = asked([[0]] * 4, [1000, None, 1000, 1000], ("a", 0), ("b", None), ("c", 2000))
+    problem = request([[0]] * 4, [1000, None, 1000, 1000], ("a", 0), ("b", None), ("c", 2000))
     plan = plan_local(problem)
     assert plan.summary.capacity_unknown == 1
     assert verify(problem, plan) == []
     wrong = replace(plan, summary=replace(plan.summary, capacity_unknown=0))
-    assert any("roomUnknown" in said for said in verify(problem, wrong))
+    assert any("roomUnknown" in rule for rule in verify(problem, wrong))
 
 
 def test_the_verifier_counts_the_bytes_itself():
-    free = asked([[0]] * 4, [1000] * 4, ("a", None), ("b", None))
+    free = request([[0]] * 4, [1000] * 4, ("a", None), ("b", None))
     tight = replace(free, brokers=(Broker(0, "a"), Broker(1, "b", disk_free=3999)))
     plan = plan_local(free)
     assert "broker 1 gets 4000 bytes and has room for 3999" in verify(tight, plan)
@@ -75,4 +75,4 @@ def test_the_verifier_counts_the_bytes_itself():
 @pytest.mark.parametrize(("room", "reason"), [(-1, "negative"), (1 << 62, "larger than any disk")])
 def test_room_that_no_disk_has_is_refused(room, reason):
     with pytest.raises(ProblemError, match=f"row 2: diskFree {room} of broker 1 is {reason}"):
-        asked([[0]], [1], ("a", 5), ("b", room))
+        request([[0]], [1], ("a", 5), ("b", room))

@@ -81,9 +81,9 @@ def test_brokers_have_racks_and_life_where_given(tmp_path):
 
 
 def test_everything_is_written_and_readable_again(tmp_path):
-    asked = problem({'we"ird é': [[0], [1]]}, "ab", 2, sizeBytes=pa.array([3, None]))
-    plan = plan_local(asked)
-    write_plan(tmp_path / "deep" / "plan", plan, report_data(asked, plan, asked.leaders_of_changed()))
+    request = problem({'we"ird é': [[0], [1]]}, "ab", 2, sizeBytes=pa.array([3, None]))
+    plan = plan_local(request)
+    write_plan(tmp_path / "deep" / "plan", plan, report_data(request, plan, request.leaders_of_changed()))
     made = tmp_path / "deep" / "plan"
     assert sorted(p.name for p in made.iterdir()) == [
         "plan.parquet", "reassignment.json", "report.html", "summary.json"
@@ -98,18 +98,18 @@ def test_everything_is_written_and_readable_again(tmp_path):
 
 def test_reassignment_in_several_pieces_is_one_document(tmp_path, monkeypatch):
     monkeypatch.setattr(artifact, "BLOCK", 3)
-    asked = problem({"t": [[0]] * 8}, 2, 2)
-    plan = plan_local(asked)
-    write_plan(tmp_path / "plan", plan, report_data(asked, plan, asked.leaders_of_changed()))
+    request = problem({"t": [[0]] * 8}, 2, 2)
+    plan = plan_local(request)
+    write_plan(tmp_path / "plan", plan, report_data(request, plan, request.leaders_of_changed()))
     kafkas = json.loads((tmp_path / "plan" / "reassignment.json").read_text("utf-8"))
     assert [row["partition"] for row in kafkas["partitions"]] == list(range(8))
     assert all(row["replicas"] == [0, 1] for row in kafkas["partitions"])
 
 
 def test_a_failure_leaves_what_was_there(tmp_path, monkeypatch):
-    asked = problem({"t": [[0]]}, 2, 2)
-    plan = plan_local(asked)
-    write_plan(tmp_path / "plan", plan, report_data(asked, plan, asked.leaders_of_changed()))
+    request = problem({"t": [[0]]}, 2, 2)
+    plan = plan_local(request)
+    write_plan(tmp_path / "plan", plan, report_data(request, plan, request.leaders_of_changed()))
     before = {p.name: p.read_bytes() for p in (tmp_path / "plan").iterdir()}
 
     def fail(*_):
@@ -117,18 +117,20 @@ def test_a_failure_leaves_what_was_there(tmp_path, monkeypatch):
 
     monkeypatch.setattr(artifact, "render_report", fail)
     with pytest.raises(OSError, match="disk full"):
-        write_plan(tmp_path / "plan", plan, report_data(asked, plan, asked.leaders_of_changed()))
+        write_plan(tmp_path / "plan", plan, report_data(request, plan, request.leaders_of_changed()))
     assert {p.name: p.read_bytes() for p in (tmp_path / "plan").iterdir()} == before
     assert [p.name for p in tmp_path.iterdir()] == ["plan"]
     monkeypatch.undo()
     write_plan(
-        tmp_path / "plan", plan, report_data(asked, plan, asked.leaders_of_changed())
+        tmp_path / "plan", plan, report_data(request, plan, request.leaders_of_changed())
     )  # and a directory that is there is replaced
 
 
 def test_the_report_shows_before_and_after_without_outside_resources(tmp_path):
-    asked = problem({"t": [[0]] * 3}, ["<a>", "b"], 2)
-    write_plan(tmp_path / "plan", plan_local(asked), report_data(asked, plan_local(asked), asked.leaders_of_changed()))
+    request = problem({"t": [[0]] * 3}, ["<a>", "b"], 2)
+    write_plan(
+        tmp_path / "plan", plan_local(request), report_data(request, plan_local(request), request.leaders_of_changed())
+    )
     page = (tmp_path / "plan" / "report.html").read_text("utf-8")
     assert "0: 3 → 3" in page
     assert "1: 0 → 3" in page
@@ -139,9 +141,9 @@ def test_the_report_shows_before_and_after_without_outside_resources(tmp_path):
 
 
 def test_the_estimate_is_the_busiest_broker_over_the_throttle():
-    asked = problem({"t": [[0], [0], [1]]}, 3, 2, sizeBytes=pa.array([10, 20, None]), leader=pa.array([0, 0, 1]))
-    plan = plan_local(asked)
-    cost = estimate(plan, asked.leaders_of_changed(), throttle=10)
+    request = problem({"t": [[0], [0], [1]]}, 3, 2, sizeBytes=pa.array([10, 20, None]), leader=pa.array([0, 0, 1]))
+    plan = plan_local(request)
+    cost = estimate(plan, request.leaders_of_changed(), throttle=10)
     assert (cost.bytes_total, cost.busiest_out, cost.unknown) == (30, 30, 1)
     assert cost.seconds == 3.0
     assert estimate(plan).seconds is None
@@ -150,14 +152,14 @@ def test_the_estimate_is_the_busiest_broker_over_the_throttle():
 
 
 def test_the_leader_sends_not_the_first_replica():
-    asked = problem({"t": [[0, 1], [2, 1]]}, 4, 3, sizeBytes=pa.array([5, 5]), leader=pa.array([1, 1]))
-    plan = plan_local(asked)
+    request = problem({"t": [[0, 1], [2, 1]]}, 4, 3, sizeBytes=pa.array([5, 5]), leader=pa.array([1, 1]))
+    plan = plan_local(request)
     assert estimate(plan).busiest_out == 5
-    assert estimate(plan, asked.leaders_of_changed()).busiest_out == 10
+    assert estimate(plan, request.leaders_of_changed()).busiest_out == 10
 
 
 @pytest.mark.parametrize(
-    ("name", "change", "exit_code", "said"),
+    ("name", "change", "exit_code", "line"),
     [
         ("plan.parquet", None, 0, "keeps every rule: 8 partitions, 16 new replicas"),
         ("reassignment.json", None, 0, "keeps every rule: 8 partitions, 16 new replicas"),
@@ -167,7 +169,7 @@ def test_the_leader_sends_not_the_first_replica():
         ("reassignment.json", ('"version":1', '"version":7'), 2, "version 7"),
     ],
 )
-def test_a_written_plan_is_checked_anew_in_both_formats(tmp_path, capsys, name, change, exit_code, said):
+def test_a_written_plan_is_checked_anew_in_both_formats(tmp_path, capsys, name, change, exit_code, line):
     rows = [{"topic": "t", "partition": n, "replicas": [0], "sizeBytes": n} for n in range(8)]
     (tmp_path / "p.json").write_text(json.dumps(rows))
     (tmp_path / "b.json").write_text(json.dumps([{"id": n} for n in range(3)]))
@@ -179,8 +181,8 @@ def test_a_written_plan_is_checked_anew_in_both_formats(tmp_path, capsys, name, 
         path.write_text(path.read_text().replace(*change, 1))
     capsys.readouterr()
     assert main.main(["plan", "verify", "--plan", str(path), *inputs]) == exit_code
-    told = capsys.readouterr()
-    assert said in told.out + told.err
+    printed = capsys.readouterr()
+    assert line in printed.out + printed.err
 
 
 def test_a_plan_for_partitions_that_have_changed_since_is_seen(tmp_path, capsys):

@@ -34,10 +34,10 @@ def planned_in_blocks(table, question: Question, rows: int, slacks=(1.3, 4.0, 16
     for slack in slacks:
         parts, bound = shared(surveys, question, slack)
         both = [lay_out(block, question, part) for block, part in zip(blocks, parts, strict=True)]
-        plans, laid = [plan for plan, _ in both], [laid_of(text_of(told)) for _, told in both]
+        plans, laid = [plan for plan, _ in both], [laid_of(text_of(one)) for _, one in both]
         if all((plan.column("wave").to_numpy() >= 0).all() for plan in plans):
             break
-    refuse_overfull(sum(told.arriving for told in laid), question.brokers)
+    refuse_overfull(sum(one.arriving for one in laid), question.brokers)
     found = [plan_checksum(plan, question.brokers, question.wanted.of) for plan in plans if plan.num_rows]
     return pa.concat_tables([PLAN_SCHEMA.empty_table(), *plans]), conclude(
         surveys, laid, [plan_checksum_of(text_of(one)) for one in found], question, bound, 0

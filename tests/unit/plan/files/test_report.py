@@ -23,11 +23,11 @@ def many_topics():
     return problem({**rows, "full": [[0, 1]]}, "aabbccd", 2)
 
 
-def counted_one_by_one(asked, plan):
+def counted_one_by_one(request, plan):
     """Every topic that the plan changes."""
     planned = {(move.topic, move.partition): move.preferred_order for move in plan.moves()}
     before, after, led_before, led_after, led_given, size = {}, {}, {}, {}, {}, Counter()
-    for row in asked.partitions.to_pylist():
+    for row in request.partitions.to_pylist():
         name, here = row["topic"], (row["topic"], row["partition"])
         order = planned.get(here, row["replicas"])
         size[name] += 1
@@ -36,7 +36,7 @@ def counted_one_by_one(asked, plan):
             (led_given, [] if here in planned else order[:1]),
         ):  # fmt: skip
             counted.setdefault(name, Counter()).update(brokers)
-    brokers = len(asked.brokers)
+    brokers = len(request.brokers)
     return [
         TopicSpread(
             name, size[name], after[name].total(),
@@ -50,9 +50,9 @@ def counted_one_by_one(asked, plan):
 
 
 def test_the_worst_topics_are_those_that_counting_one_by_one_finds():
-    asked = many_topics()
-    plan = plan_local(asked)
-    left = counted_one_by_one(asked, plan)
+    request = many_topics()
+    plan = plan_local(request)
+    left = counted_one_by_one(request, plan)
     assert "full" not in {spread.topic for spread in left}
     left.sort(key=lambda t: (t.bound - t.after, -t.replicas, t.topic))
     worst, left = left[:10], left[10:]
@@ -61,32 +61,32 @@ def test_the_worst_topics_are_those_that_counting_one_by_one_finds():
 
 
 def test_the_summary_names_the_topics_that_lie_least_evenly():
-    asked = many_topics()
-    plan = plan_local(asked)
-    every = counted_one_by_one(asked, plan)
+    request = many_topics()
+    plan = plan_local(request)
+    every = counted_one_by_one(request, plan)
     by_replicas = min(every, key=lambda t: (t.bound - t.after, -t.replicas, t.topic))
     by_leaders = min(every, key=lambda t: (t.led_bound - t.led_after, -t.replicas, t.topic))
-    told = plan.summary.to_json()
+    summary = plan.summary.to_json()
     expected = {"topic": by_replicas.topic, "max": by_replicas.after, "bound": by_replicas.bound}
-    assert told["replicasOfOneTopic"] == expected
+    assert summary["replicasOfOneTopic"] == expected
     expected = {"topic": by_leaders.topic, "max": by_leaders.led_after, "bound": by_leaders.led_bound}
-    assert told["leadersOfOneTopic"] == expected
+    assert summary["leadersOfOneTopic"] == expected
 
 
 def test_waves_are_shown_over_time():
     sizes = pa.array([100] * 10)
-    asked = problem({"t": [[0]] * 10}, 3, 2, sizeBytes=sizes)
-    plan = plan_local(asked, WaveLimits(records=4))
+    request = problem({"t": [[0]] * 10}, 3, 2, sizeBytes=sizes)
+    plan = plan_local(request, WaveLimits(records=4))
     assert busiest_per_wave(plan).tolist() == [400, 400, 200]
-    page = render_report(report_data(asked, plan, asked.leaders_of_changed(), throttle=10))
+    page = render_report(report_data(request, plan, request.leaders_of_changed(), throttle=10))
     assert "wave 1: 4 partitions, from 0:00:40 h to 0:01:20 h" in page
     assert "0:01:40 h at 10 bytes per second and broker" in page
-    assert "each as wide as" in render_report(report_data(asked, plan, asked.leaders_of_changed()))
+    assert "each as wide as" in render_report(report_data(request, plan, request.leaders_of_changed()))
 
 
 def test_the_page_stands_alone_is_bounded_and_shows_names_as_they_are():
-    asked = many_topics()
-    page = render_report(report_data(asked, plan_local(asked), asked.leaders_of_changed()))
+    request = many_topics()
+    page = render_report(report_data(request, plan_local(request), request.leaders_of_changed()))
     assert not [word for word in ("<script", "http:", "https:", "<link", "@import") if word in page]
     assert "<b>&" not in page
     assert "&lt;b&gt;&amp;" in page

@@ -23,9 +23,9 @@ from kafka_medic.plan.verify.input_checksum import input_checksum, plan_checksum
 from kafka_medic.plan.wanted import Wanted
 from kafka_medic.plan.wave_limits import WaveLimits
 from tests.unit.plan.cluster_tables import brokers, partitions, problem
-from tests.unit.plan.in_blocks import planned_in_blocks, shared, surveyed
+from tests.unit.plan.spark.in_blocks import planned_in_blocks, shared, surveyed
 
-ASKED = Question(brokers("aabbcc"), Wanted(3, (("two-*", 2),), ("left*",)))
+REQUEST = Question(brokers("aabbcc"), Wanted(3, (("two-*", 2),), ("left*",)))
 
 
 def test_a_partition_missing_or_twice_is_seen_over_all_blocks():
@@ -37,19 +37,19 @@ def test_a_partition_missing_or_twice_is_seen_over_all_blocks():
         ([*range(14), 6], ("b", 8)),
         ([*range(12), 12, 12], ("b", 7)),
     ):
-        _, found = surveyed(table.take(list(taken)), ASKED, 4)
+        _, found = surveyed(table.take(list(taken)), REQUEST, 4)
         assert wrong_numbers(found) == wrong
 
 
 def test_a_row_that_cannot_be_planned_is_named_within_its_block():
     table = partitions({"a": [[0], [0], [0], [9]]})
-    _, found = surveyed(table, ASKED, 3)
+    _, found = surveyed(table, REQUEST, 3)
     assert found[1] == Refused(0, 1, 1, "replicas name broker 9, which is not listed")
 
 
 def test_patterns_hold_in_every_block():
     table = partitions({"left": [[0]] * 5, "two-a": [[1]] * 5, "x": [[2]] * 5})
-    plan, done = planned_in_blocks(table, ASKED, 4)
+    plan, done = planned_in_blocks(table, REQUEST, 4)
     assert done.summary.moves == done.summary.lower_bound_moves == 5 + 10
     assert set(plan.column("topic").to_pylist()) == {"two-a", "x"}
 
@@ -68,16 +68,16 @@ def test_the_page_shows_of_blocks_what_it_shows_of_a_plan_in_one_piece(racks, or
     rng = np.random.default_rng(5)
     rows = {f"t{n:02}": [[int(b)] for b in rng.integers(0, 1 + n % 5, 3 + n)] for n in range(12)}
     sizes = pa.array(rng.integers(0, 1000, sum(map(len, rows.values()))))
-    asked = problem({**rows, "zz": [[0, 1]] * 9}, racks, 2, sizeBytes=pa.concat_arrays([sizes, pa.array([7] * 9)]))
-    table = asked.partitions
+    request = problem({**rows, "zz": [[0, 1]] * 9}, racks, 2, sizeBytes=pa.concat_arrays([sizes, pa.array([7] * 9)]))
+    table = request.partitions
     if order == "mixed":
         table = table.take(rng.permutation(table.num_rows))
-    question = Question(asked.brokers, Wanted(2), WaveLimits(records=9))
+    question = Question(request.brokers, Wanted(2), WaveLimits(records=9))
     plan, done = planned_in_blocks(table, question, 20)
     assert done.problems == ()
-    columns, live = asked.columns, np.ones(len(asked.brokers), dtype=bool)
+    columns, live = request.columns, np.ones(len(request.brokers), dtype=bool)
     row = {columns.name(n): n for n in range(len(columns.topic))}
-    place = {broker.id: number for number, broker in enumerate(asked.brokers)}
+    place = {broker.id: number for number, broker in enumerate(request.brokers)}
     changed = np.array([row[f"{r['topic']}-{r['partition']}"] for r in plan.to_pylist()])
     order = np.array([[place[b] for b in r["preferredOrder"]] for r in plan.to_pylist()])
     planned = np.isin(np.arange(len(columns.topics)), columns.topic[changed])
@@ -96,9 +96,9 @@ def test_topics_scattered_over_too_many_blocks_are_not_counted_and_that_is_said(
     monkeypatch.setattr("kafka_medic.plan.spark.report_data.MOST_LOADS", 0)
     marks, left = scattered([("a", "b"), ("b", "c")], [np.array([1, 2]), np.array([3, 4])], 9)
     assert ([mark.tolist() for mark in marks], left) == ([[0, 2], [2, 0]], 1)
-    asked = problem({"a": [[0]], "b": [[0]] * 2}, 3, 2)
-    plan = plan_local(asked)
-    page = render_report(replace(report_data(asked, plan, asked.leaders_of_changed()), uncounted=left))
+    request = problem({"a": [[0]], "b": [[0]] * 2}, 3, 2)
+    plan = plan_local(request)
+    page = render_report(replace(report_data(request, plan, request.leaders_of_changed()), uncounted=left))
     assert "1 topics, whose partitions are scattered over the input, were not counted" in page
 
 
@@ -117,10 +117,10 @@ def test_too_few_waves_kept_are_told_not_overfilled():
 
 def test_a_block_that_is_not_the_one_counted_is_not_planned():
     table = partitions({"t": [[0]] * 8})
-    _, found = surveyed(table, ASKED, 4)
-    divided, _ = shared(found, ASKED, 1.3)
+    _, found = surveyed(table, REQUEST, 4)
+    divided, _ = shared(found, REQUEST, 1.3)
     with pytest.raises(RuntimeError, match="have changed"):
-        lay_out(table.slice(0, 3), ASKED, divided[0])
+        lay_out(table.slice(0, 3), REQUEST, divided[0])
 
 
 def test_waves_are_cut_in_halves_until_all_that_were_kept_are_used():
@@ -140,21 +140,21 @@ def changed(table, name, row, value):
     [("replicasBefore", [5]), ("partition", 7), ("topic", "u"), ("replicas", [0, 1]), ("preferredOrder", [0, 2, 2])],
 )
 def test_an_artifact_that_was_changed_is_seen(name, value):
-    asked = problem({"t": [[0]] * 4}, "aabbcc", 3)
-    plan = plan_local(asked).table
-    before, told = (
-        input_checksum(asked.partitions, asked.brokers, asked.wanted),
-        plan_checksum(plan, asked.brokers, asked.wanted),
+    request = problem({"t": [[0]] * 4}, "aabbcc", 3)
+    plan = plan_local(request).table
+    before, after = (
+        input_checksum(request.partitions, request.brokers, request.wanted),
+        plan_checksum(plan, request.brokers, request.wanted),
     )
-    assert (told.problems, told.checksum, told.rows) == ((), before.checksum, before.below)
-    told = plan_checksum(changed(plan, name, 2, value), asked.brokers, asked.wanted)
-    assert told.problems or told.checksum != before.checksum
+    assert (after.problems, after.checksum, after.rows) == ((), before.checksum, before.below)
+    after = plan_checksum(changed(plan, name, 2, value), request.brokers, request.wanted)
+    assert after.problems or after.checksum != before.checksum
 
 
 def test_a_plan_that_is_not_what_was_asked_is_a_problem():
     table = partitions({"t": [[0]] * 8})
-    _, found = surveyed(table, ASKED, 4)
-    divided, bound = shared(found, ASKED, 1.3)
-    plan, told = lay_out(table.slice(0, 4), ASKED, divided[0])
-    done = conclude(found, [told], [plan_checksum(plan, ASKED.brokers, ASKED.wanted.of)], ASKED, bound, 0)
+    _, found = surveyed(table, REQUEST, 4)
+    divided, bound = shared(found, REQUEST, 1.3)
+    plan, laid = lay_out(table.slice(0, 4), REQUEST, divided[0])
+    done = conclude(found, [laid], [plan_checksum(plan, REQUEST.brokers, REQUEST.wanted.of)], REQUEST, bound, 0)
     assert any("not those that lack replicas" in problem for problem in done.problems)

@@ -11,7 +11,7 @@ from kafka_medic.plan.problem import Broker, Problem
 from kafka_medic.plan.solver.local import plan_local
 from kafka_medic.plan.spark.question import Question
 from kafka_medic.plan.wanted import Wanted
-from tests.unit.plan.in_blocks import planned_in_blocks
+from tests.unit.plan.spark.in_blocks import planned_in_blocks
 
 NOBODY = np.zeros(0, np.int64), np.zeros(0, np.int64)
 

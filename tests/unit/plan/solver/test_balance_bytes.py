@@ -17,10 +17,10 @@ from kafka_medic.plan.spark.question import Question
 from kafka_medic.plan.verify.rules import verify
 from kafka_medic.plan.wanted import Wanted
 from tests.unit.plan.cluster_tables import brokers, partitions
-from tests.unit.plan.in_blocks import planned_in_blocks
+from tests.unit.plan.spark.in_blocks import planned_in_blocks
 
 
-def asked(racks, count, factor=2, *, by_bytes=True, seed=1):
+def request(racks, count, factor=2, *, by_bytes=True, seed=1):
     rng = np.random.default_rng(seed)
     sizes = pa.array((rng.pareto(1.5, count) * 1000).astype(np.int64))
     rows = [[n % 3] for n in range(count)]  # three brokers hold everything
@@ -29,13 +29,13 @@ def asked(racks, count, factor=2, *, by_bytes=True, seed=1):
 
 @pytest.mark.parametrize("racks", [9, "abcabcabc", "aabbbcccc", "abccccddd"])
 def test_bytes_are_within_one_partition_of_the_bound_where_racks_allow(racks):
-    problem = asked(racks, 600)
+    problem = request(racks, 600)
     plan = plan_local(problem)
     assert verify(problem, plan) == []
     largest = max(problem.partitions.column("sizeBytes").to_pylist())
     figures = plan.summary.bytes_per_broker
     assert figures.max - figures.bound <= largest
-    by_count = plan_local(asked(racks, 600, by_bytes=False))
+    by_count = plan_local(request(racks, 600, by_bytes=False))
     assert plan.summary.moves == by_count.summary.moves
     assert plan.summary.rack_violations == by_count.summary.rack_violations
     assert "bytesPerBroker" not in by_count.summary.to_json()
@@ -43,7 +43,7 @@ def test_bytes_are_within_one_partition_of_the_bound_where_racks_allow(racks):
 
 @pytest.mark.parametrize("racks", [9, "abccccddd"])
 def test_blocks_together_are_as_even_in_bytes(racks):
-    problem = asked(racks, 600)
+    problem = request(racks, 600)
     question = Question(problem.brokers, Wanted(2), by_bytes=True)
     table, done = planned_in_blocks(problem.partitions, question, 200)
     assert done.problems == ()
@@ -58,7 +58,7 @@ def test_blocks_together_are_as_even_in_bytes(racks):
 
 
 def test_the_verifier_counts_the_bytes():
-    problem = asked(9, 60)
+    problem = request(9, 60)
     plan = plan_local(problem)
     wrong = replace(plan, summary=replace(plan.summary, bytes_per_broker=Spread(1, 2, 2)))
     assert any("bytesPerBroker" in line for line in verify(problem, wrong))

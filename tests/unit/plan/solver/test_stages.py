@@ -1,11 +1,11 @@
-"""Aggregate, solve and expand on their own: what each promises to the next."""
+"""Kinds, quotas and dealing on their own: what each promises to the next."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from kafka_medic.plan.solver import quotas as solving
+from kafka_medic.plan.solver import quotas
 from kafka_medic.plan.solver.aggregate import classify, merge
 from kafka_medic.plan.solver.conflict_resolution import conflicts, resolve_conflicts, swap_conflicts
 from kafka_medic.plan.solver.expand import expand, stride
@@ -119,7 +119,7 @@ def deal(held, missing, where, width):
 @pytest.mark.parametrize("pooled", [False, True])
 def test_dealing_meets_the_quotas_and_never_repeats_a_rack(pooled, monkeypatch):
     if pooled:
-        monkeypatch.setattr(solving, "LARGEST_TABLE", 0)
+        monkeypatch.setattr(quotas, "LARGEST_TABLE", 0)
     brokers, added, bound, where = deal(1, 2, sites([0, 0, 1, 1, 2, 2, 3, 3], [0] * 8), 400)
     assert not conflicts(where.rack[np.concatenate([brokers, added], axis=1)], 1).any()
     load = where.load + np.bincount(added.ravel(), minlength=8)

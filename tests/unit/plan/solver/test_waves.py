@@ -16,11 +16,11 @@ def waves(added, source, size, **limits):
 
 
 def test_the_most_exposed_data_goes_first():
-    asked = problem(
+    request = problem(
         {"__consumer_offsets": [[0]], "a": [[0]], "b": [[0, 1], [0, 1]]}, 3, 3,
         isr=pa.array([[0], [0], [0, 1], [0]], pa.list_(pa.int32())),
     )  # fmt: skip
-    columns = asked.columns
+    columns = request.columns
     order = exposure_order(columns, np.arange(4))
     assert [columns.name(at) for at in order] == ["__consumer_offsets-0", "a-0", "b-1", "b-0"]
 

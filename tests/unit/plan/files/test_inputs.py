@@ -34,7 +34,7 @@ def table(**change):
 
 @pytest.fixture
 def refused(tmp_path, capsys):
-    """What is said of partitions that are refused, after a check that it is all there is to see."""
+    """What is reported of partitions that are refused, after a check that it is all there is to see."""
     inputs = tmp_path / "in"
     inputs.mkdir()
 
@@ -52,9 +52,9 @@ def refused(tmp_path, capsys):
             line += ["--brokers", str(inputs / "b.json")]
         assert main.main([*line, "--output", str(tmp_path / "out")]) == 2
         assert [p.name for p in tmp_path.iterdir()] == ["in"]
-        told = capsys.readouterr()
-        assert told.out == ""
-        lines = [text for text in told.err.splitlines() if ": read " not in text]
+        printed = capsys.readouterr()
+        assert printed.out == ""
+        lines = [text for text in printed.err.splitlines() if ": read " not in text]
         assert len(lines) == 1
         return lines[0]
 

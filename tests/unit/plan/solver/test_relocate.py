@@ -19,10 +19,10 @@ from tests.unit.plan.cluster_tables import brokers, partitions
 
 
 def planned(rows, racks, question, dead=(), **extra):
-    asked = Relocation(partitions({"t": rows}, **extra), brokers(racks, dead), question)
-    plan = plan_relocation(asked)
-    assert verify_moves(asked, plan) == []
-    return asked, plan
+    request = Relocation(partitions({"t": rows}, **extra), brokers(racks, dead), question)
+    plan = plan_relocation(request)
+    assert verify_moves(request, plan) == []
+    return request, plan
 
 
 def final(plan):
@@ -31,9 +31,9 @@ def final(plan):
 
 def test_what_a_dead_broker_had_is_copied_from_whoever_is_left():
     sizes = pa.array([10, 20, 30])
-    asked, plan = planned([[0, 1], [1, 2], [2, 0]], "abcd", Leave(0, gone=True), dead=[0], sizeBytes=sizes)
+    request, plan = planned([[0, 1], [1, 2], [2, 0]], "abcd", Leave(0, gone=True), dead=[0], sizeBytes=sizes)
     assert final(plan) == {0: [1, 3], 2: [2, 3]}
-    cost = estimate(plan, asked.leaders_of_changed(plan), throttle=10)
+    cost = estimate(plan, request.leaders_of_changed(plan), throttle=10)
     assert (cost.bytes_total, cost.busiest_in, cost.busiest_out, cost.seconds) == (40, 40, 30, 4.0)
 
 
@@ -45,17 +45,17 @@ def test_a_dead_broker_need_not_be_listed():
 def test_a_broker_that_is_left_sends_what_it_leads_and_takes_nothing():
     leader = pa.array([0, 1, 0])
     sizes = pa.array([10, 20, 30])
-    asked, plan = planned([[0], [1], [0]], 3, Leave(0, gone=False), leader=leader, sizeBytes=sizes)
+    request, plan = planned([[0], [1], [0]], 3, Leave(0, gone=False), leader=leader, sizeBytes=sizes)
     assert set(final(plan)) == {0, 2}
     assert all(row != [0] for row in final(plan).values())
-    assert estimate(plan, asked.leaders_of_changed(plan)).busiest_out == 40
+    assert estimate(plan, request.leaders_of_changed(plan)).busiest_out == 40
 
 
 def test_what_is_gone_sends_nothing_whoever_says_that_it_leads():
     rows, sizes = [[0, 1], [0, 2], [3, 0]], pa.array([200 << 30] * 3)
-    asked, plan = planned(rows, 7, Leave(0, gone=True), leader=pa.array([0, 0, 0]), sizeBytes=sizes)
+    request, plan = planned(rows, 7, Leave(0, gone=True), leader=pa.array([0, 0, 0]), sizeBytes=sizes)
     assert plan.summary.waves == 1
-    assert asked.leaders_of_changed(plan).to_pylist() == [1, 2, 3]
+    assert request.leaders_of_changed(plan).to_pylist() == [1, 2, 3]
 
 
 def test_racks_are_spread_over_and_leaders_stay_where_they_are():
@@ -111,14 +111,14 @@ def test_a_partition_in_sync_on_the_dead_broker_alone_is_refused():
 def test_room_on_disk_holds_for_moves_as_well():
     table = partitions({"t": [[0]] * 4}, sizeBytes=pa.array([100] * 4))
     roomy = (Broker(0), Broker(1, disk_free=100), Broker(2, disk_free=300))
-    asked = Relocation(table, roomy, Leave(0, gone=False))
-    plan = plan_relocation(asked)
+    request = Relocation(table, roomy, Leave(0, gone=False))
+    plan = plan_relocation(request)
     assert sorted(row[0] for row in final(plan).values()) == [1, 2, 2, 2]
     with pytest.raises(ProblemError, match="bytes of new replicas and has room for"):
         plan_relocation(Relocation(table, (*roomy[:2], Broker(2, disk_free=299)), Leave(0, gone=False)))
 
 
-ASKED = {
+REQUEST = {
     question: Relocation(partitions({"t": [[0, 1], [2, 3], [0, 2], [1, 0]]}), brokers("aabbcc"), question)
     for question in (Leave(0, gone=False), SpreadRacks(), LowerImbalance(1))
 }
@@ -144,10 +144,10 @@ ASKED = {
     ],
 )
 def test_a_broken_row_is_found(question, row, values, reason):
-    plan = plan_relocation(ASKED[question])
+    plan = plan_relocation(REQUEST[question])
     rows = plan.table.to_pylist()
     rows[row].update(values)
-    found = verify_moves(ASKED[question], replace(plan, table=pa.Table.from_pylist(rows, PLAN_SCHEMA)))
+    found = verify_moves(REQUEST[question], replace(plan, table=pa.Table.from_pylist(rows, PLAN_SCHEMA)))
     assert any(reason in line for line in found), found
 
 
@@ -155,17 +155,17 @@ def test_a_broken_row_is_found(question, row, values, reason):
     ("question", "reason"), [(Leave(0, gone=False), "partitions stay on broker 0"), (SpreadRacks(), "not planned")]
 )
 def test_a_partition_left_out_is_found(question, reason):
-    plan = plan_relocation(ASKED[question])
+    plan = plan_relocation(REQUEST[question])
     less = replace(plan, table=plan.table.slice(1), sizes=plan.sizes.slice(1))
-    assert any(reason in line for line in verify_moves(ASKED[question], less))
+    assert any(reason in line for line in verify_moves(REQUEST[question], less))
 
 
 def test_more_moves_than_allowed_are_found():
     table = partitions({"t": [[0]] * 6})
     plan = plan_relocation(Relocation(table, brokers(3), LowerImbalance(9)))
     assert plan.summary.moves == 4
-    said = verify_moves(Relocation(table, brokers(3), LowerImbalance(3)), plan)
-    assert "4 moves where 3 are allowed" in said
+    broken = verify_moves(Relocation(table, brokers(3), LowerImbalance(3)), plan)
+    assert "4 moves where 3 are allowed" in broken
 
 
 @pytest.mark.parametrize(
@@ -186,12 +186,12 @@ def test_the_command_writes_a_plan_for_people(tmp_path, capsys, options, moves):
     )
     line = ["plan", *options, "--partitions", str(tmp_path / "p.json"), "--brokers", str(tmp_path / "b.json")]
     assert main.main([*line, "--output", str(tmp_path / "out")]) == 0
-    told = capsys.readouterr()
-    assert "replicas moved" in told.out
-    assert "The operator removes none" in told.err
+    printed = capsys.readouterr()
+    assert "replicas moved" in printed.out
+    assert "The operator removes none" in printed.err
     assert json.loads((tmp_path / "out" / "summary.json").read_text())["moves"] == moves
-    asked = json.loads((tmp_path / "out" / "reassignment.json").read_text())
-    assert all(len(row["replicas"]) == 2 for row in asked["partitions"])
+    request = json.loads((tmp_path / "out" / "reassignment.json").read_text())
+    assert all(len(row["replicas"]) == 2 for row in request["partitions"])
     assert (tmp_path / "out" / "plan.parquet").exists()
 
 
