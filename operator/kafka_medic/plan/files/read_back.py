@@ -21,16 +21,22 @@ def read_plan(path: Path, partitions: pa.Table) -> tuple[pa.Table, bool]:
     """(PLAN_SCHEMA, whether its waves are given) from plan.parquet, a file or a directory, or from Kafka's reassignment
     JSON, which has neither waves nor an order of its own; what was before is then as the partitions have it. Raises
     InputError."""
-    if is_parquet(path):
-        table = read_table(path)
-        if table.schema.names != PLAN_SCHEMA.names:
-            raise InputError(path, None, f"its columns are {table.schema.names}, not {PLAN_SCHEMA.names}")
-        try:
-            table = table.cast(PLAN_SCHEMA).combine_chunks()
-        except pa.ArrowException as error:
-            raise InputError(path, None, f"not a plan: {str(error).splitlines()[0]}") from None
-        _refuse_nulls(table, path)
-        return table, True
+    return (_from_parquet(path), True) if is_parquet(path) else (_from_reassignment(path, partitions), False)
+
+
+def _from_parquet(path: Path) -> pa.Table:
+    table = read_table(path)
+    if table.schema.names != PLAN_SCHEMA.names:
+        raise InputError(path, None, f"its columns are {table.schema.names}, not {PLAN_SCHEMA.names}")
+    try:
+        table = table.cast(PLAN_SCHEMA).combine_chunks()
+    except pa.ArrowException as error:
+        raise InputError(path, None, f"not a plan: {str(error).splitlines()[0]}") from None
+    _refuse_nulls(table, path)
+    return table
+
+
+def _from_reassignment(path: Path, partitions: pa.Table) -> pa.Table:
     given = read_partitions(path)
     _refuse_nulls(given.select(["topic", "partition", "replicas"]), path)
     place = compute.index_in(_names(given), _names(partitions))
@@ -42,7 +48,7 @@ def read_plan(path: Path, partitions: pa.Table) -> tuple[pa.Table, bool]:
         replicas, replicas, pa.array(np.zeros(given.num_rows, dtype=np.int32)),
     ]  # fmt: skip
     try:
-        return pa.table(columns, names=PLAN_SCHEMA.names).cast(PLAN_SCHEMA).combine_chunks(), False
+        return pa.table(columns, names=PLAN_SCHEMA.names).cast(PLAN_SCHEMA).combine_chunks()
     except pa.ArrowException as error:
         raise InputError(path, None, f"a value does not fit: {str(error).splitlines()[0]}") from None
 

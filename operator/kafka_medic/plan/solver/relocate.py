@@ -15,7 +15,7 @@ import numpy as np
 from kafka_medic.plan.columns import Bools, Columns, Ints
 from kafka_medic.plan.model import Plan
 from kafka_medic.plan.problem import Broker, check_reachable
-from kafka_medic.plan.relocation import Leave, LowerImbalance, Relocation, all_live
+from kafka_medic.plan.relocation import Leave, LowerImbalance, Relocation, SpreadRacks, all_live
 from kafka_medic.plan.solver.aggregate import classify
 from kafka_medic.plan.solver.disk_capacity import capacity_of, fit
 from kafka_medic.plan.solver.local import DEFAULT_LIMITS, Placed, finish, place
@@ -31,27 +31,34 @@ __all__ = ["plan_relocation"]
 def plan_relocation(relocation: Relocation, limits: WaveLimits = DEFAULT_LIMITS) -> Plan:
     """The plan; equal content gives an equal plan. Raises ProblemError where there is none."""
     columns, brokers, question = relocation.columns, relocation.brokers, relocation.question
-    if isinstance(question, LowerImbalance):
-        after, placed = _lower(columns, brokers, question.moves)
-    else:
-        if isinstance(question, Leave):
-            released, floor = columns.held == [broker.id for broker in brokers].index(question.broker), None
-        else:
+    match question:
+        case LowerImbalance(moves):
+            after, placed = _lower(columns, brokers, moves)
+        case Leave(broker):
+            released = columns.held == [listed.id for listed in brokers].index(broker)
+            after, placed, _ = _place_anew(columns, brokers, released)
+        case SpreadRacks():
             released, floor = _crowded(columns, brokers)
-        kept, missing = _keep(columns, ~released), released.sum(axis=1).astype(np.int32)
-        check_reachable(kept, missing, brokers)
-        placed = place(kept, missing, brokers)
-        if floor is not None:
+            after, placed, kept = _place_anew(columns, brokers, released)
             # Other replicas might have been released, so what the kernel proves of these is no bound on all plans.
             placed = replace(placed, bound=min(placed.bound, max(floor, _mean(kept, placed, brokers))))
-        after = kept.held.copy()
-        after = np.concatenate([after, np.full((len(after), placed.added.shape[1]), -1, dtype=np.int32)], axis=1)
-        after[placed.rows, kept.held.shape[1] :] = placed.added
     kept = _keep(columns, _members(columns.held, after))
     new = (after >= 0) & ~_members(after, columns.held)
     rows = np.flatnonzero(new.any(axis=1))
     added = _packed(np.where(new, after, -1)[rows])
     return finish(kept, columns.held, brokers, replace(placed, rows=rows, added=added), limits)
+
+
+def _place_anew(columns: Columns, brokers: tuple[Broker, ...], released: Bools) -> tuple[Ints, Placed, Columns]:
+    """(int32[N, H] who holds what once the released replicas (bool[N, H]) are placed elsewhere; where they go; the
+    columns of those that stay)."""
+    kept, missing = _keep(columns, ~released), released.sum(axis=1).astype(np.int32)
+    check_reachable(kept, missing, brokers)
+    placed = place(kept, missing, brokers)
+    none = np.full((len(kept.held), placed.added.shape[1]), -1, dtype=np.int32)
+    after = np.concatenate([kept.held, none], axis=1)
+    after[placed.rows, kept.held.shape[1] :] = placed.added
+    return after, placed, kept
 
 
 def _packed(brokers: Ints) -> Ints:
@@ -87,33 +94,46 @@ def _crowded(columns: Columns, brokers: Sequence[Broker]) -> tuple[Bools, int]:
     rows = np.flatnonzero(all_live(columns, brokers))
     held_racks = racks_of(columns.held[rows], sites)
     kinds, kind = classify(held_racks, np.zeros(len(rows), dtype=np.int32), racks)
-    count = kinds.held_per_rack(racks)
-    forced, choose, allowed = best_spread(np.zeros_like(count), count.sum(axis=1), sites.sizes())
-    over = np.maximum(count - forced, 0)
-    # Of the racks that may have one more, those that have it keep it.
-    extra = allowed & (over > 0)
-    extra &= np.cumsum(extra, axis=1) <= choose[:, None]
-    leave = over - extra
-    crowded = np.flatnonzero(leave.any(axis=1)[kind])
+    leave, over = _surplus(kinds.held_per_rack(racks), sites.sizes())
+    crowded = np.flatnonzero(leave.sum(axis=1)[kind])
+    at, here = rows[crowded], held_racks[crowded]
+    held = columns.held[at]
     released = np.zeros(columns.held.shape, dtype=bool)
-    at, left = rows[crowded], leave[kind[crowded]]
-    held, here = columns.held[at], held_racks[crowded]
-    # The preferred and the present leader stay where they can, and of the others the fullest brokers are relieved.
-    first = (np.arange(held.shape[1]) == 0) | (held == columns.leader[at][:, None])
-    turn = np.lexsort((-load[held], first, held < 0), axis=1)
-    line = np.arange(len(at))
-    for slot in turn.T:
-        of = here[line, slot]
-        goes = (of >= 0) & (left[line, of] > 0)
-        released[at[goes], slot[goes]] = True
-        left[line[goes], of[goes]] -= 1
-    could = (over > 0)[kind[crowded][:, None], here] & (here >= 0)
-    alive = rack >= 0
+    released[at] = _choose(held, here, columns.leader[at], load, leave[kind[crowded]])
+
+    could: Bools = over[kind[crowded][:, None], here]
+    could &= here >= 0
     least = load - np.bincount(held[could], minlength=len(load))
-    fair = handicap(
-        brokers, load - count_per_broker(np.where(released, columns.held, -1), len(load)), int(released.sum())
-    )
-    return released, int((least + fair.extra)[alive].max(initial=0))
+    stays = load - count_per_broker(np.where(released, columns.held, -1), len(load))
+    fair = handicap(brokers, stays, int(released.sum()))
+    return released, int((least + fair.extra)[rack >= 0].max(initial=0))
+
+
+def _surplus(count: Ints, sizes: Ints) -> tuple[Ints, Bools]:
+    """(int64[T, R] replicas that have to leave each rack, bool[T, R] racks that some replica may leave), of kinds with
+    count int64[T, R]; sizes: int64[R] live brokers."""
+    forced, choose, allowed = best_spread(np.zeros_like(count), count.sum(axis=1), sizes)
+    surplus = np.maximum(count - forced, 0)
+    over: Bools = np.asarray(surplus > 0)
+    # Of the racks that may have one more, those that have it keep it.
+    extra = allowed & over
+    extra &= np.cumsum(extra, axis=1) <= choose[:, None]
+    return surplus - extra, over
+
+
+def _choose(held: Ints, racks: Ints, leader: Ints, load: Ints, leave: Ints) -> Bools:
+    """bool[n, H]: which replicas leave, as many of each rack as `leave` (int64[n, R]) has it. The preferred and the
+    present leader stay where they can, and of the others the fullest brokers are relieved."""
+    first = (np.arange(held.shape[1]) == 0) | (held == leader[:, None])
+    turn = np.lexsort((-load[held], first, held < 0), axis=1)
+    line, left = np.arange(len(held)), leave.copy()
+    chosen = np.zeros(held.shape, dtype=bool)
+    for slot in turn.T:
+        of = racks[line, slot]
+        goes = (of >= 0) & (left[line, of] > 0)
+        chosen[line[goes], slot[goes]] = True
+        left[line[goes], of[goes]] -= 1
+    return chosen
 
 
 def _lower(columns: Columns, brokers: Sequence[Broker], moves: int) -> tuple[Ints, Placed]:

@@ -48,19 +48,7 @@ def plan_spark(spark: Any, source: str, question: Question, target: str) -> Spar
     alone = sum(piece.rows for piece in pieces) <= BLOCK_ROWS
     tasks = [tuple(pieces)] if alone else [(piece,) for piece in pieces]
     size = None if alone else BLOCK_ROWS
-
-    def count(number: int, task: Task) -> Iterator[str]:
-        for block, table in enumerate(blocks_of(task, COLUMNS, size)):
-            yield text_of(survey(table, question, number, block, alone=alone))
-
-    answers = sorted(map(survey_of, _run(spark, tasks, count)), key=lambda found: (found.task, found.block))
-    surveys = [found for found in answers if isinstance(found, Survey)]
-    if len(surveys) < len(answers):
-        refused = next(found for found in answers if isinstance(found, Refused))
-        raise _bad_row(tasks[refused.task], refused, size, several=len({piece.path for piece in pieces}) > 1)
-    if (wrong := wrong_numbers(surveys)) is not None:
-        raise _bad_number(spark, tasks, *wrong)
-
+    surveys = _surveys(spark, tasks, question, size)
     _empty_directory(target)
     marks, uncounted = scattered(
         [found.topics for found in surveys], [found.topic_rows for found in surveys], len(question.brokers)
@@ -77,6 +65,25 @@ def plan_spark(spark: Any, source: str, question: Question, target: str) -> Spar
             break
     refuse_overfull(np.sum([found.arriving for found in laid], axis=0, dtype=np.int64), question.brokers)
     return conclude(surveys, laid, outcomes, question, bound, uncounted)
+
+
+def _surveys(spark: Any, tasks: Sequence[Task], question: Question, size: int | None) -> list[Survey]:
+    """What every block holds, in their order; size: rows of a block, None where one block is all. Raises
+    ProblemError."""
+
+    def count(number: int, task: Task) -> Iterator[str]:
+        for block, table in enumerate(blocks_of(task, COLUMNS, size)):
+            yield text_of(survey(table, question, number, block, alone=size is None))
+
+    answers = sorted(map(survey_of, _run(spark, tasks, count)), key=lambda found: (found.task, found.block))
+    surveys = [found for found in answers if isinstance(found, Survey)]
+    if len(surveys) < len(answers):
+        refused = next(found for found in answers if isinstance(found, Refused))
+        several = len({piece.path for task in tasks for piece in task}) > 1
+        raise _bad_row(tasks[refused.task], refused, size, several=several)
+    if (wrong := wrong_numbers(surveys)) is not None:
+        raise _bad_number(spark, tasks, *wrong)
+    return surveys
 
 
 def _checked(question: Question) -> Question:

@@ -1,4 +1,4 @@
-"""No broker gets more bytes than it has room for, and where that cannot be, the broker and the bytes are named."""
+"""No broker gets more bytes than its disks have free, and where that cannot be, the broker and the bytes are named."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.unit.plan.spark.in_blocks import planned_in_blocks
 
 
 def request(rows, sizes, *brokers, factor=2):
-    listed = tuple(Broker(number, rack, disk_free=room) for number, (rack, room) in enumerate(brokers))
+    listed = tuple(Broker(number, rack, disk_free=capacity) for number, (rack, capacity) in enumerate(brokers))
     return Problem(partitions({"t": rows}, sizeBytes=pa.array(sizes, pa.int64())), listed, factor)
 
 
@@ -30,7 +30,7 @@ def brought(problem, plan):
     return coming
 
 
-def test_large_replicas_go_where_there_is_room_and_counts_stay_even():
+def test_large_replicas_go_where_there_is_capacity_and_counts_stay_even():
     problem = request([[0]] * 8, [1000, 1, 1000, 1, 1000, 1, 1000, 1], ("a", None), ("b", 2500), ("b", 3000))
     plan = plan_local(problem)
     coming = brought(problem, plan)
@@ -40,14 +40,14 @@ def test_large_replicas_go_where_there_is_room_and_counts_stay_even():
     assert verify(problem, plan) == []
 
 
-def test_where_swaps_do_not_do_replicas_move_to_brokers_with_room():
+def test_where_swaps_do_not_do_replicas_move_to_brokers_with_capacity():
     problem = request([[0]] * 6, [100] * 6, ("a", None), ("b", 100), ("b", 500))
     plan = plan_local(problem)
     assert brought(problem, plan) == {0: 0, 1: 100, 2: 500}
     assert verify(problem, plan) == []
 
 
-def test_too_little_room_is_refused_by_broker_and_bytes():
+def test_too_little_capacity_is_refused_by_broker_and_bytes():
     problem = request([[0]] * 4, [1000] * 4, ("a", 0), ("b", 3999))
     with pytest.raises(ProblemError, match=r"broker 1 would get 4,000 bytes of new replicas and has room for 3,999"):
         plan_local(problem)
@@ -72,7 +72,7 @@ def test_the_verifier_counts_the_bytes_itself():
     assert "broker 1 gets 4000 bytes and has room for 3999" in verify(tight, plan)
 
 
-@pytest.mark.parametrize(("room", "reason"), [(-1, "negative"), (1 << 62, "larger than any disk")])
-def test_room_that_no_disk_has_is_refused(room, reason):
-    with pytest.raises(ProblemError, match=f"row 2: diskFree {room} of broker 1 is {reason}"):
-        request([[0]], [1], ("a", 5), ("b", room))
+@pytest.mark.parametrize(("capacity", "reason"), [(-1, "negative"), (1 << 62, "larger than any disk")])
+def test_capacity_that_no_disk_has_is_refused(capacity, reason):
+    with pytest.raises(ProblemError, match=f"row 2: diskFree {capacity} of broker 1 is {reason}"):
+        request([[0]], [1], ("a", 5), ("b", capacity))

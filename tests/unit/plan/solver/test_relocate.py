@@ -108,14 +108,14 @@ def test_a_partition_in_sync_on_the_dead_broker_alone_is_refused():
         planned([[0, 1], [0, 1]], 3, Leave(0, gone=True), [0], isr=isr)
 
 
-def test_room_on_disk_holds_for_moves_as_well():
+def test_disk_capacity_holds_for_moves_as_well():
     table = partitions({"t": [[0]] * 4}, sizeBytes=pa.array([100] * 4))
-    roomy = (Broker(0), Broker(1, disk_free=100), Broker(2, disk_free=300))
-    request = Relocation(table, roomy, Leave(0, gone=False))
+    spacious = (Broker(0), Broker(1, disk_free=100), Broker(2, disk_free=300))
+    request = Relocation(table, spacious, Leave(0, gone=False))
     plan = plan_relocation(request)
     assert sorted(row[0] for row in final(plan).values()) == [1, 2, 2, 2]
     with pytest.raises(ProblemError, match="bytes of new replicas and has room for"):
-        plan_relocation(Relocation(table, (*roomy[:2], Broker(2, disk_free=299)), Leave(0, gone=False)))
+        plan_relocation(Relocation(table, (*spacious[:2], Broker(2, disk_free=299)), Leave(0, gone=False)))
 
 
 REQUEST = {

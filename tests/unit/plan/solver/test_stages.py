@@ -57,7 +57,7 @@ def test_water_fills_the_emptiest_first_and_levels_with_the_last():
     assert basin.capacity(4) == 6
 
 
-def test_caps_hold_back_what_a_basin_has_room_for():
+def test_caps_hold_back_what_a_basin_could_take():
     level, taken = level_with_caps([Basin(np.array([0])), Basin(np.array([4]))], np.array([3, 9]), 6)
     assert (level, taken.tolist()) == (7, [3, 3])
     with pytest.raises(ValueError, match="do not fit"):
