@@ -15,7 +15,7 @@ from kafka_medic.actuate.restart import AskedPods, PodWrites, call_off, restart
 from kafka_medic.actuate.scale import WorkloadWrites, scale
 from kafka_medic.actuate.settings import change_settings
 from kafka_medic.clients.ports import FailureKind, Kafka, MaySend, WriteFailed
-from kafka_medic.playbook.intents import (
+from kafka_medic.playbook.effects import (
     CallOffRestarts,
     ChangeSettings,
     ElectPreferred,
