@@ -18,7 +18,7 @@ The chain (`solver.local`)
    of more than 200,000 cells is pooled: one quota for all kinds, and conflicts are resolved afterwards.
 3. Deal (`solver.expand`). McNaughton's wrap-around rule (1959) deals the quotas of racks to the partitions of a kind,
    so that no partition meets a rack twice. Strides of the golden ratio deal the quotas of brokers within a rack, so
-   that neighbours land apart. Linear in N F: no partition looks at another one.
+   that neighbours land apart. Linear in N F: no partition depends on another one.
 4. Mend (`solver.conflict_resolution`). A partition may be dealt a broker that it stands on already. Two partitions of
    a rack swap what they were dealt, which keeps every quota: at most 96 vectorised rounds over the conflicts, then a
    bounded search. Where no swap helps, a replica moves to a free broker and `solver.rebalance` exchanges replicas along

@@ -80,7 +80,7 @@ class Summary:
     topic_replicas, topic_leaders: of the topics that the plan changes the one whose replicas, or preferred leaders, lie
     least evenly on the brokers; None if it changes none, or none was counted.
     capacity_unknown: brokers that get replicas and whose disk capacity is not known, so that it was not checked.
-    engine: "local" or "spark". seconds: taken to plan; 0.0 until somebody with a clock fills it in.
+    engine: "local" or "spark". seconds: taken to plan; 0.0 until the command fills it in.
     """
 
     partitions: int

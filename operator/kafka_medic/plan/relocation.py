@@ -70,7 +70,7 @@ class Relocation:
         """No factor is wanted."""
 
     def left_alone(self) -> int:
-        """Partitions that are not looked at, since a reassignment that names a dead broker does not end."""
+        """Partitions that are left alone, since a reassignment that names a dead broker does not end."""
         return 0 if isinstance(self.question, Leave) else int((~all_live(self.columns, self.brokers)).sum())
 
     def leaders_of_changed(self, plan: Plan) -> Column:

@@ -192,7 +192,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refuse_moving(rows: Sequence[Any], path: Path) -> None:
-    """A partition that somebody moves has other replicas in a moment."""
+    """The replicas of a partition in reassignment are about to change."""
     for number, row in enumerate(rows, start=1):
         if not isinstance(row, dict) or not row.get("topic"):
             continue

@@ -1,4 +1,4 @@
-"""report.html: one file without a script or a link, to look at before a plan is approved."""
+"""report.html: one file without a script or a link, to read before a plan is approved."""
 
 from __future__ import annotations
 

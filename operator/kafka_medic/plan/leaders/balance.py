@@ -4,7 +4,7 @@ Every partition gives its leadership to one of its replicas: a flow from partiti
 start is the order as it is, so leadership moves only away from brokers that have too much. Almost all
 of it moves in vectorised rounds straight from a fuller broker to an emptier one, or by way of one more; the
 rest goes along shortest augmenting paths over the broker graph (Edmonds and Karp, 1972). When the brokers above the
-level reach nobody below it, all that the reached set leads must stay inside it, so its mean is a bound.
+level reach no broker below it, all that the reached set leads must stay inside it, so its mean is a bound.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["balance_leaders"]
 DIRECT_ROUNDS = 60
 MOST_PATHS = 50_000
 ENOUGH, FEW = 32, 1 << 15
-"""Partitions looked at for each leadership that has to go, and at least, before all are."""
+"""Partitions tried for each leadership that has to go, and at least, before all are."""
 
 
 def balance_leaders(replicas: Ints, fixed: Ints, alive: Bools) -> tuple[Ints, int]:

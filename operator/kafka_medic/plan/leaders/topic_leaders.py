@@ -14,7 +14,7 @@ import numpy as np
 
 from kafka_medic.plan.columns import Bools, Ints
 from kafka_medic.plan.leaders.topic_rings import Ledger, trade_in_rings
-from kafka_medic.plan.leaders.topic_spread import loads
+from kafka_medic.plan.leaders.topic_spread import Loads, loads
 
 __all__ = ["spread_leaders"]
 
@@ -31,27 +31,21 @@ def spread_leaders(
     untouched: int[k] topics and int[k] leaders of the partitions outside the plan; live: bool[B]; elsewhere: bool[T]
     topics that have partitions in other blocks too, where one more is allowed them as well: here none is.
     """
-    brokers = len(live)
     leader = replicas[np.arange(len(replicas)), lead]
     after, given = loads([(topic, leader), untouched], live), loads([untouched], live)
     topics = max(int(topic.max(initial=-1)), int(untouched[0].max(initial=-1))) + 1
-    share = -(-after.total(topics) // max(int(live.sum()), 1))
-    allowed = np.maximum(share, given.most(topics)) + 1
+    allowed = _allowed(after, given, topics, live)
     if elsewhere is not None:
         allowed -= elsewhere[:topics]
     heavy = after.count > allowed[after.topic]
     if not heavy.any():
         return lead
-    known = after.topic.astype(np.int64) * brokers + after.broker
-    too_much = np.zeros(topics, dtype=bool)
-    too_much[after.topic[heavy]] = True
-    rows = np.flatnonzero(too_much[topic])
-    rows = rows[np.isin(topic[rows].astype(np.int64) * brokers + leader[rows], known[heavy])]
-    wanting = _offers(replicas, leader, rows, live)
-    # Who is led by the one and has a replica on the other, for one that wants it the other way round.
-    wanted = _distinct(wanting.to * brokers + wanting.of)
-    willing = _offers(replicas, leader, np.arange(len(replicas)), live, wanted)
+    known = after.topic.astype(np.int64) * len(live) + after.broker
     ledger = Ledger(topic, live, known, after.count, allowed)
+    wanting = _offers(replicas, leader, _led_too_much(ledger, leader, heavy), live)
+    # Who is led by the one and has a replica on the other, for one that wants it the other way round.
+    wanted = _distinct(wanting.to * len(live) + wanting.of)
+    willing = _offers(replicas, leader, np.arange(len(replicas)), live, wanted)
     trades = _Trades(ledger, wanting, willing)
     column = lead.copy()
     for turn in range(ROUNDS):
@@ -60,6 +54,21 @@ def spread_leaders(
     if len(left := trades.left()):
         trade_in_rings(replicas, lead, column, left, ledger)
     return column
+
+
+def _allowed(after: Loads, given: Loads, topics: int, live: Bools) -> Ints:
+    """int64[topics] leaders of each topic on one broker at most: one more than some broker has in every plan."""
+    share = -(-after.total(topics) // max(int(live.sum()), 1))
+    allowed: Ints = np.maximum(share, given.most(topics)) + 1
+    return allowed
+
+
+def _led_too_much(ledger: Ledger, leader: Ints, heavy: Bools) -> Ints:
+    """int64[k] partitions that are led where their topic leads too much; heavy: bool[K] of the ledger's counts."""
+    too_much = np.zeros(len(ledger.allowed), dtype=bool)
+    too_much[ledger.known[heavy] // ledger.brokers] = True
+    rows = np.flatnonzero(too_much[ledger.topic])
+    return rows[np.isin(ledger.cell(rows, leader[rows]), ledger.known[heavy])]
 
 
 @dataclass(frozen=True, eq=False)

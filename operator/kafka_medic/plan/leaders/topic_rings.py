@@ -16,9 +16,9 @@ __all__ = ["Ledger", "trade_in_rings"]
 
 MOST = 128
 IN_VAIN = 16
-"""So many partitions, or so many without a ring one after the other, and the rest is let be: each looks at all of
-them."""
-LOOKED_AT = 16
+"""Partitions that are tried, and partitions in a row without a ring, before the rest is left as it is. Each try reads
+all partitions."""
+TRIED = 16
 """Rings that are tried for one partition and one of its replicas: the topics in it may have no room by now."""
 
 
@@ -96,7 +96,7 @@ class _Rings:
         first, after = (np.searchsorted(leaders, offers, side=side) for side in ("left", "right"))
         rows, columns = np.nonzero((after > first) & (offers != to) & (offers >= 0))
         found = []
-        for turn, (row, column) in enumerate(zip(rows[:LOOKED_AT], columns[:LOOKED_AT], strict=True)):
+        for turn, (row, column) in enumerate(zip(rows[:TRIED], columns[:TRIED], strict=True)):
             # Each time another one of those that are led there, half of them away: topics may come in the same order.
             size = int(after[row, column] - first[row, column])
             number = int(first[row, column]) + (turn + turn // size + size // 2) % size

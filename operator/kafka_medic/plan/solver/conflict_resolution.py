@@ -18,7 +18,7 @@ __all__ = ["conflicts", "resolve_conflicts", "swap_conflicts"]
 
 ROUNDS = 96
 LARGEST_SEARCH = 4_000_000
-"""Items looked at, all together, when each remaining conflict is compared with all it could swap with."""
+"""Items compared, all together, when each remaining conflict is compared with all it could swap with."""
 
 
 def conflicts(table: Ints, fixed: int) -> Bools:

@@ -1,4 +1,4 @@
-"""Second pass: turn quotas into replicas, partition by partition, without looking at any neighbour.
+"""Second pass: turn quotas into replicas, partition by partition, whatever its neighbours get.
 
 Racks are dealt by McNaughton's wrap-around rule (1959): lay the quotas of a kind out on a strip, rack
 after rack, and cut it into `choose` rows of `count` columns; as no quota is longer than a row, no

@@ -57,7 +57,7 @@ def plan_local(problem: Problem, limits: WaveLimits = DEFAULT_LIMITS) -> Plan:
 
 
 def place(columns: Columns, missing: Ints, brokers: Sequence[Broker], *, by_bytes: bool = False) -> Placed:
-    """Where to put what is missing (int32[N]), without a look at who leads and when it is copied. by_bytes: bytes are
+    """Where to put what is missing (int32[N]), whoever leads and whenever it is copied. by_bytes: bytes are
     to be even, not counts; then `bound` is only what counts could come to if there were no racks."""
     rack, racks = rack_indexes(brokers)
     held = count_per_broker(columns.held, len(rack))

@@ -3,7 +3,7 @@
 Why the paths prove the bound: the sets of brokers that give one partition its best rack spread are the
 bases of a matroid (bounds on the count in each rack). A sum of such families is M-convex, and there a
 set X of brokers that no single exchange leaves holds as little as it ever can (Murota, Discrete Convex
-Analysis, 2003). So when the fullest brokers reach nobody who is two below them, their load is the bound.
+Analysis, 2003). So when the fullest brokers reach no broker that is two below them, their load is the bound.
 """
 
 from __future__ import annotations

@@ -125,10 +125,10 @@ def _choose(held: Ints, racks: Ints, leader: Ints, load: Ints, leave: Ints) -> B
     """bool[n, H]: which replicas leave, as many of each rack as `leave` (int64[n, R]) has it. The preferred and the
     present leader stay where they can, and of the others the fullest brokers are relieved."""
     first = (np.arange(held.shape[1]) == 0) | (held == leader[:, None])
-    turn = np.lexsort((-load[held], first, held < 0), axis=1)
+    by_turn = np.lexsort((-load[held], first, held < 0), axis=1)
     line, left = np.arange(len(held)), leave.copy()
     chosen = np.zeros(held.shape, dtype=bool)
-    for slot in turn.T:
+    for slot in by_turn.T:
         of = racks[line, slot]
         goes = (of >= 0) & (left[line, of] > 0)
         chosen[line[goes], slot[goes]] = True
@@ -148,7 +148,7 @@ def _lower(columns: Columns, brokers: Sequence[Broker], moves: int) -> tuple[Int
     _exchange(table, Sites(rack, load, racks), load, moves)
     new = (table >= 0) & ~_members(table, columns.held[able])
     stay, come = np.where(new, -1, table), np.where(new, table, -1)
-    # `fit` looks at loads only to choose among brokers with free capacity.
+    # `fit` reads loads only to choose among brokers with free capacity.
     come = fit(stay, come, Sites(rack, load, racks), columns.size[able], capacity_of(brokers))
     after = columns.held.copy()
     after[able] = np.where(come >= 0, come, stay)
@@ -166,7 +166,7 @@ def _exchange(table: Ints, sites: Sites, load: Ints, moves: int) -> None:
         low = ~final & (load <= top - 2)
         if not low.any():
             return
-        # One of the fullest at a time: looking from all of them for a path costs as many looks, and finds one path.
+        # One of the fullest at a time: a search from all of them costs as much, and finds one path.
         source = np.zeros(len(load), dtype=bool)
         source[np.flatnonzero(~final & (load == top))[0]] = True
         path, reached = exchange_path(table, 0, sites, source, low, load)

@@ -294,8 +294,8 @@ def _stretch(wave: Ints, count: int) -> Ints:
 
 
 def _check(problem: Problem, plan: pa.Table, rows: Ints, question: Question) -> Ints:
-    """The verifier's look at what depends on sizes, which are not in the plan: the waves, and what it returns, int64[B]
-    bytes that come to each broker."""
+    """The verifier's check of what depends on sizes, which are not in the plan: the waves, and what it returns,
+    int64[B] bytes that come to each broker."""
     kept = np.flatnonzero(plan.column("wave").to_numpy() >= 0)
     columns = problem.columns
     ids = _ids(question)

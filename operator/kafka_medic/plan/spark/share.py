@@ -1,7 +1,7 @@
 """The driver's part: solve for the whole once, then divide the answer among the blocks, to the last replica.
 
 The size of all this depends on the numbers of kinds, brokers and blocks, not of partitions. A division in
-proportion is fractional; rounding it down and giving what is left to whoever has most left keeps rows and
+proportion is fractional; rounding it down and giving the rest to those with the largest fractions keeps rows and
 columns whole (Gale, 1957, and Ryser, 1957: it fails for no matrix of noughts and ones that exists, and the
 fractions are a witness that one does).
 """
@@ -37,11 +37,7 @@ def shares(
     broker needs at least.
     """
     if not any(found.changed for found in surveys):
-        none = np.zeros(0, dtype=np.int64)
-        idle = Share(0, 0, none, none, False, none, none, none, none, none, none, none, none)
-        return [
-            replace(idle, rows=found.rows, scattered=mark) for found, mark in zip(surveys, marks, strict=True)
-        ], None
+        return [_idle(found, mark) for found, mark in zip(surveys, marks, strict=True)], None
     rack, racks = rack_indexes(question.brokers)
     held, missing = np.sum([found.input.load for found in surveys], axis=0), sum(found.missing for found in surveys)
     fair = handicap(question.brokers, held, missing)
@@ -51,6 +47,28 @@ def shares(
         bound = max(int(sites.load[rack >= 0].max()), Basin(sites.load[rack >= 0]).level(missing))
         sites, due = _by_bytes(surveys, sites, missing, question)
     quotas, places = _solve(surveys, sites)
+    bound = quotas.bound if bound is None else bound
+    return _divided(surveys, marks, question, slack, sites, quotas, places, due), bound - fair.average
+
+
+def _idle(found: Survey, mark: Ints) -> Share:
+    """The share of a block when nothing changes in any."""
+    none = np.zeros(0, dtype=np.int64)
+    return Share(found.rows, 0, none, none, False, none, none, none, none, none, none, none, mark)
+
+
+def _divided(
+    surveys: Sequence[Survey],
+    marks: Sequence[Ints],
+    question: Question,
+    slack: float,
+    sites: Sites,
+    quotas: Quotas,
+    places: Sequence[Ints],
+    due: Ints,
+) -> list[Share]:
+    """The quotas of the whole, divided among the blocks; places: which rows of the quotas each block's kinds are; due:
+    int64[b, B] bytes that each block should bring to each broker."""
     chosen = _chosen(surveys, quotas, places)
     forced = [quotas.forced[place] for place in places]
     poured = np.array([_poured(*part, quotas.pooled) for part in zip(surveys, chosen, forced, strict=True)])
@@ -65,7 +83,7 @@ def shares(
             capacity[b], due[b], found.classes.key, first[b], waves[b], marks[b],
         )
         for b, found in enumerate(surveys)
-    ], (quotas.bound if bound is None else bound) - fair.average  # fmt: skip
+    ]  # fmt: skip
 
 
 def divide(whole: Ints, weights: Ints, need: Ints) -> Ints:

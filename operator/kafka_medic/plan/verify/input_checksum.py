@@ -165,7 +165,7 @@ def _list_hashes(lists: Lists) -> Array:
 
 
 def _with_codes(table: pa.Table) -> pa.Table:
-    """The table with its topics as a dictionary, so that each name is looked at once."""
+    """The table with its topics as a dictionary, so that each name is hashed once."""
     topic = _whole(table, "topic")
     if not pa.types.is_dictionary(topic.type):
         topic = topic.cast(pa.string()).dictionary_encode()

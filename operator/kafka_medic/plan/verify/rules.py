@@ -1,7 +1,7 @@
 """A second opinion on every plan, from other code and another method than the one that made it.
 
 The planner works on padded matrices, kinds and flows; this works on the raw tables as flat lists of
-(row, broker) and looks at each replica once, so an error in one is not repeated in the other. Linear in
+(row, broker) and reads each replica once, so an error in one is not repeated in the other. Linear in
 replicas, apart from sorts by name and by topic. It imports nothing of `solver` and `leaders`.
 """
 
@@ -70,7 +70,7 @@ def judge(checking: Callable[[pa.Table], Check], plan: Plan, limits: WaveLimits 
 
 
 class Check:
-    """One look at a plan's table (combined chunks), or at a part of it, beside the partitions it is about."""
+    """One check of a plan's table (combined chunks), or at a part of it, beside the partitions it is about."""
 
     def __init__(self, problem: PlanRequest, table: pa.Table) -> None:
         self.raw = problem.partitions.combine_chunks()
