@@ -11,7 +11,7 @@ import pyarrow as pa
 from kafka_medic.plan.arrow import Column, compute
 from kafka_medic.plan.files.inputs import InputError, is_parquet, read_partitions, read_table
 from kafka_medic.plan.model import PLAN_SCHEMA
-from kafka_medic.plan.verify.rules import Check, PlanRequest
+from kafka_medic.plan.verify.rules import Check, PlanInput
 from kafka_medic.plan.wave_limits import WaveLimits
 
 __all__ = ["read_plan", "verify_read_back"]
@@ -53,7 +53,7 @@ def _from_reassignment(path: Path, partitions: pa.Table) -> pa.Table:
         raise InputError(path, None, f"a value does not fit: {str(error).splitlines()[0]}") from None
 
 
-def verify_read_back(request: PlanRequest, table: pa.Table, *, waved: bool) -> list[str]:
+def verify_read_back(request: PlanInput, table: pa.Table, *, waved: bool) -> list[str]:
     """Every rule that a written plan, as `read_plan` gives it, breaks for the partitions as they are."""
     check = Check(request, table)
     if broken := check.placement():

@@ -24,13 +24,13 @@ from kafka_medic.plan.verify.topics import untrue
 from kafka_medic.plan.wave_limits import WaveLimits
 from kafka_medic.plan.weight import handicap
 
-__all__ = ["PlanRequest", "Check", "judge", "verify"]
+__all__ = ["PlanInput", "Check", "judge", "verify"]
 
 EXAMPLES = 3
 """Examples named per violated rule; the count is always given."""
 
 
-class PlanRequest(Protocol):
+class PlanInput(Protocol):
     """What the verifier has to know of a problem: nothing that the planner made of it."""
 
     @property
@@ -42,7 +42,7 @@ class PlanRequest(Protocol):
     def wanted(self, topic: str) -> int | None: ...
 
 
-def verify(problem: PlanRequest, plan: Plan, limits: WaveLimits | None = None) -> list[str]:
+def verify(problem: PlanInput, plan: Plan, limits: WaveLimits | None = None) -> list[str]:
     """Every rule that the plan breaks, as sentences; empty if it breaks none.
 
     limits: the bounds the waves were cut with (default: the planner's default).
@@ -72,7 +72,7 @@ def judge(checking: Callable[[pa.Table], Check], plan: Plan, limits: WaveLimits 
 class Check:
     """One check of a plan's table (combined chunks), or at a part of it, beside the partitions it is about."""
 
-    def __init__(self, problem: PlanRequest, table: pa.Table) -> None:
+    def __init__(self, problem: PlanInput, table: pa.Table) -> None:
         self.raw = problem.partitions.combine_chunks()
         self.table = table
         self.claimed = flatten(table.column("replicasBefore"))
