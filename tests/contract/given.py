@@ -10,7 +10,8 @@ import uuid
 from collections.abc import Callable, Mapping
 
 from kafka_medic.clients.answers import LogDirs
-from kafka_medic.clients.ports import BrokerView, Kafka, ReadFailed, Reassignment
+from kafka_medic.clients.failures import ReadFailed
+from kafka_medic.clients.ports import BrokerView, Kafka, Reassignment
 from kafka_medic.cluster.groups import Committed, GroupMember
 from kafka_medic.cluster.min_isr import MIN_ISR
 from kafka_medic.cluster.snapshot import ConfigValue, TopicPartition

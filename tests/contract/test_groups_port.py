@@ -6,8 +6,9 @@ import time
 import uuid
 from collections.abc import Callable
 
+from kafka_medic.clients.failures import ReadFailed
 from kafka_medic.clients.kafka import RealKafka
-from kafka_medic.clients.ports import Connection, ReadFailed
+from kafka_medic.clients.ports import Connection
 from kafka_medic.cluster.groups import Committed, GroupOffsets
 from kafka_medic.cluster.snapshot import TopicPartition
 from tests.contract.conftest import Subject

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kafka_medic.clients.ports import FailureKind, Kafka, ReadFailed, WriteFailed
+from kafka_medic.clients.failures import FailureKind, ReadFailed, WriteFailed
+from kafka_medic.clients.ports import Kafka
 from kafka_medic.cluster.groups import EMPTY
 from kafka_medic.playbook.intents import SetOffsets
 

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from kafka_medic.clients.ports import SIZES_SCHEMA, ReadFailed, table_of
+from kafka_medic.clients.failures import ReadFailed
+from kafka_medic.clients.tables import SIZES_SCHEMA, table_of
 from kafka_medic.cluster.groups import GroupOffsets
 from kafka_medic.cluster.snapshot import TopicPartition
 

@@ -29,21 +29,18 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+from kafka_medic.clients.failures import ClientFailure, FailureKind, ReadFailed, WriteFailed
 from kafka_medic.clients.oauth import TokenSource
 from kafka_medic.clients.ports import (
     Broken,
     CanaryEvent,
-    ClientFailure,
     ClusterDescription,
     ConfigChange,
     Connection,
-    FailureKind,
     LogRecord,
     MaySend,
     NewTopic,
     OwnRecord,
-    ReadFailed,
-    WriteFailed,
 )
 from kafka_medic.cluster.snapshot import TopicPartition
 

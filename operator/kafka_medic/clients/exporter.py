@@ -16,7 +16,8 @@ import aiohttp
 from prometheus_client.parser import text_string_to_metric_families
 
 from kafka_medic.clients.destinations import Destinations
-from kafka_medic.clients.ports import LONGEST_TIMEOUT, FailureKind, ReadFailed
+from kafka_medic.clients.failures import FailureKind, ReadFailed
+from kafka_medic.clients.ports import LONGEST_TIMEOUT
 
 PATH = "/metrics"
 MAX_BYTES = 64 * 1024 * 1024

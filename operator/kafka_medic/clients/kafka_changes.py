@@ -9,9 +9,9 @@ from typing import Any
 from kafka import errors
 from kafka.protocol.admin import AlterPartitionReassignmentsRequest, ElectLeadersRequest
 
-from kafka_medic.clients.kafka_link import WireLink, answer_of, failure_of, know
-from kafka_medic.clients.patience import seconds_for
-from kafka_medic.clients.ports import WriteFailed
+from kafka_medic.clients.failures import WriteFailed
+from kafka_medic.clients.kafka_link import KafkaLink, answer_of, failure_of, know
+from kafka_medic.clients.timeouts import change_timeout
 from kafka_medic.cluster.snapshot import TopicPartition
 
 PREFERRED = 0
@@ -20,10 +20,10 @@ SERVERS_SHARE = 0.9
 """Of what we wait, for the server: an answer that comes too late for us is none."""
 
 
-class WireChanges:
+class KafkaChanges:
     """What changes something, each time in one request that is sent once."""
 
-    def __init__(self, link: WireLink, who: Callable[[], Any]) -> None:
+    def __init__(self, link: KafkaLink, who: Callable[[], Any]) -> None:
         """`who`: a request that asks who the controller is."""
         self._link = link
         self._who = who
@@ -83,7 +83,7 @@ class WireChanges:
         """To the controller, as whoever answered last has it. Only if that one says that it is not, and so has done
         nothing, to the one that it names."""
         link = self._link
-        seconds = seconds_for(link.seconds, things)
+        seconds = change_timeout(link.seconds, things)
 
         async def send(client: Any) -> Any:
             end = time.monotonic() + seconds

@@ -9,8 +9,9 @@ from typing import Any
 from kafka import errors
 from kafka.protocol.admin import DescribeConfigsRequest, IncrementalAlterConfigsRequest
 
+from kafka_medic.clients.failures import ReadFailed, WriteFailed
 from kafka_medic.clients.kafka_link import failure_of
-from kafka_medic.clients.ports import ConfigChange, ReadFailed, WriteFailed
+from kafka_medic.clients.ports import ConfigChange
 from kafka_medic.cluster.snapshot import ConfigValue
 
 TOPIC, BROKER = 2, 4

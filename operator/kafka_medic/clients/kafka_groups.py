@@ -21,9 +21,9 @@ from kafka.structs import OffsetAndMetadata
 from kafka.structs import TopicPartition as WireTopicPartition
 
 from kafka_medic.clients.answers import Groups
+from kafka_medic.clients.failures import FailureKind, ReadFailed, WriteFailed
 from kafka_medic.clients.kafka_configs import refuse
-from kafka_medic.clients.kafka_link import WireLink, failure_of
-from kafka_medic.clients.ports import FailureKind, ReadFailed, WriteFailed
+from kafka_medic.clients.kafka_link import KafkaLink, failure_of
 from kafka_medic.cluster.groups import Committed, GroupMember, GroupOffsets
 from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.resources.name_patterns import among
@@ -52,10 +52,10 @@ class ConsumerGroupDescribeResponse(ApiMessage, load_json=MESSAGES):  # type: ig
     """The answer to it, which kafka-python finds by its API key."""
 
 
-class WireGroups:
+class KafkaGroups:
     """What is asked of groups' coordinators."""
 
-    def __init__(self, link: WireLink) -> None:
+    def __init__(self, link: KafkaLink) -> None:
         self._link = link
 
     def read(self, wanted: Callable[[str], bool], brokers: Sequence[int]) -> Groups:

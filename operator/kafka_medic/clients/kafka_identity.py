@@ -22,9 +22,10 @@ from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 from kafka.protocol.admin import DescribeClusterRequest
 from kafka.protocol.metadata import MetadataRequest
 
-from kafka_medic.clients.kafka_whereabouts import TRY_SECONDS, is_it, who_are_you
+from kafka_medic.clients.failures import FailureKind, ReadFailed
+from kafka_medic.clients.kafka_discovery import TRY_SECONDS, is_it, who_are_you
 from kafka_medic.clients.pod_identity import PodAddress
-from kafka_medic.clients.ports import Address, FailureKind, ReadFailed
+from kafka_medic.clients.ports import Address
 from kafka_medic.clients.tls import names_another_host
 
 _LOG = logging.getLogger(__name__)

@@ -24,10 +24,11 @@ from kafka.future import Future
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from kafka_medic.clients import kafka_bounds, kafka_inflate
+from kafka_medic.clients.failures import ClientFailure, FailureKind, ReadFailed, WriteFailed
 from kafka_medic.clients.kafka_destinations import Bounds
 from kafka_medic.clients.kafka_transport import Selector, read_in_pieces
 from kafka_medic.clients.oauth import TokenSource
-from kafka_medic.clients.ports import Address, ClientFailure, Connection, FailureKind, ReadFailed, WriteFailed
+from kafka_medic.clients.ports import Address, Connection
 from kafka_medic.clients.tls import client_context
 
 AT_ONCE = 10
@@ -46,12 +47,12 @@ F = TypeVar("F", bound=ClientFailure)
 logging.getLogger("kafka").setLevel(logging.CRITICAL)
 
 
-class WireLink:
+class KafkaLink:
     """One kafka-python admin client for one cluster, connected when first needed. May be used by several threads at
     the same time."""
 
     def __init__(
-        self, connection: Connection, tokens: TokenSource | None = None, beside: WireLink | None = None
+        self, connection: Connection, tokens: TokenSource | None = None, beside: KafkaLink | None = None
     ) -> None:
         """`beside`: the link that finds out who is there, for one that is for something else. Raises ReadFailed for
         certificates and keys that cannot be used."""

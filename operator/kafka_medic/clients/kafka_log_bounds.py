@@ -17,7 +17,7 @@ from kafka.protocol.consumer.offsets import ListOffsetsRequest
 
 from kafka_medic.clients.kafka_log_ends import ABSENT
 from kafka_medic.clients.log_columns import OFFSETS_VERSIONS, encode_offsets
-from kafka_medic.clients.ports import BOUNDS_SCHEMA
+from kafka_medic.clients.tables import BOUNDS_SCHEMA
 from kafka_medic.clients.undecoded import undecoded
 from kafka_medic.cluster.partition_rows import NOWHERE, Rows
 

@@ -13,7 +13,7 @@ from typing import Any
 from kafka import errors
 from kafka.protocol.consumer.offsets import ListOffsetsRequest, OffsetForLeaderEpochRequest
 
-from kafka_medic.clients.ports import FailureKind, ReadFailed
+from kafka_medic.clients.failures import FailureKind, ReadFailed
 from kafka_medic.cluster.snapshot import TopicPartition
 
 DEBUGGING_REPLICA = -2

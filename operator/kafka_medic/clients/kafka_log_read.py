@@ -15,7 +15,8 @@ from kafka import errors
 from kafka.protocol.consumer.fetch import FetchRequest
 from kafka.record.memory_records import MemoryRecords
 
-from kafka_medic.clients.ports import FailureKind, LogRecord, ReadFailed
+from kafka_medic.clients.failures import FailureKind, ReadFailed
+from kafka_medic.clients.ports import LogRecord
 from kafka_medic.cluster.snapshot import TopicPartition
 
 FUTURE_LOCAL_REPLICA = -3

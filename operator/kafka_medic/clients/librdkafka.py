@@ -21,20 +21,10 @@ from confluent_kafka.admin import (
 )
 from confluent_kafka.admin import NewTopic as RdNewTopic
 
+from kafka_medic.clients.failures import ClientFailure, FailureKind, ReadFailed, WriteFailed
 from kafka_medic.clients.oauth import Token, TokenSource
-from kafka_medic.clients.patience import seconds_for
-from kafka_medic.clients.ports import (
-    ClientFailure,
-    ClusterDescription,
-    ConfigChange,
-    Connection,
-    FailureKind,
-    MaySend,
-    NewTopic,
-    Node,
-    ReadFailed,
-    WriteFailed,
-)
+from kafka_medic.clients.ports import ClusterDescription, ConfigChange, Connection, MaySend, NewTopic, Node
+from kafka_medic.clients.timeouts import change_timeout
 from kafka_medic.cluster.snapshot import TopicPartition
 
 T = TypeVar("T")
@@ -163,7 +153,7 @@ class LibrdkafkaAdmin:
             self._alter(request)
 
     def _alter(self, resources: list[ConfigResource]) -> None:
-        seconds = seconds_for(self._timeout, len(resources))
+        seconds = change_timeout(self._timeout, len(resources))
         for resource, future in self._client.incremental_alter_configs(resources, request_timeout=seconds).items():
             try:
                 future.result(timeout=seconds + 1)

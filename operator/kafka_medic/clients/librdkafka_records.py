@@ -9,8 +9,9 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka import TopicPartition as Assignment
 
+from kafka_medic.clients.failures import FailureKind, ReadFailed, WriteFailed
 from kafka_medic.clients.librdkafka import client_settings
-from kafka_medic.clients.ports import Connection, FailureKind, LogRecord, OwnRecord, ReadFailed, WriteFailed
+from kafka_medic.clients.ports import Connection, LogRecord, OwnRecord
 from kafka_medic.cluster.snapshot import TopicPartition
 
 WRITE_SECONDS = 60.0

@@ -19,7 +19,8 @@ from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from kafka_medic.clients.destinations import Sockaddr
-from kafka_medic.clients.ports import FailureKind, OAuthClient, ReadFailed, TlsMaterial
+from kafka_medic.clients.failures import FailureKind, ReadFailed
+from kafka_medic.clients.ports import OAuthClient, TlsMaterial
 from kafka_medic.clients.tls import client_context, why
 from kafka_medic.cluster.clock import EXACT, Skew, measured
 

@@ -16,7 +16,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from kafka_medic.clients.ports import Connection, FailureKind, ReadFailed, TlsMaterial
+from kafka_medic.clients.failures import FailureKind, ReadFailed
+from kafka_medic.clients.ports import Connection, TlsMaterial
 
 _ENDS = ("-----BEGIN", "PRIVATE KEY-----")
 # openssl-verification-options(1); X509_V_ERR_* in x509_vfy.h

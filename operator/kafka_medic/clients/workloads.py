@@ -3,8 +3,8 @@ for, and all the rights that it takes."""
 
 from __future__ import annotations
 
+from kafka_medic.clients.failures import FailureKind, ReadFailed, WriteFailed
 from kafka_medic.clients.kubernetes_api import ApiFailure, KubernetesApi, Object
-from kafka_medic.clients.ports import FailureKind, ReadFailed, WriteFailed
 from kafka_medic.cluster.workloads import Workload
 from kafka_medic.resources.vocabulary import WorkloadKind
 

@@ -23,8 +23,9 @@ from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandl
 from kazoo.hosts import collect_hosts
 
 from kafka_medic.clients.destinations import Destinations
+from kafka_medic.clients.failures import FailureKind, ReadFailed, WriteFailed
 from kafka_medic.clients.kazoo_bounds import BoundedConnection
-from kafka_medic.clients.ports import LONGEST_TIMEOUT, EnsembleConnection, FailureKind, ReadFailed, WriteFailed
+from kafka_medic.clients.ports import LONGEST_TIMEOUT, EnsembleConnection
 from kafka_medic.clients.tls import client_context, handshake_failure
 from kafka_medic.cluster.accounts import TopicRecord
 from kafka_medic.cluster.snapshot import Controller, Quorum, Voter

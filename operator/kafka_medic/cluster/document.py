@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from kafka_medic.cluster.broker_document import broker_in, broker_out, pod_in, pod_out, rollout_in, rollout_out
 from kafka_medic.cluster.diverged_document import diverged_in, diverged_out
-from kafka_medic.cluster.elements import Element
 from kafka_medic.cluster.fields import (
     SnapshotDocumentError,
     list_of,
@@ -34,6 +33,7 @@ from kafka_medic.cluster.snapshot import (
     PARTITIONS_SCHEMA,
     ClusterInfo,
     Controller,
+    Element,
     Mode,
     Quorum,
     Snapshot,

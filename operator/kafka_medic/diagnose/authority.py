@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kafka_medic.cluster.quorum import FETCH_TIMEOUT_MS
 from kafka_medic.cluster.snapshot import Mode, Quorum, Voter
 from kafka_medic.diagnose.columns import some
 from kafka_medic.diagnose.finding import Finding
 from kafka_medic.diagnose.scene import Scene, blind
 from kafka_medic.resources.vocabulary import Severity
 
-FETCH_TIMEOUT_MS = 2000
-"""Default of `controller.quorum.fetch.timeout.ms` (Kafka broker configs, KIP-595), in milliseconds: a voter
-that has not caught up for longer would be voting for a new leader."""
 CONTROLLER_FOR = 30.0
 QUORUM_FOR = 30.0
 

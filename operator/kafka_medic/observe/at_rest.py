@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 import pyarrow as pa
 
 from kafka_medic.clients.answers import LogDirs
-from kafka_medic.clients.ports import ReadFailed
+from kafka_medic.clients.failures import ReadFailed
 from kafka_medic.cluster.snapshot import Source
 from kafka_medic.observe.settings import Settings
 from kafka_medic.observe.sources import Reading

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_medic.clients.answers import LogDirs
-from kafka_medic.clients.ports import BrokerView, ClusterDescription, ReadFailed
+from kafka_medic.clients.failures import ReadFailed
+from kafka_medic.clients.ports import BrokerView, ClusterDescription
 from kafka_medic.clients.zookeeper import Registrations
 from kafka_medic.cluster.authority import membership
 from kafka_medic.cluster.snapshot import Broker, Mode, Pod, TopicPartition

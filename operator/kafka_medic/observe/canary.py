@@ -18,18 +18,8 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 
-from kafka_medic.clients.ports import (
-    Broken,
-    CanaryClient,
-    CanaryEvent,
-    ClientFailure,
-    Delivered,
-    FailureKind,
-    ReadFailed,
-    Returned,
-    Undelivered,
-    Unread,
-)
+from kafka_medic.clients.failures import ClientFailure, FailureKind, ReadFailed
+from kafka_medic.clients.ports import Broken, CanaryClient, CanaryEvent, Delivered, Returned, Undelivered, Unread
 from kafka_medic.cluster.document import timestamp
 from kafka_medic.cluster.snapshot import CANARY_SCHEMA
 
@@ -136,7 +126,7 @@ class Canary:
         if shown is None:
             raise ReadFailed(FailureKind.OTHER, self._broken or "no round of the canary has ended yet")
         age = self._clock() - shown[1]
-        if age > self._patience():
+        if age > self._stale_after():
             told = f"the canary's last round was {age:.0f} s ago"
             raise ReadFailed(FailureKind.OTHER, f"{told}; {self._broken}" if self._broken else told)
         if self._refused is not None:
@@ -144,7 +134,7 @@ class Canary:
         rows = [{"topic": self._topic, **row} for row in shown[0]]
         return pa.Table.from_pylist(rows, schema=CANARY_SCHEMA)
 
-    def _patience(self) -> float:
+    def _stale_after(self) -> float:
         return 3 * self._interval + 60.0
 
     # -- the thread -------------------------------------------------------------------------------
@@ -165,7 +155,7 @@ class Canary:
     def step(self) -> float:
         """One small step; answers how long to pause before the next one."""
         now = self._clock()
-        if now - self._watched[1] > self._patience():
+        if now - self._watched[1] > self._stale_after():
             return IDLE_SECONDS
         if self._client is None:
             if now < self._retry_at:

@@ -18,13 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_medic.clients.answers import Groups, LogDirs
-from kafka_medic.clients.ports import (
-    BrokerView,
-    ClusterDescription,
-    FailureKind,
-    ReadFailed,
-    Reassignment,
-)
+from kafka_medic.clients.failures import FailureKind, ReadFailed
+from kafka_medic.clients.ports import BrokerView, ClusterDescription, Reassignment
 from kafka_medic.cluster.groups import GroupOffsets
 from kafka_medic.cluster.names import shown
 from kafka_medic.cluster.snapshot import TopicPartition

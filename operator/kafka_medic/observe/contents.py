@@ -16,20 +16,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kafka_medic.clients.answers import Groups, LogDirs
-from kafka_medic.clients.ports import (
-    BOUNDS_SCHEMA,
-    BrokerView,
-    ClusterDescription,
-    FailureKind,
-    KafkaReads,
-    ReadFailed,
-    Reassignment,
-)
+from kafka_medic.clients.failures import FailureKind, ReadFailed
+from kafka_medic.clients.ports import BrokerView, ClusterDescription, KafkaReads, Reassignment
+from kafka_medic.clients.tables import BOUNDS_SCHEMA
 from kafka_medic.cluster.agreement import stale_accounts
-from kafka_medic.cluster.elements import BROKER, CONFIGS, GROUP, GROUPS, LOG_DIRS, Element
+from kafka_medic.cluster.elements import BROKER, CONFIGS, GROUP, GROUPS, LOG_DIRS
 from kafka_medic.cluster.min_isr import Minimums
 from kafka_medic.cluster.partition_rows import NOWHERE, Rows
-from kafka_medic.cluster.snapshot import TopicPartition
+from kafka_medic.cluster.snapshot import Element, TopicPartition
 from kafka_medic.observe import checks, directories, tables
 from kafka_medic.observe.at_rest import AtRest
 from kafka_medic.observe.metrics import named_failures

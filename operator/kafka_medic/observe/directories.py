@@ -17,9 +17,8 @@ import pyarrow.compute as pc
 
 from kafka_medic.clients.answers import LogDir, LogDirs
 from kafka_medic.clients.ports import Reassignment
-from kafka_medic.cluster.elements import STORAGE_ERROR, Directory
 from kafka_medic.cluster.partition_rows import Rows
-from kafka_medic.cluster.snapshot import NO_LEADER, TopicPartition
+from kafka_medic.cluster.snapshot import NO_LEADER, STORAGE_ERROR, Directory, TopicPartition
 
 
 def directories(told: LogDirs) -> tuple[Directory, ...]:

@@ -16,7 +16,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_medic.clients.ports import BrokerView, FailureKind, KafkaReads, ReadFailed
+from kafka_medic.clients.failures import FailureKind, ReadFailed
+from kafka_medic.clients.ports import BrokerView, KafkaReads
 from kafka_medic.cluster.snapshot import NO_LEADER, DivergedLog, TopicPartition
 
 MAX_PARTITIONS = 5000

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from kafka_medic.clients.destinations import Destinations
 from kafka_medic.clients.exporter import Sample, scrape
-from kafka_medic.clients.ports import FailureKind, ReadFailed
+from kafka_medic.clients.failures import FailureKind, ReadFailed
 from kafka_medic.cluster.snapshot import ClientSoftware
 
 WINDOW = 10.0

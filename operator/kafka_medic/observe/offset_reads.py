@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
-from kafka_medic.clients.ports import KafkaReads, ReadFailed
+from kafka_medic.clients.failures import ReadFailed
+from kafka_medic.clients.ports import KafkaReads
 from kafka_medic.cluster.groups import GroupMember
 from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.cluster.workloads import Workload

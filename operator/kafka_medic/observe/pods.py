@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from kafka_medic.clients.failures import FailureKind, ReadFailed
 from kafka_medic.clients.kubernetes_api import ApiFailure, KubernetesApi, Object
-from kafka_medic.clients.ports import FailureKind, ReadFailed
 from kafka_medic.cluster.snapshot import Pod, Rollout
 from kafka_medic.observe.maintenance import named_signs, node_signs, pod_signs, unschedulable
 from kafka_medic.observe.rollouts import asks_for_roll, rollouts_of

@@ -7,9 +7,10 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from kafka_medic.clients.ports import FailureKind, KafkaReads, ReadFailed
-from kafka_medic.cluster.elements import BROKER, CONFIGS, TOPIC, Element, resource_name
-from kafka_medic.cluster.snapshot import ConfigValue
+from kafka_medic.clients.failures import FailureKind, ReadFailed
+from kafka_medic.clients.ports import KafkaReads
+from kafka_medic.cluster.elements import BROKER, CONFIGS, TOPIC, resource_name
+from kafka_medic.cluster.snapshot import ConfigValue, Element
 from kafka_medic.observe.sources import told_failures
 from kafka_medic.observe.tables import BROKER_CONFIGS, TOPIC_CONFIGS
 

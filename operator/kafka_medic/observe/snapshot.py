@@ -14,7 +14,8 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from kafka_medic.clients.ports import BrokerView, ClusterDescription, FailureKind, KafkaReads, ReadFailed
+from kafka_medic.clients.failures import FailureKind, ReadFailed
+from kafka_medic.clients.ports import BrokerView, ClusterDescription, KafkaReads
 from kafka_medic.clients.zookeeper import Registrations
 from kafka_medic.cluster.accounts import TopicRecord
 from kafka_medic.cluster.snapshot import (

@@ -16,7 +16,7 @@ from datetime import datetime
 from functools import cache
 from typing import Any, Generic, ParamSpec, TypeVar
 
-from kafka_medic.clients.ports import ReadFailed
+from kafka_medic.clients.failures import ReadFailed
 from kafka_medic.cluster.snapshot import Source, SourceState
 
 T = TypeVar("T")

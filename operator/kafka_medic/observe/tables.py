@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_medic.clients.answers import LogDirs
-from kafka_medic.clients.ports import LED_SCHEMA, SIZES_SCHEMA, Reassignment
+from kafka_medic.clients.ports import Reassignment
+from kafka_medic.clients.tables import LED_SCHEMA, SIZES_SCHEMA
 from kafka_medic.cluster.groups import GROUPS_SCHEMA, GroupOffsets
 from kafka_medic.cluster.min_isr import MIN_ISR, UNKNOWN, Minimums
 from kafka_medic.cluster.partition_rows import NOWHERE, Ints, Rows

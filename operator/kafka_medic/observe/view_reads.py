@@ -17,7 +17,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_medic.clients.ports import BrokerView, KafkaReads, ReadFailed
+from kafka_medic.clients.failures import ReadFailed
+from kafka_medic.clients.ports import BrokerView, KafkaReads
 from kafka_medic.clients.zookeeper import Registrations
 from kafka_medic.cluster.accounts import TopicRecord, settle
 from kafka_medic.cluster.concern import NOTHING, Concern, topics_needed, topics_of

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafka_medic.clients.ports import BrokerView, ClientFailure, Kafka, ReadFailed
+from kafka_medic.clients.failures import ClientFailure, ReadFailed
+from kafka_medic.clients.ports import BrokerView, Kafka
 from kafka_medic.cluster.snapshot import TopicPartition
 from tests.contract.differential.scripts import BROKERS
 from tests.simulation.log_bounds import log_bounds

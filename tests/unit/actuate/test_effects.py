@@ -7,7 +7,8 @@ import pytest
 from kafka_medic.actuate.carry_out import carry_out
 from kafka_medic.actuate.reassign import MAX_RECORDS
 from kafka_medic.clients.answers import Groups
-from kafka_medic.clients.ports import FailureKind, ReadFailed, WriteFailed, unasked
+from kafka_medic.clients.failures import FailureKind, ReadFailed, WriteFailed
+from kafka_medic.clients.ports import unasked
 from kafka_medic.cluster.groups import Committed, GroupOffsets
 from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.playbook.intents import ChangeSettings, ElectPreferred, Reassign, SetOffsets

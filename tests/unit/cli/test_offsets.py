@@ -13,7 +13,7 @@ import yaml
 from kafka_medic.cli.main import main
 from kafka_medic.cli.offsets import command, documents
 from kafka_medic.clients.answers import Groups
-from kafka_medic.clients.ports import FailureKind, ReadFailed
+from kafka_medic.clients.failures import FailureKind, ReadFailed
 from kafka_medic.cluster.groups import Committed, GroupMember
 from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.observe.snapshot import ClusterReaders

@@ -14,7 +14,7 @@ from kafka.protocol.consumer.group import OffsetFetchResponse
 
 from kafka_medic.clients import kafka_groups, librdkafka
 from kafka_medic.clients.answers import Groups
-from kafka_medic.clients.ports import FailureKind, ReadFailed
+from kafka_medic.clients.failures import FailureKind, ReadFailed
 from kafka_medic.cluster.groups import Committed, GroupMember, GroupOffsets
 from kafka_medic.cluster.snapshot import TopicPartition
 
@@ -148,7 +148,7 @@ def test_one_broker_that_fails_leaves_the_groups_of_the_others():
     link = Link(
         {1: {"billing": "Empty", "left": "Empty"}, 2: REFUSED, 3: {"audit": "Empty"}}, {1: {"billing": at}, 3: REFUSED}
     )
-    found = kafka_groups.WireGroups(link).read(lambda name: name != "left", [1, 2, 3])
+    found = kafka_groups.KafkaGroups(link).read(lambda name: name != "left", [1, 2, 3])
     assert [g.group for g in found.told] == ["billing"]
     assert found.unread == {"audit": REFUSED}
     assert found.unlisted == {2: REFUSED}
@@ -157,7 +157,7 @@ def test_one_broker_that_fails_leaves_the_groups_of_the_others():
 @pytest.mark.parametrize("brokers", [[], [2]])
 def test_no_list_at_all_is_not_no_group(brokers):
     with pytest.raises(ReadFailed):
-        kafka_groups.WireGroups(Link({2: REFUSED}, {})).read(lambda _: True, brokers)
+        kafka_groups.KafkaGroups(Link({2: REFUSED}, {})).read(lambda _: True, brokers)
 
 
 def test_members_of_groups_that_can_be_told():

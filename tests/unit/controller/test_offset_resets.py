@@ -6,7 +6,7 @@ import base64
 
 import pytest
 
-from kafka_medic.clients.ports import FailureKind, ReadFailed
+from kafka_medic.clients.failures import FailureKind, ReadFailed
 from kafka_medic.cluster.groups import Committed, GroupMember
 from kafka_medic.playbook import offset_plan, offset_questions
 from tests.simulation.kafka import SimKafka

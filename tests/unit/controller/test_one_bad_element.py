@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kafka_medic.clients.answers import Groups
-from kafka_medic.clients.ports import FailureKind, ReadFailed
+from kafka_medic.clients.failures import FailureKind, ReadFailed
 from kafka_medic.cluster.groups import Committed
 from kafka_medic.cluster.snapshot import TopicPartition
 from tests.simulation.kafka import SimKafka

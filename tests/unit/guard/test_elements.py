@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_medic.cluster.elements import STORAGE_ERROR, Directory, Element
-from kafka_medic.cluster.snapshot import Source, SourceState, TopicPartition
+from kafka_medic.cluster.snapshot import STORAGE_ERROR, Directory, Element, Source, SourceState, TopicPartition
 from kafka_medic.guard.reset_offsets import judge_reset_offsets
 from kafka_medic.guard.verdict import Verdict
 from tests.unit.cluster import worlds

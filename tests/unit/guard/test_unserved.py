@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_medic.cluster.elements import STORAGE_ERROR, Directory
-from kafka_medic.cluster.snapshot import TopicPartition
+from kafka_medic.cluster.snapshot import STORAGE_ERROR, Directory, TopicPartition
 from kafka_medic.guard.verdict import Verdict
 from kafka_medic.playbook.restart_step import not_back
 from tests.unit.cluster import worlds

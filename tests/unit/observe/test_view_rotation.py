@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from kafka_medic.clients.ports import BrokerView, FailureKind, ReadFailed
+from kafka_medic.clients.failures import FailureKind, ReadFailed
+from kafka_medic.clients.ports import BrokerView
 from kafka_medic.cluster.snapshot import Controller, Snapshot, TopicPartition
 from kafka_medic.guard.context import RestartContext
 from kafka_medic.guard.restart import judge_restart

@@ -10,17 +10,9 @@ import pytest
 from kafka.protocol.admin import ElectLeadersRequest, IncrementalAlterConfigsRequest
 
 from kafka_medic.clients.answers import LogDirs
+from kafka_medic.clients.failures import ReadFailed, WriteFailed
 from kafka_medic.clients.kafka import RealKafka
-from kafka_medic.clients.ports import (
-    BrokerView,
-    ConfigChange,
-    Connection,
-    NewTopic,
-    PartitionState,
-    ReadFailed,
-    Reassignment,
-    WriteFailed,
-)
+from kafka_medic.clients.ports import BrokerView, ConfigChange, Connection, NewTopic, PartitionState, Reassignment
 from kafka_medic.cluster.groups import Committed
 from kafka_medic.cluster.snapshot import ConfigValue, TopicPartition
 from tests.stub_cluster import Described, Running, Size, StubProcess, made_up, running

@@ -18,9 +18,10 @@ from kafka.protocol.admin import (
     ListPartitionReassignmentsRequest,
 )
 
-from kafka_medic.clients import kafka_identity, kafka_whereabouts
+from kafka_medic.clients import kafka_discovery, kafka_identity
 from kafka_medic.clients.answers import LogDir, LogDirs
-from kafka_medic.clients.kafka_changes import WireChanges
+from kafka_medic.clients.failures import FailureKind, ReadFailed, WriteFailed
+from kafka_medic.clients.kafka_changes import KafkaChanges
 from kafka_medic.clients.kafka_configs import (
     BROKER,
     EVERY_BROKER,
@@ -31,8 +32,8 @@ from kafka_medic.clients.kafka_configs import (
     configs_request,
     refuse,
 )
-from kafka_medic.clients.kafka_groups import WireGroups
-from kafka_medic.clients.kafka_link import WireLink, answer_of, failure_of
+from kafka_medic.clients.kafka_groups import KafkaGroups
+from kafka_medic.clients.kafka_link import KafkaLink, answer_of, failure_of
 from kafka_medic.clients.kafka_log_bounds import EARLIEST, LATEST, OffsetsRequest, bounds, by_leader
 from kafka_medic.clients.kafka_log_ends import epoch_ends, epoch_ends_request, known, log_ends, log_ends_request
 from kafka_medic.clients.kafka_log_read import fetch_request, fetched
@@ -52,12 +53,9 @@ from kafka_medic.clients.ports import (
     ClusterDescription,
     ConfigChange,
     Connection,
-    FailureKind,
     LogRecord,
     Node,
-    ReadFailed,
     Reassignment,
-    WriteFailed,
 )
 from kafka_medic.clients.undecoded import ResponseBytes, undecoded
 from kafka_medic.cluster.snapshot import ConfigValue, Quorum, TopicPartition, Voter
@@ -74,20 +72,20 @@ NO_OFFSETS = OFFSETS_SCHEMA.empty_table()
 T = TypeVar("T")
 
 
-class WireAdmin:
+class KafkaAdmin:
     """What is asked of one cluster by kafka-python. May be used by several threads at the same time."""
 
     def __init__(self, connection: Connection, tokens: TokenSource | None = None) -> None:
         """Raises ReadFailed for certificates and keys that cannot be used."""
-        self._link = WireLink(connection, tokens)
+        self._link = KafkaLink(connection, tokens)
         # A broker answers the requests of one connection in their order: whatever it passes on to a controller that
         # hangs would hold up all that comes after it.
-        self._passed_on = WireLink(connection, tokens, beside=self._link)
+        self._passed_on = KafkaLink(connection, tokens, beside=self._link)
         self._connection = connection
         self._timeout_ms = int(connection.timeout_seconds * 1000)
         self._whole_views = WholeViews()
-        self.groups = WireGroups(self._link)
-        self.changes = WireChanges(self._passed_on, members_request)
+        self.groups = KafkaGroups(self._link)
+        self.changes = KafkaChanges(self._passed_on, members_request)
 
     def close(self) -> None:
         self._link.close()
@@ -136,7 +134,7 @@ class WireAdmin:
             link.bounds.pods.update(host for given in brokers.values() for host, _ in given)
 
         async def look_for(client: Any, broker: int, addresses: Sequence[Address]) -> BrokerView:
-            node = await kafka_whereabouts.find(client, broker, addresses)
+            node = await kafka_discovery.find(client, broker, addresses)
             if node is None:
                 link.unnamed.pop(broker, None)
                 raise ReadFailed(FailureKind.UNREACHABLE, "nobody answers as that broker")
