@@ -16,7 +16,7 @@ from kafka_medic.actuate.scale import WorkloadWrites, scale
 from kafka_medic.actuate.settings import change_settings
 from kafka_medic.clients.failures import FailureKind, WriteFailed
 from kafka_medic.clients.ports import Kafka, MaySend
-from kafka_medic.playbook.intents import (
+from kafka_medic.playbook.effects import (
     CallOffRestarts,
     ChangeSettings,
     ElectPreferred,

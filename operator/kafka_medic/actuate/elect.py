@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from kafka_medic.clients.failures import FailureKind, ReadFailed, WriteFailed
 from kafka_medic.clients.ports import BrokerView, Kafka
-from kafka_medic.playbook.intents import ElectPreferred
+from kafka_medic.playbook.effects import ElectPreferred
 
 
 def elect(kafka: Kafka, intent: ElectPreferred, ask: Callable[[], None]) -> None:

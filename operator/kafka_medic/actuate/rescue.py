@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from kafka_medic.clients.failures import FailureKind, ReadFailed, WriteFailed
 from kafka_medic.clients.ports import Kafka, LogRecord, MaySend, NewTopic, OwnRecord
-from kafka_medic.playbook.intents import RescuePart, RescueRecords
+from kafka_medic.playbook.effects import RescuePart, RescueRecords
 
 PREFIX = "kafka-medic-"
 """Of the headers that say where a saved record came from; the record's own headers follow."""

@@ -53,11 +53,11 @@ from kafka_medic.observe.metrics import exporters
 from kafka_medic.observe.offset_reads import answers
 from kafka_medic.observe.pods import BrokerPods
 from kafka_medic.observe.snapshot import ClusterReaders, MetricsReads, observe_cluster, unread_cluster
+from kafka_medic.playbook.decision import SOON, Decision, World
+from kafka_medic.playbook.effects import concern
 from kafka_medic.playbook.engine import decide
 from kafka_medic.playbook.holding import may_be_sent
-from kafka_medic.playbook.intents import concern
-from kafka_medic.playbook.offset_questions import questions
-from kafka_medic.playbook.run import SOON, Decision, World
+from kafka_medic.playbook.offsets.questions import questions
 from kafka_medic.resources.durations import parse_duration
 from kafka_medic.resources.errors import ResourceError
 from kafka_medic.resources.kafkacluster import KafkaCluster

@@ -11,8 +11,8 @@ from kafka_medic.clients.ports import KafkaReads
 from kafka_medic.cluster.groups import GroupMember
 from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.cluster.workloads import Workload
-from kafka_medic.playbook.offset_questions import Questions
-from kafka_medic.playbook.run import Answers
+from kafka_medic.playbook.decision import Answers
+from kafka_medic.playbook.offsets.questions import Questions
 from kafka_medic.resources.vocabulary import WorkloadKind
 
 ReadWorkload = Callable[[WorkloadKind, str], Workload]

@@ -12,20 +12,23 @@ from dataclasses import replace
 from kafka_medic.guard.breaker import BreakerState, breaker
 from kafka_medic.guard.other_runs import OtherRun
 from kafka_medic.guard.verdict import Verdict
-from kafka_medic.playbook import consumers_step, drain_first, min_isr_step, offset_step, reorder_step, rescue_step
-from kafka_medic.playbook.acting import advance
 from kafka_medic.playbook.approval import unchecked
+from kafka_medic.playbook.decision import Decision, World, being_deleted, disowned, ended, refuse, stay, waiting
 from kafka_medic.playbook.drift import drifted_long_enough
+from kafka_medic.playbook.execution import advance
+from kafka_medic.playbook.guards import forward_reasons
+from kafka_medic.playbook.leadership import reorder_step
+from kafka_medic.playbook.offsets import consumers_step, offset_step
 from kafka_medic.playbook.parameters import AWAY, brings_leaders
 from kafka_medic.playbook.plan_file import is_missing, unread_file
 from kafka_medic.playbook.planned_topics import recreated
-from kafka_medic.playbook.positions import Position, standings
-from kafka_medic.playbook.propose import propose, restarts
+from kafka_medic.playbook.planning import propose, restarts
 from kafka_medic.playbook.provenance import beyond_plan, forged
+from kafka_medic.playbook.reassign.positions import Position, standings
 from kafka_medic.playbook.refusal import Refusal
-from kafka_medic.playbook.restart_attempts import other_pods
-from kafka_medic.playbook.run import Decision, World, being_deleted, disowned, ended, refuse, stay, waiting
-from kafka_medic.playbook.safety import forward_reasons
+from kafka_medic.playbook.restart import drain_first, rescue_step
+from kafka_medic.playbook.restart.attempts import other_pods
+from kafka_medic.playbook.settings import min_isr_step
 from kafka_medic.resources.phases import ACTING_PHASES, TERMINAL_PHASES, Phase
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_plan import Plan

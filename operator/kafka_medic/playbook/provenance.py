@@ -13,9 +13,8 @@ from typing import assert_never
 from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.verdict import Reason, Verdict
-from kafka_medic.playbook import drain_first
 from kafka_medic.playbook.approval import ApprovalJudgement
-from kafka_medic.playbook.intents import (
+from kafka_medic.playbook.effects import (
     CallOffRestarts,
     ChangeSettings,
     ElectPreferred,
@@ -32,9 +31,10 @@ from kafka_medic.playbook.intents import (
 )
 from kafka_medic.playbook.plan_digest import digest_fits
 from kafka_medic.playbook.plan_file import is_missing
-from kafka_medic.playbook.rate import RATES
-from kafka_medic.playbook.strimzi_restart import annotation
-from kafka_medic.playbook.throttle_lists import FOLLOWER_LIST, LEADER_LIST
+from kafka_medic.playbook.reassign.rate import RATES
+from kafka_medic.playbook.reassign.throttle_lists import FOLLOWER_LIST, LEADER_LIST
+from kafka_medic.playbook.restart import drain_first
+from kafka_medic.playbook.restart.strimzi_restart import annotation
 from kafka_medic.resources.admission import Standing
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_plan import Plan

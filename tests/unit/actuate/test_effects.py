@@ -11,7 +11,7 @@ from kafka_medic.clients.failures import FailureKind, ReadFailed, WriteFailed
 from kafka_medic.clients.ports import unasked
 from kafka_medic.cluster.groups import Committed, GroupOffsets
 from kafka_medic.cluster.snapshot import TopicPartition
-from kafka_medic.playbook.intents import ChangeSettings, ElectPreferred, Reassign, SetOffsets
+from kafka_medic.playbook.effects import ChangeSettings, ElectPreferred, Reassign, SetOffsets
 from tests.simulation.kafka import SimKafka
 
 ORDERS = TopicPartition("orders", 0)

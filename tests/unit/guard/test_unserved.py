@@ -6,7 +6,7 @@ import pytest
 
 from kafka_medic.cluster.snapshot import STORAGE_ERROR, Directory, TopicPartition
 from kafka_medic.guard.verdict import Verdict
-from kafka_medic.playbook.restart_step import not_back
+from kafka_medic.playbook.restart.restart_step import not_back
 from tests.unit.cluster import worlds
 from tests.unit.guard.restarts import judged, only, refusals
 
