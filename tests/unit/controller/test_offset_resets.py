@@ -8,6 +8,7 @@ import pytest
 
 from kafka_medic.clients.failures import FailureKind, ReadFailed
 from kafka_medic.cluster.groups import Committed, GroupMember
+from kafka_medic.playbook.offsets import questions, reset_plan
 from tests.simulation.kafka import SimKafka
 from tests.simulation.world import World
 from tests.unit.controller.offset_worlds import FOUND, ORDERS, PAYMENTS, beyond_the_end, commit, committed

@@ -13,6 +13,7 @@ from kafka_medic.clients.answers import LogDirs
 from kafka_medic.clients.failures import FailureKind, ReadFailed
 from kafka_medic.guard import precedence, replicas, views
 from kafka_medic.guard.other_runs import OtherRun
+from kafka_medic.playbook.restart import order
 from tests.simulation import schedules
 from tests.simulation.brokers import MIN_ISR
 from tests.simulation.kafka import SimKafka
