@@ -210,7 +210,7 @@ def groups_with_their_state_and_offsets(kafka: Kafka, given: Described) -> None:
     told = kafka.groups(lambda name: name in names)
     assert not told.unread
     assert not told.unlisted
-    assert {g.group: (g.state, dict(g.committed)) for g in told.told} == {
+    assert {g.group: (g.state, dict(g.committed)) for g in told.offsets} == {
         g.name: (g.state, _committed(g)) for g in given.groups
     }
 

@@ -101,7 +101,7 @@ def test_what_is_committed_on_a_topic_goes_with_it(subject: Subject) -> None:
     tp = TopicPartition(topic, 0)
 
     def committed() -> list[int]:
-        found = subject.kafka.groups(lambda name: name == group).told
+        found = subject.kafka.groups(lambda name: name == group).offsets
         return [offsets.committed[tp].offset for offsets in found if tp in offsets.committed]
 
     subject.until(lambda: committed() == [7])

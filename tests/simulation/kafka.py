@@ -28,7 +28,7 @@ from kafka_medic.clients.ports import (
     Node,
     OwnRecord,
     Reassignment,
-    unasked,
+    always,
 )
 from kafka_medic.clients.tables import BOUNDS_SCHEMA, LED_SCHEMA, table_of
 from kafka_medic.cluster.groups import Committed, GroupMember, GroupOffsets
@@ -336,7 +336,7 @@ class SimKafka(SimBrokers):
         if not part.adding:
             self.completes(part)
 
-    def alter_configs(self, changes: Sequence[ConfigChange], may_send: MaySend = unasked) -> None:
+    def alter_configs(self, changes: Sequence[ConfigChange], may_send: MaySend = always) -> None:
         self._writable()
         self.writes.append(f"configs {sorted({c.name for c in changes})} {sorted({str(c.value) for c in changes})[:1]}")
         asked: set[str | None] = set()

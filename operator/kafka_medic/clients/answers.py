@@ -71,6 +71,6 @@ class Groups:
     """Consumer groups as their coordinators report them. `unread`: groups that are listed and whose offsets could not
     be read. `unlisted`: brokers that did not list their groups, so that a group that is missing here may exist."""
 
-    told: Sequence[GroupOffsets]
+    offsets: Sequence[GroupOffsets]
     unread: Mapping[str, ReadFailed] = field(default_factory=dict)
     unlisted: Mapping[int, ReadFailed] = field(default_factory=dict)

@@ -28,7 +28,7 @@ from kafka_medic.clients.ports import (
     NewTopic,
     OwnRecord,
     Reassignment,
-    unasked,
+    always,
 )
 from kafka_medic.clients.tls import explained, split_address
 from kafka_medic.cluster.groups import Committed, GroupMember
@@ -98,29 +98,29 @@ class RealKafka:
             self._tokens.token()
         renewed = None if time.monotonic() < self._fresh_until else self._renew()
         try:
-            told: ClusterDescription | ReadFailed = self._admin.members()
+            described: ClusterDescription | ReadFailed = self._admin.members()
         except ReadFailed as problem:
-            told, self._fresh_until = problem, 0.0
+            described, self._fresh_until = problem, 0.0
             if renewed is None:
                 raise explained(self._connection, [], problem) from None
         if renewed is None:
-            assert not isinstance(told, ReadFailed)
-            return told
+            assert not isinstance(described, ReadFailed)
+            return described
         try:
-            heard = renewed.result(None if isinstance(told, ReadFailed) else LIBRDKAFKA_TIMEOUT)
+            confirmed = renewed.result(None if isinstance(described, ReadFailed) else LIBRDKAFKA_TIMEOUT)
         except TimeoutError:
-            assert not isinstance(told, ReadFailed)
-            return told
+            assert not isinstance(described, ReadFailed)
+            return described
         except ReadFailed as problem:
-            if isinstance(told, ReadFailed) or problem.kind is not FailureKind.UNREACHABLE:
+            if isinstance(described, ReadFailed) or problem.kind is not FailureKind.UNREACHABLE:
                 raise explained(self._connection, [], problem) from None
-            return told
+            return described
         finally:
             if renewed.done():
                 self._librdkafka.close()  # its process: nothing is asked of it until something is to be changed
-        if isinstance(told, ReadFailed):
-            raise self._refusal(explained(self._connection, [(n.host, n.port) for n in heard.nodes], told))
-        return told
+        if isinstance(described, ReadFailed):
+            raise self._refusal(explained(self._connection, [(n.host, n.port) for n in confirmed.nodes], described))
+        return described
 
     def _renew(self) -> Future[ClusterDescription]:
         """librdkafka asks the controller and the leaders that it last heard of, which may be down by now."""
@@ -147,8 +147,8 @@ class RealKafka:
         anew = AdminApart(self._connection, self._tokens)
         try:
             anew.members()
-        except ReadFailed as told:
-            return told
+        except ReadFailed as refusal:
+            return refusal
         finally:
             anew.close()
         return problem
@@ -229,7 +229,7 @@ class RealKafka:
     ) -> Mapping[TopicPartition, str]:
         return self._admin.changes.alter_reassignments(targets)
 
-    def alter_configs(self, changes: Sequence[ConfigChange], may_send: MaySend = unasked) -> None:
+    def alter_configs(self, changes: Sequence[ConfigChange], may_send: MaySend = always) -> None:
         # librdkafka sends what concerns a broker to that broker, and refuses a resource without a name.
         named = [c for c in changes if c.resource]
         if named:

@@ -88,8 +88,8 @@ class OwnTopics:
                 if (error := message.error()) is not None:
                     raise ReadFailed(FailureKind.OTHER, f"read {tp}: {error.str()}")
                 at = (message.offset() or 0) + 1
-                told: Any = message.headers() or ()
-                headers = tuple((str(k), v if isinstance(v, bytes) else None) for k, v in told)
+                raw: Any = message.headers() or ()
+                headers = tuple((str(k), v if isinstance(v, bytes) else None) for k, v in raw)
                 yield LogRecord(tp, at - 1, message.timestamp()[1], message.key(), message.value(), headers)
         finally:
             consumer.close()

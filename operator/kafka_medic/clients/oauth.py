@@ -58,9 +58,9 @@ class TokenSource:
         """Raises ReadFailed that says what the endpoint answered, and no secret."""
         with self._lock:
             if self._held is None or time.time() >= self._renew_at:
-                asked = time.time()
+                started = time.time()
                 self._held = self._fetch()
-                self._renew_at = asked + _USED * (self._held.expires - asked)
+                self._renew_at = started + _USED * (self._held.expires - started)
             return self._held
 
     def _fetch(self) -> Token:

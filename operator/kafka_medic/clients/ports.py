@@ -163,7 +163,7 @@ MaySend = Callable[[], bool]
 """Asked right before each request of a write that needs several."""
 
 
-def unasked() -> bool:
+def always() -> bool:
     """For who writes alone."""
     return True
 
@@ -284,7 +284,7 @@ class KafkaWrites(Protocol):
     ) -> Mapping[TopicPartition, str]:
         """Start (or, with None, cancel) reassignments. Answers the refused ones with the broker's reason."""
 
-    def alter_configs(self, changes: Sequence[ConfigChange], may_send: MaySend = unasked) -> None:
+    def alter_configs(self, changes: Sequence[ConfigChange], may_send: MaySend = always) -> None:
         """One request for all topics and one for each broker; what is left when `may_send` says no is not sent."""
 
     def create_topic(self, topic: NewTopic) -> None:

@@ -100,8 +100,8 @@ class _Accounts:
 
     def decided(self, records: Mapping[str, TopicRecord | None]) -> tuple[pa.Table, frozenset[str]]:
         """(the decided partitions, the disputed topics)."""
-        asked = [self._asked(brokers) for brokers in self.brokers]
-        decided, disputed = self._incarnations(asked)
+        covered = [self._covered(brokers) for brokers in self.brokers]
+        decided, disputed = self._incarnations(covered)
         unrecorded = np.array([topic not in records for topic in self.topics], dtype=np.bool_)
         exists = np.array([found not in (None, GONE) for found in decided], dtype=np.bool_) & unrecorded
         undecided = np.array([found is None for found in decided], dtype=np.bool_) & unrecorded
@@ -110,10 +110,10 @@ class _Accounts:
             np.fromiter((own in (found, UNNAMED) for own, found in zip(mine, decided, strict=True)), dtype=np.bool_)
             & exists
             & topics
-            for mine, topics in zip(self.incarnations, asked, strict=True)
+            for mine, topics in zip(self.incarnations, covered, strict=True)
         ]
         agreed, rows, more = self._partitions(concerns)
-        rows += self._unknown([undecided & topics for topics in asked])
+        rows += self._unknown([undecided & topics for topics in covered])
         rows += _recorded(records)
         ids = {t: None if found in (None, UNNAMED) else found for t, found in zip(self.topics, decided, strict=True)}
         ids |= {topic: record.topic_id if record else None for topic, record in records.items()}
@@ -124,21 +124,21 @@ class _Accounts:
         ordered = agreed.sort_by([("topic", "ascending"), ("partition", "ascending")]).combine_chunks()
         return ordered, frozenset(disputed | more)
 
-    def _asked(self, brokers: Sequence[int]) -> Mask:
+    def _covered(self, brokers: Sequence[int]) -> Mask:
         """By topic, whether any of these brokers was asked about it."""
         if not all(broker in self.covers for broker in brokers):
             return np.ones(len(self.topics), dtype=np.bool_)
-        covered = frozenset().union(*(self.covers[broker] for broker in brokers))
-        return np.fromiter((topic in covered for topic in self.topics), dtype=np.bool_)
+        topics = frozenset().union(*(self.covers[broker] for broker in brokers))
+        return np.fromiter((topic in topics for topic in self.topics), dtype=np.bool_)
 
-    def _incarnations(self, asked: Sequence[Mask]) -> tuple[list[str | None], set[str]]:
+    def _incarnations(self, covered: Sequence[Mask]) -> tuple[list[str | None], set[str]]:
         """(by topic, the incarnation that exists, None where that is undecided; the topics on which accounts
         differ)."""
         decided: list[str | None] = []
         disputed: set[str] = set()
         for code, topic in enumerate(self.topics):
             by_table = {n: mine[code] for n, mine in enumerate(self.incarnations)}
-            given = {by_table[n] for n, topics in enumerate(asked) if topics[code]}
+            given = {by_table[n] for n, topics in enumerate(covered) if topics[code]}
             if len(given - {UNNAMED}) > 1 or given >= {UNNAMED, GONE}:
                 disputed.add(topic)
             decided.append(incarnation(self._expanded(by_table, topic), self.controller, self.voters))

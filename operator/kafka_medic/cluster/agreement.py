@@ -155,7 +155,7 @@ def _accounts_of(snapshot: Snapshot, tp: TopicPartition) -> list[str]:
         texts[key] = "no such partition" if row is None else _account(row["leader"], row["epoch"], row["topicId"])
     by_account: dict[str, list[int]] = {}
     for view in snapshot.views or ():
-        if view.leaders is not None and view.asked_about(tp.topic):
+        if view.leaders is not None and view.covers_topic(tp.topic):
             by_account.setdefault(texts[id(view.leaders)], []).append(view.broker)
     return [f"{account} ({_brokers(who)})" for account, who in sorted(by_account.items())]
 
@@ -306,12 +306,12 @@ def _raised(truth: _Columns, accounts: Sequence[_Account], controller: int | Non
     rows = {key: _places(wanted, mine.keys) for key, mine in tables.items()}
     # By table: has it the partition, of no other incarnation?
     usable = {key: (rows[key] >= 0) & ~_other(truth, mine)[wanted >> 32] for key, mine in tables.items()}
-    asked = [account.about(wanted) for account in accounts]
+    covered = [account.about(wanted) for account in accounts]
     leader, epoch = truth.leader.copy(), truth.epoch.copy()
     for n, at in enumerate(_places(wanted, truth.keys).tolist()):
         leaderships = {
             account.broker: account.reported.leadership(int(rows[key][n]))
-            for account, mine in zip(accounts, asked, strict=True)
+            for account, mine in zip(accounts, covered, strict=True)
             if mine[n] and usable[key := id(account.reported)][n]
         }
         found = leadership(leaderships, controller, voters)
@@ -399,9 +399,9 @@ def _doubted(keys: Ints, accounts: Sequence[_Account]) -> dict[int, int]:
     """By broker, the place in `keys` of the first partition of which it may report an earlier state. Beyond doubt is
     only the account with the latest epoch where two brokers give it, and all report the same incarnation."""
     lacking: Mask = np.zeros(len(keys), dtype=np.bool_)
-    asked = [account.about(keys) for account in accounts]
+    covered = [account.about(keys) for account in accounts]
     epochs, leaders = [], []
-    for account, mine in zip(accounts, asked, strict=True):
+    for account, mine in zip(accounts, covered, strict=True):
         at = _places(keys, account.reported.keys)
         lacking |= mine & ((at < 0) | _other(accounts[0].reported, account.reported)[keys >> 32])
         epochs.append(np.where(mine, np.append(account.reported.epoch, UNKNOWN)[at], NOT_ASKED))
@@ -414,7 +414,7 @@ def _doubted(keys: Ints, accounts: Sequence[_Account]) -> dict[int, int]:
     undecidable = lacking | rivals | (is_same.sum(axis=0) < 2)
     doubtful = {
         account.broker: np.flatnonzero(mine & (undecidable | ~same))
-        for account, mine, same in zip(accounts, asked, is_same, strict=True)
+        for account, mine, same in zip(accounts, covered, is_same, strict=True)
     }
     return {broker: int(places[0]) for broker, places in doubtful.items() if len(places)}
 

@@ -113,8 +113,8 @@ def membership(
         found = weigh(votes, controller, len(everybody))
         if found is None:
             others = {witness: vote for witness, vote in votes.items() if witness != broker}
-            heard = len(others) > 1 or controller in others
-            found = next(iter(others.values())) if heard and len(set(others.values())) == 1 else None
+            enough = len(others) > 1 or controller in others
+            found = next(iter(others.values())) if enough and len(set(others.values())) == 1 else None
         if len(accounts) == 1 and (broker in described) != found:
             found = None  # one account, and another broker's contradicts it
         if found is None:

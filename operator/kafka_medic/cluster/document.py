@@ -324,5 +324,5 @@ def _check_column(values: Sequence[Any], field: pa.Field[Any], path: str) -> Non
         raise SnapshotDocumentError(f"{path}[{i}].{field.name}", f"must be {wanted} or null, not {values[i]!r}")
     for i, ids in enumerate(values):
         if ids is not None and (not isinstance(ids, list | tuple) or not set(map(type, ids)) <= {kind, _NULL}):
-            told = f"must be a list of {wanted} numbers or null, not {ids!r}"
-            raise SnapshotDocumentError(f"{path}[{i}].{field.name}", told)
+            message = f"must be a list of {wanted} numbers or null, not {ids!r}"
+            raise SnapshotDocumentError(f"{path}[{i}].{field.name}", message)

@@ -304,7 +304,7 @@ class View:
     observed_at: datetime | None = None
     covers: frozenset[str] | None = None
 
-    def asked_about(self, topic: str) -> bool:
+    def covers_topic(self, topic: str) -> bool:
         return self.covers is None or topic in self.covers
 
 

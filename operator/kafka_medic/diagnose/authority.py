@@ -69,7 +69,7 @@ def _quorum(scene: Scene) -> Iterator[Finding]:
         + (": no majority" if lost else ""),
         affected=tuple(f"{'zookeeper' if zookeeper else 'voter'}-{v.id}" for v in behind),
         evidence=(
-            some([_told(v, quorum, zookeeper) for v in behind]),
+            some([_described(v, quorum, zookeeper) for v in behind]),
             scene.read_from(*(("ensemble", "zookeeper") if zookeeper else ("quorum",)), "kafka"),
         ),
         for_seconds=QUORUM_FOR,
@@ -91,7 +91,7 @@ def _behind(voter: Voter, quorum: Quorum) -> bool:
     return voter.last_caught_up_ms >= FETCH_TIMEOUT_MS
 
 
-def _told(voter: Voter, quorum: Quorum, zookeeper: bool) -> str:
+def _described(voter: Voter, quorum: Quorum, zookeeper: bool) -> str:
     if zookeeper:
         return f"server {voter.id} does not serve"
     if voter.last_caught_up_ms is None:

@@ -96,8 +96,8 @@ def diagnose(
     by_detector = {detector: [_named(f) for f in detector(scene)] for detector in DETECTORS}
     found = {f.id: f for findings in by_detector.values() for f in findings}
     known = remembered or {}
-    unheard = [detector for detector in DETECTORS if any(f.id not in known for f in by_detector[detector])]
-    since = _since(scene, found, known, unheard)
+    undated = [detector for detector in DETECTORS if any(f.id not in known for f in by_detector[detector])]
+    since = _since(scene, found, known, undated)
     aged = (_shown(f).seen(since=since[f.id], now=snapshot.taken_at) for f in found.values())
     lasting = {id_ for id_, then in (remembered or {}).items() if id_ in fired and id_ in found and since[id_] <= then}
     aged = (replace(f, state=FindingState.FIRING) if f.id in lasting else f for f in aged)

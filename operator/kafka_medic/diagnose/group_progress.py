@@ -52,14 +52,14 @@ def follow(progress: pa.Table, p: Partitions, snapshot: Snapshot, passed: float)
         return Followed(progress, {})
     found = _followed(progress, p, snapshot.groups, passed)
     groups = strings(pc.unique(progress["group"])) if snapshot.unread else ()
-    untold = [group for group in groups if _untold(snapshot, group)]
-    if not untold:
+    unread = [group for group in groups if _unread(snapshot, group)]
+    if not unread:
         return found
-    kept = progress.filter(pc.is_in(progress["group"], value_set=pa.array(untold, pa.string())))
+    kept = progress.filter(pc.is_in(progress["group"], value_set=pa.array(unread, pa.string())))
     return Followed(pa.concat_tables([found.progress, kept]).combine_chunks(), found.paces)
 
 
-def _untold(snapshot: Snapshot, group: str) -> bool:
+def _unread(snapshot: Snapshot, group: str) -> bool:
     return group_unread(snapshot, group) is not None
 
 
@@ -114,7 +114,7 @@ def fastest(paces: Mapping[str, float], now: Mapping[str, float], snapshot: Snap
         return found
     there: Any = pc.unique(snapshot.groups["group"])
     present = frozenset(there.to_pylist())
-    return {group: pace for group, pace in found.items() if group in present or _untold(snapshot, group)}
+    return {group: pace for group, pace in found.items() if group in present or _unread(snapshot, group)}
 
 
 def _match(

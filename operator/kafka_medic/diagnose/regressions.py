@@ -25,7 +25,7 @@ def detect(scene: Scene) -> Iterator[Finding]:
         by_topic[regression.topic].append(regression)
     inside = _inside(memory.regressions, scene)
     for topic, found in sorted(by_topic.items()):
-        evidence = [_told(r) for r in found]
+        evidence = [_described(r) for r in found]
         if len(evidence) > 10:
             evidence = [*evidence[:10], f"and {len(found) - 10} more partitions"]
         waiting = sorted({group for r in found for group in inside.get(r.tp, ())})
@@ -50,7 +50,7 @@ def detect(scene: Scene) -> Iterator[Finding]:
         )
 
 
-def _told(r: Regression) -> str:
+def _described(r: Regression) -> str:
     epochs = f"leader epoch {_or_unknown(r.epoch_before)} then {_or_unknown(r.epoch_after)}"
     if r.groups is None:
         groups = "which groups had committed beyond it is not known"

@@ -35,13 +35,13 @@ def opened(cluster: KafkaCluster, secrets: Secrets = None) -> Iterator[tuple[Kaf
         if isinstance(secrets, Mapping):
             return secrets[name]
         if secrets is None:
-            told = f"Secret {name} is needed: give --secrets-dir with a folder {name} in it, a file for each key"
-            raise ReadFailed(FailureKind.CREDENTIALS, told)
+            message = f"Secret {name} is needed: give --secrets-dir with a folder {name} in it, a file for each key"
+            raise ReadFailed(FailureKind.CREDENTIALS, message)
         try:
             return {file.name: _read(file) for file in sorted((secrets / name).iterdir()) if file.is_file()}
         except OSError as problem:
-            told = f"{problem.filename or secrets / name}: {type(problem).__name__}"
-            raise ReadFailed(FailureKind.CREDENTIALS, told) from None
+            message = f"{problem.filename or secrets / name}: {type(problem).__name__}"
+            raise ReadFailed(FailureKind.CREDENTIALS, message) from None
 
     wanted, ensemble = connection(cluster, secret), ensemble_connection(cluster, secret)
     kafka = RealKafka(wanted)

@@ -88,8 +88,8 @@ def diverged_logs(
     for other in sorted({*by_leader, *by_replica} & set(silent)):
         raise silent[other]
     own_ends = kafka.own_log_ends(broker, [s.tp for s in stale])
-    for leader, asked in sorted(by_leader.items()):
-        shared |= kafka.epoch_ends(leader, asked)
+    for leader, epochs in sorted(by_leader.items()):
+        shared |= kafka.epoch_ends(leader, epochs)
     for replica, held in sorted(by_replica.items()):
         for tp, end in kafka.own_log_ends(replica, held).items():
             shared[tp] = min(end, shared.get(tp, end))

@@ -44,11 +44,11 @@ class BrokerPods:
             broker_id = _broker_id(pod, self._brokers)
             if broker_id is None:
                 name = pod["metadata"]["name"]
-                told = f"Pod {name} is selected by brokers.podSelector but has no broker id"
-                raise ReadFailed(FailureKind.OTHER, told)
+                message = f"Pod {name} is selected by brokers.podSelector but has no broker id"
+                raise ReadFailed(FailureKind.OTHER, message)
             if broker_id in found:
-                told = f"two Pods claim broker {broker_id}: check brokers.podSelector and idFrom"
-                raise ReadFailed(FailureKind.OTHER, told)
+                message = f"two Pods claim broker {broker_id}: check brokers.podSelector and idFrom"
+                raise ReadFailed(FailureKind.OTHER, message)
             found[broker_id] = _pod(pod, nodes, self._brokers.maintenance_signs)
         return found
 

@@ -195,7 +195,7 @@ def _of_groups(kafka: Kafka, asked: Asked) -> dict[str, Any]:
     groups = _try(lambda: kafka.groups(lambda name: name in asked.groups))
     if isinstance(groups, str):
         return {"groups": groups}
-    for group in groups.told:
+    for group in groups.offsets:
         path = f"group/{asked.groups[group.group]}"
         found[f"{path}/state"] = group.state
         found |= _told(f"{path}/committed", {tp: tuple(c) for tp, c in group.committed.items()}, asked)

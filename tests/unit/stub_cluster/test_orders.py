@@ -235,7 +235,7 @@ def test_a_broker_goes_and_comes_back(known):
     client, stub = known
     assert isinstance(client.memberships([1])[1], BrokerView)
     before = client.groups(lambda _: True)
-    assert [(g.group, g.committed) for g in before.told] == [("billing", {FIRST: Committed(7)})]
+    assert [(g.group, g.committed) for g in before.offsets] == [("billing", {FIRST: Committed(7)})]
     stub.go(1)
     assert isinstance(client.memberships([1])[1], ReadFailed), "nobody listens"
     assert [n.id for n in client.describe_cluster().nodes] == [0, 2, 3]
