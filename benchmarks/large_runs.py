@@ -19,9 +19,10 @@ from typing import Any
 
 from benchmarks.observing import Report
 from benchmarks.stub_pods import LABELS, StubPods
+from kafka_medic.clients.failures import ReadFailed
 from kafka_medic.clients.kafka import RealKafka
 from kafka_medic.clients.kubernetes_api import ApiFailure
-from kafka_medic.clients.ports import NewTopic, ReadFailed
+from kafka_medic.clients.ports import NewTopic
 from kafka_medic.resources.phases import TERMINAL_PHASES, Phase
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_status import JournalEntry, RemediationStatus

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from kafka_medic.clients.failures import ReadFailed
 from kafka_medic.clients.kubernetes_api import KubernetesApi
-from kafka_medic.clients.ports import ReadFailed
 from kafka_medic.controller.store import Store
 from kafka_medic.resources.kafkacluster import KafkaCluster
 from tests.integration.people import Object, create, created, patch, people, placed, refused

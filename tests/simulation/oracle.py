@@ -192,7 +192,7 @@ class Oracle(Effects):
                 self.effects.append("elect")
             case "groups":
                 known = seen.get("groups", (now, {}))[1]
-                seen["groups"] = now, known | {g.group: (g.state, dict(g.committed)) for g in answer.told}
+                seen["groups"] = now, known | {g.group: (g.state, dict(g.committed)) for g in answer.offsets}
             case "commit_offsets":
                 self.effects.append("offsets")
                 self.offsets |= {(args[0], tp): c.offset for tp, c in args[1].items() if tp not in answer}

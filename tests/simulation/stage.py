@@ -15,8 +15,9 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
+from kafka_medic.clients.failures import FailureKind, ReadFailed, WriteFailed
 from kafka_medic.clients.kubernetes_api import ApiFailure
-from kafka_medic.clients.ports import FailureKind, LogRecord, ReadFailed, WriteFailed
+from kafka_medic.clients.ports import LogRecord
 from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.controller.events import recorder
 from kafka_medic.controller.lease import ClusterLease

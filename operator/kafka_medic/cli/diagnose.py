@@ -14,7 +14,7 @@ from kafka_medic.cluster.snapshot import Snapshot
 from kafka_medic.diagnose.diagnosis import diagnose
 from kafka_medic.diagnose.expectations import Expectations
 from kafka_medic.diagnose.finding import Finding
-from kafka_medic.diagnose.memory import Memory, remember
+from kafka_medic.diagnose.memory import DetectorMemory, remember
 
 _EXAMPLES = """\
 examples:
@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
         cluster = read_cluster(args.cluster)
         check_fits(cluster, snapshot, args.cluster)
         expectations = Expectations.from_spec(cluster.spec.expectations)
-    memory = remember(remember(Memory(), previous), snapshot) if previous else None
+    memory = remember(remember(DetectorMemory(), previous), snapshot) if previous else None
     findings = diagnose(snapshot, previous=previous, expectations=expectations, memory=memory)
     output.note_unknown(snapshot)
     if args.output == "table":

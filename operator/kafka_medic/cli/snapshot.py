@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _take(cluster: KafkaCluster, secrets: Path | Held | None, where: str) -> Snapshot:
     # Imported here: the clients' libraries take a while to load, and no other subcommand needs them.
-    from kafka_medic.clients.ports import ClientFailure, FailureKind  # noqa: PLC0415
+    from kafka_medic.clients.failures import ClientFailure, FailureKind  # noqa: PLC0415
     from kafka_medic.observe.command import take_snapshot  # noqa: PLC0415
 
     try:

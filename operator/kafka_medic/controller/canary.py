@@ -13,7 +13,8 @@ from datetime import datetime, timedelta
 
 import pyarrow as pa
 
-from kafka_medic.clients.ports import CanaryClient, Connection, FailureKind, Kafka, NewTopic, ReadFailed, WriteFailed
+from kafka_medic.clients.failures import FailureKind, ReadFailed, WriteFailed
+from kafka_medic.clients.ports import CanaryClient, Connection, Kafka, NewTopic
 from kafka_medic.cluster.snapshot import ConfigValue, Snapshot, TopicPartition
 from kafka_medic.controller.backoff import pause_after
 from kafka_medic.controller.canary_topic import (

@@ -39,7 +39,7 @@ ANSWERED = 1 / 6
 MARGIN = 1 / 6
 """How long before the end the holder takes it for lost: 5 s, for clocks that run at different speeds."""
 ROOM = 2 / 3
-"""What has to be left when an effect is sent: 20 s, the longest wait for a change (`clients.patience.MOST_SECONDS`).
+"""What has to be left when an effect is sent: 20 s, the longest wait for a change (`clients.timeouts.MOST_SECONDS`).
 So no more than 5 s lie between the last compare-and-set and the effect."""
 LONGEST_USE = 600.0
 """Seconds after `hold` from which a lease in use is not renewed: twice what the liveness probe gives a reconcile. Where

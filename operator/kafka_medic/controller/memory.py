@@ -10,9 +10,9 @@ from typing import Any
 from kafka_medic.cluster.concern import NOTHING, Concern
 from kafka_medic.cluster.names import printable
 from kafka_medic.cluster.snapshot import NO_LEADER, Snapshot, TopicPartition
-from kafka_medic.diagnose.memory import Memory, remember, restored
-from kafka_medic.diagnose.regressions import Regression
-from kafka_medic.diagnose.unled import Outage, implied_timeout_ms
+from kafka_medic.diagnose.leaderless import Outage, implied_timeout_ms
+from kafka_medic.diagnose.log_ends import Regression
+from kafka_medic.diagnose.memory import DetectorMemory, remember, restored
 from kafka_medic.observe.at_rest import AtRest
 from kafka_medic.observe.identities import PodIdentities
 from kafka_medic.observe.unnamed import AddressBook
@@ -46,7 +46,7 @@ class Recollection:
     and whose turn it is to tell a whole view. `looked`: when it took in a snapshot last, in seconds by a clock that
     cannot be set."""
 
-    memory: Memory | None = None
+    memory: DetectorMemory | None = None
     looked: float | None = None
     rotation: ViewRotation = field(default_factory=ViewRotation)
     addresses: AddressBook = field(default_factory=dict)
@@ -76,13 +76,13 @@ class Recollection:
         self.memory, self.looked = remember(before, snapshot, elapsed=elapsed, keep_seconds=keep), now
 
 
-def from_status(status: KafkaClusterStatus) -> Memory:
+def from_status(status: KafkaClusterStatus) -> DetectorMemory:
     """The memory as the operator before left it. What it saw of log ends and of groups' progress begins anew."""
     regressions = tuple(
         Regression(r.topic, r.partition, r.before, r.after, r.at, r.epoch_before, r.epoch_after, r.groups)
         for r in status.log_end_regressions
     )
-    unled = {
+    leaderless = {
         TopicPartition(o.topic, o.partition): Outage(
             o.topic, o.milliseconds / 1000, o.at, NO_LEADER if o.leader is None else o.leader, o.epoch
         )
@@ -90,10 +90,10 @@ def from_status(status: KafkaClusterStatus) -> Memory:
         if o.partition is not None
     }
     longest = tuple(Outage(o.topic, o.milliseconds / 1000, o.at) for o in status.longest_leaderless)
-    return restored(regressions, status.log_end_regressions_dropped or 0, longest, unled)
+    return restored(regressions, status.log_end_regressions_dropped or 0, longest, leaderless)
 
 
-def status_fields(memory: Memory, now: datetime) -> dict[str, Any]:
+def status_fields(memory: DetectorMemory, now: datetime) -> dict[str, Any]:
     """The fields of KafkaClusterStatus that hold it."""
     worst = memory.longest_leaderless
     return {
@@ -108,10 +108,10 @@ def status_fields(memory: Memory, now: datetime) -> dict[str, Any]:
     }
 
 
-def _leaderless(memory: Memory, now: datetime) -> tuple[LeaderlessStatus, ...]:
-    if not memory.unled.num_rows:
+def _leaderless(memory: DetectorMemory, now: datetime) -> tuple[LeaderlessStatus, ...]:
+    if not memory.leaderless.num_rows:
         return ()
-    longest = memory.unled.sort_by([("seconds", "descending"), ("topic", "ascending"), ("partition", "ascending")])
+    longest = memory.leaderless.sort_by([("seconds", "descending"), ("topic", "ascending"), ("partition", "ascending")])
     return tuple(
         LeaderlessStatus(
             topic=r["topic"][:256],

@@ -12,7 +12,7 @@ from kafka_medic.controller.hidden import hidden
 from kafka_medic.controller.memory import status_fields
 from kafka_medic.controller.status_room import fitted
 from kafka_medic.diagnose.finding import Finding
-from kafka_medic.diagnose.memory import Memory
+from kafka_medic.diagnose.memory import DetectorMemory
 from kafka_medic.diagnose.versions import unjudged
 from kafka_medic.resources.admission import Standing
 from kafka_medic.resources.conditions import Condition, ConditionStatus, set_condition
@@ -147,7 +147,7 @@ def cluster_status(
     findings: Sequence[Finding],
     treated_by: Mapping[str, str],
     allowed: tuple[bool, str, str],
-    memory: Memory | None = None,
+    memory: DetectorMemory | None = None,
 ) -> KafkaClusterStatus:
     """`treated_by`: finding id -> Remediation. `allowed`: whether the operator may remediate, reason word, sentence."""
     now, generation = snapshot.taken_at, cluster.metadata.generation
@@ -182,7 +182,7 @@ def cluster_status(
         version=snapshot.cluster.version or cluster.status.version,
         cluster_id=snapshot.cluster.id or cluster.status.cluster_id,
         last_observed_at=now,
-        **status_fields(memory or Memory(), now),
+        **status_fields(memory or DetectorMemory(), now),
     )
     return fitted(found)
 

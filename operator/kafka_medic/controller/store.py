@@ -15,8 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any, TypeVar, cast
 
+from kafka_medic.clients.failures import FailureKind, ReadFailed
 from kafka_medic.clients.kubernetes_api import ApiFailure, KubernetesApi, custom_path
-from kafka_medic.clients.ports import FailureKind, ReadFailed
 from kafka_medic.cluster.names import printable
 from kafka_medic.controller.proposals import is_that_proposal, renamed
 from kafka_medic.guard.namesakes import Namesake

@@ -15,8 +15,9 @@ from typing import TypeVar
 
 from kafka_medic.actuate.carry_out import carry_out
 from kafka_medic.clients.destinations import Destinations
+from kafka_medic.clients.failures import ReadFailed, WriteFailed
 from kafka_medic.clients.kubernetes_api import ApiFailure
-from kafka_medic.clients.ports import Connection, EnsembleConnection, Kafka, ReadFailed, WriteFailed
+from kafka_medic.clients.ports import Connection, EnsembleConnection, Kafka
 from kafka_medic.clients.workloads import ScaledWorkloads
 from kafka_medic.clients.zookeeper import ZooKeeper
 from kafka_medic.cluster.concern import Concern

@@ -82,8 +82,8 @@ def probed(scene: Scene) -> tuple[dict[int, list[Probed]], frozenset[int]]:
         if failures == 0:
             fine.add(leader)
         elif failures >= FAILURES:
-            told = row["lastError"] or "no reason given"
-            failing[leader].append(Probed(str(tp), leader, failures, told, row["lastOkAt"]))
+            error = row["lastError"] or "no reason given"
+            failing[leader].append(Probed(str(tp), leader, failures, error, row["lastOkAt"]))
     return failing, frozenset(fine - set(failing))
 
 

@@ -11,7 +11,7 @@ from hypothesis import Phase as Search
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_medic.clients.ports import ConfigChange, MaySend, unasked
+from kafka_medic.clients.ports import ConfigChange, MaySend, always
 from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.resources.phases import TERMINAL_PHASES, Phase, may_transition
 from kafka_medic.resources.vocabulary import RESTORE_FINALIZER, Decision
@@ -48,7 +48,7 @@ class Guarded(SimKafka):
             assert set(self.partitions[tp].replicas) >= before[tp], f"{tp} lost a replica"
         return answer
 
-    def alter_configs(self, changes: Sequence[ConfigChange], may_send: MaySend = unasked) -> None:
+    def alter_configs(self, changes: Sequence[ConfigChange], may_send: MaySend = always) -> None:
         # A restoring write needs no approval; then it only puts back what was there.
         restores = all(c.value == self.original.get((c.resource_type, c.resource, c.name)) for c in changes)
         assert restores or self.approved(), f"set without an approval: {changes}"

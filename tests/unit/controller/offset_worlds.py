@@ -39,4 +39,4 @@ def asked_for() -> World:
 
 
 def committed(world: World) -> dict[tuple[str, TopicPartition], Committed]:
-    return {(g.group, tp): c for g in world.kafka.groups(lambda _: True).told for tp, c in g.committed.items()}
+    return {(g.group, tp): c for g in world.kafka.groups(lambda _: True).offsets for tp, c in g.committed.items()}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kafka_medic.clients.failures import FailureKind, WriteFailed
 from kafka_medic.clients.kubernetes_api import ApiFailure
-from kafka_medic.clients.ports import FailureKind, WriteFailed
 from kafka_medic.controller.backoff import LONGEST, Backoff, pause_after
 from tests.simulation.world import World, factor_one_cluster
 from tests.unit.controller.test_restarts import approved, rolling

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kafka_medic.clients.ports import FailureKind, WriteFailed
+from kafka_medic.clients.failures import FailureKind, WriteFailed
 from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.controller.canary_topic import MARKER
 from tests.simulation.kafka import SimKafka

@@ -6,7 +6,7 @@ from functools import cache
 
 import pytest
 
-from kafka_medic.clients.ports import FailureKind, WriteFailed
+from kafka_medic.clients.failures import FailureKind, WriteFailed
 from kafka_medic.cluster.snapshot import TopicPartition
 from tests.simulation.deaths import Interrupted
 from tests.simulation.kafka import SimKafka

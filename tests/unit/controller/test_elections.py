@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_medic.clients.ports import BrokerView, FailureKind, ReadFailed
+from kafka_medic.clients.failures import FailureKind, ReadFailed
+from kafka_medic.clients.ports import BrokerView
 from kafka_medic.cluster.snapshot import TopicPartition
 from tests.simulation.deaths import Interrupted
 from tests.simulation.kafka import SimKafka

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from kafka_medic.clients.failures import FailureKind, ReadFailed
 from kafka_medic.clients.kubernetes_api import ApiFailure
-from kafka_medic.clients.ports import BrokerView, FailureKind, PartitionState, ReadFailed
+from kafka_medic.clients.ports import BrokerView, PartitionState
 from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.observe.snapshot import ClusterReaders, observe_cluster
 from tests.simulation.kafka import SimKafka

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from kafka_medic.clients.ports import ReadFailed
+from kafka_medic.clients.failures import ReadFailed
 from kafka_medic.controller.__main__ import arguments, build, liveness_endpoint
 from kafka_medic.controller.metrics import Metrics
 from kafka_medic.controller.renewals import Renewals

@@ -6,7 +6,7 @@ import base64
 
 import pytest
 
-from kafka_medic.clients.ports import FailureKind, ReadFailed
+from kafka_medic.clients.failures import FailureKind, ReadFailed
 from kafka_medic.cluster.groups import Committed, GroupMember
 from kafka_medic.playbook.offsets import questions, reset_plan
 from tests.simulation.kafka import SimKafka

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kafka_medic.clients.answers import Groups
-from kafka_medic.clients.ports import FailureKind, ReadFailed
+from kafka_medic.clients.failures import FailureKind, ReadFailed
 from kafka_medic.cluster.groups import Committed
 from kafka_medic.cluster.snapshot import TopicPartition
 from tests.simulation.kafka import SimKafka
@@ -132,7 +132,7 @@ def test_a_coordinator_that_is_silent_takes_its_own_group_along_and_the_run_goes
         found = world.kafka.groups(wanted, brokers)
         if not silent[0]:
             return found
-        return Groups([g for g in found.told if g.group != "shipping"], {}, {2: REFUSED})
+        return Groups([g for g in found.offsets if g.group != "shipping"], {}, {2: REFUSED})
 
     world.wrap_kafka = lambda kafka: Instead(kafka, groups=groups)
     run = world.until_phase("AwaitingApproval")

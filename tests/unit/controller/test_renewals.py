@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kafka_medic.clients.kubernetes_api import ApiFailure
-from kafka_medic.clients.patience import MOST_SECONDS
+from kafka_medic.clients.timeouts import MOST_SECONDS
 from kafka_medic.controller import lease as figures
 from kafka_medic.controller import turn as turns
 from kafka_medic.controller.lease import DURATION_SECONDS, ClusterLease

@@ -8,7 +8,7 @@ import logging
 
 import pytest
 
-from kafka_medic.clients.ports import FailureKind, ReadFailed
+from kafka_medic.clients.failures import FailureKind, ReadFailed
 from tests.simulation.kafka import SimKafka
 from tests.simulation.world import World
 

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_medic.cluster.elements import Element
-from kafka_medic.cluster.snapshot import Mode
+from kafka_medic.cluster.snapshot import Element, Mode
 from kafka_medic.controller.status import ADVICE, CONDITION_OF, NEEDED, SOURCES_OF, cluster_status, unseen
 from kafka_medic.diagnose.diagnosis import diagnose
 from kafka_medic.diagnose.finding import Finding

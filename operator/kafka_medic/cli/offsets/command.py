@@ -13,7 +13,8 @@ from kafka_medic.cli import exits, output
 from kafka_medic.cli.connecting import described
 from kafka_medic.cli.exits import NotToldError, RefusedError, UnusableInputError
 from kafka_medic.cli.offsets.documents import Row, backup, read, write_new
-from kafka_medic.clients.ports import ClientFailure, FailureKind, Kafka, ReadFailed, WriteFailed
+from kafka_medic.clients.failures import ClientFailure, FailureKind, ReadFailed, WriteFailed
+from kafka_medic.clients.ports import Kafka
 from kafka_medic.cluster.elements import groups_unread
 from kafka_medic.cluster.groups import EMPTY
 from kafka_medic.cluster.names import printable, shown

@@ -63,8 +63,8 @@ def _pods(scene: Scene) -> str:
     source = scene.snapshot.source("kubernetes")
     if source is not None and not source.known:
         return f"Kubernetes could not be asked either ({source.error or 'no reason given'})"
-    told = [b for b in scene.brokers if b.pod is not None and b.pod.ready is not None]
-    if not told:
+    known = [b for b in scene.brokers if b.pod is not None and b.pod.ready is not None]
+    if not known:
         return "what Kubernetes says of the Pods is not known, so it may be the operator that is cut off"
     bad = [broker_name(b.id) for b in scene.brokers if b.pod is None or b.pod.ready is not True]
     return f"without a Ready Pod, {scene.read_from('kubernetes')}: {some(bad)}"

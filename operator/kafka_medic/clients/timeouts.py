@@ -1,4 +1,4 @@
-"""For how long a change is waited for. It may cost more the more it is about; a read is the connection's timeout."""
+"""The timeout of a change. It grows with the number of partitions or topics; a read has the connection's timeout."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ MOST_SECONDS = 20.0
 """What is left of the Lease, at least, when a change is sent (`controller.lease.ROOM`)."""
 
 
-def seconds_for(timeout: float, things: int) -> float:
-    """`timeout` is the connection's; one that is longer than all this holds."""
+def change_timeout(timeout: float, things: int) -> float:
+    """`timeout` is the connection's, and the least: a longer one is kept."""
     return max(timeout, min(timeout + things * EACH_SECONDS, MOST_SECONDS))

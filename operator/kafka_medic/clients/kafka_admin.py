@@ -18,9 +18,10 @@ from kafka.protocol.admin import (
     ListPartitionReassignmentsRequest,
 )
 
-from kafka_medic.clients import kafka_identity, kafka_whereabouts
+from kafka_medic.clients import kafka_discovery, kafka_identity
 from kafka_medic.clients.answers import LogDir, LogDirs
-from kafka_medic.clients.kafka_changes import WireChanges
+from kafka_medic.clients.failures import FailureKind, ReadFailed, WriteFailed
+from kafka_medic.clients.kafka_changes import KafkaChanges
 from kafka_medic.clients.kafka_configs import (
     BROKER,
     EVERY_BROKER,
@@ -31,8 +32,8 @@ from kafka_medic.clients.kafka_configs import (
     configs_request,
     refuse,
 )
-from kafka_medic.clients.kafka_groups import WireGroups
-from kafka_medic.clients.kafka_link import WireLink, answer_of, failure_of
+from kafka_medic.clients.kafka_groups import KafkaGroups
+from kafka_medic.clients.kafka_link import KafkaLink, answer_of, failure_of
 from kafka_medic.clients.kafka_log_bounds import EARLIEST, LATEST, OffsetsRequest, bounds, by_leader
 from kafka_medic.clients.kafka_log_ends import epoch_ends, epoch_ends_request, known, log_ends, log_ends_request
 from kafka_medic.clients.kafka_log_read import fetch_request, fetched
@@ -52,12 +53,9 @@ from kafka_medic.clients.ports import (
     ClusterDescription,
     ConfigChange,
     Connection,
-    FailureKind,
     LogRecord,
     Node,
-    ReadFailed,
     Reassignment,
-    WriteFailed,
 )
 from kafka_medic.clients.undecoded import ResponseBytes, undecoded
 from kafka_medic.cluster.snapshot import ConfigValue, Quorum, TopicPartition, Voter
@@ -74,20 +72,20 @@ NO_OFFSETS = OFFSETS_SCHEMA.empty_table()
 T = TypeVar("T")
 
 
-class WireAdmin:
+class KafkaAdmin:
     """What is asked of one cluster by kafka-python. May be used by several threads at the same time."""
 
     def __init__(self, connection: Connection, tokens: TokenSource | None = None) -> None:
         """Raises ReadFailed for certificates and keys that cannot be used."""
-        self._link = WireLink(connection, tokens)
+        self._link = KafkaLink(connection, tokens)
         # A broker answers the requests of one connection in their order: whatever it passes on to a controller that
         # hangs would hold up all that comes after it.
-        self._passed_on = WireLink(connection, tokens, beside=self._link)
+        self._passed_on = KafkaLink(connection, tokens, beside=self._link)
         self._connection = connection
         self._timeout_ms = int(connection.timeout_seconds * 1000)
         self._whole_views = WholeViews()
-        self.groups = WireGroups(self._link)
-        self.changes = WireChanges(self._passed_on, members_request)
+        self.groups = KafkaGroups(self._link)
+        self.changes = KafkaChanges(self._passed_on, members_request)
 
     def close(self) -> None:
         self._link.close()
@@ -136,7 +134,7 @@ class WireAdmin:
             link.bounds.pods.update(host for given in brokers.values() for host, _ in given)
 
         async def look_for(client: Any, broker: int, addresses: Sequence[Address]) -> BrokerView:
-            node = await kafka_whereabouts.find(client, broker, addresses)
+            node = await kafka_discovery.find(client, broker, addresses)
             if node is None:
                 link.unnamed.pop(broker, None)
                 raise ReadFailed(FailureKind.UNREACHABLE, "nobody answers as that broker")
@@ -169,17 +167,17 @@ class WireAdmin:
                 self._connection.destinations.address(pod.ip)
 
         async def ask_all(client: Any, part: Sequence[int]) -> None:
-            asked = {}
-            for said in part:
-                ports = tuple(dict.fromkeys((*pods[said].ports, *usual)))[:PORTS]
-                pod = replace(pods[said], ports=ports, hosts=pods[said].hosts[:HOSTS])
-                known = (client, said, pod, ids, self._link.seconds)
-                asked[said] = client._manager.call_soon(kafka_identity.identify, *known)
-            for said, answer in asked.items():
+            pending = {}
+            for claimed in part:
+                ports = tuple(dict.fromkeys((*pods[claimed].ports, *usual)))[:PORTS]
+                pod = replace(pods[claimed], ports=ports, hosts=pods[claimed].hosts[:HOSTS])
+                known = (client, claimed, pod, ids, self._link.seconds)
+                pending[claimed] = client._manager.call_soon(kafka_identity.identify, *known)
+            for claimed, answer in pending.items():
                 try:
-                    found[said] = await answer
+                    found[claimed] = await answer
                 except Exception as problem:  # noqa: BLE001 - any failure of one Pod is that Pod's Unknown
-                    found[said] = failure_of(ReadFailed, problem, f"at {pods[said].ip}")
+                    found[claimed] = failure_of(ReadFailed, problem, f"at {pods[claimed].ip}")
 
         for part in _parts(sorted(pods), BROKERS_AT_ONCE):
             what = "which broker each Pod runs"
@@ -191,7 +189,7 @@ class WireAdmin:
         return known(log_ends(self._link.ask(broker, request, f"log ends of broker {broker}")))
 
     def log_bounds(self, led: pa.Table) -> Mapping[int, pa.Table | ReadFailed]:
-        asked, started = by_leader(led), by_leader(led.filter(led["start"]))
+        wanted, started = by_leader(led), by_leader(led.filter(led["start"]))
 
         def ask(when: int, of: Mapping[int, pa.Table], brokers: Sequence[int]) -> dict[int, pa.Table | ReadFailed]:
             return self._link.ask_each(
@@ -202,15 +200,15 @@ class WireAdmin:
             )
 
         found: dict[int, pa.Table | ReadFailed] = {}
-        for part in _parts(list(asked), BROKERS_AT_ONCE):
+        for part in _parts(list(wanted), BROKERS_AT_ONCE):
             starts = ask(EARLIEST, started, [broker for broker in part if broker in started])
-            failed = {broker: told for broker, told in starts.items() if isinstance(told, ReadFailed)}
-            ends = ask(LATEST, asked, [broker for broker in part if broker not in failed])
+            failed = {broker: answer for broker, answer in starts.items() if isinstance(answer, ReadFailed)}
+            ends = ask(LATEST, wanted, [broker for broker in part if broker not in failed])
             found |= failed
             for broker, end in ends.items():
                 start = starts.get(broker, NO_OFFSETS)
                 whole = isinstance(end, pa.Table) and isinstance(start, pa.Table)
-                found[broker] = bounds(asked[broker], start, end) if whole else end  # type: ignore[arg-type]
+                found[broker] = bounds(wanted[broker], start, end) if whole else end  # type: ignore[arg-type]
         return found
 
     def epoch_ends(self, broker: int, epochs: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
@@ -231,8 +229,8 @@ class WireAdmin:
         what = "list reassignments"
         _, answer = self._passed_on.ask_anyone(self._reassignments_request, what, at_once=PASSED_ON)
         if answer.error_code == errors.NotControllerError.errno:
-            _, told = self._link.ask_anyone(members_request, what)
-            answer = self._passed_on.ask(told.controller_id, self._reassignments_request(), what)
+            _, members = self._link.ask_anyone(members_request, what)
+            answer = self._passed_on.ask(members.controller_id, self._reassignments_request(), what)
         refuse(ReadFailed, answer.error_code, what)
         return {
             TopicPartition(topic.name, part.partition_index): Reassignment(
@@ -270,14 +268,14 @@ class WireAdmin:
         return self._each(
             brokers,
             lambda broker: configs_request(BROKER, [str(broker)], names),
-            lambda broker, answer: _told(configs(answer)[str(broker)]),
+            lambda broker, answer: _or_raise(configs(answer)[str(broker)]),
             "settings",
         )
 
     def cluster_configs(self, among: Sequence[int] | None = None) -> Mapping[str, ConfigValue]:
         what = "settings of all brokers"
         _, answer = self._link.ask_anyone(lambda: configs_request(BROKER, [EVERY_BROKER]), what, among=among)
-        return _told(configs(answer)[EVERY_BROKER])
+        return _or_raise(configs(answer)[EVERY_BROKER])
 
     def alter_cluster_configs(self, changes: Sequence[ConfigChange]) -> None:
         """Any broker takes it; one of a KRaft cluster passes it on to the controller."""
@@ -306,40 +304,40 @@ class WireAdmin:
 
         _, answer = self._passed_on.ask_anyone(request, "quorum", at_once=PASSED_ON)
         refuse(ReadFailed, answer.error_code, "quorum")
-        told = next((part for topic in answer.topics for part in topic.partitions), None)
-        if told is None:
+        metadata_log = next((part for topic in answer.topics for part in topic.partitions), None)
+        if metadata_log is None:
             raise ReadFailed(FailureKind.OTHER, "quorum: the answer names no partition")
-        refuse(ReadFailed, told.error_code, "quorum")
-        return quorum(told)
+        refuse(ReadFailed, metadata_log.error_code, "quorum")
+        return quorum(metadata_log)
 
     def version(self) -> str | None:
         found = self._link.call(lambda c: c._manager.broker_version, ReadFailed, "broker version")
         return ".".join(str(n) for n in found) if found else None
 
 
-def quorum(told: Any) -> Quorum:
+def quorum(partition: Any) -> Quorum:
     """Of the answer for the one partition of the metadata log (KIP-595)."""
-    end = max((v.log_end_offset for v in told.current_voters), default=-1)
-    ages = _ages(told)
+    end = max((v.log_end_offset for v in partition.current_voters), default=-1)
+    ages = _ages(partition)
     return Quorum(
-        leader=told.leader_id if told.leader_id >= 0 else None,
+        leader=partition.leader_id if partition.leader_id >= 0 else None,
         voters=tuple(
             Voter(
                 id=v.replica_id,
                 lag=end - v.log_end_offset if v.log_end_offset >= 0 else None,
                 last_caught_up_ms=ages.get(v.replica_id),
             )
-            for v in told.current_voters
+            for v in partition.current_voters
         ),
     )
 
 
-def _ages(told: Any) -> dict[int, int]:
+def _ages(partition: Any) -> dict[int, int]:
     """The milliseconds since each voter was caught up, by the leader's clock alone: of itself the leader reports its
     present time (KIP-836, `RaftUtil.toReplicaState`). Empty where the leader reports none, or where another voter's
     time is later than that: then the leader's clock was set back."""
-    stamps = {v.replica_id: getattr(v, "last_caught_up_timestamp", None) or -1 for v in told.current_voters}
-    now = stamps.get(told.leader_id, -1)
+    stamps = {v.replica_id: getattr(v, "last_caught_up_timestamp", None) or -1 for v in partition.current_voters}
+    now = stamps.get(partition.leader_id, -1)
     if now <= 0 or max(stamps.values()) > now:
         return {}
     return {voter: now - stamp for voter, stamp in stamps.items() if stamp > 0}
@@ -350,7 +348,7 @@ def _address(server: str) -> Address:
     return host.strip("[]"), int(port)
 
 
-def _told(found: T | ReadFailed) -> T:
+def _or_raise(found: T | ReadFailed) -> T:
     if isinstance(found, ReadFailed):
         raise found
     return found
@@ -367,17 +365,17 @@ def _log_dirs_request() -> Any:
 
 def _log_dirs(broker: int, answer: ResponseBytes) -> LogDirs:
     """Each directory with its own error: with several, a broker goes on when one fails (KIP-112)."""
-    told = decode_log_dirs(answer.version, answer.body)
-    refuse(ReadFailed, told.error_code, f"log directories of broker {broker}")  # from version 3 on
-    return LogDirs(tuple(_log_dir(directory) for directory in told.directories))
+    decoded = decode_log_dirs(answer.version, answer.body)
+    refuse(ReadFailed, decoded.error_code, f"log directories of broker {broker}")  # from version 3 on
+    return LogDirs(tuple(_log_dir(directory) for directory in decoded.directories))
 
 
-def _log_dir(told: DecodedLogDir) -> LogDir:
-    if told.error_code:
-        return LogDir(told.path, None, error=errors.for_code(told.error_code).message)
+def _log_dir(decoded: DecodedLogDir) -> LogDir:
+    if decoded.error_code:
+        return LogDir(decoded.path, None, error=errors.for_code(decoded.error_code).message)
     # -1 before version 4.
-    total, usable = (n if n >= 0 else None for n in (told.total_bytes, told.usable_bytes))
-    return LogDir(told.path, told.sizes, total, usable)
+    total, usable = (n if n >= 0 else None for n in (decoded.total_bytes, decoded.usable_bytes))
+    return LogDir(decoded.path, decoded.sizes, total, usable)
 
 
 def _parts(listed: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:

@@ -1,12 +1,10 @@
-"""Consumer groups that are alive and do not get on."""
+"""How far consumer groups have read, observation by observation: whether their committed offsets move, and how fast."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,12 +12,7 @@ import pyarrow.compute as pc
 
 from kafka_medic.cluster.elements import group_unread
 from kafka_medic.cluster.snapshot import Snapshot
-from kafka_medic.diagnose.columns import Ints, Mask, Partitions, column, numbers, some, strings
-from kafka_medic.diagnose.finding import Finding
-from kafka_medic.resources.vocabulary import Severity
-
-if TYPE_CHECKING:
-    from kafka_medic.diagnose.scene import Scene
+from kafka_medic.diagnose.columns import Ints, Mask, Partitions, column, numbers, strings
 
 STALLED_FOR = 120.0
 """Seconds: eight probes at the default interval, twenty-four times the default `auto.commit.interval.ms`."""
@@ -35,17 +28,18 @@ PROGRESS_SCHEMA: pa.Schema = pa.schema(
         column("firstEnd", pa.int64(), nullable=False),
         column("logEnd", pa.int64(), nullable=False),
         column("seconds", pa.float64(), nullable=False),
-        column("looks", pa.int32(), nullable=False),
+        column("observations", pa.int32(), nullable=False),
         column("moved", pa.bool_(), nullable=False),
     ]
 )
-"""One row a committed offset of a Stable group on a partition that is led: for how many seconds and further looks it
-has not changed, the log end when that began and now, and whether it moved within the last STALLED_FOR seconds."""
+"""One row a committed offset of a Stable group on a partition that has a leader: for how many seconds and further
+observations it has not changed, the log end when that began and now, and whether it moved within the last STALLED_FOR
+seconds."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Followed:
-    """The groups' progress after one more look, and in offsets a second how fast those read that have moved."""
+    """The groups' progress after one more observation, and in offsets a second how fast those read that have moved."""
 
     progress: pa.Table
     paces: dict[str, float]
@@ -58,14 +52,14 @@ def follow(progress: pa.Table, p: Partitions, snapshot: Snapshot, passed: float)
         return Followed(progress, {})
     found = _followed(progress, p, snapshot.groups, passed)
     groups = strings(pc.unique(progress["group"])) if snapshot.unread else ()
-    untold = [group for group in groups if _untold(snapshot, group)]
-    if not untold:
+    unread = [group for group in groups if _unread(snapshot, group)]
+    if not unread:
         return found
-    kept = progress.filter(pc.is_in(progress["group"], value_set=pa.array(untold, pa.string())))
+    kept = progress.filter(pc.is_in(progress["group"], value_set=pa.array(unread, pa.string())))
     return Followed(pa.concat_tables([found.progress, kept]).combine_chunks(), found.paces)
 
 
-def _untold(snapshot: Snapshot, group: str) -> bool:
+def _unread(snapshot: Snapshot, group: str) -> bool:
     return group_unread(snapshot, group) is not None
 
 
@@ -94,13 +88,13 @@ def _followed(progress: pa.Table, p: Partitions, groups: pa.Table, passed: float
         pa.array(np.where(same, before["firstEnd"], ends)),
         pa.array(ends),
         pa.array(seconds),
-        pa.array(np.where(same, before["looks"] + 1, 0).astype(np.int32)),
+        pa.array(np.where(same, before["observations"] + 1, 0).astype(np.int32)),
         pa.array(moved | (same & before["moved"] & (seconds < STALLED_FOR))),
     ]
     start = p.log_start
     # A group below the log start went on from there without having read what lay between.
     read = moved & start.known[rows] & (before["committed"] >= start.values[rows])
-    # Commits may be rarer than looks. A group that was at the log end in between had nothing to read.
+    # Commits may be rarer than observations. A group that was at the log end in between had nothing to read.
     took = passed + np.where(before["committed"] < before["firstEnd"], before["seconds"], 0.0)
     return Followed(
         pa.table(columns, schema=PROGRESS_SCHEMA), _paces(names, read & (took > 0), offsets - before["committed"], took)
@@ -108,7 +102,7 @@ def _followed(progress: pa.Table, p: Partitions, groups: pa.Table, passed: float
 
 
 def _paces(names: pa.ChunkedArray[Any], read: Mask, offsets: Ints, seconds: np.ndarray[Any, Any]) -> dict[str, float]:
-    code, known = _codes(names.filter(pa.array(read)))
+    code, known = codes_of(names.filter(pa.array(read)))
     sums = np.bincount(code, weights=offsets[read] / seconds[read], minlength=len(known))
     return dict(zip(known, sums.tolist(), strict=True))
 
@@ -120,76 +114,18 @@ def fastest(paces: Mapping[str, float], now: Mapping[str, float], snapshot: Snap
         return found
     there: Any = pc.unique(snapshot.groups["group"])
     present = frozenset(there.to_pylist())
-    return {group: pace for group, pace in found.items() if group in present or _untold(snapshot, group)}
-
-
-def detect(scene: Scene) -> Iterator[Finding]:
-    """ClientStalled, one for each group: members alive, records arriving, and nothing committed. A topic of which the
-    group commits nothing at all while it gets on with others is one that it has left, and says nothing."""
-    if scene.memory is None or scene.snapshot.groups is None or scene.partitions is None:
-        return
-    table = scene.memory.progress
-    if not table.num_rows:
-        return
-    committed, ends = numbers(table["committed"]).values, numbers(table["logEnd"]).values
-    growing = (ends > numbers(table["firstEnd"]).values) & (ends > committed)
-    stalled = (numbers(table["looks"]).values > 0) & growing
-    if scene.snapshot.unread:  # what stands still by an earlier look alone is not known to do so now
-        read = pc.is_in(table["group"], value_set=pc.unique(scene.snapshot.groups["group"]))
-        stalled &= np.asarray(read.to_numpy(), dtype=np.bool_)
-    if not stalled.any():
-        return
-    moved = np.asarray(table["moved"].to_numpy(), dtype=np.bool_)
-    group, group_names = _codes(table["group"])
-    topic, _ = _codes(table["topic"])
-    stalled &= _on_topics_still_read(group, topic, moved)
-    by_group: dict[int, list[int]] = defaultdict(list)
-    for i in np.flatnonzero(stalled).tolist():
-        by_group[int(group[i])].append(i)
-    for code, chosen in sorted(by_group.items(), key=lambda item: group_names[item[0]]):
-        yield _finding(scene, table, group_names[code], chosen)
-
-
-def _finding(scene: Scene, table: pa.Table, group: str, chosen: list[int]) -> Finding:
-    rows = table.take(chosen).to_pylist()
-    told = [
-        f"{r['topic']}-{r['partition']} committed {r['committed']} for {r['seconds']:.0f} s ({r['looks'] + 1} probes), "
-        f"log end then {r['firstEnd']}, now {r['logEnd']}, so {r['logEnd'] - r['committed']} records behind"
-        for r in rows[:10]
-    ]
-    names = [f"{r['topic']}-{r['partition']}" for r in rows]
-    return Finding(
-        id=f"ClientStalled/{group}",
-        type="ClientStalled",
-        severity=Severity.WARNING,
-        message=f"group {group} has members and commits nothing on {len(rows)} partitions that are written to",
-        affected=(group, *names),
-        evidence=(
-            some(told, 5),
-            f"the group is Stable, {scene.read_from('groups', 'kafka')}",
-            f"log ends {scene.read_from('log-ends', 'kafka')}",
-        ),
-        for_seconds=STALLED_FOR,
-        since=scene.snapshot.taken_at - timedelta(seconds=max(r["seconds"] for r in rows)),
-    )
-
-
-def _on_topics_still_read(group: Ints, topic: Ints, moved: Mask) -> Mask:
-    """Rows of (group, topic) pairs that moved anywhere, or of groups that moved nowhere."""
-    pair = (group << 32) | topic
-    active_pairs, active_groups = np.unique(pair[moved]), np.unique(group[moved])
-    return np.asarray(np.isin(pair, active_pairs) | ~np.isin(group, active_groups), dtype=np.bool_)
+    return {group: pace for group, pace in found.items() if group in present or _unread(snapshot, group)}
 
 
 def _match(
     progress: pa.Table, p: Partitions, names: pa.ChunkedArray[Any], rows: Ints
 ) -> tuple[Mask, dict[str, np.ndarray[Any, Any]]]:
     """For each (group, partition row) of now: whether there is a row of before, and that row's numbers."""
-    wanted = ("committed", "firstEnd", "seconds", "looks", "moved")
+    wanted = ("committed", "firstEnd", "seconds", "observations", "moved")
     if not progress.num_rows or not len(rows):
         nothing = {name: np.zeros(len(rows), dtype=np.float64 if name == "seconds" else np.int64) for name in wanted}
         return np.zeros(len(rows), dtype=np.bool_), nothing | {"moved": np.zeros(len(rows), dtype=np.bool_)}
-    code, known = _codes(names)
+    code, known = codes_of(names)
     looked_up: Any = pc.index_in(progress["group"], value_set=pa.array(known, pa.string()))
     old_code: Any = pc.fill_null(looked_up, pa.scalar(-1, pa.int32()))
     old_row = p.rows_of(progress["topic"], numbers(progress["partition"]).values)
@@ -201,7 +137,7 @@ def _match(
     return old_key[at] == key, {name: progress[name].to_numpy()[at] for name in wanted}
 
 
-def _codes(names_column: pa.ChunkedArray[Any]) -> tuple[Ints, list[str]]:
+def codes_of(names_column: pa.ChunkedArray[Any]) -> tuple[Ints, list[str]]:
     distinct: Any = pc.unique(names_column)
     names: list[str] = distinct.to_pylist()
     found: Any = pc.index_in(names_column, value_set=pa.array(names, pa.string()))

@@ -25,31 +25,31 @@ TRY_SECONDS = 1.0
 async def find(client: Any, broker: int, addresses: Sequence[Address]) -> str | None:
     """The name of a connection at whose other end is this broker, or None when nobody says so. All addresses are tried
     at the same time."""
-    asked = {}
+    pending = {}
     for host, port in addresses:
         name = f"unnamed-{host}-{port}"
         # `_coordinator_brokers` is where the client keeps brokers that metadata does not name.
         client._manager.cluster._coordinator_brokers[name] = MetadataResponse.MetadataResponseBroker(
             name, host, port, None
         )
-        asked[name] = client._manager.call_soon(answer_of, client, name, who_are_you([broker]), TRY_SECONDS)
+        pending[name] = client._manager.call_soon(answer_of, client, name, identity_request([broker]), TRY_SECONDS)
     found = None
-    for name, answer in asked.items():
+    for name, answer in pending.items():
         try:
-            if is_it(await answer) and found is None:
+            if confirms(await answer) and found is None:
                 found = name
         except Exception as problem:  # noqa: BLE001 - whatever it is, nobody said at this address who it is
             _LOG.debug("%s did not say who it is: %s", name, problem)
     return found
 
 
-def who_are_you(ids: Sequence[int]) -> Any:
+def identity_request(ids: Sequence[int]) -> Any:
     resource = DescribeConfigsRequest.DescribeConfigsResource
-    asked = [
+    resources = [
         resource(resource_type=BROKER_RESOURCE, resource_name=str(i), configuration_keys=["broker.id"]) for i in ids
     ]
-    return DescribeConfigsRequest(resources=asked, include_synonyms=False)
+    return DescribeConfigsRequest(resources=resources, include_synonyms=False)
 
 
-def is_it(answer: Any) -> bool:
+def confirms(answer: Any) -> bool:
     return bool(answer.results) and all(result.error_code == 0 for result in answer.results)
