@@ -56,7 +56,7 @@ WRITTEN = re.compile(
     r'apiserver_request_total\{[^}]*resource="(?:kafkaclusters|leases)"[^}]*verb="(?:PUT|POST)"[^}]*\} (\S+)'
 )
 
-TURNS = re.compile(r'^kafka_medic_turns_total\{cluster="([^"]+)"[^}]*\} (\S+)$', re.MULTILINE)
+RECONCILES = re.compile(r'^kafka_medic_reconciles_total\{cluster="([^"]+)"[^}]*\} (\S+)$', re.MULTILINE)
 
 
 def body(name: str, bootstrap: str) -> dict[str, Any]:
@@ -143,7 +143,7 @@ def alive() -> str | None:
 def reconciles() -> dict[str, float]:
     """Of each cluster, so far."""
     with urllib.request.urlopen(f"http://127.0.0.1:{METRICS}/metrics", timeout=30) as answer:
-        return {name: float(count) for name, count in TURNS.findall(answer.read().decode())}
+        return {name: float(count) for name, count in RECONCILES.findall(answer.read().decode())}
 
 
 def observed(names: set[str]) -> tuple[int, float]:

@@ -28,15 +28,15 @@ from kafka_medic.controller.log_lines import one_line
 from kafka_medic.controller.metrics import Metrics
 from kafka_medic.controller.notices import Notices
 from kafka_medic.controller.plan_files import PlanFiles
+from kafka_medic.controller.reconciler import Clients, Reconciler
 from kafka_medic.controller.renewals import Renewals
-from kafka_medic.controller.roll_call import RollCall
 from kafka_medic.controller.rules import Rules, read_rules
 from kafka_medic.controller.store import Store
-from kafka_medic.controller.turn import Clients, Turn
+from kafka_medic.controller.watch_audit import WatchAudit
 from kafka_medic.resources.kafkacluster import KafkaCluster
 
 OBSERVATION_SECONDS = 200.0
-"""Below `fleet.DEAF_SECONDS`: a cluster whose servers are slow is no reason to restart the operator."""
+"""Below `fleet.STALLED_SECONDS`: a cluster whose servers are slow is no reason to restart the operator."""
 
 
 def identity() -> str:
@@ -86,13 +86,13 @@ def build(
         starts=Starts(renewals.keep(Lease(leases, where, "kafka-medic.starts", me)) if where else None),
     )
 
-    def make_turn(key: Key) -> Turn:
+    def make_reconciler(key: Key) -> Reconciler:
         def lease(cluster: KafkaCluster) -> ClusterLease:
             return renewals.keep(ClusterLease(leases, key[0], key[1], cluster.uid or "", me))
 
-        return Turn(namespace=key[0], name=key[1], clients=clients, lease=lease)
+        return Reconciler(namespace=key[0], name=key[1], clients=clients, lease=lease)
 
-    return Fleet(make_turn, clusters_per_namespace), store
+    return Fleet(make_reconciler, clusters_per_namespace), store
 
 
 def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
@@ -198,9 +198,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     renewals.start()
     leases = KubernetesApi(once=True)
     fleet, store = build(api, me, metrics, namespaces, notices, *limits, leases=leases, renewals=renewals)
-    roll_call = RollCall(store.cluster_names, fleet)
+    watch_audit = WatchAudit(store.cluster_names, fleet)
     registry = kopf.OperatorRegistry()
-    register(registry, fleet, store, roll_call)
+    register(registry, fleet, store, watch_audit)
     if options.metrics_port:
         metrics.serve(options.metrics_port)
     kopf.run(

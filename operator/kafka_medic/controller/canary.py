@@ -91,9 +91,9 @@ class CanaryKeeper:
         unreadable: Sequence[str],
         may_write: Callable[[], bool],
     ) -> Note | None:
-        """Once a turn, with the cluster's Remediations and the names of those that cannot be read. `may_write` is asked
-        right before a change: for the Lease, and whether all of this is still fresh. Answers what was changed or could
-        not be, if it is news. A fault of ours in it is no reason to end the turn."""
+        """Called once in each reconcile. `unreadable`: names of Remediations that cannot be read. `may_write` is called
+        right before a change: for the Lease, and whether all of this is still fresh. Returns what was changed or could
+        not be, if it is news. A fault of ours in here does not end the reconcile."""
         try:
             return self._keep(cluster, snapshot, connected, runs, unreadable, may_write)
         except Exception as problem:  # noqa: BLE001

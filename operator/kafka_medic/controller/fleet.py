@@ -9,12 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kafka_medic.clients.kubernetes_api import ApiFailure
-from kafka_medic.controller.turn import Turn
+from kafka_medic.controller.reconciler import Reconciler
 
 _LOG = logging.getLogger(__name__)
 
-DEAF_SECONDS = 300.0
-"""Longer than the slowest honest turn: many probes that all run into their deadlines."""
+STALLED_SECONDS = 300.0
+"""Longer than the slowest honest reconcile: many probes that all run into their deadlines."""
 RETRY_SECONDS = 5.0
 
 ALONE_SECONDS = 3600.0
@@ -29,15 +29,16 @@ Key = tuple[str, str]
 
 @dataclass(slots=True, eq=False)
 class Worker:
-    """Takes turns until stopped. A turn that fails is logged and taken again; only the operator's end stops it."""
+    """Reconciles until stopped. A reconcile that fails is logged and retried; only the operator's end stops the
+    worker."""
 
     key: Key
-    turn: Turn
+    reconciler: Reconciler
     wake: threading.Event = field(default_factory=threading.Event)
     stopping: threading.Event = field(default_factory=threading.Event)
     generation: int | None = None
     heard: float = field(default_factory=time.monotonic)
-    """When a turn last began or ended."""
+    """When a reconcile last began or ended."""
     running: bool = False
     pause: float = 0.0
     faulty_since: float | None = None
@@ -53,10 +54,10 @@ class Worker:
         if self.thread is not None:
             self.thread.join(timeout)
 
-    def deaf(self, now: float, limit: float = DEAF_SECONDS) -> str | None:
-        """Why this worker does not watch its cluster any more: it has ended by itself, hangs in a turn, did not begin
-        one that was due, or has failed by a fault of ours for `limit` seconds. A long interval is none of these, nor is
-        an API server that refuses: starting the process again would cure nothing."""
+    def stalled(self, now: float, limit: float = STALLED_SECONDS) -> str | None:
+        """Why this worker does not reconcile its cluster any more: its thread has ended, it hangs in a reconcile, did
+        not begin one that was due, or has failed by a fault of ours for `limit` seconds. A long interval is none of
+        these, nor is an API server that refuses: a restart of the process would cure nothing."""
         if self.stopping.is_set():
             return None
         if self.thread is not None and not self.thread.is_alive():
@@ -76,20 +77,20 @@ class Worker:
                 self._once()
                 self.wake.wait(self.pause)
         finally:
-            self.turn.close()  # else the Lease of a cluster that nobody watches would be renewed
+            self.reconciler.close()  # else the Lease of a cluster that nobody watches would be renewed
 
     def _once(self) -> None:
-        """One turn; `pause` is how long to wait for the next one. Only `deaf` reads these from another thread, and each
-        order of the writes errs on the patient side."""
+        """One reconcile; `pause` is how long to wait for the next one. Only `stalled` reads these from another thread,
+        and each order of the writes errs on the patient side."""
         self.heard, self.running = time.monotonic(), True
         self.pause, fault = self._take()
         self.heard, self.running = time.monotonic(), False
         self.faulty_since = (self.faulty_since or self.heard) if fault else None
 
     def _take(self) -> tuple[float, bool]:
-        """The pause after this turn, and whether it failed by a fault of ours."""
+        """The pause after this reconcile, and whether it failed by a fault of ours."""
         try:
-            return self.turn.run(), False
+            return self.reconciler.reconcile(), False
         except ApiFailure as problem:
             if problem.not_found:
                 _LOG.info("%s: gone", "/".join(self.key))
@@ -101,7 +102,7 @@ class Worker:
         except Exception:  # noqa: BLE001
             # A fault of ours must not end the worker: the cluster would be unwatched with nobody the wiser. It is
             # loud in the log, and the liveness probe fails if it lasts.
-            _LOG.exception("%s: the turn failed", "/".join(self.key))
+            _LOG.exception("%s: the reconcile failed", "/".join(self.key))
             return RETRY_SECONDS, True
 
 
@@ -116,8 +117,8 @@ class Heard:
 class Fleet:
     """The workers by KafkaCluster. Of a namespace with more than `most` KafkaClusters the oldest have one."""
 
-    def __init__(self, make_turn: Callable[[Key], Turn], most: int | None = None) -> None:
-        self._make_turn = make_turn
+    def __init__(self, make_reconciler: Callable[[Key], Reconciler], most: int | None = None) -> None:
+        self._make_reconciler = make_reconciler
         self.most = most
         self._heard: dict[Key, Heard] = {}
         self._leaving: dict[Key, Worker] = {}
@@ -128,8 +129,8 @@ class Fleet:
         self._told: set[Worker] = set()
 
     def present(self, key: Key, generation: int | None, created: str = "") -> None:
-        """The KafkaCluster exists: watch it. A new generation is worth a turn of its own; our own writes of its status,
-        which come back as events too, are not."""
+        """The KafkaCluster exists: watch it. A new generation wakes the worker; our own writes of its status, which
+        come back as events too, do not."""
         with self._lock:
             self._heard[key] = Heard(generation, created)
             self._seat(key[0])
@@ -165,7 +166,9 @@ class Fleet:
             if key in self._workers or (left is not None and left.thread is not None and left.thread.is_alive()):
                 continue
             self._leaving.pop(key, None)
-            worker = self._workers[key] = Worker(key, self._make_turn(key), generation=self._heard[key].generation)
+            worker = self._workers[key] = Worker(
+                key, self._make_reconciler(key), generation=self._heard[key].generation
+            )
             worker.start()
 
     def _seated(self, namespace: str) -> list[Key]:
@@ -198,20 +201,20 @@ class Fleet:
         with self._lock:
             return {key: heard.generation for key, heard in self._heard.items()}
 
-    def deaf(self) -> list[str]:
+    def stalled(self) -> list[str]:
         """Why the process should be restarted: clusters that it no longer reconciles, each with the reason. At most FEW
         among others count only after ALONE_SECONDS. One cluster that hangs does not stop the other hundred."""
         self.seat()
         now = time.monotonic()
         with self._lock:
             workers = list(self._workers.values())
-        found = {w: why for w in workers if (why := w.deaf(now))}
+        found = {w: why for w in workers if (why := w.stalled(now))}
         for worker, why in found.items():
             if worker not in self._told:
                 _LOG.error("%s is no longer reconciled: %s", "/".join(worker.key), why)
         self._told = set(found)
         if len(found) <= FEW and len(found) < len(workers):
-            found = {w: why for w in found if (why := w.deaf(now, ALONE_SECONDS))}
+            found = {w: why for w in found if (why := w.stalled(now, ALONE_SECONDS))}
         return [f"{'/'.join(w.key)}: {why}" for w, why in found.items()]
 
     def stop(self) -> None:

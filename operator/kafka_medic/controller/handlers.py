@@ -1,7 +1,7 @@
 """kopf: watches that wake the workers. Nothing is decided here.
 
 Only `on.event` handlers: they need no finalizer and leave no annotation, so that nothing of ours on an object can be
-forged. The one finalizer there is (docs/design/0009-finalizer.md) is put and taken by the turns, through the store.
+forged. Reconciles add and remove the one finalizer there is (docs/design/0009-finalizer.md), through the store.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from kafka_medic.controller.events import recorder
 from kafka_medic.controller.fleet import Fleet, Key
 from kafka_medic.controller.orphans import Orphans
 from kafka_medic.controller.playbook_status import accept
-from kafka_medic.controller.roll_call import RollCall
 from kafka_medic.controller.store import Store
 from kafka_medic.controller.unreadable import Unreadable
 from kafka_medic.controller.unwatched import tell_unwatched
+from kafka_medic.controller.watch_audit import WatchAudit
 from kafka_medic.resources.approval import RemediationApproval
 from kafka_medic.resources.base import Resource
 from kafka_medic.resources.playbook import Playbook
@@ -63,7 +63,7 @@ async def note_cluster(fleet: Fleet, store: Store, change: str | None, key: Key,
         await asyncio.to_thread(tell_unwatched, store.api, fleet)
 
 
-def register(registry: kopf.OperatorRegistry, fleet: Fleet, store: Store, roll_call: RollCall) -> None:
+def register(registry: kopf.OperatorRegistry, fleet: Fleet, store: Store, watch_audit: WatchAudit) -> None:
     """All handlers of the operator."""
     record = recorder(store.api)
     orphans, unreadable = Orphans(store, record), Unreadable(record)
@@ -88,12 +88,12 @@ def register(registry: kopf.OperatorRegistry, fleet: Fleet, store: Store, roll_c
         settings.persistence.progress_storage = kopf.StatusProgressStorage(field="status.kopf")
         settings.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=GROUP)
         settings.posting.enabled = False
-        # A watch that hears nothing for so long is opened anew: silent connections are how operators go deaf.
+        # A watch that receives nothing for so long is opened anew: a silent connection would stall the operator.
         settings.watching.server_timeout = 300
         settings.watching.client_timeout = 330
         settings.watching.connect_timeout = 10
         settings.networking.error_backoffs = patience
-        roll_call.start()
+        watch_audit.start()
 
     @kopf.on.event(GROUP, VERSION, "kafkaclusters", registry=registry)
     async def cluster_changed(type: str | None, namespace: str | None, name: str, meta: Any, **_: Any) -> None:
@@ -105,7 +105,7 @@ def register(registry: kopf.OperatorRegistry, fleet: Fleet, store: Store, roll_c
     ) -> None:
         await read(Remediation, type, dict(body))
         cluster = (spec.get("clusterRef") or {}).get("name")
-        # Our own status writes come back as MODIFIED: only what others do is worth a turn of its own.
+        # Our own status writes come back as MODIFIED: only what others do wakes the worker.
         if type != "MODIFIED" or meta.get("deletionTimestamp"):
             fleet.wake(namespace, cluster)
         if type not in ("MODIFIED", "DELETED") and not fleet.knows(namespace or "", cluster or ""):
@@ -125,12 +125,12 @@ def register(registry: kopf.OperatorRegistry, fleet: Fleet, store: Store, roll_c
 
     @kopf.on.probe(id="clusters", registry=registry)
     async def alive(**_: Any) -> str:
-        deaf = fleet.deaf() + roll_call.missed()
-        if deaf:
-            raise kopf.PermanentError(f"not watched any more: {'; '.join(deaf)}")
+        stalled = fleet.stalled() + watch_audit.missed()
+        if stalled:
+            raise kopf.PermanentError(f"not watched any more: {'; '.join(stalled)}")
         return "ok"
 
     @kopf.on.cleanup(registry=registry)
     async def stop(**_: Any) -> None:
-        roll_call.stop()
+        watch_audit.stop()
         fleet.stop()

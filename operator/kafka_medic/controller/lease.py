@@ -303,7 +303,7 @@ class Starts:
 
     @contextmanager
     def passing(self) -> Iterator[bool]:
-        """Whether it is this one's turn; if not, another process is at it, or that could not be told."""
+        """Whether this one may start; if not, another process is starting a run, or the lease could not be read."""
         with self.lock:
             if self.lease is None:
                 yield True

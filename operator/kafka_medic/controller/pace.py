@@ -1,4 +1,4 @@
-"""How soon a KafkaCluster's next turn is due, at the earliest and at the latest."""
+"""How soon a KafkaCluster's next reconcile is due, at the earliest and at the latest."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ INVALID_SECONDS = 60.0
 NOT_OURS_SECONDS = 5.0
 """At most, until a Lease that somebody else holds is asked for again."""
 SHORTEST_PAUSE = 0.05
-"""Between two turns, however urgent the second is."""
+"""Between two reconciles, however urgent the second is."""
 PAUSE_FOR_EACH_PARTITION = 0.00005
 """Seconds between two reconciles that follow on each other. Of 30 brokers and 20,000 partitions, an observation with
 every whole view takes 0.015 ms of the operator's processor for each partition, and each broker makes a response of
@@ -28,6 +28,6 @@ def retold_after(interval: float) -> timedelta:
 
 
 def shortest_pause(snapshot: Snapshot) -> float:
-    """Seconds from the end of a turn that saw this to the next one, however urgent that is."""
+    """Seconds from the end of a reconcile that saw this to the next one, however urgent that is."""
     partitions = 0 if snapshot.partitions is None else snapshot.partitions.num_rows
     return min(max(SHORTEST_PAUSE, partitions * PAUSE_FOR_EACH_PARTITION), LONGEST_SHORT_PAUSE)

@@ -158,7 +158,7 @@ def renamed(body: Mapping[str, Any], taken_by: str) -> dict[str, Any]:
 
 
 def is_that_proposal(found: Mapping[str, Any], body: Mapping[str, Any]) -> bool:
-    """Whether the object under a proposal's name is the proposal itself, which an earlier turn has created."""
+    """Whether the object under a proposal's name is the proposal itself, which an earlier reconcile has created."""
     spec, wanted = found.get("spec"), body["spec"]
     if not isinstance(spec, Mapping) or found["metadata"].get("deletionTimestamp") is not None:
         return False
@@ -169,7 +169,7 @@ _SUFFIX = 6
 
 
 def _body(cluster: KafkaCluster, playbook: Playbook, finding: Finding, known: Sequence[Remediation]) -> dict[str, Any]:
-    """The name is made of what it is for and how many there were, so that two turns cannot create it twice."""
+    """The name is made of what it is for and how many there were, so that two reconciles cannot create it twice."""
     override = cluster.spec.remediation.override(playbook.name)
     parameters = {k: str(v) for k, v in (override.parameters if override else {}).items()}
     seed = f"{cluster.uid}/{finding.id}/{sorted(r.uid or '' for r in known)}"

@@ -9,7 +9,7 @@ from kafka_medic.cluster.clock import Skew, remark
 from kafka_medic.cluster.names import printable
 from kafka_medic.cluster.snapshot import Mode, Snapshot
 from kafka_medic.controller.hidden import hidden
-from kafka_medic.controller.memory import status_fields
+from kafka_medic.controller.kept_state import status_fields
 from kafka_medic.controller.status_room import fitted
 from kafka_medic.diagnose.finding import Finding
 from kafka_medic.diagnose.memory import Memory

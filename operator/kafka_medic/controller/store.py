@@ -1,6 +1,6 @@
 """The custom resources in the API server, typed.
 
-Status is written by compare-and-set: whoever wrote in between wins, and the turn is taken again from fresh reads.
+Status is written by compare-and-set: whoever wrote in between wins, and the operator reconciles again from fresh reads.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ MAX_PARSED = 1000
 """Objects that are kept taken apart; each holds a plan of 500 partitions at most."""
 FORBIDDEN = 403
 PROPOSE_ATTEMPTS = 5
-"""In one turn, each under a name that was free a moment before."""
+"""In one reconcile, each under a name that was free a moment before."""
 _ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 _ADMISSION_PLURALS = ("validatingadmissionpolicies", "validatingadmissionpolicybindings")
 
@@ -217,9 +217,9 @@ class Store:
         return self.typed(Remediation, self.api.get(custom_path(Remediation.PLURAL, namespace, name)))
 
     def propose(self, body: dict[str, Any]) -> tuple[Remediation | None, list[str]]:
-        """Create it; None when an earlier turn has. And, in words, the objects that are in its place: however many
+        """Create it; None when an earlier reconcile has. And, in words, the objects that are in its place: however many
         there are, it has the name that follows them, or, where that is taken at that very moment, is left for the next
-        turn."""
+        reconcile."""
         path, taken = custom_path(Remediation.PLURAL, body["metadata"]["namespace"]), list[str]()
         for _ in range(PROPOSE_ATTEMPTS):
             try:
@@ -312,7 +312,7 @@ class Store:
         if not paths:
             return standing((), ())
         try:
-            # Side by side: all of them are read in every turn of a run, and again before each effect.
+            # Side by side: all of them are read in every reconcile of a run, and again before each effect.
             with ThreadPoolExecutor(len(paths), "policies") as pool:
                 found = list(pool.map(self._if_there, paths))
         except ApiFailure as problem:
@@ -369,8 +369,8 @@ class Store:
         return current.model_copy(update={"metadata": now})
 
     def secret(self, cluster: KafkaCluster, name: str) -> Mapping[str, bytes]:
-        """What is in a Secret that this KafkaCluster, as it was read in this turn, may have sent to its servers. Raises
-        ReadFailed, naming the Secret and the key, and never what is in it."""
+        """The content of a Secret that this KafkaCluster, as this reconcile read it, may have sent to its servers.
+        Raises ReadFailed, which names the Secret and the key, and never their content."""
         try:
             stored = self.api.get(f"/api/v1/namespaces/{cluster.namespace}/secrets/{name}")
         except ApiFailure as problem:

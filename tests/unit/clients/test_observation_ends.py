@@ -12,8 +12,8 @@ from kafka_medic.clients.kafka_wire import WireAdmin
 from kafka_medic.clients.ports import LONGEST_TIMEOUT, Connection, EnsembleConnection, ReadFailed
 from kafka_medic.clients.zookeeper import ZooKeeper
 from kafka_medic.controller.__main__ import OBSERVATION_SECONDS
-from kafka_medic.controller.fleet import DEAF_SECONDS
-from kafka_medic.controller.turn import COMPUTE_SECONDS
+from kafka_medic.controller.fleet import STALLED_SECONDS
+from kafka_medic.controller.reconciler import COMPUTE_SECONDS
 from tests.stub_cluster.description import Size, made_up
 from tests.stub_cluster.server import Conduct, running
 
@@ -53,5 +53,5 @@ def test_no_answer_is_waited_for_longer_than_a_minute():
 
 
 def test_the_limits_together_are_below_the_one_of_liveness():
-    assert OBSERVATION_SECONDS + LONGEST_TIMEOUT <= DEAF_SECONDS
-    assert COMPUTE_SECONDS < DEAF_SECONDS - OBSERVATION_SECONDS
+    assert OBSERVATION_SECONDS + LONGEST_TIMEOUT <= STALLED_SECONDS
+    assert COMPUTE_SECONDS < STALLED_SECONDS - OBSERVATION_SECONDS

@@ -57,10 +57,10 @@ def test_a_restore_that_failed_a_thousand_times_is_still_tried(caplog: pytest.Lo
     kafka.alter_configs = kafka.alter_reassignments = fails  # type: ignore[method-assign,assignment]
     world.approve(run, decision="Reject")
     world.until(lambda: bool(tried))
-    assert world.turn is not None
-    key = (run.uid or "", next(iter(world.turn.backoff.waiting))[1])
+    assert world.reconciler is not None
+    key = (run.uid or "", next(iter(world.reconciler.backoff.waiting))[1])
     for _ in range(2000):
-        world.turn.backoff.failed(key, world.now.timestamp())
+        world.reconciler.backoff.failed(key, world.now.timestamp())
     before = len(tried)
     for _ in range(5):
         world.step(LONGEST)
@@ -81,7 +81,7 @@ def test_the_next_run_of_the_same_playbook_begins_without_the_pauses_of_the_last
         raise ApiFailure(500, "not now")
 
     granted, world.api.evicted = world.api.evicted, evict
-    world.until(lambda: len(refused) == 9, turns=200)
+    world.until(lambda: len(refused) == 9, reconciles=200)
     assert refused[-1] - refused[-2] >= 256
     world.approve(world.run(), decision="Reject")
     world.until_phase("Aborted")

@@ -27,13 +27,13 @@ def world() -> Iterator[World]:
     kafka.dynamic["TOPIC", "orders", "min.insync.replicas"] = "2"
     world = World(kafka)
     yield world
-    assert world.turn is not None
-    world.turn.close()
+    assert world.reconciler is not None
+    world.reconciler.close()
 
 
 def running(world: World) -> bool:
-    assert world.turn is not None
-    return world.turn._canary._running is not None
+    assert world.reconciler is not None
+    return world.reconciler._canary._running is not None
 
 
 def until(world: World, so: Callable[[], bool], seconds: float = 20) -> None:
@@ -110,12 +110,12 @@ def test_a_users_topic_of_that_name_is_never_touched_and_a_condition_says_so(wor
 def test_it_follows_the_spec_and_ends_with_it(world: World) -> None:
     world.install(probes=ENABLED)
     until(world, lambda: running(world))
-    assert world.turn is not None
-    first = world.turn._canary._running
+    assert world.reconciler is not None
+    first = world.reconciler._canary._running
     world.step()
-    assert world.turn._canary._running is first
+    assert world.reconciler._canary._running is first
     patch(world, probes={"interval": "1s", "timeout": "3s", "canary": {"enabled": True}})
-    until(world, lambda: world.turn is not None and world.turn._canary._running is not first)
+    until(world, lambda: world.reconciler is not None and world.reconciler._canary._running is not first)
     assert first is not None
     assert first[1]._thread is not None
     assert not first[1]._thread.is_alive(), "a changed connection ends the old clients"
@@ -232,12 +232,12 @@ def test_a_fault_of_ours_in_it_ends_no_turn(world: World) -> None:
 def test_an_unreachable_cluster_leaves_the_canary_running_and_says_nothing_twice(world: World) -> None:
     world.install(probes=ENABLED)
     until(world, lambda: health(world)[0] == "True")
-    assert world.turn is not None
-    before = world.turn._canary._running
+    assert world.reconciler is not None
+    before = world.reconciler._canary._running
     world.kafka.reachable = False
     for _ in range(20):
         world.step(15)
-    assert world.turn._canary._running is before
+    assert world.reconciler._canary._running is before
     kinds = {f["type"] for f in world.cluster()["status"]["findings"]}
     assert kinds & {"ClusterUnreachable", "OperatorIsolated"}
     assert "CanaryFailing" not in kinds

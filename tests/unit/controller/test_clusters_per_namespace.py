@@ -14,12 +14,12 @@ from tests.simulation.world import API_VERSION, BASE
 from tests.unit.controller.test_handlers import handlers
 
 
-class Turns:
+class FakeReconciler:
     def __init__(self, key, running):
         self.key, self.running = key, running
         running.add(key)
 
-    def run(self):
+    def reconcile(self):
         return 60.0
 
     def close(self):
@@ -33,7 +33,7 @@ def running():
 
 @pytest.fixture
 def fleet(running):
-    fleet = Fleet(lambda key: Turns(key, running), most=2)  # type: ignore[arg-type, return-value]
+    fleet = Fleet(lambda key: FakeReconciler(key, running), most=2)  # type: ignore[arg-type, return-value]
     yield fleet
     fleet.stop()
 
@@ -60,7 +60,7 @@ def test_the_oldest_are_watched_in_whatever_order_they_are_heard_of(fleet, runni
     wait_for(lambda: running == {("ns", "first"), ("ns", "second"), ("other", "own")})
     assert fleet.unwatched() == {("ns", "third"): 3}
     assert fleet.knows("ns", "third")
-    assert ("ns", "third") in fleet.heard_of(), "the roll call would miss it otherwise"
+    assert ("ns", "third") in fleet.heard_of(), "the watch audit would miss it otherwise"
 
 
 def test_the_next_one_is_watched_when_an_older_one_goes(fleet, running):
@@ -76,8 +76,8 @@ def test_the_next_one_is_watched_when_an_older_one_goes(fleet, running):
 def test_one_that_hangs_and_gave_way_is_not_watched_twice(running):
     let_go = threading.Event()
 
-    class Hangs(Turns):
-        def run(self):
+    class Hangs(FakeReconciler):
+        def reconcile(self):
             let_go.wait(10)
             return 60.0
 
@@ -129,5 +129,5 @@ def test_the_watch_tells_it(fleet):
 def test_nothing_begins_after_the_end(fleet, running):
     fleet.present(("ns", "a"), 1, "2026-01-01")
     fleet.stop()
-    assert fleet.deaf() == []
+    assert fleet.stalled() == []
     assert running == set()

@@ -123,14 +123,14 @@ def test_killed_at_a_write_to_the_api_server_in_a_drain_or_an_election(story: An
 def test_two_operators_never_both_write() -> None:
     world = fresh()
     first, second = world.operator("one"), world.operator("two")
-    for turn in [first, second] * 10:
-        world.turn = turn
+    for reconciler in [first, second] * 10:
+        world.reconciler = reconciler
         world.step(4.0)
     holders = world.api.get("/apis/coordination.k8s.io/v1/namespaces/ns/leases/kafka-medic-c")["spec"]
     assert holders["holderIdentity"] == "one"
     run = world.run()
     world.approve(run)
-    world.turn = second
+    world.reconciler = second
     for _ in range(5):
         world.step(1.0)
     assert world.kafka.writes == []

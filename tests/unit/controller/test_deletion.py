@@ -42,9 +42,9 @@ def copying(world: World) -> None:
     assert not clean(world)
 
 
-def until_gone(world: World, path: str, turns: int = 10) -> None:
+def until_gone(world: World, path: str, reconciles: int = 10) -> None:
     uid = world.api.get(path)["metadata"]["uid"]
-    for _ in range(turns):
+    for _ in range(reconciles):
         if all(o["metadata"]["uid"] != uid for o in world.api.objects.values()):
             return  # a new one of the same name may have been proposed
         try:
@@ -99,8 +99,8 @@ def test_a_cluster_that_does_not_answer_is_waited_for_without_haste(world: World
     copying(world)
     world.kafka.reachable = False
     world.api.delete(CLUSTER)
-    assert world.turn is not None
-    pauses = [world.turn.run() for _ in range(5)]
+    assert world.reconciler is not None
+    pauses = [world.reconciler.reconcile() for _ in range(5)]
     assert pauses[-1] > 1.0
     assert "being deleted" in world.run().status.journal[-1].detail
     assert world.condition("RemediationAllowed")["reason"] == "Deleting"

@@ -342,7 +342,7 @@ def test_what_does_not_go_with_it_is_refused_with_a_way_out(parameters: dict[str
     world = asked(**parameters)
     for number in range(497):
         world.kafka.topic(f"small-{number}", ORDERS[2])
-    run = world.until_phase("Failed", turns=5)
+    run = world.until_phase("Failed", reconciles=5)
     assert words in run.status.message
     assert "leave drainFirst out" in run.status.message
     assert world.kafka.writes == []

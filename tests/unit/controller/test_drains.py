@@ -42,7 +42,7 @@ def orders(world: World) -> list[list[int]]:
     return [p.replicas for tp, p in sorted(world.kafka.partitions.items()) if tp.topic == "orders"]
 
 
-def done(world: World, playbook: str, turns: int = 80) -> None:
+def done(world: World, playbook: str, reconciles: int = 80) -> None:
     """Approved when it asks for it, and ended well."""
 
     def mine():
@@ -50,7 +50,7 @@ def done(world: World, playbook: str, turns: int = 80) -> None:
 
     world.until(lambda: any(r.status.phase == "AwaitingApproval" for r in mine()))
     world.approve(next(r for r in mine() if r.status.phase == "AwaitingApproval"))
-    world.until(lambda: mine()[-1].status.phase == "Succeeded", turns)
+    world.until(lambda: mine()[-1].status.phase == "Succeeded", reconciles)
 
 
 def test_leaderships_go_before_the_machine_and_come_back_after(world):
@@ -153,7 +153,7 @@ def test_an_order_that_somebody_changes_once_it_was_changed_is_theirs(world):
     world.until(lambda: world.runs()[0].status.steps[0].phase == "Verifying")
     theirs = TopicPartition("orders", 0)
     world.kafka.partitions[theirs].replicas = [1, 2, 0]
-    world.until(lambda: world.runs()[0].status.phase == "Superseded", turns=10)
+    world.until(lambda: world.runs()[0].status.phase == "Superseded", reconciles=10)
     assert world.kafka.partitions[theirs].replicas == [1, 2, 0]
 
 

@@ -1,4 +1,4 @@
-"""Leadership goes home through the operator's own turns: in batches, and never to a broker that does not answer."""
+"""Preferred leaders are elected in batches, and never on a broker that does not answer."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def approved(world: World) -> World:
 
 
 def watched(world: World, seconds: float = 1.0) -> None:
-    world.to_the_end(turns=200, seconds=seconds)
+    world.to_the_end(reconciles=200, seconds=seconds)
 
 
 def test_proposed_for_the_finding_and_sent_in_batches_that_grow(world):
@@ -125,9 +125,9 @@ def test_looks_at_many_partitions_are_apart_while_leaders_change(world):
     """A look costs the brokers as well, for each partition: those of a large cluster serve their clients meanwhile."""
     approved(world)
     operator = world.operator()
-    assert operator.run() <= 0.2, "of 140 partitions"
+    assert operator.reconcile() <= 0.2, "of 140 partitions"
     kafka_of(world).topic("large", *([[2, 0, 1]] * 4000))
-    assert 0.2 <= operator.run() < 0.4
+    assert 0.2 <= operator.reconcile() < 0.4
 
 
 @thorough

@@ -146,20 +146,20 @@ def test_a_start_in_another_process_is_waited_for() -> None:
 def test_a_start_is_not_written_once_another_process_may_pass() -> None:
     """The look at the others took longer than the Lease lasts."""
     world, still = limited(1), [0.0]
-    assert world.turn is not None
+    assert world.reconciler is not None
     mine = Lease(world.api, "operators", "kafka-medic.starts", "me", lambda: world._monotonic() + still[0])
-    world.turn.clients.starts = Starts(mine)
-    acting = world.turn.clients.store.acting_elsewhere
+    world.reconciler.clients.starts = Starts(mine)
+    acting = world.reconciler.clients.store.acting_elsewhere
 
     def slowly(*of: str) -> list[str] | None:
         still[0] += DURATION_SECONDS
         return acting(*of)
 
-    world.turn.clients.store.acting_elsewhere = slowly  # type: ignore[method-assign]
+    world.reconciler.clients.store.acting_elsewhere = slowly  # type: ignore[method-assign]
     steps(world)
     assert still[0] > 0
     assert world.run().status.phase is Phase.APPROVED
-    del world.turn.clients.store.acting_elsewhere
+    del world.reconciler.clients.store.acting_elsewhere
     world.until_phase("Running")
 
 
@@ -169,8 +169,10 @@ def test_what_may_not_start_now_is_left_as_it_is() -> None:
     away = Lease(world.api, "operators", "kafka-medic.starts", "another", world._monotonic)
     assert away.hold()
     world.operator().clients.most_at_once = 1
-    assert world.turn is not None
-    world.turn.clients.starts = Starts(Lease(world.api, "operators", "kafka-medic.starts", "me", world._monotonic))
+    assert world.reconciler is not None
+    world.reconciler.clients.starts = Starts(
+        Lease(world.api, "operators", "kafka-medic.starts", "me", world._monotonic)
+    )
     world.step(1)
     assert world.run().status.phase is run.status.phase is Phase.APPROVED
     away.release()

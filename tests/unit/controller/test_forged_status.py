@@ -86,12 +86,12 @@ def rate(status: Status) -> None:
     status["plan"]["throttleBytesPerSecond"] = 1048588
 
 
-def nothing_written(world: World, turns: int = 6) -> Remediation:
+def nothing_written(world: World, reconciles: int = 6) -> Remediation:
     world.kafka.dynamic["BROKER", "1", RATE] = "1048588"
     world.kafka.dynamic["BROKER", "1", "message.max.bytes"] = "1048588"
     world.kafka.writes.clear()
     name = world.run().name
-    for _ in range(turns):
+    for _ in range(reconciles):
         world.step()
     assert world.kafka.writes == []
     return next(r for r in world.runs() if r.name == name)

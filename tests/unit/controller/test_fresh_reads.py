@@ -1,4 +1,4 @@
-"""Right before an effect everything is read once more: what changed since the turn began is not written over."""
+"""Right before an effect everything is read once more: what changed since the reconcile began is not written over."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_rules_that_change_during_the_last_look_count(before: str) -> None:
     world.wrap_api, world.wrap_kafka = lambda _: api, lambda kafka: Looked(kafka, api, pause)
     world.operator()
     for _ in range(6):
-        with suppress(ApiFailure):  # the turn's status write loses to the person's, and is taken again
+        with suppress(ApiFailure):  # the reconcile's status write loses to the person's, and is taken again
             world.step(2.0)
     assert paused == [wanted()]
 

@@ -107,7 +107,7 @@ def test_paused_elections_give_way_to_the_restart_that_cures_and_go_on_afterward
     assert ("Blocked", told) in world.api.events
     assert world.condition("RemediationAllowed")["message"] == f"{light.name}: {told}"
     elections = sum(w.startswith("elect") for w in world.kafka.writes)
-    world.until(lambda: of(world, GRAVE).status.phase == "Succeeded", turns=150)
+    world.until(lambda: of(world, GRAVE).status.phase == "Succeeded", reconciles=150)
     assert 2 in world.pods.restarts
     assert sum(w.startswith("elect") for w in world.kafka.writes) == elections, "nothing is elected meanwhile"
     to_the_end(world)
@@ -146,7 +146,7 @@ def test_the_time_in_which_a_run_gives_way_is_not_its_own():
     world.approve(of(world, GRAVE), decision="Reject")
     world.until(lambda: of(world, GRAVE).status.phase == "Aborted")
     world.kafka.stale.clear()
-    world.until(lambda: of(world, LIGHT).status.phase == "Succeeded", turns=100)
+    world.until(lambda: of(world, LIGHT).status.phase == "Succeeded", reconciles=100)
 
 
 def test_what_was_sent_and_may_still_come_is_waited_for():
@@ -202,7 +202,7 @@ def test_a_throttle_is_never_left_for_another_run():
     assert pods.restarts == []
     kafka.copies_per_tick = 2
     kafka.stale.clear()
-    world.until(lambda: of(world, raising).status.phase == "Succeeded", turns=100)
+    world.until(lambda: of(world, raising).status.phase == "Succeeded", reconciles=100)
     assert not any("throttled" in key[2] for key in kafka.dynamic)
 
 
@@ -279,7 +279,7 @@ def test_a_restart_that_no_budget_permits_gives_way_and_is_not_repeated():
     assert light.status.cures is None
     cut_off(world)
     world.approve(proposed(world))
-    world.until(lambda: of(world, GRAVE).status.phase == "Running", turns=120, seconds=5)
+    world.until(lambda: of(world, GRAVE).status.phase == "Running", reconciles=120, seconds=5)
     assert of(world, "restart-broker").status.holds == ""
     world.pods.min_available = None
     for _ in range(300):

@@ -1,4 +1,4 @@
-"""Runs in a cluster that is too large for everybody's whole view, through the operator's own turns."""
+"""Runs in a cluster that is too large for everybody's whole view, through the operator's own reconciles."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
 
 def test_a_roll_ends_without_the_whole_views_of_all(world):
     world.approve(world.until_phase("AwaitingApproval"))
-    world.to_the_end(turns=250)
+    world.to_the_end(reconciles=250)
     assert world.run().status.phase == "Succeeded", world.run().status.message
     assert world.pods.restarts == [2, 3]
 
@@ -52,5 +52,5 @@ def test_nothing_is_sent_while_somebody_was_not_asked_about_it(world, monkeypatc
     monkeypatch.undo()
     for name, rows in (("ROWS_AT_MOST", 0), ("FEWEST", 1)):
         monkeypatch.setattr(view_reads, name, rows)
-    world.to_the_end(turns=250)
+    world.to_the_end(reconciles=250)
     assert world.run().status.phase == "Succeeded", world.run().status.message

@@ -1,5 +1,4 @@
-"""min.insync.replicas of topics that have the replicas for it, through the operator's own turns: after approval, and
-only what the plan saw."""
+"""Whole runs that raise min.insync.replicas of topics: after approval, and only what the plan saw."""
 
 from __future__ import annotations
 

@@ -11,8 +11,8 @@ import pytest
 from kafka_medic.clients.kubernetes_api import ApiFailure
 from kafka_medic.cluster.clock import Skew
 from kafka_medic.controller.lease import ClusterLease
+from kafka_medic.controller.reconciler import Reconciler
 from kafka_medic.controller.store import Store
-from kafka_medic.controller.turn import Turn
 from kafka_medic.playbook.claims import truly_owes
 from kafka_medic.resources.phases import TERMINAL_PHASES
 from tests.simulation.serial import one_after_another
@@ -193,8 +193,8 @@ def test_two_that_both_have_a_run_approved_act_one_after_the_other(world, first,
     """Each with an operator of its own, one reconcile after the other, on the same Kafka."""
     world.step()
     twin(world, created="2025-12-31T00:00:00Z")
-    theirs = Turn("elsewhere", "twin", replace(world.operator().clients), lambda c: lease(world, c))
-    store, turns = SimStore(world.api), {"c": world.turn, "twin": theirs}
+    theirs = Reconciler("elsewhere", "twin", replace(world.operator().clients), lambda c: lease(world, c))
+    store, reconcilers = SimStore(world.api), {"c": world.reconciler, "twin": theirs}
     places = {"c": "ns", "twin": "elsewhere"}
 
     def run_of(name):
@@ -212,7 +212,7 @@ def test_two_that_both_have_a_run_approved_act_one_after_the_other(world, first,
             world.api.created_at = world.timestamp()
             world.api.skew = Skew(-0.5, 0.5)
             with one_after_another():
-                turns[name].run()
+                reconcilers[name].reconcile()
             sent = {n for n in places if (run := run_of(n)) is not None and truly_owes(run.status)}
             assert len(sent) < 2, phases()
             acted |= sent

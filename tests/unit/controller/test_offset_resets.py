@@ -1,4 +1,4 @@
-"""Committed offsets through the operator's own turns: healed, waited for while a group lives, and put back exactly."""
+"""Whole runs that reset committed offsets: once the group is empty, and put back exactly."""
 
 from __future__ import annotations
 

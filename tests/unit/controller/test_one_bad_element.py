@@ -1,4 +1,4 @@
-"""One failed disk, one topic that goes, one coordinator that is silent: through the operator's own turns."""
+"""One failed disk, one topic that goes, one coordinator that is silent: through the operator's own reconciles."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_failed_disk_is_named_and_every_broker_can_still_be_restarted():
         assert len(world.pods.down()) <= 1
         assert all(p.leader >= 0 for p in world.kafka.partitions.values()), "nobody is without a leader by us"
 
-    world.to_the_end(turns=250, meanwhile=survives)
+    world.to_the_end(reconciles=250, meanwhile=survives)
     assert world.run().status.phase == "Succeeded", world.run().status.message
     assert sorted(world.pods.restarts) == [0, 1, 2], "the one with the failed disk as well"
     assert 1 not in world.kafka.partitions[ORDERS[0]].isr, "the disk is still the old one"
@@ -103,7 +103,7 @@ def test_a_topic_that_goes_while_it_is_looked_at_holds_nobody_up_for_longer_than
 
     world.wrap_kafka = lambda kafka: Instead(kafka, topic_configs=settings)
     world.approve(world.until_phase("AwaitingApproval"))
-    world.to_the_end(turns=250)
+    world.to_the_end(reconciles=250)
     assert gone
     assert world.run().status.phase == "Succeeded", world.run().status.message
 

@@ -39,7 +39,7 @@ def test_crossed_pods_are_found_and_neither_is_evicted():
     found = findings(world)
     assert {"PodIdentityMismatch/broker-1", "PodIdentityMismatch/broker-2"} <= set(found)
     assert found["PodIdentityMismatch/broker-1"]["state"] == "Firing"
-    world.turn.close()
+    world.reconciler.close()
 
 
 def test_whoever_is_not_crossed_is_restarted_all_the_same():
@@ -110,5 +110,5 @@ def test_nothing_is_asked_of_a_pod_that_has_answered():
     world.to_the_end()
     assert asked[0] == {0, 1, 2}
     assert all(pods == {0} for pods in asked[1:]), "only the Pod that is new"
-    known: PodIdentities = world.turn._recollection.identities
+    known: PodIdentities = world.reconciler._kept_state.identities
     assert set(known.answered.values()) == {0, 1, 2}

@@ -1,4 +1,4 @@
-"""The brokers' defaults through the operator's own turns: at most one restart is for nothing, and nobody goes on
+"""The brokers' defaults through the operator's own reconciles: at most one restart is for nothing, and nobody goes on
 without a person."""
 
 from __future__ import annotations
@@ -37,9 +37,10 @@ def cure(world: World) -> Remediation:
     return next(r for r in world.runs() if r.spec.playbook.name == "raise-defaults")
 
 
-def until(world: World, phase: str, turns: int = 80) -> Remediation:
+def until(world: World, phase: str, reconciles: int = 80) -> Remediation:
     world.until(
-        lambda: any(r.spec.playbook.name == "raise-defaults" and r.status.phase == phase for r in world.runs()), turns
+        lambda: any(r.spec.playbook.name == "raise-defaults" and r.status.phase == phase for r in world.runs()),
+        reconciles,
     )
     return cure(world)
 
@@ -264,7 +265,7 @@ def healed(world: World) -> int:
             changed(world)
             again(world)
 
-    return world.to_the_end(turns=150, meanwhile=changed_at_last)
+    return world.to_the_end(reconciles=150, meanwhile=changed_at_last)
 
 
 def killed(names: tuple[str, ...], nth: int, when: str, of: str) -> World:

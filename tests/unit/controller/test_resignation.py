@@ -1,4 +1,4 @@
-"""A stuck controller on ZooKeeper gives way through the operator's own turns: once, and no broker is restarted."""
+"""A stuck controller on ZooKeeper gives way through the operator's own reconciles: once, and no broker is restarted."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_it_gives_way_once_however_the_operator_dies(dies):
     world.until(lambda: any(r.status.phase == "AwaitingApproval" for r in cures(world)))
     assert world.ensemble.epoch == 7, "nothing before its approval"
     world.approve(cures(world)[0])
-    assert world.to_the_end(turns=30, seconds=5.0) == 1
+    assert world.to_the_end(reconciles=30, seconds=5.0) == 1
     assert cures(world)[0].status.phase == "Succeeded", cures(world)[0].status.message
     assert (world.ensemble.asked, world.ensemble.holder, world.ensemble.epoch) == (1, 1, 8)
     assert world.pods.restarts == []

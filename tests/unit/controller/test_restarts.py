@@ -1,4 +1,4 @@
-"""A roll through the operator's own turns: one broker at a time, each back in everything before the next."""
+"""A roll through the operator's own reconciles: one broker at a time, each back in everything before the next."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def one_away_at_most(world: World) -> None:
 
 
 def watched(world: World) -> int:
-    return world.to_the_end(turns=250, meanwhile=lambda: one_away_at_most(world))
+    return world.to_the_end(reconciles=250, meanwhile=lambda: one_away_at_most(world))
 
 
 def test_the_whole_cluster_is_rolled_the_controller_last():
@@ -239,7 +239,7 @@ def test_a_pod_that_somebody_else_replaces_in_mid_run_ends_it():
 def test_topics_without_a_replica_to_spare_are_named_and_nothing_is_proposed():
     world = rolling()
     world.kafka.topic("thin", [2])
-    world.until(lambda: "thin" in world.run().status.message, turns=5)
+    world.until(lambda: "thin" in world.run().status.message, reconciles=5)
     run = world.run()
     assert run.status.phase == "Planning"
     assert run.status.plan is None
@@ -252,7 +252,7 @@ def test_a_replica_out_of_sync_now_does_not_stand_against_the_restarts_that_come
     world.kafka.dynamic["TOPIC", "orders", "min.insync.replicas"] = "2"
     world.kafka.copies_per_tick = 0
     world.kafka.partitions[TopicPartition("orders", 0)].isr.remove(1)
-    run = world.until_phase("AwaitingApproval", turns=4)
+    run = world.until_phase("AwaitingApproval", reconciles=4)
     assert [r.broker for r in run.status.plan.restarts] == [1, 2, 0]
 
 
@@ -271,7 +271,7 @@ def test_a_plan_whose_cause_has_gone_is_superseded():
     path = f"/apis/kafkamedic.dev/v1alpha1/namespaces/ns/remediations/{run.name}"
     del world.api.touch(path)["spec"]["requestedBy"]
     world.api.objects[path]["spec"]["cause"] = {"findingId": "ViewDiverged/broker-1", "findingType": "ViewDiverged"}
-    ended = world.until_phase("Superseded", turns=5)
+    ended = world.until_phase("Superseded", reconciles=5)
     assert "ViewDiverged/broker-1" in ended.status.message
 
 
@@ -280,7 +280,7 @@ def test_brokers_that_are_none_are_refused_by_name(brokers, words):
     world = rolling()
     world.api.objects = {p: o for p, o in world.api.objects.items() if "/remediations/" not in p}
     world.ask("restart-broker", brokers=brokers)
-    run = world.until_phase("Failed", turns=5)
+    run = world.until_phase("Failed", reconciles=5)
     assert words in run.status.message
 
 

@@ -152,7 +152,7 @@ def test_a_budget_that_does_not_permit_it_is_told_and_asked_again_later():
     assert world.pods.restarts == []
     assert any("a PodDisruptionBudget does not permit the eviction" in m for _, m in world.api.events)
     world.api.evicted = world.pods.evict
-    world.until(lambda: world.run().status.phase == "Succeeded", turns=120)
+    world.until(lambda: world.run().status.phase == "Succeeded", reconciles=120)
     assert world.pods.restarts == [1, 2, 0]
 
 
@@ -173,5 +173,5 @@ def test_an_approval_after_the_plan_expired_comes_too_late():
     run = world.run()
     world.now += timedelta(days=2)
     world.approve(run)
-    world.until_phase("Expired", turns=4)
+    world.until_phase("Expired", reconciles=4)
     assert world.pods.restarts == []

@@ -1,4 +1,4 @@
-"""A Secret that is changed counts from the next turn on, with the operator running; one that is not changes nothing."""
+"""A changed Secret takes effect at the next reconcile of the running operator; an unchanged one changes nothing."""
 
 from __future__ import annotations
 
@@ -63,9 +63,9 @@ def world():
     secret(world, "ca", **{"ca.crt": "CA"})
     secret(world, "cert", **{"tls.crt": "CRT", "tls.key": "hunter2-key"})
     world.operator()
-    world.turn.clients.kafka = Door(world.kafka)
+    world.reconciler.clients.kafka = Door(world.kafka)
     world.log = []
-    world.turn.clients.zookeeper = lambda wanted: Ensemble(wanted, world.log)
+    world.reconciler.clients.zookeeper = lambda wanted: Ensemble(wanted, world.log)
     return world
 
 
@@ -82,7 +82,7 @@ def reachable(world: World) -> tuple[str, str]:
 
 def test_a_password_is_rotated_without_a_restart(world, caplog):
     caplog.set_level(logging.DEBUG)
-    door = world.turn.clients.kafka
+    door = world.reconciler.clients.kafka
     assert reachable(world)[0] == "True"
     assert reachable(world)[0] == "True"
     assert len(door.connections) == 1, "what has not changed is not opened anew"

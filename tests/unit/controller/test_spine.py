@@ -26,7 +26,7 @@ def throttles(world: World) -> list[tuple[str, str, str]]:
 
 
 def under_way(world: World, copies: int = 0) -> Remediation:
-    """Approved, and moving; so many replicas are copied in a turn."""
+    """Approved, and moving; so many replicas are copied in a reconcile."""
     world.kafka.copies_per_tick = copies
     run = world.until_phase("AwaitingApproval")
     world.approve(run)

@@ -43,7 +43,7 @@ def conditions(*args, **kwargs):
 
 
 def known(found):
-    """A cluster whose status is `found`, as the next turn reads it."""
+    """A cluster whose status is `found`, as the next reconcile reads it."""
     return CLUSTER.model_copy(update={"status": found})
 
 
@@ -140,7 +140,7 @@ def test_a_finding_whose_source_is_blind_has_not_gone():
     assert kept.playbook is None, "no playbook is started for what is not seen"
     assert "configs could not be read" in kept.evidence[-1]
     again = unseen(status(blind, [kept]).findings, (), blind)
-    assert again[0].evidence == kept.evidence, "said once, not once a turn"
+    assert again[0].evidence == kept.evidence, "said once, not once a reconcile"
 
 
 def test_a_finding_that_is_not_there_any_more_has_gone_and_one_that_is_seen_is_not_kept_twice():

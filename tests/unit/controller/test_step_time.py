@@ -138,4 +138,4 @@ def test_time_in_which_somebody_elses_reassignment_holds_a_step_does_not_count(w
     held = world.run().status
     assert (held.phase, [w.guard for w in held.waiting_for]) == (Phase.BLOCKED, ["NoForeignReassignment"])
     world.kafka.copies_per_tick = 2
-    world.until_phase("Succeeded", turns=10)
+    world.until_phase("Succeeded", reconciles=10)

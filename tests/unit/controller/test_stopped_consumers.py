@@ -1,4 +1,4 @@
-"""Consumers stopped for a reset and started again, through the operator's own turns: at any end, and over any crash."""
+"""Whole runs that stop consumers for a reset and start them again: at any end, and over any crash."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def asked(ticks: int | None = None, **parameters: str) -> World:
 
 def test_brokers_are_restarted_by_strimzi_one_after_the_other():
     world = strimzi(2)
-    world.until(lambda: world.run().status.phase in TERMINAL_PHASES, turns=200, seconds=5)
+    world.until(lambda: world.run().status.phase in TERMINAL_PHASES, reconciles=200, seconds=5)
     assert world.run().status.phase == "Succeeded", world.run().status.message
     assert pods_of(world).restarts == [1, 2, 0]
     assert pods_of(world).most_down == 1
@@ -202,7 +202,7 @@ def test_an_operator_that_dies_at_any_write_leaves_nothing_behind(fatal, when):
         if pods_of(world).annotated() and not any("reject" in p for p in world.api.objects):
             world.approve(run, decision="Reject")
 
-    world.to_the_end(seconds=10, turns=200, meanwhile=reject_once_asked)
+    world.to_the_end(seconds=10, reconciles=200, meanwhile=reject_once_asked)
     world.step()
     assert pods_of(world).annotated() == {}
     assert world.run().status.phase == "Aborted"

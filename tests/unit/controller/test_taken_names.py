@@ -82,18 +82,18 @@ def test_a_chain_of_names_that_was_taken_beforehand_is_walked_to_its_end(world):
 def test_whoever_takes_every_name_within_a_turn_is_named_on_the_kafkacluster_and_the_next_turn_goes_on(
     world, monkeypatch
 ):
-    create, turns = world.api.create, []
+    create, proposals = world.api.create, []
 
     def squatted(path, body):
-        if path == REMEDIATIONS and len(turns) < PROPOSE_ATTEMPTS:
-            turns.append(body["metadata"]["name"])
+        if path == REMEDIATIONS and len(proposals) < PROPOSE_ATTEMPTS:
+            proposals.append(body["metadata"]["name"])
             take(world, body["metadata"]["name"])
         return create(path, body)
 
     monkeypatch.setattr(world.api, "create", squatted)
-    world.until(lambda: len(turns) == PROPOSE_ATTEMPTS)
+    world.until(lambda: len(proposals) == PROPOSE_ATTEMPTS)
     assert own(world) == []
-    assert len(set(turns)) == PROPOSE_ATTEMPTS
+    assert len(set(proposals)) == PROPOSE_ATTEMPTS
     allowed = world.condition("RemediationAllowed")
     assert "found its name taken by" in allowed["message"]
     assert "mallory" in allowed["message"]

@@ -1,7 +1,7 @@
-"""One turn of the loop for one KafkaCluster: observe, diagnose, propose, decide, write down, act.
+"""The reconcile of one KafkaCluster: observe, diagnose, propose, decide, write down, act.
 
-Synchronous on purpose: a cluster has one worker and a turn has one order. Whatever fails ends the turn and the next one
-starts from fresh reads; nothing that matters is kept in memory.
+Synchronous on purpose: a cluster has one worker and a reconcile has one order. Whatever fails ends the reconcile, and
+the next one starts from fresh reads; nothing that matters is kept in memory.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from kafka_medic.clients.workloads import ScaledWorkloads
 from kafka_medic.clients.zookeeper import ZooKeeper
 from kafka_medic.cluster.concern import Concern
 from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
+from kafka_medic.controller.api_state import other_runs, read_api_state
 from kafka_medic.controller.backoff import Backoff, pause_after
 from kafka_medic.controller.canary import CanaryKeeper, ConnectCanary
 from kafka_medic.controller.deletion import gone, keep, to_keep
 from kafka_medic.controller.events import Recorder, finding_notes, run_notes, so_far
-from kafka_medic.controller.facts import other_runs, read_facts
+from kafka_medic.controller.kept_state import KeptState
 from kafka_medic.controller.lease import ClusterLease, Starts
-from kafka_medic.controller.memory import Recollection
 from kafka_medic.controller.metrics import Metrics
 from kafka_medic.controller.not_ready import write_not_ready
 from kafka_medic.controller.overtime import Overtime, within
@@ -69,7 +69,7 @@ _LOG = logging.getLogger(__name__)
 T = TypeVar("T")
 DIAGNOSIS = "diagnosis"
 COMPUTE_SECONDS = 60.0
-"""Of processor time, for all that is computed of one cluster in a turn. Diagnosing 200,000 partitions takes one."""
+"""Processor seconds for all that one reconcile computes. To diagnose 200,000 partitions takes one second."""
 OVERTIME_SECONDS, OVERTIME_MOST = 60.0, 3600.0
 """What was cut off is tried again after so long: the first time, and at most."""
 
@@ -102,8 +102,8 @@ class Clients:
 
 
 @dataclass(slots=True)
-class Turn:
-    """The turns of one KafkaCluster. `run()` answers after how many seconds the next one is due."""
+class Reconciler:
+    """Reconciles one KafkaCluster. `reconcile()` returns after how many seconds the next one is due."""
 
     namespace: str
     name: str
@@ -116,12 +116,12 @@ class Turn:
     _begun: float = 0.0
     _previous: Snapshot | None = None
     _canary: CanaryKeeper = field(init=False)
-    _recollection: Recollection = field(default_factory=Recollection)
+    _kept_state: KeptState = field(default_factory=KeptState)
     backoff: Backoff = field(default_factory=Backoff)
     _aside: dict[str, tuple[float, int]] = field(default_factory=dict)
     """What took too long to compute, a run by its uid: until when it is left alone, and how often it took too long."""
     _computed: float = 0.0
-    """Seconds of processor time in this turn so far."""
+    """Seconds of processor time in this reconcile so far."""
 
     def __post_init__(self) -> None:
         self._canary = CanaryKeeper(self.clients.canary, self.clients.now, self.clients.series.canary(self.key))
@@ -130,8 +130,8 @@ class Turn:
     def key(self) -> tuple[str, str]:
         return self.namespace, self.name
 
-    def run(self) -> float:
-        """One turn. Raises ApiFailure when the API server does not play along; `not_found` when the KafkaCluster is
+    def reconcile(self) -> float:
+        """One reconcile. Raises ApiFailure when a request to the API server fails; `not_found` when the KafkaCluster is
         gone."""
         try:
             return self._run()
@@ -146,7 +146,7 @@ class Turn:
         interval = parse_duration(cluster.spec.probes.interval)
         if (held := self._hold(cluster)) is not True:
             return self._stand_by(interval, held)
-        pause = self._reconcile(cluster, interval)
+        pause = self._reconcile_with_lease(cluster, interval)
         return self._stand_by(interval) if pause is None else pause
 
     def _present(self) -> KafkaCluster | None:
@@ -165,7 +165,7 @@ class Turn:
             store.write_invalid(KafkaCluster, "Ready", raw, str(problem))
             return None
 
-    def _reconcile(self, cluster: KafkaCluster, interval: float) -> float | None:
+    def _reconcile_with_lease(self, cluster: KafkaCluster, interval: float) -> float | None:
         """With the Lease held. Answers as `run`; None: the Lease was lost meanwhile, and nothing was written after
         that."""
         store = self.clients.store
@@ -181,11 +181,13 @@ class Turn:
         resting = all(r.status.phase in TERMINAL_PHASES for r in runs)
         # The canary's topic gives each broker a leadership.
         about = Concern(everybody=self._canary.changes)
-        self._recollection.before_look(cluster, self.clients.monotonic(), acting=acting, concern=about, resting=resting)
+        self._kept_state.before_observation(
+            cluster, self.clients.monotonic(), acting=acting, concern=about, resting=resting
+        )
         snapshot = self._observe(cluster)
         if not self._kept():
             return None
-        self._recollection.take_in(cluster, snapshot, self.clients.monotonic())
+        self._kept_state.update(cluster, snapshot, self.clients.monotonic())
         self._computed = 0.0
         try:
             seen = self._within("the diagnosis", lambda: self._diagnose(cluster, snapshot, runs))
@@ -207,7 +209,7 @@ class Turn:
             return None
         self._write_status(cluster, snapshot, findings, runs, blocked)
         longest = cluster.status.longest_leaderless_ms
-        self.clients.series.turned(self.key, self.clients.now(), snapshot, findings, runs, longest)
+        self.clients.series.reconciled(self.key, self.clients.now(), snapshot, findings, runs, longest)
         return max(requeue, shortest_pause(snapshot))
 
     def _advance_all(
@@ -219,7 +221,7 @@ class Turn:
         blocked: list[str],
         requeue: float,
     ) -> float:
-        """Seconds until the next turn. `blocked` gets why runs wait."""
+        """Seconds until the next reconcile. `blocked` gets why runs wait."""
         for run in in_order(runs):
             until, _ = self._aside.get(run.uid or "", (0.0, 0))
             if until > self.clients.monotonic():
@@ -233,7 +235,7 @@ class Turn:
                 raise
             except Overtime as problem:
                 blocked.append(f"{run.name}: {self._set_aside(run, problem)}")
-                return 0.0  # the others in a turn of their own, with all of its time
+                return 0.0  # the others in a reconcile of their own, with all of its time
             except Exception:  # noqa: BLE001
                 # A fault of ours with one run: no effect follows it, and the others and the status go on.
                 _LOG.exception("%s: internal fault", run.name)
@@ -244,11 +246,11 @@ class Turn:
             if wanted.requeue is not None:
                 requeue = min(requeue, wanted.requeue)
             if to_keep(run, wanted.status.restore_owed) is not None:
-                requeue = 0.0  # the next turn begins with holding it, or with letting it go
+                requeue = 0.0  # the next reconcile begins with holding it, or with letting it go
         return requeue
 
     def _within(self, what: str, compute: Callable[[], T]) -> T:
-        """What is computed of one cluster in a turn shares one limit. Raises Overtime."""
+        """What is computed of one cluster in a reconcile shares one limit. Raises Overtime."""
         began = time.thread_time()
         try:
             return within(max(1.0, self.clients.compute_seconds - self._computed), what, compute)
@@ -300,7 +302,7 @@ class Turn:
             return self.clients.store.secret(cluster, name)
 
         try:
-            # Read anew in each turn: a rotated password or certificate counts from the next one.
+            # Read anew in each reconcile: a rotated password or certificate counts from the next one.
             bounds = self._destinations
             wanted, ensemble = connection(cluster, secret, bounds), ensemble_connection(cluster, secret, bounds)
             if self._connected is None or self._connected[0] != wanted:
@@ -328,14 +330,14 @@ class Turn:
             canary=self._canary.reader(cluster),
             groups=cluster.spec.probes.consumer_groups.wanted(),
         )
-        seen = self._recollection
+        seen = self._kept_state
         kept = (seen.rotation, seen.addresses, seen.identities, seen.at_rest)
         snapshot = observe_cluster(cluster.name, readers, self.clients.now, *kept)
         self.clients.series.observed(self.key, snapshot)
         return snapshot
 
     def _metrics_of(self, cluster: KafkaCluster, seconds: float) -> MetricsReads | None:
-        """The probe of the exporters, the same one turn after turn: a rate needs the page before."""
+        """The probe of the exporters, the same one reconcile after reconcile: a rate needs the page before."""
         port = cluster.spec.probes.metrics_port
         if port is None:
             self._metrics = None
@@ -360,7 +362,7 @@ class Turn:
             fired=[f.id for f in cluster.status.findings if f.state is FindingState.FIRING],
             ours=ours,
             being_set=frozenset(c.resource_name for plan in adding for c in plan.config_changes),
-            memory=self._recollection.memory,
+            memory=self._kept_state.memory,
         )
 
     def _propose(
@@ -390,8 +392,8 @@ class Turn:
         # Before all else: an answer of Kafka's may take long, and what permits an effect must not be older than it.
         asked = questions(run, cluster, playbook, snapshot, lambda: other_runs(store, cluster, run), now)
         kafka = None if self._connected is None else self._connected[1]
-        told = answers(kafka, asked, ScaledWorkloads(store.api, self.namespace).read, self._recollection.paces)
-        facts = read_facts(store, run, cluster, snapshot.cluster.id, now)
+        told = answers(kafka, asked, ScaledWorkloads(store.api, self.namespace).read, self._kept_state.paces)
+        facts = read_api_state(store, run, cluster, snapshot.cluster.id, now)
         return World(
             snapshot=snapshot,
             cluster=cluster,
@@ -470,7 +472,7 @@ class Turn:
         # Once more from fresh reads of everything, Kafka too: only if the same effect is still what is due, and every
         # guard still permits it, is it sent. Kafka has no compare-and-set for what we send.
         concerned = concern(intent)
-        self._recollection.before_look(cluster, self.clients.monotonic(), acting=True, concern=concerned)
+        self._kept_state.before_observation(cluster, self.clients.monotonic(), acting=True, concern=concerned)
         latest = self._observe(cluster)
         until = self.clients.monotonic() - seconds_since_read(latest, self.clients.now()) + MAX_AGE  # it may take long
         cluster = self.clients.store.cluster(self.namespace, self.name)
@@ -526,8 +528,8 @@ class Turn:
             self._held.release()
 
     def _kept(self) -> bool:
-        """Whether the Lease was kept since the turn began. Sends no request: for what the API server itself fences, by
-        the version of the object that is written."""
+        """Whether the Lease was kept since the reconcile began. Sends no request: for what the API server itself
+        fences, by the version of the object that is written."""
         return self._held is not None and self._held.held()
 
     def _may_begin(self, run: Remediation) -> bool:
@@ -540,7 +542,7 @@ class Turn:
         return self._held is not None and self._held.confirm() is True and self._held.has_room()
 
     def _may_still_write(self) -> bool:
-        """With what this turn has read, which a process that was stopped for a while may have read long ago."""
+        """With what this reconcile has read, which a process that was stopped for a while may have read long ago."""
         return self._still_ours() and self.clients.monotonic() - self._begun <= MAX_AGE
 
     def _write_status(
@@ -561,7 +563,7 @@ class Turn:
         policies = store.policies() if runs else store.policies_seen(self.clients.monotonic())
         skew = store.api.skew
         allowed = remediation_allowed(cluster, policies, blocked, tripped, skew)
-        status = cluster_status(cluster, snapshot, findings, treated, allowed, self._recollection.memory)
+        status = cluster_status(cluster, snapshot, findings, treated, allowed, self._kept_state.memory)
         told = cluster.status.last_observed_at
         retold = told is None or snapshot.taken_at - told >= retold_after(parse_duration(cluster.spec.probes.interval))
         if retold or without_times(status) != without_times(cluster.status):

@@ -41,7 +41,7 @@ NEED_EVERY_VIEW = frozenset(
 
 
 @dataclass(slots=True)
-class Recollection:
+class KeptState:
     """What is kept of one cluster from look to look: the memory, begun from what the operator before left in status,
     and whose turn it is to tell a whole view. `looked`: when it took in a snapshot last, in seconds by a clock that
     cannot be set."""
@@ -58,7 +58,7 @@ class Recollection:
         """How fast groups were seen reading, in offsets a second."""
         return {} if self.memory is None else self.memory.paces
 
-    def before_look(
+    def before_observation(
         self, cluster: KafkaCluster, now: float, *, acting: bool, concern: Concern = NOTHING, resting: bool = False
     ) -> None:
         """`acting`: a run is about to change something, and its guards need every view, or at least what the effect
@@ -69,7 +69,7 @@ class Recollection:
         self.rotation.concern = concern
         self.rotation.everything = acting or any(f.type in NEED_EVERY_VIEW for f in cluster.status.findings)
 
-    def take_in(self, cluster: KafkaCluster, snapshot: Snapshot, now: float) -> None:
+    def update(self, cluster: KafkaCluster, snapshot: Snapshot, now: float) -> None:
         before = from_status(cluster.status) if self.memory is None else self.memory
         elapsed = None if self.looked is None else now - self.looked
         keep = parse_duration(cluster.spec.probes.remember_for)

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from kafka_medic.clients.kubernetes_api import ApiFailure
-from kafka_medic.controller.fleet import DEAF_SECONDS, Fleet, Key
+from kafka_medic.controller.fleet import STALLED_SECONDS, Fleet, Key
 
 _LOG = logging.getLogger(__name__)
 
@@ -21,7 +21,7 @@ MISSED_SECONDS = 180.0
 """A watch that works tells within a second; kopf opens a broken one anew after a few tries."""
 
 
-class RollCall:
+class WatchAudit:
     """Lists KafkaClusters now and then, and remembers since when the watch owes which of them."""
 
     def __init__(self, listed: Callable[[], Mapping[Key, int | None]], fleet: Fleet) -> None:
@@ -29,7 +29,7 @@ class RollCall:
         self._owed: dict[tuple[Key, str], float] = {}
         self._called = time.monotonic()
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._loop, name="roll-call", daemon=True)
+        self._thread = threading.Thread(target=self._loop, name="watch-audit", daemon=True)
 
     def start(self) -> None:
         self._called = time.monotonic()
@@ -66,7 +66,7 @@ class RollCall:
             for (key, what), since in sorted(self._owed.items())
             if now - since > MISSED_SECONDS
         ]
-        if self._thread.is_alive() and now - self._called > DEAF_SECONDS:
+        if self._thread.is_alive() and now - self._called > STALLED_SECONDS:
             missed.append(f"KafkaClusters were not listed for {now - self._called:.0f} s")
         return missed
 

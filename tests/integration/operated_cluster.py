@@ -1,4 +1,4 @@
-"""The operator's own turns against the real API server, with its ServiceAccount's rights, over a Kafka in memory.
+"""The operator's own reconciles against the real API server, with its ServiceAccount's rights, over a Kafka in memory.
 
 What is sent to Kafka can be counted, and the clock can be moved.
 """
@@ -19,9 +19,9 @@ import pytest
 from kafka_medic.clients.kubernetes_api import KubernetesApi, custom_path
 from kafka_medic.controller.events import recorder
 from kafka_medic.controller.lease import ClusterLease
+from kafka_medic.controller.reconciler import Clients, Reconciler
 from kafka_medic.controller.rules import Rules
 from kafka_medic.controller.store import Store
-from kafka_medic.controller.turn import Clients, Turn
 from kafka_medic.resources.phases import Phase
 from kafka_medic.resources.playbook import Playbook
 from kafka_medic.resources.remediation import Remediation
@@ -136,9 +136,9 @@ def chart_rules() -> Rules:
     return Rules.model_validate_json(held["data"]["rules.json"])
 
 
-class Turns(Place):
-    """With the operator that looks after it, its turns one by one. `ahead`: by how many seconds the operator's clock is
-    ahead of the API server's."""
+class OperatedCluster(Place):
+    """With the operator that reconciles it, one reconcile at a time. `ahead`: by how many seconds the operator's clock
+    is ahead of the API server's."""
 
     def __init__(self, operator: KubernetesApi, admin: Person, namespace: str, name: str, **policy: Any) -> None:
         super().__init__(admin, namespace, name, policy=policy)
@@ -160,22 +160,22 @@ class Turns(Place):
             monotonic=lambda: time.monotonic() + self.ahead,
         )
         lease = lambda c: ClusterLease(operator, self.namespace, self.name, c.uid or "", "the-operator")  # noqa: E731
-        self.turn = Turn(self.namespace, self.name, clients, lease)
+        self.reconciler = Reconciler(self.namespace, self.name, clients, lease)
 
-    def turns(self, count: int = 2) -> None:
+    def reconcile(self, count: int = 2) -> None:
         """So many, and in between time for Kafka to do what it was asked."""
         for _ in range(count):
             with one_after_another():
-                self.turn.run()
+                self.reconciler.reconcile()
             self.kafka.tick()
             self.ahead += 5.0
 
-    def until(self, name: str, phase: Phase, turns: int = 20) -> Remediation:
-        for _ in range(turns):
+    def until(self, name: str, phase: Phase, reconciles: int = 20) -> Remediation:
+        for _ in range(reconciles):
             found = self.run(name)
             if found.status.phase is phase:
                 return found
-            self.turns(1)
+            self.reconcile(1)
         raise AssertionError(f"{name} did not become {phase}: {self.run(name).status}")
 
     @contextmanager
@@ -188,12 +188,12 @@ class Turns(Place):
         self.rule(paused=None)
 
     def close(self) -> None:
-        self.turn.close()
+        self.reconciler.close()
 
 
-def nothing_is_done(cluster: Turns, run: str, *why: str) -> None:
+def nothing_is_done(cluster: OperatedCluster, run: str, *why: str) -> None:
     """And who asks why can read it in the run."""
-    cluster.turns(3)
+    cluster.reconcile(3)
     assert cluster.kafka.writes == []
     told = cluster.why(run)
     for words in why:

@@ -17,7 +17,7 @@ from kafka_medic.cli.main import main, plugin
 from kafka_medic.cli.remediation import command
 from kafka_medic.cli.remediation.approvers import approvers
 from kafka_medic.cli.remediation.arguments import NAMES
-from kafka_medic.cli.remediation.why import WHAT_TO_DO
+from kafka_medic.cli.remediation.explain import WHAT_TO_DO
 from kafka_medic.clients.kubernetes_api import ApiFailure
 from kafka_medic.cluster.clock import Skew
 from kafka_medic.controller.plan_parts import publish

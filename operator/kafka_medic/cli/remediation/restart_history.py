@@ -13,7 +13,7 @@ from kafka_medic.resources.remediation_status import IntentState, JournalEntry
 _RESTART = re.compile(r"/restart-(\d+)(?:-again-\d+)?$")
 
 
-def attempts(runs: Sequence[Remediation], broker: int | None = None) -> list[dict[str, Any]]:
+def restarts(runs: Sequence[Remediation], broker: int | None = None) -> list[dict[str, Any]]:
     """One `{broker, at, remediation, namespace, cluster, playbook, podUid, backAfterSeconds, outcome}` for each restart
     that was begun, oldest first; of one broker or of all. `backAfterSeconds` is None when it was never seen back."""
     found = []

@@ -15,7 +15,7 @@ Event = dict[str, Any]
 Timed = tuple[datetime | None, Event]
 
 
-def trail(run: Remediation, words: Sequence[RemediationApproval] = ()) -> list[Event]:
+def audit_log(run: Remediation, words: Sequence[RemediationApproval] = ()) -> list[Event]:
     """`words`: the approvals that name this run, those of its earlier plans too, which its status no longer holds.
 
     Events `{at, who, what, detail}`, effects with `id`, `target` and `saved` besides; oldest first. Where two are of

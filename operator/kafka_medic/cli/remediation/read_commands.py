@@ -12,13 +12,13 @@ from typing import Any, TypeVar
 
 from kafka_medic.cli import exits, output
 from kafka_medic.cli.exits import NotToldError, RefusedError, UnusableInputError
-from kafka_medic.cli.remediation import telling
+from kafka_medic.cli.remediation import rendering
 from kafka_medic.cli.remediation.access import Access, Listed
 from kafka_medic.cli.remediation.approvers import approvers
-from kafka_medic.cli.remediation.attempts import attempts
+from kafka_medic.cli.remediation.audit_log import audit_log
 from kafka_medic.cli.remediation.changes import as_diff, changes
-from kafka_medic.cli.remediation.trail import trail
-from kafka_medic.cli.remediation.why import Hold, holds, summary
+from kafka_medic.cli.remediation.explain import Hold, holds, summary
+from kafka_medic.cli.remediation.restart_history import restarts
 from kafka_medic.cluster.names import printable, shown
 from kafka_medic.playbook.plan_file import UnreadablePlan, is_missing, whole, without_file
 from kafka_medic.resources.kafkacluster import KafkaCluster
@@ -54,7 +54,7 @@ def list_runs(access: Access, args: argparse.Namespace) -> int:
         for entry in access.remediations(args.cluster):
             if seen.get((entry.namespace, entry.name)) != entry.raw:
                 seen[entry.namespace, entry.name] = entry.raw
-                text = telling.progress_line(entry.run) if entry.run else "cannot be read by this version"
+                text = rendering.progress_line(entry.run) if entry.run else "cannot be read by this version"
                 output.put(f"{access.now():%H:%M:%S}  {printable(entry.name)}  {text}\n")
 
     while True:
@@ -80,7 +80,7 @@ def _table(access: Access, listed: list[Listed]) -> str:
                 next((w.remediation for w in status.waiting_for if w.remediation), ""),
                 shown(status.approved_by or "", 40),
                 _until(status.plan.expires_at - now) if waits and status.plan else "",
-                telling.span(now - created) if created else "",
+                rendering.span(now - created) if created else "",
             ]
         )  # fmt: skip
     if access.everywhere:
@@ -89,7 +89,7 @@ def _table(access: Access, listed: list[Listed]) -> str:
 
 
 def _until(left: timedelta) -> str:
-    return telling.span(left) if left > timedelta() else "expired"
+    return rendering.span(left) if left > timedelta() else "expired"
 
 
 def show(access: Access, args: argparse.Namespace) -> int:
@@ -104,17 +104,17 @@ def show(access: Access, args: argparse.Namespace) -> int:
         output.write(_shown(run, may, who, cluster), args.output)
         return exits.OK
     required = cluster.spec.remediation.approvals.needed(run.spec.requested_by) if cluster else None
-    parts = [telling.head(run, now, required)]
+    parts = [rendering.head(run, now, required)]
     others = ", ".join(who) if who else "the roles may not be read by you; ask who has the verb approve on remediations"
     told = {True: "yes", False: "no", None: "could not be asked"}[may]
     parts.append(
-        telling.fields([("you may approve", told), ("may approve", others if who is None or who else "nobody")])
+        rendering.fields([("you may approve", told), ("may approve", others if who is None or who else "nobody")])
     )
     if run.status.plan is not None:
-        parts.append("\n" + telling.plan_text(run.status.plan, read=read_plan(access, run)))
-    parts.append("\n" + telling.guards_text(run))
+        parts.append("\n" + rendering.plan_text(run.status.plan, read=read_plan(access, run)))
+    parts.append("\n" + rendering.guards_text(run))
     if run.status.started_at is not None:
-        parts.append("\n" + telling.steps_text(run))
+        parts.append("\n" + rendering.steps_text(run))
     output.put("".join(parts))
     return exits.OK
 
@@ -198,7 +198,7 @@ def history(access: Access, args: argparse.Namespace) -> int:
     if args.broker is not None:
         return _restarts(access, args)
     run = access.remediation(args.name)
-    events = trail(run, access.words(run))
+    events = audit_log(run, access.words(run))
     if args.output != "table":
         document = {
             "remediation": {"namespace": run.namespace, "name": run.name, "uid": run.uid},
@@ -218,7 +218,7 @@ def history(access: Access, args: argparse.Namespace) -> int:
 
 def _restarts(access: Access, args: argparse.Namespace) -> int:
     listed = access.remediations(args.cluster)
-    found = attempts([e.run for e in listed if e.run], None if args.broker == "all" else int(args.broker))
+    found = restarts([e.run for e in listed if e.run], None if args.broker == "all" else int(args.broker))
     unreadable = [entry.problem for entry in listed if entry.run is None]
     if args.output != "table":
         output.write({"restarts": found, "unreadable": unreadable}, args.output)
@@ -239,7 +239,7 @@ def _back(attempt: dict[str, Any]) -> str:
     if seconds is None:
         return shown(attempt["outcome"], 120)
     how = attempt["outcome"].removeprefix("back")
-    return f"back after {telling.span(timedelta(seconds=seconds))}{how}"
+    return f"back after {rendering.span(timedelta(seconds=seconds))}{how}"
 
 
 def _said(event: dict[str, Any]) -> str:
@@ -254,19 +254,19 @@ def report(access: Access, args: argparse.Namespace) -> int:
     rows = [
         ("KafkaCluster", f"{run.namespace}/{run.spec.cluster_ref.name}"),
         ("Playbook", f"{run.spec.playbook.name} ({run.spec.playbook.digest})"),
-        ("Asked by", telling.origin(run)),
+        ("Asked by", rendering.origin(run)),
         ("Plan", plan.digest if plan else "none"),
         ("Approved by", status.approved_by or "nobody"),
         ("Outcome", f"{status.phase or 'not begun'}: {status.message}".rstrip(": ")),
     ]
     if status.started_at is not None:
         end = status.finished_at or access.now()
-        rows.append(("Took", telling.span(end - status.started_at) + ("" if status.finished_at else " so far")))
+        rows.append(("Took", rendering.span(end - status.started_at) + ("" if status.finished_at else " so far")))
     lines += [f"- **{name}:** {_plain(text)}" for name, text in rows]
     if plan is not None:
         lines += ["", "## Plan", "", *(f"    {printable(line)}" for line in plan.summary.split("\n"))]
     lines += ["", "## What happened", "", "| at (UTC) | who | what | detail |", "| --- | --- | --- | --- |"]
-    for e in trail(run, access.words(run)):
+    for e in audit_log(run, access.words(run)):
         lines.append(
             f"| {str(e.get('at', '-'))[:19]} | {_plain(e['who'])} | {_plain(_said(e))} | {_plain(e['detail'])} |"
         )
@@ -293,7 +293,7 @@ def follow(access: Access, name: str) -> int:
     told = ""
     while True:
         run = _patiently(access, lambda: access.remediation(name))
-        line = telling.progress_line(run)
+        line = rendering.progress_line(run)
         if line != told:
             output.put(f"{access.now():%H:%M:%S}  {line}\n")
             told = line

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from kafka_medic.clients.kubernetes_api import ApiFailure
-from kafka_medic.controller import roll_call
-from kafka_medic.controller.fleet import DEAF_SECONDS
-from kafka_medic.controller.roll_call import EVERY_SECONDS, MISSED_SECONDS, RollCall
+from kafka_medic.controller import watch_audit
+from kafka_medic.controller.fleet import STALLED_SECONDS
+from kafka_medic.controller.watch_audit import EVERY_SECONDS, MISSED_SECONDS, WatchAudit
 
 A, B = ("ns", "a"), ("ns", "b")
 
@@ -23,8 +23,8 @@ class Watched:
 class Stage:
     def __init__(self, monkeypatch, listed, heard):
         self.now, self.listed, self.fleet = 1000.0, listed, Watched(**heard)
-        monkeypatch.setattr(roll_call.time, "monotonic", lambda: self.now)
-        self.calls = RollCall(self.answer, self.fleet)
+        monkeypatch.setattr(watch_audit.time, "monotonic", lambda: self.now)
+        self.calls = WatchAudit(self.answer, self.fleet)
 
     def answer(self):
         if isinstance(self.listed, Exception):
@@ -74,6 +74,6 @@ def test_a_list_that_hangs_is_deafness_too(monkeypatch):
     stage = Stage(monkeypatch, {A: 1}, {"a": 1})
     stage.calls.start()
     stage.calls.call()
-    stage.now += DEAF_SECONDS + 1
+    stage.now += STALLED_SECONDS + 1
     assert "were not listed" in stage.calls.missed()[0]
     stage.calls.stop()

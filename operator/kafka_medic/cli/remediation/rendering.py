@@ -123,7 +123,7 @@ def saved_text(run: Remediation) -> str:
 
 
 def guards_text(run: Remediation) -> str:
-    """What the guards said in the operator's last turn; it keeps the refusals."""
+    """What the guards said in the operator's last reconcile; it keeps the refusals."""
     rows = [(w.verdict.value, w.guard.value, w.message) for w in run.status.waiting_for]
     if not rows:
         asked = run.status.phase not in (None, Phase.PLANNING, Phase.AWAITING_APPROVAL)

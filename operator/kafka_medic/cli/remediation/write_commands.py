@@ -13,9 +13,9 @@ from typing import NoReturn
 
 from kafka_medic.cli import exits, output
 from kafka_medic.cli.exits import RefusedError, UnusableInputError
-from kafka_medic.cli.remediation import telling
+from kafka_medic.cli.remediation import rendering
 from kafka_medic.cli.remediation.access import Access, Person
-from kafka_medic.cli.remediation.look import cluster_of, follow, read_plan
+from kafka_medic.cli.remediation.read_commands import cluster_of, follow, read_plan
 from kafka_medic.cluster.names import printable, shown
 from kafka_medic.playbook.parameters import check_values
 from kafka_medic.playbook.plan_digest import digest_fits
@@ -39,12 +39,12 @@ def approve(access: Access, args: argparse.Namespace) -> int:
     required = cluster.spec.remediation.approvals.needed(run.spec.requested_by) if cluster else None
     _say(
         args,
-        telling.head(run, me.time, required),
+        rendering.head(run, me.time, required),
         "\n",
-        telling.plan_text(plan, read=read_plan(access, run)),
-        telling.saved_text(run),
+        rendering.plan_text(plan, read=read_plan(access, run)),
+        rendering.saved_text(run),
         "\n",
-        telling.guards_text(run),
+        rendering.guards_text(run),
     )
     _say(args, f"\nYou are {printable(me.name)}. You approve exactly the plan {plan.digest}.\n")
     if run.status.phase in ACTING_PHASES:
@@ -56,10 +56,10 @@ def approve(access: Access, args: argparse.Namespace) -> int:
 
 
 def reject(access: Access, args: argparse.Namespace) -> int:
-    """`abort` is the same word on a run that has begun: neither does what the other says without telling."""
+    """`abort` is the same word on a run that has begun: neither does what the other says without rendering."""
     run, me = access.remediation(args.name), access.me()
     plan = _decidable(access, run, me, args)
-    _say(args, telling.head(run, me.time, None))
+    _say(args, rendering.head(run, me.time, None))
     if run.status.phase in ACTING_PHASES:
         what = (
             "It has begun. It ends as Aborted: what of it is in flight is cancelled and its throttle taken back; what "
@@ -99,7 +99,7 @@ def ask_for(access: Access, args: argparse.Namespace) -> int:
         ("parameters", ", ".join(f"{k}={v}" for k, v in sorted(parameters.items())) or "the playbook's own"),
         ("asked by", me.name),
     ]
-    _say(args, telling.fields(rows))
+    _say(args, rendering.fields(rows))
     whose = "you may be one of them" if policy.approvals.allow_requester else "you may not be one of them"
     _say(
         args, f"\nA plan is made and nothing is done before {policy.approvals.needed(me.name)} approved it; {whose}.\n"
@@ -159,7 +159,7 @@ def resume(access: Access, args: argparse.Namespace) -> int:
     _say(args, f"{cluster.name} is paused: {policy.pause_reason or 'no reason given'}\n")
     held = [e.run for e in access.remediations(cluster.name) if e.run and e.run.status.phase not in TERMINAL_PHASES]
     for run in held:
-        _say(args, f"  {run.name}: {telling.progress_line(run)}\n")
+        _say(args, f"  {run.name}: {rendering.progress_line(run)}\n")
     _say(args, "What is approved goes on at once.\n" if held else "No run waits for it.\n")
     _confirm(args, "Go on?")
     access.change_rules(cluster, {"paused": False, "pauseReason": None})

@@ -1,5 +1,7 @@
-"""What the API server tells about a run besides the run itself, read side by side: it is read in every turn, and again
-before each effect."""
+"""What the API server holds about a run besides the run itself.
+
+The reads run side by side: every reconcile needs them, and each effect needs them again.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,8 @@ from kafka_medic.resources.remediation import Remediation
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
-    """None: it could not be read, or does not tell."""
+class ApiState:
+    """None: it could not be read, or does not say."""
 
     approvals: list[Word]
     policies: Standing | None
@@ -35,12 +37,14 @@ def other_runs(store: Store, cluster: KafkaCluster, run: Remediation) -> list[Ot
     return [OtherRun.of(r, set_by(r)) for r in runs if r.uid != run.uid]
 
 
-def read_facts(store: Store, run: Remediation, cluster: KafkaCluster, cluster_id: str | None, now: datetime) -> Facts:
+def read_api_state(
+    store: Store, run: Remediation, cluster: KafkaCluster, cluster_id: str | None, now: datetime
+) -> ApiState:
     """`cluster_id`: Kafka's own. `now`: by this operator's clock. Raises ApiFailure, of whichever failed first
     in this order."""
-    with ThreadPoolExecutor(4, "facts") as pool:
+    with ThreadPoolExecutor(4, "api-state") as pool:
         approvals = pool.submit(store.approvals, run)
         policies = pool.submit(store.policies)
         beside = pool.submit(other_runs, store, cluster, run)
         namesakes = pool.submit(store.namesakes, cluster, cluster_id, now)
-    return Facts(approvals.result(), policies.result(), beside.result(), namesakes.result())
+    return ApiState(approvals.result(), policies.result(), beside.result(), namesakes.result())
