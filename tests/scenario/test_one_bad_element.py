@@ -8,10 +8,10 @@ from kafka_medic.clients.answers import Groups
 from kafka_medic.clients.ports import FailureKind, ReadFailed
 from kafka_medic.cluster.groups import Committed
 from kafka_medic.cluster.snapshot import TopicPartition
+from tests.scenario.offset_worlds import ORDERS as FIRST
+from tests.scenario.offset_worlds import asked_for, commit
 from tests.simulation.kafka import SimKafka
 from tests.simulation.world import BROKERS, NO_ELECTIONS, World
-from tests.unit.controller.offset_worlds import ORDERS as FIRST
-from tests.unit.controller.offset_worlds import asked_for, commit
 
 ORDERS = [TopicPartition("orders", n) for n in range(3)]
 REFUSED = ReadFailed(FailureKind.UNREACHABLE, "simulated: no answer")

@@ -7,10 +7,10 @@ from itertools import product
 import pytest
 
 from kafka_medic.cluster.groups import Committed
+from tests.scenario.offset_worlds import ORDERS, PAYMENTS, asked_for, commit, committed
 from tests.simulation.deaths import Interrupted, Moments
 from tests.simulation.world import World
 from tests.thorough import only, thorough
-from tests.unit.controller.offset_worlds import ORDERS, PAYMENTS, asked_for, commit, committed
 
 
 @pytest.fixture

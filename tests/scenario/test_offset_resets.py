@@ -9,9 +9,9 @@ import pytest
 from kafka_medic.clients.ports import FailureKind, ReadFailed
 from kafka_medic.cluster.groups import Committed, GroupMember
 from kafka_medic.playbook import offset_plan, offset_questions
+from tests.scenario.offset_worlds import FOUND, ORDERS, PAYMENTS, beyond_the_end, commit, committed
 from tests.simulation.kafka import SimKafka
 from tests.simulation.world import World
-from tests.unit.controller.offset_worlds import FOUND, ORDERS, PAYMENTS, beyond_the_end, commit, committed
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ import pytest
 
 from kafka_medic.clients.ports import FailureKind, WriteFailed
 from kafka_medic.cluster.snapshot import TopicPartition
+from tests.scenario.test_restarts import paused, watched
 from tests.simulation.deaths import Interrupted
 from tests.simulation.kafka import SimKafka
 from tests.simulation.world import BROKERS, NO_ELECTIONS, World
 from tests.thorough import only, thorough
-from tests.unit.controller.test_restarts import paused, watched
 
 ORDERS = ([0, 1, 2], [1, 2, 0], [2, 0, 1])
 TWICE = {TopicPartition("orders", 1): [1, 2, 0], TopicPartition("__consumer_offsets", 0): [1, 0, 2]}

@@ -8,9 +8,9 @@ import pytest
 
 from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.resources.phases import Phase
+from tests.scenario.test_raise_replication_factor import throttles, under_way, world
 from tests.simulation.world import World
 from tests.thorough import only, thorough
-from tests.unit.controller.test_spine import throttles, under_way, world
 
 __all__ = ["world"]
 

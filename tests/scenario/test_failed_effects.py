@@ -7,8 +7,8 @@ import pytest
 from kafka_medic.clients.kubernetes_api import ApiFailure
 from kafka_medic.clients.ports import FailureKind, WriteFailed
 from kafka_medic.controller.backoff import LONGEST, Backoff, pause_after
+from tests.scenario.test_restarts import approved, rolling
 from tests.simulation.world import World, factor_one_cluster
-from tests.unit.controller.test_restarts import approved, rolling
 
 RESTORE, EARLIER, LATER = ("uid-1", "add/restore"), ("uid-1", "roll/restart-1"), ("uid-2", "roll/restart-1")
 
