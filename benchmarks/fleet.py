@@ -35,7 +35,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from kafka_medic.controller.pace import retold_after
+from kafka_medic.controller.pace import rewritten_after
 from tests.incident.operator import kubeconfig, lists_namespaces
 from tests.integration.people import RELEASE, RELEASE_NAMESPACE, helm
 from tests.simulation.world import API_VERSION
@@ -229,7 +229,7 @@ def main() -> int:
         print(json.dumps(found, indent=2))
     first = found[0]
     fits = first["core"] <= CORE and first["megabytes"] <= MEGABYTES
-    fresh = all(row["oldest"] <= retold_after(INTERVAL).total_seconds() + 3 * INTERVAL for row in found)
+    fresh = all(row["oldest"] <= rewritten_after(INTERVAL).total_seconds() + 3 * INTERVAL for row in found)
     fresh = fresh and all(row["every"] <= LATE * INTERVAL for row in found)
     well = all(row["reachable"] == row["clusters"] - row["sick"] and row["alive"] == "ok" for row in found)
     print(f"within bounds: {fits and fresh and well}", file=sys.stderr)

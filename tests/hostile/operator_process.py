@@ -30,11 +30,12 @@ from kafka_medic.clients.kafka import RealKafka
 from kafka_medic.clients.kafka_link import observations_of
 from kafka_medic.clients.zookeeper import ZooKeeper
 from kafka_medic.controller.__main__ import OBSERVATION_SECONDS
+from kafka_medic.controller.clients import Clients
 from kafka_medic.controller.events import recorder
 from kafka_medic.controller.fleet import Fleet
 from kafka_medic.controller.lease import ClusterLease
 from kafka_medic.controller.metrics import Metrics
-from kafka_medic.controller.reconciler import Clients, Reconciler
+from kafka_medic.controller.reconciler import Reconciler
 from kafka_medic.controller.store import Store
 from tests.simulation.api import SimApi
 from tests.simulation.world import API_VERSION, BASE

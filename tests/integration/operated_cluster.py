@@ -17,9 +17,10 @@ from typing import Any, cast
 import pytest
 
 from kafka_medic.clients.kubernetes_api import KubernetesApi, custom_path
+from kafka_medic.controller.clients import Clients
 from kafka_medic.controller.events import recorder
 from kafka_medic.controller.lease import ClusterLease
-from kafka_medic.controller.reconciler import Clients, Reconciler
+from kafka_medic.controller.reconciler import Reconciler
 from kafka_medic.controller.rules import Rules
 from kafka_medic.controller.store import Store
 from kafka_medic.resources.phases import Phase

@@ -15,9 +15,10 @@ import pytest
 
 from kafka_medic.clients.kafka import RealKafka
 from kafka_medic.clients.zookeeper import ZooKeeper
+from kafka_medic.controller.clients import Clients
 from kafka_medic.controller.events import recorder
 from kafka_medic.controller.lease import ClusterLease
-from kafka_medic.controller.reconciler import Clients, Reconciler
+from kafka_medic.controller.reconciler import Reconciler
 from kafka_medic.controller.rules import Rules
 from kafka_medic.controller.store import Store
 from tests.integration.operated_cluster import Person, chart_rules, persons

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from kafka_medic.controller import __main__ as controller
-from kafka_medic.controller import lease, reconciler, watch_audit
+from kafka_medic.controller import lease, run_reconciler, watch_audit
 from tests.simulation.canary import SimCanary
 from tests.simulation.kafka import SimKafka
 
@@ -126,10 +126,10 @@ if __name__ == "__main__":
     watch_audit.EVERY_SECONDS, watch_audit.MISSED_SECONDS = 1.0, float(STALLED_AFTER)
     if "stop-before-effect" in options:
         options.remove("stop-before-effect")
-        reconciler.carry_out = stop_before_effects(reconciler.carry_out)  # type: ignore[attr-defined]
+        run_reconciler.carry_out = stop_before_effects(run_reconciler.carry_out)  # type: ignore[attr-defined]
     if "stop-after-renewal" in options:
         options.remove("stop-after-renewal")
-        reconciler.carry_out = marked(reconciler.carry_out)  # type: ignore[attr-defined]
+        run_reconciler.carry_out = marked(run_reconciler.carry_out)  # type: ignore[attr-defined]
         controller.ClusterLease = StopsAfterRenewal  # type: ignore[attr-defined, misc]
     kind = SlowKafka if "slow-reads" in options else SharedKafka
     options = [option for option in options if option != "slow-reads"]

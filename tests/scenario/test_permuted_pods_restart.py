@@ -110,5 +110,5 @@ def test_nothing_is_asked_of_a_pod_that_has_answered():
     world.to_the_end()
     assert asked[0] == {0, 1, 2}
     assert all(pods == {0} for pods in asked[1:]), "only the Pod that is new"
-    known: PodIdentities = world.reconciler._kept_state.identities
+    known: PodIdentities = world.reconciler._observer.kept_state.identities
     assert set(known.answered.values()) == {0, 1, 2}

@@ -18,10 +18,11 @@ from typing import Any
 from kafka_medic.clients.kubernetes_api import ApiFailure
 from kafka_medic.clients.ports import FailureKind, LogRecord, ReadFailed, WriteFailed
 from kafka_medic.cluster.snapshot import TopicPartition
+from kafka_medic.controller.clients import Clients
 from kafka_medic.controller.events import recorder
 from kafka_medic.controller.lease import ClusterLease
 from kafka_medic.controller.metrics import Metrics
-from kafka_medic.controller.reconciler import Clients, Reconciler
+from kafka_medic.controller.reconciler import Reconciler
 from kafka_medic.controller.renewals import Renewals
 from tests.simulation import frozen
 from tests.simulation.api import SimApi

@@ -20,6 +20,7 @@ from kafka_medic.clients.kafka_link import observations_of
 from kafka_medic.clients.kubernetes_api import KubernetesApi
 from kafka_medic.clients.metadata_columns import MAX_PARTITIONS
 from kafka_medic.clients.zookeeper import ZooKeeper
+from kafka_medic.controller.clients import Clients
 from kafka_medic.controller.events import recorder
 from kafka_medic.controller.fleet import Fleet, Key
 from kafka_medic.controller.handlers import register
@@ -28,7 +29,7 @@ from kafka_medic.controller.log_lines import one_line
 from kafka_medic.controller.metrics import Metrics
 from kafka_medic.controller.notices import Notices
 from kafka_medic.controller.plan_files import PlanFiles
-from kafka_medic.controller.reconciler import Clients, Reconciler
+from kafka_medic.controller.reconciler import Reconciler
 from kafka_medic.controller.renewals import Renewals
 from kafka_medic.controller.rules import Rules, read_rules
 from kafka_medic.controller.store import Store

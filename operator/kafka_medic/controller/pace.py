@@ -17,14 +17,14 @@ PAUSE_FOR_EACH_PARTITION = 0.00005
 every whole view takes 0.015 ms of the operator's processor for each partition, and each broker makes a response of
 0.9 MB. Brokers have clients to serve, most of all while leaders change."""
 LONGEST_SHORT_PAUSE = 5.0
-RETOLD_SECONDS, RETOLD_INTERVALS = 5.0, 2.5
+REWRITTEN_SECONDS, REWRITTEN_INTERVALS = 5.0, 2.5
 """A status of which only the time of the observation has changed is written again after so many seconds or intervals,
 whichever is longer. That somebody observes at all, the Lease shows (compare KEP-589 of Kubernetes, for nodes)."""
 
 
-def retold_after(interval: float) -> timedelta:
+def rewritten_after(interval: float) -> timedelta:
     """`interval`: seconds between two observations."""
-    return timedelta(seconds=max(RETOLD_SECONDS, RETOLD_INTERVALS * interval))
+    return timedelta(seconds=max(REWRITTEN_SECONDS, REWRITTEN_INTERVALS * interval))
 
 
 def shortest_pause(snapshot: Snapshot) -> float:

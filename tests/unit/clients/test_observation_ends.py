@@ -12,8 +12,8 @@ from kafka_medic.clients.kafka_wire import WireAdmin
 from kafka_medic.clients.ports import LONGEST_TIMEOUT, Connection, EnsembleConnection, ReadFailed
 from kafka_medic.clients.zookeeper import ZooKeeper
 from kafka_medic.controller.__main__ import OBSERVATION_SECONDS
+from kafka_medic.controller.compute_budget import COMPUTE_SECONDS
 from kafka_medic.controller.fleet import STALLED_SECONDS
-from kafka_medic.controller.reconciler import COMPUTE_SECONDS
 from tests.stub_cluster.description import Size, made_up
 from tests.stub_cluster.server import Conduct, running
 

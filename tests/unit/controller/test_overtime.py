@@ -9,7 +9,7 @@ import time
 import pytest
 
 from kafka_medic.cluster.snapshot import TopicPartition
-from kafka_medic.controller import overtime, reconciler
+from kafka_medic.controller import overtime, reconciler, run_reconciler
 from kafka_medic.controller.overtime import Overtime, within
 from tests.simulation.world import World, factor_one_cluster
 
@@ -122,7 +122,7 @@ def slow(monkeypatch: pytest.MonkeyPatch, world: World, name: str) -> list[float
         begun.append(world.now.timestamp())
         forever()
 
-    monkeypatch.setattr(reconciler, name, never)
+    monkeypatch.setattr({"decide": run_reconciler, "diagnose": reconciler}[name], name, never)
     world.reconciler.clients.compute_seconds = LIMIT
     return begun
 

@@ -13,7 +13,7 @@ import pytest
 from kafka_medic.clients.kubernetes_api import ApiFailure
 from kafka_medic.clients.patience import MOST_SECONDS
 from kafka_medic.controller import lease as figures
-from kafka_medic.controller import reconciler as reconcilers
+from kafka_medic.controller import run_reconciler
 from kafka_medic.controller.lease import DURATION_SECONDS, ClusterLease
 from kafka_medic.controller.renewals import THREADS, Renewals
 from tests.simulation.api import SimApi
@@ -334,13 +334,13 @@ def test_a_process_that_is_stopped_between_check_and_send_sends_nothing(monkeypa
     world.wrap_api = lambda _: api  # type: ignore[assignment, return-value]
     reconciler = world.operator()
     reconciler.lease = lambda c: ClusterLease(api, "ns", "c", c.uid or "", "operator", world.lease_clock)  # type: ignore[arg-type]
-    carry_out = reconcilers.carry_out  # type: ignore[attr-defined]
+    carry_out = run_reconciler.carry_out  # type: ignore[attr-defined]
 
     def carried_out(*args: Any) -> None:
         api.sending = True
         carry_out(*args)
 
-    monkeypatch.setattr(reconcilers, "carry_out", carried_out)
+    monkeypatch.setattr(run_reconciler, "carry_out", carried_out)
     for _ in range(12):
         world.step(2.0)
     assert api.sent, "it came to an effect"
