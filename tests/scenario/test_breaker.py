@@ -31,7 +31,8 @@ def failed(world: World, *names: str) -> None:
         world.put("remediations", body | {"status": {"phase": "Failed", "startedAt": at, "finishedAt": at}})
 
 
-def test_what_was_approved_before_the_breaker_opened_never_starts(world: World) -> None:
+def test_an_open_breaker_stops_runs_that_are_approved(world: World) -> None:
+    """A run that was approved before the breaker opened does not start."""
     waiting = world.run().name
     world.api.touch(f"{BASE}/namespaces/ns/kafkaclusters/c")["spec"]["remediation"] = LIMITS | {"paused": True}
     world.approve(world.run())

@@ -92,7 +92,9 @@ def test_the_topic_is_made_and_records_run_through_each_broker(world: World) -> 
     assert world.runs() == []
 
 
-def test_a_users_topic_of_that_name_is_never_touched_and_a_condition_says_so(world: World) -> None:
+def test_a_topic_of_a_user_is_not_the_canarys(world: World) -> None:
+    """The canary's topic exists and the operator did not create it. The operator changes nothing; a condition reports
+    it."""
     world.kafka.topic(TOPIC, [0, 1, 2])
     world.kafka.dynamic["TOPIC", TOPIC, "min.insync.replicas"] = "2"
     world.install(probes=ENABLED)
@@ -140,9 +142,10 @@ def test_without_the_lease_nothing_is_sent(world: World) -> None:
     assert len(world.kafka.writes) == before
 
 
-def test_leaders_that_moved_for_a_restart_are_not_chased_and_those_that_stay_away_are_elected_back(
+def test_leaders_are_elected_back_after_a_while(
     world: World,
 ) -> None:
+    """Leaders of the canary's topic that moved for a restart move back by themselves. Those that do not are elected."""
     world.install(probes=ENABLED)
     until(world, lambda: running(world))
     world.kafka.stop(1)
@@ -198,7 +201,8 @@ def test_the_topic_is_left_alone_while_something_else_goes_on(world: World, why:
     assert health(world)[0] == "Unknown"
 
 
-def test_a_refused_topic_is_said_once_and_tried_after_growing_pauses(world: World) -> None:
+def test_a_refused_topic_is_retried_with_backoff(world: World) -> None:
+    """Kafka refuses to create the canary's topic. The operator reports that once and retries after growing pauses."""
     tries: list[float] = []
 
     def refuse(topic: Any) -> None:
@@ -229,7 +233,8 @@ def test_a_fault_of_ours_in_it_ends_no_turn(world: World) -> None:
 
 
 @thorough
-def test_an_unreachable_cluster_leaves_the_canary_running_and_says_nothing_twice(world: World) -> None:
+def test_the_canary_runs_while_the_cluster_is_unreachable(world: World) -> None:
+    """The canary continues while the cluster is unreachable, and nothing is reported twice."""
     world.install(probes=ENABLED)
     until(world, lambda: health(world)[0] == "True")
     assert world.reconciler is not None

@@ -10,7 +10,8 @@ from tests.simulation.world import World, factor_one_cluster
 
 
 @pytest.mark.parametrize("ahead", [-60.0, 0.0, 60.0])
-def test_a_minute_between_the_clocks_is_said_and_nothing_safe_is_refused(ahead):
+def test_a_skew_of_a_minute_refuses_nothing_safe(ahead):
+    """The clocks differ by a minute. The operator reports it and refuses nothing that is safe."""
     world = World(factor_one_cluster(), ahead=ahead)
     world.install()
     before = world.until_phase("AwaitingApproval")

@@ -109,7 +109,8 @@ LEADERS = {drain: [2, 0, 0], election: [1, 1, 1]}
 @pytest.mark.parametrize("when", only([1], ["before", "after"]))
 @pytest.mark.parametrize("nth", only([11], range(0, 80, 3)))
 @pytest.mark.parametrize("story", only([1], [drain, election]))
-def test_killed_at_a_write_to_the_api_server_in_a_drain_or_an_election(story: Any, nth: int, when: str) -> None:
+def test_killed_at_an_api_write_of_a_drain_or_an_election(story: Any, nth: int, when: str) -> None:
+    """The operator dies at a write to the API server during a drain or an election."""
     world = story()
     world.wrap_api = lambda api: Interrupted(api, ("create", "replace"), nth, when)
     world.operator()

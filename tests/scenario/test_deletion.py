@@ -55,7 +55,8 @@ def until_gone(world: World, path: str, reconciles: int = 10) -> None:
     raise AssertionError(world.api.get(path))
 
 
-def test_both_are_held_before_the_first_effect_and_until_the_last(world: World) -> None:
+def test_finalizers_stay_from_first_to_last_effect(world: World) -> None:
+    """The run and its KafkaCluster have the finalizer before the first effect and until the last one."""
     world.kafka.copies_per_tick = 2
     world.approve(world.until_phase("AwaitingApproval"))
     path = run_path(world)
@@ -72,9 +73,8 @@ def test_both_are_held_before_the_first_effect_and_until_the_last(world: World) 
 
 
 @pytest.mark.parametrize(("what", "paused"), only([0, 3], product(["run", "cluster"], [True, False])))
-def test_what_is_deleted_while_partitions_move_goes_once_kafka_is_as_it_was(
-    world: World, what: str, paused: bool
-) -> None:
+def test_deleted_objects_go_once_kafka_is_restored(world: World, what: str, paused: bool) -> None:
+    """An object that is deleted while partitions move goes once Kafka is as it was."""
     copying(world)
     before = {tp: list(p.before or p.replicas) for tp, p in world.kafka.partitions.items()}
     path = run_path(world)
@@ -95,7 +95,8 @@ def test_what_is_deleted_while_partitions_move_goes_once_kafka_is_as_it_was(
 
 
 @thorough
-def test_a_cluster_that_does_not_answer_is_waited_for_without_haste(world: World) -> None:
+def test_deletion_waits_for_an_unreachable_cluster(world: World) -> None:
+    """A deleted object waits for a Kafka that does not answer, with pauses between the reconciles."""
     copying(world)
     world.kafka.reachable = False
     world.api.delete(CLUSTER)
@@ -144,7 +145,8 @@ def test_what_has_done_nothing_is_let_go_at_once(world: World) -> None:
     assert path not in world.api.objects
 
 
-def test_somebody_elses_finalizer_on_what_is_deleted_stays_and_nothing_starts(world: World) -> None:
+def test_a_foreign_finalizer_stays(world: World) -> None:
+    """A deleted object keeps the finalizer of somebody else, and no run starts."""
     run = world.until_phase("AwaitingApproval")
     path = run_path(world)
     world.api.touch(path)["metadata"]["finalizers"] = ["example.com/theirs"]

@@ -78,7 +78,8 @@ def test_leaderships_go_before_the_machine_and_come_back_after(world):
 
 
 @thorough
-def test_it_does_not_come_back_while_the_broker_is_away_or_behind(world):
+def test_undrain_waits_for_the_broker_to_be_in_sync(world):
+    """Leaderships do not return while the broker is away or out of sync."""
     cordon(world, 1)
     done(world, "drain-broker")
     world.kafka.stop(1)
@@ -122,7 +123,8 @@ def test_a_maintenance_that_is_called_off_needs_no_drain(world):
     assert world.kafka.writes == []
 
 
-def test_a_broker_that_leads_nothing_is_not_drained_again_and_again(world):
+def test_a_drained_broker_is_not_drained_again(world):
+    """A broker that leads nothing is not drained again."""
     world.kafka.delete("ledger")
     for part in world.kafka.partitions.values():
         part.replicas = part.isr = [0, 2, 1]
@@ -147,7 +149,8 @@ def test_an_order_that_changes_after_the_plan_voids_it(world):
 
 
 @thorough
-def test_an_order_that_somebody_changes_once_it_was_changed_is_theirs(world):
+def test_a_changed_replica_order_is_not_restored(world):
+    """Somebody changes a replica order after the drain changed it. The undrain leaves that order alone."""
     cordon(world, 1)
     world.approve(world.until_phase("AwaitingApproval"))
     world.until(lambda: world.runs()[0].status.steps[0].phase == "Verifying")

@@ -63,7 +63,8 @@ def held(world: World) -> bool:
     return bool(world.run().status.restore_owed) and bool(world.run().metadata.finalizers)
 
 
-def test_each_broker_leads_nothing_when_it_goes_and_everything_again_before_the_next():
+def test_brokers_are_drained_before_their_restart():
+    """Each broker leads nothing when it restarts, and leads everything again before the next broker restarts."""
     world = asked(brokers="1,2")
     before, at = orders(world), leaders(world)
     evicted = led_when_evicted(world)
@@ -151,7 +152,8 @@ def parts(world: World):
 
 
 @pytest.mark.parametrize("moment", only([2], AT))
-def test_a_reject_in_between_puts_the_orders_back_and_says_who_leads(moment: str):
+def test_a_reject_restores_replica_orders(moment: str):
+    """A reject in mid-run restores the replica orders, and the run reports who leads."""
     world = asked()
     before = orders(world)
     approved(world)
@@ -171,8 +173,9 @@ def test_a_reject_in_between_puts_the_orders_back_and_says_who_leads(moment: str
     assert (f"{away} partitions are still led by who took over" in run.status.message) == (away > 0)
 
 
-def test_an_order_that_comes_about_after_the_reject_is_put_back_as_well():
-    """Its answer was lost, and Kafka takes its time."""
+def test_an_order_after_the_reject_is_restored_too():
+    """A replica order takes effect only after the reject. It is restored as well. Its answer was lost, and Kafka takes
+    its time."""
     world = asked("restart-broker", brokers="1")
     before, late = orders(world), []
 
@@ -201,7 +204,8 @@ def test_an_order_that_comes_about_after_the_reject_is_put_back_as_well():
 
 
 @thorough
-def test_what_somebody_else_ordered_meanwhile_ends_the_run_and_is_left_to_them():
+def test_a_foreign_replica_order_ends_the_run():
+    """Somebody else changes a replica order meanwhile. The run ends and leaves that order alone."""
     world = asked()
     before = orders(world)
     approved(world)
@@ -253,7 +257,8 @@ def test_who_would_take_over_and_is_out_of_the_isr_is_waited_for():
 
 
 @thorough
-def test_one_that_falls_out_of_the_isr_between_order_and_election_is_not_elected():
+def test_no_election_of_a_replica_out_of_sync():
+    """A replica falls out of the ISR between its order and its election. It is not elected."""
     world = asked()
     approved(world)
     world.until(lambda: AT["the order is away"](world))
@@ -270,8 +275,9 @@ def test_one_that_falls_out_of_the_isr_between_order_and_election_is_not_elected
 
 
 @thorough
-def test_nothing_comes_back_while_the_broker_is_out_of_an_isr_again():
-    """Not even the order: Kafka's own rebalancing would go by it."""
+def test_nothing_returns_to_a_broker_out_of_sync():
+    """No leadership and no replica order returns while the broker is out of an ISR again. Not even the order: Kafka's
+    own rebalancing would go by it."""
     world = asked(brokers="1")
     approved(world)
     world.until(lambda: world.pods.restarts == [1])
@@ -316,7 +322,8 @@ def test_a_drained_broker_that_becomes_the_controller_goes_on():
 
 
 @thorough
-def test_what_it_leads_without_being_preferred_goes_to_who_is_and_stays_there():
+def test_leaders_that_are_not_preferred_move_for_good():
+    """Partitions that the broker leads without being preferred move to their preferred leader and stay there."""
     world = asked("restart-broker", brokers="1")
     part = world.kafka.partitions[TopicPartition("orders", 2)]
     part.elect(1)
@@ -348,7 +355,8 @@ def test_what_does_not_go_with_it_is_refused_with_a_way_out(parameters: dict[str
     assert world.kafka.writes == []
 
 
-def test_partitions_with_the_same_orders_are_one_entry_of_the_plan():
+def test_equal_replica_orders_are_one_plan_entry():
+    """Partitions with the same replica orders are one entry of the plan."""
     world = asked()
     world.kafka.topic("wide", *[ORDERS[n % 3] for n in range(300)])
     plan = world.until_phase("AwaitingApproval").status.plan
@@ -356,7 +364,8 @@ def test_partitions_with_the_same_orders_are_one_entry_of_the_plan():
     assert sum(len(d.partitions) for d in plan.drains) == 304
 
 
-def test_an_order_that_changes_before_the_approval_voids_the_plan():
+def test_a_changed_replica_order_voids_the_plan():
+    """A replica order changes before the approval. The plan is void."""
     world = asked()
     digest = world.until_phase("AwaitingApproval").status.plan.digest
     world.kafka.partitions[TopicPartition("orders", 0)].replicas = [0, 2, 1]

@@ -103,7 +103,8 @@ def test_a_parameter_makes_the_first_batch_small(world):
 
 
 @thorough
-def test_nothing_more_is_sent_until_the_leaders_serve_and_a_person_is_told(world):
+def test_the_next_batch_waits_until_leaders_serve(world):
+    """The next batch waits until the elected leaders serve, and the run reports what it waits for."""
     world.ask("elect-preferred-leaders", batchSize="4")
     approved(world)
     kafka = kafka_of(world)
@@ -144,7 +145,8 @@ def test_a_broker_that_hangs_is_elected_to_nothing(world):
     assert world.run().status.phase == "Succeeded"
 
 
-def test_one_that_stops_answering_between_the_look_and_the_request_is_not_sent(world):
+def test_no_election_on_a_broker_that_just_stopped(world):
+    """A broker stops answering between the observation and the request. No election is sent for it."""
     approved(world)
     kafka = kafka_of(world)
     plain = kafka.memberships

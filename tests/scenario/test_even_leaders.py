@@ -46,7 +46,8 @@ def test_new_replicas_get_their_share_of_the_leaderships(world: World) -> None:
 
 
 @thorough
-def test_leaders_stay_while_replicas_are_copied_and_with_a_broker_that_is_away(world: World) -> None:
+def test_leaders_stay_while_replicas_are_copied(world: World) -> None:
+    """Leaders stay while replicas are copied and while a broker is away."""
     world.kafka.copies_per_tick = 1
     world.approve(world.until_phase("AwaitingApproval"))
     world.until(lambda: "reassign" in kinds(world))

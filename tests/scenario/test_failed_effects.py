@@ -71,7 +71,8 @@ def test_a_restore_that_failed_a_thousand_times_is_still_tried(caplog: pytest.Lo
     assert not any("throttled" in key[2] for key in kafka.dynamic)
 
 
-def test_the_next_run_of_the_same_playbook_begins_without_the_pauses_of_the_last_one():
+def test_a_new_run_starts_without_the_old_backoff():
+    """The next run of the same playbook does not inherit the pauses of the last run."""
     world = approved(rolling())
     assert world.pods is not None
     refused: list[float] = []

@@ -50,7 +50,8 @@ def test_a_start_waits_for_the_other_clusters_and_says_for_which() -> None:
     world.until_phase("Running")
 
 
-def test_up_to_the_limit_they_run_side_by_side_and_what_waits_takes_no_place() -> None:
+def test_runs_up_to_the_limit_are_concurrent() -> None:
+    """Up to the limit, clusters run at the same time. A run that waits does not count."""
     world = limited(2)
     elsewhere(world, "a", "Running")
     elsewhere(world, "b", "AwaitingApproval")

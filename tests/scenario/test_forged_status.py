@@ -131,7 +131,8 @@ def test_a_forged_plan_that_waits_for_approval_is_made_again(world, phase):
         (lambda status: status.update(approvedBy="alice"),),
     ],
 )
-def test_a_forged_journal_writes_nothing_without_policies_nor_once_they_are_back(world, forged):
+def test_a_forged_journal_writes_nothing(world, forged):
+    """A forged journal causes no write, neither without the policies nor once they are back."""
     policies = uninstall(world)
     changes = [seal(world) if change == "seal" else change for change in forged]
     lowered = entry(world, f"{STEP}/rate-0-1048588", "ChangeSettings")
@@ -199,7 +200,8 @@ def test_a_journal_from_before_the_start_is_not_believed_later(world):
     assert "give-up" not in {e.id for e in world.run().status.journal}
 
 
-def test_the_honest_run_waits_until_its_status_can_be_believed_and_takes_back_what_it_set(world):
+def test_an_honest_run_waits_until_its_status_is_trusted(world):
+    """An honest run waits until its status can be trusted again, then takes back what it set."""
     world.kafka.copies_per_tick = 0
     world.approve(world.run())
     world.until(lambda: any(p.adding for p in world.kafka.partitions.values()))
@@ -218,8 +220,9 @@ def test_the_honest_run_waits_until_its_status_can_be_believed_and_takes_back_wh
     assert not any("throttled" in key[2] for key in world.kafka.dynamic)
 
 
-def test_a_proposal_from_before_the_policies_is_made_anew_before_auto_begins_it():
-    """What could not be taken back is not begun, and Auto needs nobody's word."""
+def test_auto_starts_no_proposal_older_than_policies():
+    """A proposal that is older than the policies is made anew before Auto starts it. What could not be taken back is
+    not begun, and Auto needs nobody's word."""
     world = World(factor_one_cluster())
     world.install(remediation={"mode": "Auto", "auto": {"maxPartitions": 0}})
     first = world.until_phase("AwaitingApproval").name

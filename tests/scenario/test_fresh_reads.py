@@ -36,7 +36,8 @@ class Meddled:
         return answer
 
 
-def test_a_reassignment_that_somebody_starts_in_that_moment_is_not_written_over() -> None:
+def test_a_new_foreign_reassignment_is_left_alone() -> None:
+    """Somebody starts a reassignment right before the effect. The operator does not overwrite it."""
     world = World(factor_one_cluster())
     world.install()
     theirs = TopicPartition("payments", 0)

@@ -39,7 +39,8 @@ def proposed(world: World) -> tuple[Remediation, Path]:
     return run, path
 
 
-def test_the_whole_plan_is_carried_out_by_an_operator_process_that_did_not_make_it(world: World) -> None:
+def test_another_process_carries_out_the_whole_plan(world: World) -> None:
+    """An operator process that did not make the plan carries out all of it."""
     run, _ = proposed(world)
     world.approve(run)
     world.operator()
@@ -50,7 +51,8 @@ def test_the_whole_plan_is_carried_out_by_an_operator_process_that_did_not_make_
 
 
 @pytest.mark.parametrize("how", only([1], ["gone", "changed", "no plan", "no volume"]))
-def test_nothing_is_done_while_its_file_is_not_the_one_that_was_approved(world: World, how: str) -> None:
+def test_only_the_approved_plan_file_is_used(world: World, how: str) -> None:
+    """Nothing is done while the plan's file is not the one that was approved."""
     run, path = proposed(world)
     good = path.read_bytes()
     match how:
@@ -74,8 +76,9 @@ def test_nothing_is_done_while_its_file_is_not_the_one_that_was_approved(world: 
     world.until(lambda: world.kafka.writes != [])
 
 
-def test_changes_that_somebody_writes_beside_the_file_are_never_those_that_are_made(world: World) -> None:
-    """The digest stands for the file alone, so that it would not notice them."""
+def test_changes_beside_the_plan_file_are_ignored(world: World) -> None:
+    """Somebody writes changes into the status beside the file's name. They are never made. The digest stands for the
+    file alone, so that it would not notice them."""
     run, _ = proposed(world)
     world.approve(run)
     forged = {"topic": "orders", "partition": 0, "replicasBefore": [0], "replicas": [0, 1], "wave": 0}
@@ -99,7 +102,8 @@ def test_a_volume_that_takes_nothing_is_told(world: World) -> None:
 
 
 @thorough
-def test_a_file_that_is_lost_in_mid_run_holds_it_and_keeps_what_is_owed(world: World) -> None:
+def test_a_lost_plan_file_holds_the_run(world: World) -> None:
+    """The plan's file is lost in mid-run. The run waits, and what it has to restore stays recorded."""
     run, path = proposed(world)
     world.approve(run)
     world.until(lambda: any("reassign" in line for line in world.kafka.writes))
@@ -162,7 +166,8 @@ def test_another_plan_of_the_run_is_written_over_it(world: World) -> None:
     assert published(world) == new.read_bytes() != old.read_bytes()
 
 
-def test_a_plan_that_cannot_be_published_is_proposed_all_the_same_and_that_is_told(world: World, monkeypatch) -> None:
+def test_an_unpublished_plan_is_proposed_and_reported(world: World, monkeypatch) -> None:
+    """A plan that cannot be published is proposed all the same, and an event reports it."""
     create = world.api.create
 
     def refuse(path, body):

@@ -68,8 +68,9 @@ def test_not_while_no_replica_is_spared(world: World) -> None:
     assert world.kafka.dynamic[key("orders")] == "2"
 
 
-def test_a_replica_that_stays_behind_holds_up_neither_the_run_nor_others(world: World) -> None:
-    """It begins when it can be done, and is not Paused for hours in everybody's way."""
+def test_a_replica_out_of_sync_blocks_no_run(world: World) -> None:
+    """A replica that stays out of sync blocks neither this run nor others. It begins when it can be done, and is not
+    Paused for hours in everybody's way."""
     world.approve(proposed(world))
     behind = world.kafka.partitions[TopicPartition("orders", 1)]
     behind.isr.remove(2)

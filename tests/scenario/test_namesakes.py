@@ -118,12 +118,14 @@ def test_a_claim_that_led_to_nothing_lapses(world):
 
 
 @pytest.mark.parametrize("other", [{"cluster_id": "another"}, {"mode": "Observe"}])
-def test_one_that_is_another_kafka_or_only_looks_is_not_waited_for(world, other):
+def test_another_kafka_or_an_observer_is_no_namesake(world, other):
+    """A KafkaCluster for another Kafka, or one in mode Observe, blocks nothing."""
     twin(world, **other)
     assert held_back(world) is None
 
 
-def test_an_older_one_that_turns_up_in_the_middle_is_not_let_in_between(world):
+def test_an_older_namesake_does_not_interrupt_a_run(world):
+    """An older KafkaCluster for the same Kafka appears in mid-run. It waits."""
     world.kafka.copies_per_tick = 0
     world.approve(world.until_phase("AwaitingApproval"))
     world.until(lambda: any(p.adding for p in world.kafka.partitions.values()))
@@ -148,7 +150,8 @@ def test_nothing_is_done_while_the_others_cannot_be_read(world, monkeypatch, unr
 
 
 @pytest.mark.parametrize("plural", ["kafkaclusters", "remediations"])
-def test_a_namespace_that_may_not_be_read_any_more_holds_up_nobody_elsewhere(world, monkeypatch, plural):
+def test_an_unreadable_namespace_blocks_no_other(world, monkeypatch, plural):
+    """The operator may no longer read one namespace. Runs in other namespaces continue."""
     world.until_phase("AwaitingApproval")
     twin(world)
     acts(world)
@@ -189,8 +192,9 @@ def test_only_the_namespaces_that_are_watched_are_looked_at(world):
 
 @pytest.mark.parametrize("first", ["c", "twin"])
 @pytest.mark.parametrize("approved", only([0], [["c", "twin"], ["twin", "c"]]))
-def test_two_that_both_have_a_run_approved_act_one_after_the_other(world, first, approved):
-    """Each with an operator of its own, one reconcile after the other, on the same Kafka."""
+def test_two_namesakes_act_one_after_the_other(world, first, approved):
+    """Two KafkaClusters for one Kafka have an approved run each. They act one after the other. Each with an operator of
+    its own, one reconcile after the other, on the same Kafka."""
     world.step()
     twin(world, created="2025-12-31T00:00:00Z")
     theirs = Reconciler("elsewhere", "twin", replace(world.operator().clients), lambda c: lease(world, c))

@@ -107,7 +107,8 @@ def test_a_regression_is_healed_though_new_writes_have_passed_it(bare):
     assert "had read all before it, and nothing of what was written since" in change.reason
 
 
-def test_a_loss_that_nobody_watched_is_found_by_the_commits_own_epoch(bare):
+def test_an_unobserved_loss_shows_in_the_commit_epoch(bare):
+    """Records were lost while no operator ran. The leader epoch of the commit shows the last good offset."""
     part = bare.kafka.partitions[ORDERS]
     commit(bare.kafka, "billing", {ORDERS: Committed(21, 5)})
     commit(bare.kafka, "audit", {ORDERS: Committed(25, 6)})
@@ -175,7 +176,8 @@ def test_a_partition_that_nobody_leads_is_no_offset_problem(bare):
     assert bare.kafka.writes == []
 
 
-def test_a_group_that_lives_is_waited_for_and_its_members_are_named(world):
+def test_the_run_waits_for_a_group_with_members(world):
+    """The run waits while the group has members, and names them."""
     kafka = world.kafka
     kafka.states["billing"] = "Stable"
     kafka.members_of["billing"] = [GroupMember("shop-1", "/10.0.0.7"), GroupMember("shop-2", "/10.0.0.8")]
@@ -191,7 +193,8 @@ def test_a_group_that_lives_is_waited_for_and_its_members_are_named(world):
     assert kafka.committed["billing"][ORDERS] == 21
 
 
-def test_a_group_that_comes_to_life_after_the_approval_is_not_touched(world):
+def test_a_group_that_starts_after_approval_is_left(world):
+    """Consumers of the group start after the approval. Its offsets are not changed."""
     kafka = world.kafka
     run = world.until_phase("AwaitingApproval")
     kafka.states["billing"], kafka.members_of["billing"] = "Stable", [GroupMember("shop-1", "/10.0.0.7")]
@@ -256,7 +259,8 @@ def test_what_the_plan_saw_is_compared_before_anything_is_sent(world, change):
     assert world.run().status.plan.digest != run.status.plan.digest
 
 
-def test_a_commit_between_the_last_look_and_the_request_is_not_overwritten(world):
+def test_a_commit_before_the_request_is_kept(world):
+    """The group commits between the last read and the request. The commit is not overwritten."""
     run = world.until_phase("AwaitingApproval")
     world.approve(run)
     kafka, looked = world.kafka, []
@@ -302,7 +306,8 @@ def test_an_offset_by_time_is_read_when_it_is_planned(bare):
     assert (change.after, change.read_again) == (17, 3)
 
 
-def test_how_long_reading_on_will_take_is_told_if_the_group_was_seen_reading(bare):
+def test_the_plan_estimates_how_long_reading_takes(bare):
+    """The plan says how long the group will read, if the operator has seen the group read."""
     kafka = bare.kafka
     for offset in (0, 3, 6):
         commit(kafka, "billing", {ORDERS: Committed(offset), PAYMENTS: Committed(21)})

@@ -44,7 +44,8 @@ def findings(world: World) -> dict[str, Any]:
     return {f["id"]: f for f in world.cluster()["status"]["findings"]}
 
 
-def test_a_failed_disk_is_named_and_every_broker_can_still_be_restarted():
+def test_a_failed_disk_does_not_block_restarts():
+    """A failed disk is reported, and every broker can still be restarted."""
     world = rolling()
     world.kafka.disk_fails(1, {ORDERS[0]})
     world.approve(world.until_phase("AwaitingApproval"))
@@ -63,7 +64,8 @@ def test_a_failed_disk_is_named_and_every_broker_can_still_be_restarted():
     assert 1 not in world.kafka.partitions[ORDERS[0]].isr, "the disk is still the old one"
 
 
-def test_a_failed_disk_counts_where_the_partition_has_none_to_spare():
+def test_a_failed_disk_blocks_its_last_replicas():
+    """A failed disk blocks restarts that would leave one of its partitions too few replicas."""
     world = rolling(least="2")
     world.kafka.disk_fails(1, {ORDERS[0]})
     for _ in range(5):
@@ -90,7 +92,8 @@ def test_a_replaced_disk_is_waited_for_until_it_has_everything():
     assert 1 in world.kafka.partitions[ORDERS[0]].isr
 
 
-def test_a_topic_that_goes_while_it_is_looked_at_holds_nobody_up_for_longer_than_that():
+def test_a_topic_deleted_in_mid_read_blocks_one_reconcile():
+    """A topic is deleted while the operator reads it. Nothing waits for longer than that reconcile."""
     world = rolling()
     world.kafka.topic("tmp-123", [0, 1, 2])
     gone: list[str] = []
@@ -108,7 +111,8 @@ def test_a_topic_that_goes_while_it_is_looked_at_holds_nobody_up_for_longer_than
     assert world.run().status.phase == "Succeeded", world.run().status.message
 
 
-def test_the_disk_of_the_last_replica_in_sync_is_not_the_controllers_fault():
+def test_a_disk_failure_is_no_stuck_controller():
+    """The disk of the last replica in sync fails. The controller is not reported as stuck."""
     world = World(SimKafka())
     world.kafka.topic("orders", [0, 1, 2], [1, 2, 0])
     world.kafka.partitions[ORDERS[0]].isr = [0]
@@ -123,7 +127,8 @@ def test_the_disk_of_the_last_replica_in_sync_is_not_the_controllers_fault():
     assert [r.spec.playbook.name for r in world.runs()] == []
 
 
-def test_a_coordinator_that_is_silent_takes_its_own_group_along_and_the_run_goes_on_with_the_others():
+def test_a_silent_coordinator_blocks_its_groups_alone():
+    """A coordinator does not answer. Its group is left out, and the run continues with the others."""
     world = asked_for()
     commit(world.kafka, "shipping", {FIRST: Committed(40, 3)})
     silent = [True]
@@ -144,7 +149,8 @@ def test_a_coordinator_that_is_silent_takes_its_own_group_along_and_the_run_goes
     assert world.kafka.committed["billing"][FIRST] != 32
 
 
-def test_a_raise_waits_for_the_settings_that_it_will_have_to_restore():
+def test_a_raise_waits_for_settings_to_restore():
+    """A raise waits until it can read the settings that it has to restore."""
     kafka = SimKafka()
     kafka.topic("orders", [1], size=5_000_000)
     world = World(kafka)

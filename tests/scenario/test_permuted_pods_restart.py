@@ -67,8 +67,9 @@ def test_pods_that_are_crossed_while_a_run_is_under_way_hold_it():
     assert {"PodIdentityMismatch/broker-0", "PodIdentityMismatch/broker-2"} <= set(findings(world))
 
 
-def test_a_broker_that_hangs_is_known_by_its_answer_from_that_pod_before():
-    """Other guards hold its restart, since nothing that only it could report is known."""
+def test_a_hung_broker_keeps_its_known_pod():
+    """A broker hangs. The operator knows its Pod from an earlier response. Other guards hold its restart, since nothing
+    that only it could report is known."""
     world = rolling()
     world.step()
     world.kafka.deaf.add(1)
@@ -83,7 +84,8 @@ def test_a_broker_that_hangs_is_known_by_its_answer_from_that_pod_before():
     assert "PodIsThatBroker" not in judged
 
 
-def test_after_a_restart_of_the_operator_a_broker_that_hangs_is_unknown_until_it_answers():
+def test_a_new_operator_does_not_know_a_hung_brokers_pod():
+    """After a restart of the operator, the Pod of a hung broker is unknown until the broker answers."""
     world = rolling()
     world.kafka.deaf.add(1)
     world.ask("restart-broker", brokers="1")

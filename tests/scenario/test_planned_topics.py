@@ -20,7 +20,8 @@ def remake(kafka: SimKafka) -> None:
     kafka.topic("orders", [1], size=5_000_000)
 
 
-def test_a_plan_names_its_topics_by_id_and_its_digest_covers_them() -> None:
+def test_the_digest_covers_topic_ids() -> None:
+    """A plan has the ids of its topics, and its digest covers them."""
     kafka, world = one_thin_topic()
     first = world.until_phase("AwaitingApproval").status.plan
     assert first is not None
@@ -33,7 +34,8 @@ def test_a_plan_names_its_topics_by_id_and_its_digest_covers_them() -> None:
     assert second.topics != first.topics
 
 
-def test_an_approved_plan_ends_when_its_topic_was_deleted_and_recreated() -> None:
+def test_a_recreated_topic_ends_the_approved_plan() -> None:
+    """A topic of an approved plan is deleted and created again. The run ends."""
     kafka, world = one_thin_topic()
     run = world.until_phase("AwaitingApproval")
     world.approve(run)

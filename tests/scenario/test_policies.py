@@ -49,7 +49,8 @@ def test_an_approval_from_while_there_were_no_policies(world: World, back: Calla
     assert world.kafka.writes == []
 
 
-def test_the_approved_plan_is_proposed_anew_and_counts_once_it_is_approved_again(world: World) -> None:
+def test_a_plan_from_before_the_policies_is_proposed_anew(world: World) -> None:
+    """A plan that was approved without the policies is proposed anew, and counts once it is approved again."""
     first = world.run()
     world.uninstall_policies()
     world.step()

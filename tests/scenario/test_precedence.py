@@ -93,7 +93,8 @@ def to_the_end(world: World, most: int = 150) -> None:
     raise AssertionError([(r.name, r.status.phase, r.status.message) for r in world.runs()])
 
 
-def test_paused_elections_give_way_to_the_restart_that_cures_and_go_on_afterwards():
+def test_paused_elections_give_way_to_the_curing_restart():
+    """Paused elections give way to the restart that cures, and continue afterwards."""
     world = stuck_elections()
     assert world.pods is not None
     world.approve(proposed(world))
@@ -253,7 +254,8 @@ def test_perday_and_the_breaker_hold_for_every_cure():
 
 @thorough
 @pytest.mark.parametrize("order", list(itertools.permutations(("rolling-restart", "elect-preferred-leaders"))))
-def test_of_two_that_wait_for_their_start_the_graver_one_is_first_whatever_their_names_and_ages(order):
+def test_the_graver_of_two_waiting_runs_starts_first(order):
+    """Of two runs that wait to start, the graver starts first, whatever their names and ages."""
     world = broker_leads_nothing(cooldown="0s")
     cut_off(world, broker=1)
     world.until(lambda: sum(r.status.phase == "AwaitingApproval" for r in world.runs()) == 2)
@@ -267,8 +269,9 @@ def test_of_two_that_wait_for_their_start_the_graver_one_is_first_whatever_their
 
 
 @thorough
-def test_a_restart_that_no_budget_permits_gives_way_and_is_not_repeated():
-    """Its Pod is as it was, so nothing of it is on its way. The graver run restarts that broker too."""
+def test_a_restart_without_a_budget_gives_way():
+    """A restart that no PodDisruptionBudget permits gives way and is not repeated. Its Pod is as it was, so nothing of
+    it is on its way. The graver run restarts that broker too."""
     world = broker_leads_nothing(away=-1, cooldown="0s")
     assert world.pods is not None
     world.ask("restart-broker", brokers="1")

@@ -46,7 +46,8 @@ LOOK, STATUS = ["get kafkaclusters/c", "list remediations"], ["replace kafkaclus
 LEASE = ["get leases/kafka-medic-c", "replace leases/kafka-medic-c"]
 
 
-def test_it_is_read_its_runs_are_listed_and_its_status_is_written_now_and_then() -> None:
+def test_requests_of_a_quiet_reconcile() -> None:
+    """A quiet reconcile reads the KafkaCluster and lists its runs; it seldom writes the status."""
     world, sent = watched()
     world.step(5.0)
     assert sorted(sent) == sorted([*LOOK, *LEASE])
@@ -59,9 +60,10 @@ def test_it_is_read_its_runs_are_listed_and_its_status_is_written_now_and_then()
     assert 3 <= sent.count(*STATUS) <= 5, "in 150 s"
 
 
-def test_settings_and_directories_are_read_once_a_minute_and_anew_once_anything_changes(
+def test_settings_are_read_once_a_minute(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """Settings and log directories are read once a minute, and at once when anything changes."""
     world, _ = watched()
     asked: list[str] = []
 
@@ -89,7 +91,8 @@ def test_settings_and_directories_are_read_once_a_minute_and_anew_once_anything_
     assert asked, "a run is open"
 
 
-def test_the_policies_are_read_again_after_a_minute_and_the_playbooks_once_something_is_found() -> None:
+def test_policies_are_read_once_a_minute() -> None:
+    """Policies are read again after a minute, and playbooks once there is a finding."""
     world, sent = watched()
     for _ in range(5):
         world.step()

@@ -69,7 +69,8 @@ def changed(world: World, *brokers: int) -> None:
         world.kafka.files[broker] = dict(GOOD)
 
 
-def test_with_the_configuration_changed_every_broker_reads_it_and_then_the_minimum_rises():
+def test_brokers_read_new_defaults_then_the_minimum_rises():
+    """Every broker reads the changed configuration at its restart; then min.insync.replicas rises."""
     world = grown(GOOD)
     run = until(world, "AwaitingApproval")
     assert run.spec.cause is not None
@@ -93,7 +94,8 @@ def test_with_the_configuration_changed_every_broker_reads_it_and_then_the_minim
     assert len(world.runs()) == 1
 
 
-def test_one_that_comes_back_as_it_was_pauses_the_run_and_nobody_else_is_touched():
+def test_an_unchanged_broker_pauses_the_run():
+    """A broker comes back with its old configuration. The run pauses, and no other broker is restarted."""
     world = grown()
     world.approve(until(world, "AwaitingApproval"))
     run = until(world, "Paused")
@@ -116,7 +118,8 @@ def paused() -> World:
 
 
 @thorough
-def test_once_the_configuration_is_changed_and_the_plan_approved_anew_that_broker_is_restarted_again_and_it_goes_on():
+def test_a_new_approval_restarts_that_broker_again():
+    """The configuration is changed and the plan approved again. That broker restarts again, and the run continues."""
     world = paused()
     changed(world)
     for _ in range(5):
@@ -135,7 +138,8 @@ def test_once_the_configuration_is_changed_and_the_plan_approved_anew_that_broke
 
 
 @thorough
-def test_approving_anew_without_a_change_wastes_one_restart_of_the_same_broker():
+def test_a_new_approval_without_a_change_costs_a_restart():
+    """The plan is approved again without a change. The same broker restarts once for nothing."""
     world = paused()
     again(world)
     world.until(lambda: world.pods.restarts == [1, 1])
@@ -150,7 +154,8 @@ def test_approving_anew_without_a_change_wastes_one_restart_of_the_same_broker()
 
 
 @thorough
-def test_an_approval_from_before_or_of_somebody_who_may_not_restarts_nobody_again():
+def test_only_a_new_valid_approval_restarts_again():
+    """An older approval, or one by a person without the right, restarts no broker again."""
     world = grown()
     run = until(world, "AwaitingApproval")
     world.approve(run)
@@ -180,7 +185,8 @@ def test_every_one_of_several_approvers_has_to_say_so_again():
 
 
 @thorough
-def test_one_that_somebody_restarts_by_hand_is_seen_to_have_read_it():
+def test_a_restart_by_hand_counts():
+    """Somebody restarts a broker by hand. The operator sees that it has read the configuration."""
     world = paused()
     changed(world)
     world.pods.stop(1)
@@ -189,7 +195,8 @@ def test_one_that_somebody_restarts_by_hand_is_seen_to_have_read_it():
     assert [e.state for e in done.status.journal] == ["Done"] * 4
 
 
-def test_a_reject_ends_it_with_one_broker_restarted_and_nothing_set():
+def test_a_reject_after_one_restart_sets_nothing():
+    """A reject ends the run after one restart, and nothing is set."""
     world = paused()
     world.approve(cure(world), decision="Reject")
     until(world, "Aborted")
@@ -221,7 +228,8 @@ def test_auto_asks_a_person():
     assert until(world, "Succeeded").status.approved_by == "alice"
 
 
-def test_auto_sets_the_minimum_alone_where_nobody_has_to_change_a_file():
+def test_auto_raises_the_minimum_without_a_file_change():
+    """Auto raises the minimum where nobody has to change a file."""
     world = grown(mode="Auto", auto={"maxRisk": "High"})
     changed(world)
     world.kafka.started_with = {b: dict(GOOD) for b in (0, 1, 2)}
@@ -246,7 +254,8 @@ def test_topics_come_first():
 
 
 @thorough
-def test_a_topic_that_cannot_spare_a_replica_by_then_keeps_the_minimum_where_it_is():
+def test_a_topic_without_spare_replicas_keeps_the_minimum():
+    """A topic cannot spare a replica by then. The minimum stays as it is."""
     world = grown(GOOD, topics=[{"pattern": "scratch", "exempt": True}])
     world.approve(until(world, "AwaitingApproval"))
     world.until(lambda: len(world.pods.restarts) == 3 and not world.pods.down())

@@ -68,8 +68,9 @@ def test_a_healthy_cluster_is_left_alone(world: World) -> None:
     assert world.condition("Replicated")["status"] == "True"
 
 
-def test_a_status_of_which_only_the_time_has_changed_is_written_anew_every_few_seconds_alone(world: World) -> None:
-    """A broker that is on its way back is looked at several times a second."""
+def test_an_unchanged_status_is_seldom_written(world: World) -> None:
+    """A status of which only the time has changed is written again after some seconds, not in each reconcile. A broker
+    that is on its way back is looked at several times a second."""
 
     def version() -> str:
         return str(world.cluster()["metadata"]["resourceVersion"])
@@ -172,7 +173,8 @@ def test_a_broker_that_dies_before_the_start_is_waited_for(world: World) -> None
 
 
 @thorough
-def test_a_target_that_dies_in_the_middle_holds_the_run_until_it_is_back(world: World) -> None:
+def test_a_dead_target_holds_the_run(world: World) -> None:
+    """A target broker dies in mid-run. The run waits until it is back."""
     under_way(world, copies=1)
     world.kafka.stop(2)
     for _ in range(20):
@@ -264,7 +266,8 @@ def test_an_existing_throttle_is_what_it_was_afterwards(world: World) -> None:
 
 
 @thorough
-def test_replicas_that_somebody_changes_before_the_last_step_end_the_run(world: World) -> None:
+def test_changed_replicas_end_the_run(world: World) -> None:
+    """Somebody changes replicas before the last step. The run ends."""
     world.approve(world.until_phase("AwaitingApproval"))
     world.until(lambda: world.run().status.steps[0].phase == "Succeeded")
     world.kafka.installed(3, "d")
@@ -290,7 +293,8 @@ def test_a_pause_on_the_cluster_holds_the_run(world: World) -> None:
 
 
 @thorough
-def test_another_cluster_behind_the_same_bootstrap_servers_is_not_touched(world: World) -> None:
+def test_another_kafka_cluster_id_is_not_touched(world: World) -> None:
+    """Another Kafka cluster answers behind the same bootstrap servers. The operator changes nothing."""
     run = world.until_phase("AwaitingApproval")
     world.kafka.cluster_id = "other"
     world.approve(run)
@@ -304,7 +308,8 @@ def test_another_cluster_behind_the_same_bootstrap_servers_is_not_touched(world:
 
 
 @pytest.mark.parametrize("stopped", [True, False])
-def test_another_cluster_in_the_middle_is_neither_gone_on_with_nor_cleaned_up(world: World, stopped: bool) -> None:
+def test_another_kafka_cluster_id_in_mid_run(world: World, stopped: bool) -> None:
+    """Another Kafka cluster answers in mid-run. The operator neither continues nor cleans up there."""
     run = under_way(world)
     ours, writes = world.kafka, list(world.kafka.writes)
     other = factor_one_cluster()

@@ -32,7 +32,8 @@ def regress(world: World) -> None:
     world.step()
 
 
-def test_a_regression_outlives_the_operator_and_the_writes_that_hide_it():
+def test_a_log_regression_outlives_the_operator():
+    """A log end regression stays known after a restart of the operator and after writes that hide it."""
     it = world()
     regress(it)
     (kept,) = it.cluster()["status"]["logEndRegressions"]
@@ -59,7 +60,8 @@ def test_it_is_forgotten_after_the_time_that_the_resource_says():
     assert finding(it, "LogEndRegressed/orders") is None
 
 
-def test_the_longest_time_without_a_leader_and_the_setting_it_asks_for():
+def test_the_longest_leaderless_time_is_kept():
+    """The longest time without a leader is kept in status, with the client setting that it implies."""
     it = world()
     part = it.kafka.partitions[ORDERS]
     it.step()
@@ -114,7 +116,8 @@ def looked(it: World) -> int:
     return it.kafka.whole  # type: ignore[attr-defined,no-any-return]
 
 
-def test_of_many_brokers_a_few_tell_their_view_and_all_while_a_run_acts():
+def test_all_brokers_report_views_while_a_run_acts():
+    """Of many brokers a few report their whole view, and all of them while a run acts."""
     it = many()
     assert looked(it) == 2
     it.kafka.topic("payments", [0])
@@ -126,7 +129,8 @@ def test_of_many_brokers_a_few_tell_their_view_and_all_while_a_run_acts():
     assert looked(it) >= 9
 
 
-def test_a_finding_about_a_broker_keeps_all_telling_theirs_until_it_is_gone():
+def test_all_brokers_report_views_during_a_finding():
+    """All brokers report their whole view until a finding about a broker is gone."""
     it = many()
     it.step()
     it.kafka.stop(8)

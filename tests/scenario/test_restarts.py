@@ -64,7 +64,8 @@ def test_the_controller_is_looked_up_again_before_each_restart():
     assert world.pods.restarts == [1, 0, 2]
 
 
-def test_a_broker_that_does_not_come_back_holds_the_run_and_nothing_else_is_touched():
+def test_a_broker_that_stays_away_holds_the_run():
+    """A broker does not come back. The run waits, and no other broker is restarted."""
     world = approved(rolling(never_back={1}))
     run = world.until_phase("Paused", seconds=240)
     assert world.pods.restarts == [1]
@@ -77,7 +78,8 @@ def test_a_broker_that_does_not_come_back_holds_the_run_and_nothing_else_is_touc
 
 
 @thorough
-def test_a_broker_that_crashes_again_and_again_holds_the_run_and_nothing_else_is_touched():
+def test_a_crash_looping_broker_holds_the_run():
+    """A broker crashes again and again. The run waits, and no other broker is restarted."""
     world = approved(rolling(crashing={1}))
     run = world.until_phase("Paused", seconds=240)
     assert world.pods.restarts == [1], "it is never evicted again, and nobody else is"
@@ -100,7 +102,8 @@ def test_a_reject_while_paused_ends_it_and_touches_nothing_else():
 
 
 @thorough
-def test_a_pause_holds_it_between_two_brokers_and_it_goes_on_afterwards():
+def test_a_pause_holds_the_roll_between_brokers():
+    """A pause holds the roll between two brokers. The roll continues afterwards."""
     world = approved(rolling())
     world.until(lambda: world.pods.restarts == [1])
     paused(world, True)
@@ -127,7 +130,8 @@ def apart(**parameters) -> World:
 
 
 @thorough
-def test_controllers_that_are_no_brokers_go_first_the_active_one_last_of_them():
+def test_separate_controllers_restart_first():
+    """Controllers that are no brokers restart first, the active controller last of them."""
     world = approved(apart())
     plan = world.run().status.plan
     assert [r.broker for r in plan.restarts] == [10, 12, 11, 0, 1, 2]
@@ -138,7 +142,8 @@ def test_controllers_that_are_no_brokers_go_first_the_active_one_last_of_them():
 
 
 @thorough
-def test_the_active_controller_is_looked_up_again_among_those_that_are_no_brokers():
+def test_the_active_controller_is_read_before_each_restart():
+    """Before each restart the operator reads which of the separate controllers is active."""
     world = approved(apart())
     world.kafka.voted = 10
     watched(world)
@@ -194,7 +199,8 @@ def test_brokers_that_share_no_partition_are_restarted_together(most: str, down:
 
 
 @thorough
-def test_brokers_that_share_a_partition_are_not_restarted_together_whatever_is_asked():
+def test_brokers_that_share_a_partition_restart_apart():
+    """Brokers that share a partition never restart together, whatever the parameters say."""
     world = rolling()
     world.api.objects = {p: o for p, o in world.api.objects.items() if "/remediations/" not in p}
     world.kafka.dynamic["TOPIC", "orders", "min.insync.replicas"] = "2"
@@ -205,7 +211,8 @@ def test_brokers_that_share_a_partition_are_not_restarted_together_whatever_is_a
 
 
 @thorough
-def test_a_replica_that_stays_out_of_the_isr_holds_the_next_restart():
+def test_a_replica_out_of_sync_holds_the_next_restart():
+    """A replica stays out of the ISR. The next restart waits."""
     world = approved(rolling())
     world.kafka.copies_per_tick = 0
     for _ in range(10):
@@ -236,7 +243,8 @@ def test_a_pod_that_somebody_else_replaces_in_mid_run_ends_it():
     assert world.pods.restarts == [1]
 
 
-def test_topics_without_a_replica_to_spare_are_named_and_nothing_is_proposed():
+def test_no_plan_where_topics_have_no_spare_replica():
+    """Topics without a spare replica are reported, and there is no plan."""
     world = rolling()
     world.kafka.topic("thin", [2])
     world.until(lambda: "thin" in world.run().status.message, reconciles=5)
@@ -246,8 +254,9 @@ def test_topics_without_a_replica_to_spare_are_named_and_nothing_is_proposed():
     assert "raise-replication-factor" in run.status.message
 
 
-def test_a_replica_out_of_sync_now_does_not_stand_against_the_restarts_that_come_later():
-    """It is the first one's own, and is back before anybody else's turn comes."""
+def test_a_replica_out_of_sync_does_not_void_the_plan():
+    """A replica that is out of sync now does not void the later restarts of the plan. It is the first one's own, and is
+    back before anybody else's turn comes."""
     world = rolling()
     world.kafka.dynamic["TOPIC", "orders", "min.insync.replicas"] = "2"
     world.kafka.copies_per_tick = 0

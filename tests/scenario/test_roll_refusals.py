@@ -143,7 +143,8 @@ def test_nothing_is_restarted_while(hinder: Callable[[World], object], words: st
     assert run.status.phase in ("Approved", "AwaitingApproval")
 
 
-def test_a_budget_that_does_not_permit_it_is_told_and_asked_again_later():
+def test_a_refused_eviction_is_reported_and_retried():
+    """A PodDisruptionBudget refuses the eviction. The operator reports that and retries later."""
     world = planned()
     world.approve(world.run())
     budget(world)

@@ -97,7 +97,8 @@ def test_a_password_is_rotated_without_a_restart(world, caplog):
     assert "hunter2" not in everything
 
 
-def test_a_secret_that_is_gone_or_cannot_be_used_is_named_and_mended_without_a_restart(world):
+def test_a_bad_secret_is_reported_and_mended_live(world):
+    """A Secret is missing or unusable. A condition names it; once mended, no restart is needed."""
     assert reachable(world)[0] == "True"
     secret(world, "user", username="operator")
     assert reachable(world) == ("False", "CredentialsUnusable")

@@ -55,8 +55,9 @@ def uids(world: World) -> dict[int, str]:
     return {broker: uid for broker, uid in found.items() if broker in world.kafka.racks}
 
 
-def test_lost_leaderships_are_not_given_to_a_broker_whose_view_is_stale() -> None:
-    """It would not know that it leads them, and would serve nobody. Its restart is the cure, and comes about."""
+def test_no_leadership_for_a_stale_broker() -> None:
+    """Lost leaderships are not given back to a broker whose view is stale. It would not know that it leads them, and
+    would serve nobody. Its restart is the cure, and comes about."""
     kafka, world = three_brokers(("orders", [[0, 1, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0], [2, 0, 1]]))
     for tp, part in kafka.partitions.items():
         if part.replicas[0] == STALE:
@@ -80,7 +81,8 @@ def test_a_drain_moves_nothing_to_a_broker_whose_view_is_stale() -> None:
     assert {kafka.partitions[TopicPartition("orders", n)].leader for n in (0, 1, 2)} == {1}
 
 
-def test_drain_first_moves_nothing_to_a_broker_whose_view_is_stale() -> None:
+def test_drain_first_moves_nothing_to_a_stale_broker() -> None:
+    """drainFirst moves no leadership to a broker whose view is stale."""
     kafka, world = three_brokers(("orders", [[0, 2, 1], [0, 2, 1], [1, 2, 0], [2, 0, 1]]))
     for _ in range(2):
         world.step()
@@ -106,8 +108,9 @@ def test_replicas_are_not_given_to_a_broker_whose_view_is_stale() -> None:
 
 
 @pytest.mark.parametrize("recreated", [True, False], ids=["made anew", "only deleted"])
-def test_a_topic_that_is_deleted_and_made_anew_makes_the_one_broker_stale_that_missed_it(recreated: bool) -> None:
-    """Its old epoch is far above the new one's. The two that know the new topic keep their Pods until it is cured."""
+def test_a_recreated_topic_makes_one_broker_stale(recreated: bool) -> None:
+    """A topic is deleted and created again. The one broker that missed it is stale. Its old epoch is far above the new
+    one's. The two that know the new topic keep their Pods until it is cured."""
     kafka, world = three_brokers(("orders", [[0, 1, 2], [1, 2, 0], [2, 0, 1]]), ("t", [[0, 1, 2]]))
     for part in kafka.partitions.values():
         part.epoch = 57

@@ -41,7 +41,8 @@ def late(world: World) -> None:
 
 
 @thorough
-def test_a_step_past_its_time_goes_on_when_it_is_approved_once_more(world: World) -> None:
+def test_a_new_approval_resumes_a_late_step(world: World) -> None:
+    """A step that took too long continues when the same plan is approved again."""
     world.kafka.copies_per_tick = 0
     run = world.until_phase("AwaitingApproval")
     world.approve(run)
@@ -126,7 +127,8 @@ def test_time_in_which_people_hold_a_step_does_not_count(world: World, hold: dic
 
 
 @thorough
-def test_time_in_which_somebody_elses_reassignment_holds_a_step_does_not_count(world: World) -> None:
+def test_time_behind_a_foreign_reassignment_does_not_count(world: World) -> None:
+    """The time in which a foreign reassignment holds a step does not count."""
     world.kafka.topic("theirs", [0, 1, 2])
     world.kafka.dynamic["TOPIC", "theirs", "min.insync.replicas"] = "2"
     world.approve(world.until_phase("AwaitingApproval"))

@@ -103,7 +103,8 @@ def test_the_offsets_wait_until_the_last_member_has_left(world):
     assert world.kafka.writes == ["commit billing [('orders-0', 21)]"]
 
 
-def test_a_member_that_is_not_of_that_workload_ends_it_with_the_consumers_started(world):
+def test_a_foreign_member_ends_the_run(world):
+    """The group has a member that is not of the workload. The run ends, and the consumers are started."""
     stopped(world)
     for _ in range(20):
         if world.finished():

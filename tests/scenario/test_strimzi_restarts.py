@@ -153,7 +153,8 @@ def test_another_pod_of_that_name_is_left_as_it_is():
     assert list(pods_of(world).annotated()) == [1]
 
 
-def test_strimzi_may_have_read_what_is_taken_off_so_its_restart_is_waited_for():
+def test_the_run_waits_for_a_restart_strimzi_may_have_read():
+    """Strimzi may have read an annotation that is then removed. The run waits for that restart."""
     world = asked(ticks=6)
     world.step(5)
     rejected(world)
@@ -192,7 +193,8 @@ def broken_for(path, listed):
 @thorough
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("fatal", range(20))
-def test_an_operator_that_dies_at_any_write_leaves_nothing_behind(fatal, when):
+def test_a_killed_operator_leaves_no_annotation(fatal, when):
+    """The operator dies at any write. No annotation stays behind."""
     world = strimzi()
     world.wrap_api = lambda api: Interrupted(api, ("merge", "replace"), fatal, when)
     world.operator()

@@ -69,7 +69,8 @@ def test_a_crash_after_the_creation_proposes_nothing_twice(world):
     assert [r.name for r in own(world)] == [run.name]
 
 
-def test_a_chain_of_names_that_was_taken_beforehand_is_walked_to_its_end(world):
+def test_a_chain_of_taken_names_ends_in_a_free_one(world):
+    """Somebody took a chain of names beforehand. The operator finds the first free one."""
     body = {"metadata": {"name": next_name()}}
     for _ in range(40):
         take(world, body["metadata"]["name"])
@@ -79,9 +80,8 @@ def test_a_chain_of_names_that_was_taken_beforehand_is_walked_to_its_end(world):
     assert "and 37 more" in told
 
 
-def test_whoever_takes_every_name_within_a_turn_is_named_on_the_kafkacluster_and_the_next_turn_goes_on(
-    world, monkeypatch
-):
+def test_who_takes_every_name_is_reported(world, monkeypatch):
+    """Somebody takes every name within a reconcile. An event names them, and the next reconcile tries again."""
     create, proposals = world.api.create, []
 
     def squatted(path, body):
