@@ -64,7 +64,7 @@ def test_an_open_breaker_stops_runs_that_are_approved(world: World) -> None:
     assert world.condition("RemediationAllowed")["reason"] == "Allowed"
 
 
-def test_after_a_day_one_is_proposed_again(world: World) -> None:
+def test_after_a_day_one_run_is_proposed_again(world: World) -> None:
     failed(world, "a", "b", "c")
     world.step()
     assert all(r.status.phase in (Phase.SUPERSEDED, Phase.FAILED) for r in world.runs())
@@ -72,7 +72,7 @@ def test_after_a_day_one_is_proposed_again(world: World) -> None:
     world.until(lambda: any(r.status.phase is Phase.AWAITING_APPROVAL for r in world.runs()))
 
 
-def test_what_a_person_asks_for_is_dropped_too_and_says_why(world: World) -> None:
+def test_a_persons_run_is_dropped_too_with_the_reason(world: World) -> None:
     failed(world, "a", "b", "c")
     world.ask("raise-replication-factor")
     world.step()

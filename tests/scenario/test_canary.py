@@ -65,7 +65,7 @@ def leaders(world: World) -> list[int]:
     return [p.leader for tp, p in sorted(world.kafka.partitions.items()) if tp.topic == TOPIC]
 
 
-def test_nothing_is_made_or_sent_unless_the_kafkacluster_says_so(world: World) -> None:
+def test_no_topic_and_no_records_unless_the_spec_enables_it(world: World) -> None:
     world.install()
     for _ in range(5):
         world.step()
@@ -75,7 +75,7 @@ def test_nothing_is_made_or_sent_unless_the_kafkacluster_says_so(world: World) -
     assert not running(world)
 
 
-def test_the_topic_is_made_and_records_run_through_each_broker(world: World) -> None:
+def test_the_topic_is_created_with_records_through_each_broker(world: World) -> None:
     world.install(probes=ENABLED)
     world.step()
     assert canary_writes(world) == [f"create {TOPIC}"]
@@ -109,7 +109,7 @@ def test_a_topic_of_a_user_is_not_the_canarys(world: World) -> None:
     assert world.condition("Ready")["status"] == "Unknown", "it was asked for and cannot be told"
 
 
-def test_it_follows_the_spec_and_ends_with_it(world: World) -> None:
+def test_the_canary_follows_the_spec(world: World) -> None:
     world.install(probes=ENABLED)
     until(world, lambda: running(world))
     assert world.reconciler is not None
@@ -178,7 +178,7 @@ def test_a_new_broker_leads_a_partition_of_its_own(world: World) -> None:
 
 
 @pytest.mark.parametrize("why", ["paused", "reassignment", "run"])
-def test_the_topic_is_left_alone_while_something_else_goes_on(world: World, why: str) -> None:
+def test_the_topic_is_left_alone_while_a_run_acts(world: World, why: str) -> None:
     world.install(probes=ENABLED, remediation={"paused": why == "paused"})
     if why == "reassignment":
         world.kafka.topic("theirs", [0])
@@ -220,7 +220,7 @@ def test_a_refused_topic_is_retried_with_backoff(world: World) -> None:
     assert "not allowed" in health(world)[1]
 
 
-def test_a_fault_of_ours_in_it_ends_no_turn(world: World) -> None:
+def test_an_internal_fault_ends_no_reconcile(world: World) -> None:
     def fault(topic: Any) -> None:
         raise ValueError("a bug")
 

@@ -30,7 +30,7 @@ def test_a_skew_of_a_minute_refuses_nothing_safe(ahead):
 
 
 @pytest.mark.parametrize("ahead", [-60.0, 60.0])
-def test_what_a_person_has_rejected_is_not_proposed_again(ahead):
+def test_a_rejected_plan_is_not_proposed_again(ahead):
     """The finding is seconds old by then, and the two clocks a minute apart."""
     world = World(factor_one_cluster(), ahead=ahead)
     world.install()

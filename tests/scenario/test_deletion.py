@@ -119,7 +119,7 @@ def test_a_new_operator_finishes_the_deletion(world: World) -> None:
     assert clean(world)
 
 
-def test_a_deletion_in_the_moment_before_an_effect_holds_it(world: World) -> None:
+def test_a_deletion_right_before_an_effect_holds_it(world: World) -> None:
     """Between the reading of the run and the sending: the run is read once more."""
     world.approve(world.until_phase("AwaitingApproval"))
     path, observe = run_path(world), world.kafka.describe_cluster
@@ -139,7 +139,7 @@ def test_a_deletion_in_the_moment_before_an_effect_holds_it(world: World) -> Non
     assert world.kafka.writes == []
 
 
-def test_what_has_done_nothing_is_let_go_at_once(world: World) -> None:
+def test_a_run_without_effects_is_deleted_at_once(world: World) -> None:
     path = f"{BASE}/namespaces/ns/remediations/{world.until_phase('AwaitingApproval').name}"
     world.api.delete(path)
     assert path not in world.api.objects
@@ -159,7 +159,7 @@ def test_a_foreign_finalizer_stays(world: World) -> None:
     assert world.api.get(path)["metadata"]["finalizers"] == ["example.com/theirs"]
 
 
-def test_a_finalizer_is_put_on_the_version_that_was_read(world: World) -> None:
+def test_a_finalizer_is_added_to_the_version_that_was_read(world: World) -> None:
     store = Store(world.api)
     cluster = store.cluster("ns", "c")
     body = world.cluster()

@@ -53,7 +53,7 @@ def done(world: World, playbook: str, reconciles: int = 80) -> None:
     world.until(lambda: mine()[-1].status.phase == "Succeeded", reconciles)
 
 
-def test_leaderships_go_before_the_machine_and_come_back_after(world):
+def test_leaderships_leave_before_maintenance_and_return(world):
     before = leaders(world)
     cordon(world, 1)
     done(world, "drain-broker")
@@ -101,7 +101,7 @@ def test_undrain_waits_for_the_broker_to_be_in_sync(world):
 
 
 @thorough
-def test_an_order_that_somebody_changed_meanwhile_is_theirs(world):
+def test_a_foreign_replica_order_is_kept(world):
     cordon(world, 1)
     done(world, "drain-broker")
     theirs = TopicPartition("orders", 1)
@@ -115,7 +115,7 @@ def test_an_order_that_somebody_changed_meanwhile_is_theirs(world):
     assert took < 600, "the way back does not wait for limits.cooldown, 10m here, after the way there"
 
 
-def test_a_maintenance_that_is_called_off_needs_no_drain(world):
+def test_a_cancelled_maintenance_needs_no_drain(world):
     cordon(world, 1)
     world.until_phase("AwaitingApproval")
     cordon(world, 1, on=False)
@@ -136,7 +136,7 @@ def test_a_drained_broker_is_not_drained_again(world):
     assert world.kafka.writes == []
 
 
-def test_an_order_that_changes_after_the_plan_voids_it(world):
+def test_a_replica_order_changed_after_the_plan_voids_it(world):
     cordon(world, 1)
     run = world.until_phase("AwaitingApproval")
     world.approve(run)
@@ -160,7 +160,7 @@ def test_a_changed_replica_order_is_not_restored(world):
     assert world.kafka.partitions[theirs].replicas == [1, 2, 0]
 
 
-def test_a_person_may_ask_for_one_and_names_the_brokers(world):
+def test_a_person_may_request_a_drain_of_named_brokers(world):
     world.ask("drain-broker", brokers="0, 2")
     run = world.until_phase("AwaitingApproval")
     assert all(c.replicas[0] == 1 for c in run.status.plan.reorders)

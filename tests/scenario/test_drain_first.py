@@ -221,7 +221,7 @@ def test_a_foreign_replica_order_ends_the_run():
 
 
 @pytest.mark.parametrize("way", only([0], ["away", "back"]))
-def test_an_order_that_somebody_changes_again_is_not_fought(way: str):
+def test_a_foreign_order_is_not_overwritten_again(way: str):
     """With two orders to choose from, theirs may be the one of the other way."""
     world = asked("restart-broker", brokers="1")
     before = orders(world)
@@ -240,7 +240,7 @@ def test_an_order_that_somebody_changes_again_is_not_fought(way: str):
     assert ("the replicas of orders-1 are as somebody else has put them" in run.status.message) == (way == "back")
 
 
-def test_who_would_take_over_and_is_out_of_the_isr_is_waited_for():
+def test_the_drain_waits_for_a_new_leader_in_sync():
     """The trap: nobody is moved to it, and the broker is not restarted with what it leads."""
     world = asked()
     world.approve(world.until_phase("AwaitingApproval"))
@@ -298,7 +298,7 @@ def journal(world: World):
     return world.run().status.journal
 
 
-def test_nothing_is_moved_off_a_broker_that_may_not_be_restarted():
+def test_no_drain_of_a_broker_that_may_not_restart():
     """It would wait without what it leads."""
     world = asked()
     approved(world)
@@ -310,7 +310,7 @@ def test_nothing_is_moved_off_a_broker_that_may_not_be_restarted():
     assert "IsrStaysAboveMin" in {w.guard.value for w in world.run().status.waiting_for}
 
 
-def test_a_drained_broker_that_becomes_the_controller_goes_on():
+def test_a_drained_broker_that_becomes_controller_restarts():
     """Else what it led would go to and fro, or it would wait without it for all the others."""
     world = asked(brokers="1,2")
     evicted = led_when_evicted(world)
@@ -345,7 +345,7 @@ def test_leaders_that_are_not_preferred_move_for_good():
         ({"brokers": "all"}, "in 501 groups: broker 2 leads"),
     ],
 )
-def test_what_does_not_go_with_it_is_refused_with_a_way_out(parameters: dict[str, str], words: str):
+def test_unsupported_parameters_are_refused(parameters: dict[str, str], words: str):
     world = asked(**parameters)
     for number in range(497):
         world.kafka.topic(f"small-{number}", ORDERS[2])

@@ -73,7 +73,7 @@ def watched(world: World, seconds: float = 1.0) -> None:
     world.to_the_end(reconciles=200, seconds=seconds)
 
 
-def test_proposed_for_the_finding_and_sent_in_batches_that_grow(world):
+def test_elections_are_sent_in_growing_batches(world):
     approved(world)
     plan = world.run().status.plan
     assert world.run().spec.playbook.name == "elect-preferred-leaders"
@@ -122,7 +122,7 @@ def test_the_next_batch_waits_until_leaders_serve(world):
     assert world.run().status.phase == "Succeeded"
 
 
-def test_looks_at_many_partitions_are_apart_while_leaders_change(world):
+def test_observations_of_many_partitions_are_spaced(world):
     """A look costs the brokers as well, for each partition: those of a large cluster serve their clients meanwhile."""
     approved(world)
     operator = world.operator()
@@ -132,7 +132,7 @@ def test_looks_at_many_partitions_are_apart_while_leaders_change(world):
 
 
 @thorough
-def test_a_broker_that_hangs_is_elected_to_nothing(world):
+def test_no_election_on_a_hung_broker(world):
     approved(world)
     kafka = kafka_of(world)
     kafka.hanging = {1}  # registered and in the ISR as long as its session lasts: Kafka itself would elect it
@@ -160,7 +160,7 @@ def test_no_election_on_a_broker_that_just_stopped(world):
 
 
 @thorough
-def test_one_still_catching_up_is_waited_for(world):
+def test_the_run_waits_for_a_replica_that_catches_up(world):
     approved(world)
     kafka = kafka_of(world)
     kafka.copies_per_tick = 0
@@ -185,7 +185,7 @@ def test_a_changed_preference_voids_the_plan(world):
     assert kafka.requests == []
 
 
-def test_a_topic_that_goes_is_not_waited_for(world):
+def test_a_deleted_topic_is_left_out(world):
     world.ask("elect-preferred-leaders", batchSize="4")
     approved(world)
     kafka = kafka_of(world)
@@ -212,5 +212,5 @@ def test_killed_at_an_election(world, number, moment):
     assert len(once) == len(set(once)), "nothing is elected twice"
 
 
-def test_a_view_is_what_it_says(world):
+def test_a_view_is_what_its_broker_reports(world):
     assert isinstance(kafka_of(world).memberships([1])[1], BrokerView)

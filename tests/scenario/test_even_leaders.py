@@ -65,7 +65,7 @@ def test_leaders_stay_while_replicas_are_copied(world: World) -> None:
 
 
 @thorough
-def test_what_a_drain_leaves_is_not_mistaken_for_it(world: World) -> None:
+def test_undrain_does_not_revert_even_leaders(world: World) -> None:
     """Bringing leaders back after maintenance goes by what drains changed, not by this."""
     world.approve(world.until_phase("AwaitingApproval"))
     world.until_phase("Succeeded")

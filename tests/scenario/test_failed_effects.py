@@ -13,12 +13,12 @@ from tests.simulation.world import World, factor_one_cluster
 RESTORE, EARLIER, LATER = ("uid-1", "add/restore"), ("uid-1", "roll/restart-1"), ("uid-2", "roll/restart-1")
 
 
-def test_pauses_grow_up_to_a_bound_however_often_it_failed():
+def test_pauses_grow_up_to_a_bound():
     assert [pause_after(n) for n in (1, 2, 3, 8, 9)] == [2.0, 4.0, 8.0, 256.0, LONGEST]
     assert pause_after(100_000) == LONGEST
 
 
-def test_an_effect_is_tried_again_once_its_own_pause_is_over():
+def test_a_failed_effect_is_retried_after_its_pause():
     backoff = Backoff()
     assert backoff.left(RESTORE, 10.0) == 0.0
     assert backoff.failed(RESTORE, 10.0) == 1
@@ -31,7 +31,7 @@ def test_an_effect_is_tried_again_once_its_own_pause_is_over():
     assert (backoff.left(RESTORE, 12.0), backoff.failed(RESTORE, 12.0)) == (0.0, 1)
 
 
-def test_a_run_does_not_wait_for_what_failed_in_another_one():
+def test_a_run_does_not_wait_for_another_runs_failure():
     backoff = Backoff()
     for _ in range(2000):
         backoff.failed(EARLIER, 0.0)
@@ -41,7 +41,7 @@ def test_a_run_does_not_wait_for_what_failed_in_another_one():
     assert backoff.left(EARLIER, 1.0) == 0.0
 
 
-def test_a_restore_that_failed_a_thousand_times_is_still_tried(caplog: pytest.LogCaptureFixture):
+def test_a_restore_is_retried_for_ever(caplog: pytest.LogCaptureFixture):
     kafka = factor_one_cluster()
     world = World(kafka)
     world.install(remediation={"limits": {"cooldown": "0s"}})

@@ -35,7 +35,7 @@ def steps(world: World, count: int = 4) -> None:
         world.step()
 
 
-def test_a_start_waits_for_the_other_clusters_and_says_for_which() -> None:
+def test_a_start_waits_for_named_other_clusters() -> None:
     world = limited(1)
     elsewhere(world, "payments", "Running")
     for phase in sorted(ACTING_PHASES):
@@ -59,7 +59,7 @@ def test_runs_up_to_the_limit_are_concurrent() -> None:
     world.until_phase("Running")
 
 
-def test_what_has_begun_is_finished_whatever_begins_elsewhere() -> None:
+def test_a_started_run_ends_whatever_starts_elsewhere() -> None:
     world = limited(1)
     world.until_phase("Running")
     elsewhere(world, "payments", "Running")
@@ -79,7 +79,7 @@ class Unread:
         return self._api.list(path, query)
 
 
-def test_where_the_others_cannot_be_read_nothing_starts() -> None:
+def test_nothing_starts_while_other_runs_are_unreadable() -> None:
     world = World(factor_one_cluster(), wrap_api=Unread)
     world.install()
     world.operator().clients.most_at_once = 1
@@ -110,7 +110,7 @@ class Watched:
         return self._api.replace(path, body)
 
 
-def test_no_other_start_comes_between_the_look_and_the_write() -> None:
+def test_starts_do_not_pass_each_other() -> None:
     made: list[Watched] = []
     world = World(factor_one_cluster(), wrap_api=lambda api: made.append(Watched(api)) or made[-1])
     world.install()
@@ -125,7 +125,7 @@ def test_no_other_start_comes_between_the_look_and_the_write() -> None:
     assert not clients.starts.lock.locked()
 
 
-def test_a_start_in_another_process_is_waited_for() -> None:
+def test_a_start_waits_for_another_processs_start() -> None:
     api, now = SimApi(), [0.0]
 
     def process(name: str) -> Starts:
@@ -144,7 +144,7 @@ def test_a_start_in_another_process_is_waited_for() -> None:
             assert first, "what stands still for so long has died"
 
 
-def test_a_start_is_not_written_once_another_process_may_pass() -> None:
+def test_a_start_without_the_lease_is_not_written() -> None:
     """The look at the others took longer than the Lease lasts."""
     world, still = limited(1), [0.0]
     assert world.reconciler is not None
@@ -164,7 +164,7 @@ def test_a_start_is_not_written_once_another_process_may_pass() -> None:
     world.until_phase("Running")
 
 
-def test_what_may_not_start_now_is_left_as_it_is() -> None:
+def test_a_run_that_may_not_start_is_unchanged() -> None:
     world = limited(1)
     run = world.until_phase("Approved")
     away = Lease(world.api, "operators", "kafka-medic.starts", "another", world._monotonic)
@@ -181,7 +181,7 @@ def test_what_may_not_start_now_is_left_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "many", "1.5"])
-def test_a_limit_that_is_none_is_refused(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_limit_below_one_is_refused(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         arguments(["--most-at-once", text])
     assert "--most-at-once" in capsys.readouterr().err

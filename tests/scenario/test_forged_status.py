@@ -114,7 +114,7 @@ def test_a_plan_that_its_digest_was_not_taken_of(world, installed):
 
 
 @pytest.mark.parametrize("phase", ["AwaitingApproval", "Approved"])
-def test_a_forged_plan_that_waits_for_approval_is_made_again(world, phase):
+def test_a_forged_plan_before_approval_is_made_anew(world, phase):
     honest = world.run().status.plan.digest
     forge(world, rate, lambda status: status.update(phase=phase))
     run = nothing_written(world)
@@ -162,7 +162,7 @@ def test_what_the_plan_does_not_name_is_not_put_back(world, setting):
     assert world.kafka.dynamic[kind, resource, name] == "1048588"
 
 
-def test_forged_approvals_in_a_status_are_written_over(world):
+def test_forged_approvals_in_a_status_are_overwritten(world):
     at = world.timestamp()
     word = {"name": "w", "uid": "u", "approver": "alice", "decision": "Approve", "at": at, "counted": True}
     forge(world, lambda status: status.update(phase="Approved", approvedBy="alice", approvals=[word]))
@@ -172,7 +172,7 @@ def test_forged_approvals_in_a_status_are_written_over(world):
 
 
 @pytest.mark.parametrize("phase", ["Running", "Verifying", "Paused"])
-def test_a_forged_phase_needs_an_approval_all_the_same(world, phase):
+def test_a_forged_phase_replaces_no_approval(world, phase):
     forge(world, acting(world, phase))
     assert "waits for 1 approval" in nothing_written(world).status.message
 
@@ -193,7 +193,7 @@ def test_forged_steps_are_no_success(world, steps):
     assert "the steps in its status are not those of its plan" in warned(world)
 
 
-def test_a_journal_from_before_the_start_is_not_believed_later(world):
+def test_a_journal_older_than_the_start_is_not_trusted(world):
     forge(world, lambda status: status.update(restoreOwed=True), journal(world))
     world.approve(world.run())
     world.until_phase("Succeeded")

@@ -59,7 +59,7 @@ def test_a_new_foreign_reassignment_is_left_alone() -> None:
     assert not any("cancel" in w for w in world.kafka.writes)
 
 
-def test_a_mode_that_is_set_back_in_that_moment_holds_the_effect() -> None:
+def test_a_mode_set_back_right_before_holds_the_effect() -> None:
     world = World(factor_one_cluster())
     world.install()
     fired: list[bool] = []
@@ -79,7 +79,7 @@ def test_a_mode_that_is_set_back_in_that_moment_holds_the_effect() -> None:
     assert world.kafka.writes == []
 
 
-def test_a_lease_that_is_taken_while_requests_are_sent_ends_them() -> None:
+def test_a_lease_lost_between_requests_stops_them() -> None:
     world = World(factor_one_cluster())
     world.install()
     lease = "/apis/coordination.k8s.io/v1/namespaces/ns/leases/kafka-medic-c"
@@ -131,7 +131,7 @@ class Meanwhile:
 
 
 @pytest.mark.parametrize("before", only([2], ["throttle", "reassignment", "eviction"]))
-def test_nothing_is_sent_once_the_lease_is_anothers(before: str) -> None:
+def test_nothing_is_sent_after_the_lease_is_lost(before: str) -> None:
     world, wanted = _about_to(before)
     lease = "/apis/coordination.k8s.io/v1/namespaces/ns/leases/kafka-medic-c"
 
@@ -148,7 +148,7 @@ def test_nothing_is_sent_once_the_lease_is_anothers(before: str) -> None:
 
 
 @pytest.mark.parametrize("before", only([2], ["throttle", "reassignment", "eviction"]))
-def test_rules_that_change_during_the_last_look_count(before: str) -> None:
+def test_rules_changed_during_the_last_read_count(before: str) -> None:
     world, wanted = _about_to(before)
     paused: list[int] = []
 
@@ -169,7 +169,7 @@ def test_rules_that_change_during_the_last_look_count(before: str) -> None:
 
 
 @pytest.mark.parametrize("before", only([2], ["throttle", "reassignment", "eviction"]))
-def test_what_was_read_before_a_long_pause_is_read_again(before: str) -> None:
+def test_reads_older_than_a_long_pause_are_repeated(before: str) -> None:
     """The process stands still right before it renews the Lease for the last time, and nobody else takes it."""
     world, wanted = _about_to(before)
     paused: list[int] = []
@@ -252,7 +252,7 @@ def test_a_broker_that_lags_does_not_speak_for_the_cluster() -> None:
     assert (row.leader_epoch, row.isr) == (5, (1,))
 
 
-def test_no_view_at_all_leaves_what_hangs_on_it_unknown() -> None:
+def test_without_any_view_the_guards_answer_unknown() -> None:
     kafka = SimKafka()
     kafka.topic("orders", [0])
     kafka.views = lambda brokers: {b: ReadFailed(FailureKind.UNREACHABLE, "silent") for b in brokers}  # type: ignore[method-assign]

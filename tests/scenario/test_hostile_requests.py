@@ -14,7 +14,7 @@ SECONDS = 10.0
 
 
 @pytest.mark.parametrize("pattern", [".*" * 30 + "!", "(x+x+)+y", "(?=a)", "(" * 500])
-def test_a_pattern_holds_nothing_up(pattern: str) -> None:
+def test_a_slow_pattern_blocks_nothing(pattern: str) -> None:
     world = World(factor_one_cluster())
     world.install(remediation={"mode": "Observe"})
     world.kafka.committed = {"payments-consumer" * 8: {TopicPartition("__consumer_offsets", 0): 0}}

@@ -56,7 +56,7 @@ def test_killed_at_the_commit_of_an_undo(world, when):
     assert len(world.kafka.writes) == 2
 
 
-def test_a_run_that_got_half_way_is_undone_as_far_as_it_came(world):
+def test_an_undo_of_half_a_run_undoes_that_half(world):
     two_groups(world)
     kafka = world.kafka
     world.approve(world.until_phase("AwaitingApproval"))

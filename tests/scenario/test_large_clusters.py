@@ -36,14 +36,14 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     return world
 
 
-def test_a_roll_ends_without_the_whole_views_of_all(world):
+def test_a_roll_needs_no_whole_view_of_every_broker(world):
     world.approve(world.until_phase("AwaitingApproval"))
     world.to_the_end(reconciles=250)
     assert world.run().status.phase == "Succeeded", world.run().status.message
     assert world.pods.restarts == [2, 3]
 
 
-def test_nothing_is_sent_while_somebody_was_not_asked_about_it(world, monkeypatch):
+def test_nothing_is_sent_while_a_broker_was_not_read(world, monkeypatch):
     monkeypatch.setattr(view_reads, "topics_needed", lambda *_: {})
     world.approve(world.until_phase("AwaitingApproval"))
     for _ in range(20):

@@ -38,7 +38,7 @@ def proposed(world: World) -> None:
     world.approve(run)
 
 
-def test_they_are_removed_and_nothing_else(world: World) -> None:
+def test_only_leftover_throttles_are_removed(world: World) -> None:
     world.kafka.dynamic[("TOPIC", "orders", "retention.ms")] = "1000"
     proposed(world)
     world.until_phase("Succeeded")
@@ -46,7 +46,7 @@ def test_they_are_removed_and_nothing_else(world: World) -> None:
     assert len(world.kafka.writes) == 1
 
 
-def test_one_that_somebody_sets_anew_is_theirs(world: World) -> None:
+def test_a_throttle_set_anew_stays(world: World) -> None:
     proposed(world)
     world.kafka.dynamic[("BROKER", "1", RATE)] = "2000"
     for _ in range(4):
@@ -55,7 +55,7 @@ def test_one_that_somebody_sets_anew_is_theirs(world: World) -> None:
     assert world.kafka.dynamic[("BROKER", "1", RATE)] == "2000"
 
 
-def test_not_while_something_is_reassigned(world: World) -> None:
+def test_throttles_stay_during_a_reassignment(world: World) -> None:
     world.kafka.copies_per_tick = 0
     proposed(world)
     world.kafka.alter_reassignments({TopicPartition("orders", 0): [0, 2, 1]})

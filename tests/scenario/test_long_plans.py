@@ -92,7 +92,7 @@ def test_changes_beside_the_plan_file_are_ignored(world: World) -> None:
     assert wanted == [3] * 6, "what the file has, and all of it"
 
 
-def test_a_volume_that_takes_nothing_is_told(world: World) -> None:
+def test_an_unwritable_volume_is_reported(world: World) -> None:
     assert world.files is not None
     world.files.write_text("no directory")
     for _ in range(5):
@@ -139,7 +139,7 @@ def published(world: World) -> bytes:
 
 
 @pytest.mark.parametrize("size", [240, 100_000])
-def test_its_file_is_published_in_pieces_that_go_with_it(world: World, monkeypatch, size: int) -> None:
+def test_the_plan_file_is_published_in_owned_pieces(world: World, monkeypatch, size: int) -> None:
     monkeypatch.setattr(plan_parts, "MAX_PART_BYTES", size)
     run, path = proposed(world)
     assert published(world) == path.read_bytes()
@@ -152,7 +152,7 @@ def test_its_file_is_published_in_pieces_that_go_with_it(world: World, monkeypat
     assert world.api.list(PARTS) == []
 
 
-def test_another_plan_of_the_run_is_written_over_it(world: World) -> None:
+def test_a_new_plan_overwrites_the_published_one(world: World) -> None:
     run, old = proposed(world)
     world.kafka.topic("more", [1], [1])
     for tp in [tp for tp in world.kafka.partitions if tp.topic == "orders"][:2]:

@@ -36,7 +36,7 @@ def proposed(world: World) -> Remediation:
     return run
 
 
-def test_it_is_set_after_approval_on_the_topic_that_lacks_it(world: World) -> None:
+def test_the_minimum_is_set_on_the_topic_that_lacks_it(world: World) -> None:
     began = world.now
     run = proposed(world)
     assert (world.now - began).total_seconds() >= 300, "a raise of the factor sets it by itself"
@@ -56,7 +56,7 @@ def test_it_is_set_after_approval_on_the_topic_that_lacks_it(world: World) -> No
     assert not world.cluster()["status"].get("findings")
 
 
-def test_not_while_no_replica_is_spared(world: World) -> None:
+def test_no_minimum_without_a_spare_replica(world: World) -> None:
     world.approve(proposed(world))
     world.kafka.up.discard(2)
     for _ in range(6):
@@ -86,7 +86,7 @@ def test_a_replica_out_of_sync_blocks_no_run(world: World) -> None:
     assert world.kafka.dynamic[key("orders")] == "2"
 
 
-def test_what_could_not_be_read_has_not_gone(world: World) -> None:
+def test_an_unread_source_keeps_the_finding(world: World) -> None:
     for _ in range(6):
         world.step()
     (before,) = world.cluster()["status"]["findings"]
@@ -104,7 +104,7 @@ def test_what_could_not_be_read_has_not_gone(world: World) -> None:
     assert world.until_phase("AwaitingApproval").name == run.name
 
 
-def test_a_raise_in_several_waves_sets_it_itself() -> None:
+def test_a_raise_in_waves_sets_the_minimum() -> None:
     kafka = SimKafka()
     for topic in ("orders", "ledger", "audit"):
         kafka.topic(topic, [0], size=30_000_000_000)
@@ -129,7 +129,7 @@ def test_a_raise_in_several_waves_sets_it_itself() -> None:
     assert set(kafka.dynamic.values()) == {"2"}
 
 
-def test_what_somebody_has_set_meanwhile_is_theirs(world: World) -> None:
+def test_a_minimum_set_meanwhile_stays(world: World) -> None:
     world.approve(proposed(world))
     world.kafka.dynamic[key("orders")] = "3"
     world.until_phase("Superseded")
@@ -137,14 +137,14 @@ def test_what_somebody_has_set_meanwhile_is_theirs(world: World) -> None:
     assert world.kafka.dynamic[key("orders")] == "3"
 
 
-def test_what_somebody_else_has_set_is_not_said_to_be_our_doing(world: World) -> None:
+def test_a_foreign_minimum_is_not_reported_as_ours(world: World) -> None:
     world.approve(proposed(world))
     world.kafka.dynamic[key("orders")] = "2"
     assert world.until_phase("Superseded").status.journal == ()
     assert world.kafka.writes == []
 
 
-def test_what_a_raise_that_ended_early_has_left_is_cured_as_well() -> None:
+def test_the_rest_of_an_aborted_raise_is_cured() -> None:
     """Its topics have their replicas by then, so that the plan that follows is not about them."""
     kafka = SimKafka()
     kafka.topic("orders", [0])

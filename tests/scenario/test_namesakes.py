@@ -59,14 +59,14 @@ def held_back(world):
 
 @pytest.mark.parametrize("created", ["2025-01-01T00:00:00Z", "2027-01-01T00:00:00Z"])
 @pytest.mark.parametrize("finalizers", [[], ["kafkamedic.dev/restore"]])
-def test_one_that_does_nothing_holds_up_nothing(world, created, finalizers):
+def test_an_idle_namesake_blocks_nothing(world, created, finalizers):
     twin(world, created=created, finalizers=finalizers)
     assert held_back(world) is None
 
 
 @pytest.mark.parametrize("namespace", only([1], ["ns", "elsewhere"]))
 @pytest.mark.parametrize("created", ["2025-01-01T00:00:00Z", "2027-01-01T00:00:00Z"])
-def test_one_that_owes_something_is_waited_for_and_named(world, namespace, created):
+def test_a_namesake_that_owes_a_restore_is_waited_for(world, namespace, created):
     world.until_phase("AwaitingApproval")
     twin(world, namespace=namespace, created=created)
     run = world.run()
@@ -100,14 +100,14 @@ def test_one_that_owes_something_is_waited_for_and_named(world, namespace, creat
         ({"spec": {"parameters": {"p": 7}}, "holds": "", "restoreOwed": False}, False),
     ],
 )
-def test_what_its_own_remediations_say_decides(world, how, waited_for):
+def test_a_namesakes_own_runs_decide(world, how, waited_for):
     world.until_phase("AwaitingApproval")
     twin(world)
     acts(world, **how)
     assert (held_back(world) is not None) == waited_for
 
 
-def test_a_claim_that_led_to_nothing_lapses(world):
+def test_an_unused_claim_lapses(world):
     world.until_phase("AwaitingApproval")
     twin(world, created="2027-01-01T00:00:00Z")
     begun = {"id": "add/throttle", "step": "add", "kind": "ChangeSettings", "state": "Intended"}
@@ -135,7 +135,7 @@ def test_an_older_namesake_does_not_interrupt_a_run(world):
 
 
 @pytest.mark.parametrize("unread", [f"{BASE}/kafkaclusters", f"{BASE}/namespaces/elsewhere/remediations"])
-def test_nothing_is_done_while_the_others_cannot_be_read(world, monkeypatch, unread):
+def test_nothing_is_done_while_namesakes_are_unreadable(world, monkeypatch, unread):
     world.until_phase("AwaitingApproval")
     twin(world)
     listed = world.api.list
@@ -171,7 +171,7 @@ def test_an_unreadable_namespace_blocks_no_other(world, monkeypatch, plural):
     assert alone.namesakes(cluster, "sim", world.now) is None
 
 
-def test_nor_before_the_others_can_know_of_this_one(world):
+def test_nothing_is_done_before_namesakes_can_know(world):
     store = Store(world.api)
     assert store.namesakes(store.cluster("ns", "c"), "sim", world.now) is None
     world.step()
@@ -179,7 +179,7 @@ def test_nor_before_the_others_can_know_of_this_one(world):
     assert store.namesakes(store.cluster("ns", "c"), None, world.now) is None
 
 
-def test_only_the_namespaces_that_are_watched_are_looked_at(world):
+def test_only_watched_namespaces_are_read(world):
     world.step()
     world.until_phase("AwaitingApproval")
     twin(world)

@@ -26,7 +26,7 @@ def world(bare) -> World:
     return bare
 
 
-def test_proposed_for_the_finding_and_set_to_the_log_end(bare):
+def test_offsets_are_set_to_the_log_end(bare):
     before = committed(bare)
     run = bare.until_phase("AwaitingApproval")
     assert run.spec.playbook.name == "reset-consumer-offsets"
@@ -41,7 +41,7 @@ def test_proposed_for_the_finding_and_set_to_the_log_end(bare):
     assert bare.kafka.writes == ["commit billing [('orders-0', 21)]"]
 
 
-def test_undone_to_exactly_what_was_committed(world):
+def test_an_undo_restores_the_exact_commit(world):
     before = committed(world)
     world.to_the_end()
     first = world.run()
@@ -78,7 +78,7 @@ def test_an_undo_names_the_members_that_it_waits_for(world):
     assert world.kafka.writes == ["commit billing [('orders-0', 21)]"]
 
 
-def test_an_undo_tells_where_the_group_has_moved_meanwhile(world):
+def test_an_undo_reports_where_the_group_has_moved(world):
     world.to_the_end()
     first = world.run()
     commit(world.kafka, "billing", {ORDERS: Committed(15, 5)})
@@ -89,7 +89,7 @@ def test_an_undo_tells_where_the_group_has_moved_meanwhile(world):
     assert change.skipped == 6
 
 
-def test_a_regression_is_healed_though_new_writes_have_passed_it(bare):
+def test_a_regression_is_cured_after_new_writes(bare):
     kafka = bare.kafka
     commit(kafka, "billing", {ORDERS: Committed(21, 5, "m")})
     bare.step()
@@ -123,7 +123,7 @@ def test_an_unobserved_loss_shows_in_the_commit_epoch(bare):
     assert "leader epoch 5 of the commit ended here" in change.reason
 
 
-def test_a_loss_that_cannot_be_asked_about_is_not_taken_for_none(bare):
+def test_an_unreadable_epoch_is_not_taken_for_no_loss(bare):
     kafka, part = bare.kafka, bare.kafka.partitions[ORDERS]
     commit(kafka, "billing", {ORDERS: Committed(21, 5)})
     part.end = 10
@@ -147,7 +147,7 @@ def test_a_loss_that_cannot_be_asked_about_is_not_taken_for_none(bare):
     assert "not known, since the leader does not answer: orders-0" in run.status.waiting_for[0].message
 
 
-def test_commits_of_one_epoch_are_asked_about_once(bare, monkeypatch):
+def test_commits_of_one_epoch_are_read_once(bare, monkeypatch):
     monkeypatch.setattr(offset_plan, "MAX_EPOCHS", 1)
     monkeypatch.setattr(offset_questions, "MAX_EPOCHS", 1)
     part = bare.kafka.partitions[ORDERS]
@@ -210,7 +210,7 @@ def test_a_group_that_starts_after_approval_is_left(world):
     assert world.run().status.phase == "Succeeded"
 
 
-def test_members_that_cannot_be_read_hold_nobody_up(world):
+def test_unreadable_members_block_no_other_group(world):
     kafka = world.kafka
     kafka.states["billing"] = "Stable"
 
@@ -249,7 +249,7 @@ def made_anew(kafka: SimKafka) -> None:
 
 
 @pytest.mark.parametrize("change", [commit_of_somebody_else, other_metadata, shorter_log, made_anew])
-def test_what_the_plan_saw_is_compared_before_anything_is_sent(world, change):
+def test_offsets_are_compared_with_the_plan_before_sending(world, change):
     run = world.until_phase("AwaitingApproval")
     change(world.kafka)
     world.approve(run)
@@ -286,7 +286,7 @@ def test_a_commit_before_the_request_is_kept(world):
     assert kafka.committed["billing"][ORDERS] == 30
 
 
-def test_what_is_not_sick_is_set_only_for_groups_that_are_named(bare):
+def test_healthy_offsets_are_set_for_named_groups_alone(bare):
     commit(bare.kafka, "billing", {ORDERS: Committed(20)})
     bare.ask("reset-consumer-offsets", to="to-earliest")
     assert "name the groups" in bare.until_phase("Failed").status.message
@@ -331,7 +331,7 @@ def deleted(kafka: SimKafka) -> None:
     del kafka.committed["billing"][ORDERS]
 
 
-def test_an_offset_that_is_gone_is_not_made_anew(world):
+def test_an_expired_offset_is_not_created_anew(world):
     world.approve(world.until_phase("AwaitingApproval"))
     deleted(world.kafka)
     for _ in range(3):
@@ -340,7 +340,7 @@ def test_an_offset_that_is_gone_is_not_made_anew(world):
     assert world.run().status.phase in ("Superseded", "Planning"), world.run().status.message
 
 
-def test_an_open_transaction_of_the_group_is_waited_for(world):
+def test_the_run_waits_for_an_open_transaction(world):
     world.kafka.unsettled_of["billing"] = [ORDERS]
     world.approve(world.until_phase("AwaitingApproval"))
     for _ in range(3):
@@ -352,7 +352,7 @@ def test_an_open_transaction_of_the_group_is_waited_for(world):
     assert world.run().status.phase == "Succeeded"
 
 
-def test_streams_and_connect_are_warned_about(world):
+def test_the_plan_warns_about_streams_and_connect(world):
     kafka = world.kafka
     kafka.topic("billing-totals-changelog", [0, 1, 2])
     kafka.dynamic["TOPIC", "billing-totals-changelog", "min.insync.replicas"] = "2"
@@ -365,7 +365,7 @@ def test_streams_and_connect_are_warned_about(world):
     assert summary.count("looks like") == 3
 
 
-def test_a_name_that_no_plan_can_hold_is_told_and_left_out(world):
+def test_a_name_that_no_plan_can_hold_is_left_out(world):
     commit(world.kafka, "evil\x1b[2J", {ORDERS: Committed(50)})
     plan = world.until_phase("AwaitingApproval").status.plan
     assert {c.group for c in plan.offsets} == {"billing"}

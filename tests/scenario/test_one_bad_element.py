@@ -76,7 +76,7 @@ def test_a_failed_disk_blocks_its_last_replicas():
     assert world.pods.restarts == []
 
 
-def test_a_replaced_disk_is_waited_for_until_it_has_everything():
+def test_the_roll_waits_for_a_replaced_disk():
     """Nothing is on a failed directory any more once there is none."""
     world = rolling(brokers="1")
     world.kafka.disk_fails(1, {ORDERS[0]})

@@ -26,7 +26,7 @@ def waits(world: World) -> set[tuple[str, str]]:
     return {(w.guard, w.verdict) for w in world.run().status.waiting_for}
 
 
-def test_crossed_pods_are_found_and_neither_is_evicted():
+def test_crossed_pods_are_not_evicted():
     world = rolling(crossed={1: 2, 2: 1})
     world.ask("rolling-restart", brokers="1")
     for _ in range(12):
@@ -42,7 +42,7 @@ def test_crossed_pods_are_found_and_neither_is_evicted():
     world.reconciler.close()
 
 
-def test_whoever_is_not_crossed_is_restarted_all_the_same():
+def test_pods_that_are_not_crossed_are_restarted():
     world = rolling(crossed={1: 2, 2: 1})
     world.ask("rolling-restart", brokers="0")
     world.to_the_end()
@@ -50,7 +50,7 @@ def test_whoever_is_not_crossed_is_restarted_all_the_same():
     assert world.pods.restarts == [0]
 
 
-def test_pods_that_are_crossed_while_a_run_is_under_way_hold_it():
+def test_pods_crossed_in_mid_run_hold_the_run():
     """Somebody has swapped the volumes of the two that are left, and their Pods were made anew."""
     world = rolling()
     world.ask("rolling-restart")
@@ -104,7 +104,7 @@ def test_a_new_operator_does_not_know_a_hung_brokers_pod():
     assert world.pods.restarts == [1]
 
 
-def test_nothing_is_asked_of_a_pod_that_has_answered():
+def test_an_identified_pod_is_not_read_again():
     world = rolling()
     asked = []
     world.kafka.identities = lambda pods, ids: (asked.append(set(pods)), SimKafka.identities(world.kafka, pods, ids))[1]

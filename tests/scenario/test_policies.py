@@ -36,7 +36,7 @@ def edited_back(world: World) -> None:
 
 
 @pytest.mark.parametrize("back", [reinstalled, edited_back])
-def test_an_approval_from_while_there_were_no_policies(world: World, back: Callable[[World], None]) -> None:
+def test_an_approval_without_policies_never_counts(world: World, back: Callable[[World], None]) -> None:
     """Nothing checked whose name is in it."""
     first = world.run()
     world.uninstall_policies()
@@ -67,7 +67,7 @@ def test_a_plan_from_before_the_policies_is_proposed_anew(world: World) -> None:
     world.until_phase("Succeeded")
 
 
-def test_a_cause_that_somebody_made_up_is_not_acted_on_by_auto() -> None:
+def test_auto_ignores_a_forged_cause() -> None:
     """Without policies anybody who may create a Remediation may name a finding as its cause."""
     w = World(factor_one_cluster())
     w.install()
@@ -101,7 +101,7 @@ def test_a_run_under_way_stops_until_it_is_deleted(world: World) -> None:
     assert world.kafka.writes[done:] == []
 
 
-def test_a_policy_that_is_not_there_is_named_on_the_kafkacluster(world: World) -> None:
+def test_a_missing_policy_is_named_on_the_kafkacluster(world: World) -> None:
     del world.api.objects[BINDING]
     steps(world, 2)
     told = world.condition("RemediationAllowed")

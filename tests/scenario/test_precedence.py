@@ -118,7 +118,7 @@ def test_paused_elections_give_way_to_the_curing_restart():
     assert len([r for r in world.runs() if r.status.started_at]) <= 3, "no loop of proposals"
 
 
-def test_nobody_gives_way_to_what_nobody_has_approved():
+def test_no_run_gives_way_to_an_unapproved_one():
     world = stuck_elections()
     grave = proposed(world)
     for _ in range(10):
@@ -130,7 +130,7 @@ def test_nobody_gives_way_to_what_nobody_has_approved():
     world.until(lambda: of(world, LIGHT).status.phase == "Succeeded")
 
 
-def test_the_time_in_which_a_run_gives_way_is_not_its_own():
+def test_time_in_which_a_run_gives_way_does_not_count():
     """Elections have 30 minutes; two hours for somebody else's cure are none of theirs."""
     world = stuck_elections()
     assert world.pods is not None
@@ -150,7 +150,7 @@ def test_the_time_in_which_a_run_gives_way_is_not_its_own():
     world.until(lambda: of(world, LIGHT).status.phase == "Succeeded", reconciles=100)
 
 
-def test_what_was_sent_and_may_still_come_is_waited_for():
+def test_a_graver_run_waits_for_effects_in_flight():
     world = broker_leads_nothing()
     world.approve(world.until_phase("AwaitingApproval"))
     lost: list[datetime] = []
@@ -227,7 +227,7 @@ def ended(world: World, playbook: str, severity: str | None) -> None:
 
 
 @pytest.mark.parametrize(("severity", "waits"), [("Warning", False), ("Critical", True), (None, True)])
-def test_the_cooldown_of_a_lighter_run_holds_no_graver_cure_up(severity, waits):
+def test_a_lighter_runs_cooldown_blocks_no_graver_cure(severity, waits):
     world = broker_leads_nothing(away=-1)
     world.step()
     ended(world, LIGHT, severity)
@@ -240,7 +240,7 @@ def test_the_cooldown_of_a_lighter_run_holds_no_graver_cure_up(severity, waits):
     assert not waits or "limits.cooldown is 1h" in run.status.message
 
 
-def test_perday_and_the_breaker_hold_for_every_cure():
+def test_per_day_limit_and_breaker_hold_for_every_cure():
     world = broker_leads_nothing(away=-1)
     world.api.touch(f"{BASE}/namespaces/ns/kafkaclusters/c")["spec"]["remediation"]["limits"]["perDay"] = 1
     world.step()

@@ -104,7 +104,7 @@ def test_policies_are_read_once_a_minute() -> None:
     assert any("playbooks" in request for request in sent)
 
 
-def test_with_a_run_the_policies_are_read_each_time() -> None:
+def test_with_a_run_policies_are_read_in_each_reconcile() -> None:
     world, sent = watched()
     world.kafka.topic("thin", [1])
     world.until_phase("AwaitingApproval")

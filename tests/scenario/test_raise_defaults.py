@@ -168,7 +168,7 @@ def test_only_a_new_valid_approval_restarts_again():
 
 
 @thorough
-def test_every_one_of_several_approvers_has_to_say_so_again():
+def test_every_approver_has_to_approve_again():
     world = grown(approvals={"required": 2})
     world.api.approvers = {"alice", "bob"}
     run = until(world, "AwaitingApproval")
@@ -205,7 +205,7 @@ def test_a_reject_after_one_restart_sets_nothing():
     assert (world.pods.restarts, world.kafka.dynamic) == ([1], {})
 
 
-def test_one_file_that_was_forgotten_is_found_at_its_broker():
+def test_one_forgotten_file_is_reported_with_its_broker():
     world = grown(GOOD)
     world.kafka.files[2] = ONE | {"default.replication.factor": "3", "transaction.state.log.min.isr": "2"}
     world.approve(until(world, "AwaitingApproval"))
@@ -217,7 +217,7 @@ def test_one_file_that_was_forgotten_is_found_at_its_broker():
 
 
 @thorough
-def test_auto_asks_a_person():
+def test_auto_waits_for_approval():
     world = grown(GOOD, mode="Auto", auto={"maxRisk": "High", "maxRestarts": 10})
     run = until(world, "AwaitingApproval")
     for _ in range(10):

@@ -34,7 +34,7 @@ def under_way(world: World, copies: int = 0) -> Remediation:
     return run
 
 
-def test_proposes_waits_for_approval_heals_and_verifies(world: World) -> None:
+def test_a_raise_from_proposal_to_verification(world: World) -> None:
     run = world.until_phase("AwaitingApproval")
     assert run.status.plan is not None
     assert run.status.plan.moves == run.status.plan.lower_bound_moves == 14
@@ -87,7 +87,7 @@ def test_an_unchanged_status_is_seldom_written(world: World) -> None:
 
 
 @pytest.mark.parametrize("mode", ["Observe"])
-def test_observe_mode_names_it_and_does_nothing(mode: str) -> None:
+def test_observe_mode_reports_and_does_nothing(mode: str) -> None:
     world = World(factor_one_cluster())
     world.install(remediation={"mode": mode})
     for _ in range(10):
@@ -107,7 +107,7 @@ def test_an_exempt_topic_is_not_touched() -> None:
     assert factors == {"orders": 3, "payments": 1, "__consumer_offsets": 3}
 
 
-def test_too_few_live_brokers_is_said_and_not_half_done(world: World) -> None:
+def test_no_plan_with_too_few_live_brokers(world: World) -> None:
     world.kafka.racks = {0: "a", 1: "b"}
     world.kafka.up = {0, 1}
     for tp, part in world.kafka.partitions.items():
@@ -123,7 +123,7 @@ def test_too_few_live_brokers_is_said_and_not_half_done(world: World) -> None:
     assert any("broker" in message for _, message in world.api.events)
 
 
-def test_too_little_room_on_disk_is_said_and_nothing_is_proposed(world: World) -> None:
+def test_no_plan_with_too_little_disk_space(world: World) -> None:
     world.kafka.free = 100
     for _ in range(10):
         world.step()
@@ -133,7 +133,7 @@ def test_too_little_room_on_disk_is_said_and_nothing_is_proposed(world: World) -
     assert "bytes of new replicas and has room for 100" in str(run.status.message)
 
 
-def test_room_on_disk_that_is_not_known_is_said_in_the_plan(world: World) -> None:
+def test_the_plan_reports_unknown_disk_space(world: World) -> None:
     world.kafka.free = None
     plan = world.until_phase("AwaitingApproval").status.plan
     assert plan is not None
@@ -141,7 +141,7 @@ def test_room_on_disk_that_is_not_known_is_said_in_the_plan(world: World) -> Non
 
 
 @thorough
-def test_somebody_elses_reassignment_is_waited_for(world: World) -> None:
+def test_the_run_waits_for_a_foreign_reassignment(world: World) -> None:
     run = world.until_phase("AwaitingApproval")
     other = next(p for tp, p in world.kafka.partitions.items() if tp.topic == "payments")
     world.kafka.topic("theirs", [0, 1, 2])
@@ -159,7 +159,7 @@ def test_somebody_elses_reassignment_is_waited_for(world: World) -> None:
 
 
 @thorough
-def test_a_broker_that_dies_before_the_start_is_waited_for(world: World) -> None:
+def test_the_run_waits_for_a_broker_that_died(world: World) -> None:
     run = world.until_phase("AwaitingApproval")
     world.kafka.stop(1)
     world.approve(run)
@@ -188,7 +188,7 @@ def test_a_dead_target_holds_the_run(world: World) -> None:
 
 
 @thorough
-def test_an_unreachable_cluster_freezes_the_run(world: World) -> None:
+def test_an_unreachable_cluster_holds_the_run(world: World) -> None:
     under_way(world, copies=1)
     world.kafka.reachable = False
     before = len(world.kafka.writes)
@@ -230,7 +230,7 @@ def test_drift_before_the_start_voids_the_approval(world: World) -> None:
     assert world.kafka.writes == []
 
 
-def test_drift_in_the_middle_cancels_ours_restores_and_ends(world: World) -> None:
+def test_drift_in_mid_run_cancels_restores_and_ends(world: World) -> None:
     under_way(world)
     world.kafka.delete("orders")
     run = world.until_phase("Superseded")
@@ -242,7 +242,7 @@ def test_drift_in_the_middle_cancels_ours_restores_and_ends(world: World) -> Non
     assert again.name != run.name, "what is left is proposed anew, and needs a new approval"
 
 
-def test_a_rejection_in_the_middle_cancels_restores_and_ends(world: World) -> None:
+def test_a_reject_in_mid_run_cancels_restores_and_ends(world: World) -> None:
     run = under_way(world)
     world.approve(run, decision="Reject")
     world.until_phase("Aborted")
@@ -253,7 +253,7 @@ def test_a_rejection_in_the_middle_cancels_restores_and_ends(world: World) -> No
     assert len(world.runs()) == 1, "what a person stopped is not proposed again by itself"
 
 
-def test_an_existing_throttle_is_what_it_was_afterwards(world: World) -> None:
+def test_an_existing_throttle_is_restored(world: World) -> None:
     theirs = {
         ("BROKER", "1", "leader.replication.throttled.rate"): "777",
         ("TOPIC", "orders", "leader.replication.throttled.replicas"): "*",
@@ -333,7 +333,7 @@ def test_another_kafka_cluster_id_in_mid_run(world: World, stopped: bool) -> Non
     assert throttles(world) == []
 
 
-def test_a_cluster_that_does_not_tell_its_id_gets_no_plan(world: World) -> None:
+def test_no_plan_without_a_cluster_id(world: World) -> None:
     world.kafka.cluster_id = None  # type: ignore[assignment]
     for _ in range(5):
         world.step()

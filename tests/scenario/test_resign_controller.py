@@ -61,7 +61,7 @@ def stuck(dies=None):
 
 
 @pytest.mark.parametrize("dies", only([1], ["before", "after"]))
-def test_it_gives_way_once_however_the_operator_dies(dies):
+def test_a_stuck_controller_resigns_once_despite_kills(dies):
     world = stuck(dies)
     world.until(lambda: any(r.status.phase == "AwaitingApproval" for r in cures(world)))
     assert world.ensemble.epoch == 7, "nothing before its approval"
@@ -73,7 +73,7 @@ def test_it_gives_way_once_however_the_operator_dies(dies):
     assert all(p.leader in world.kafka.up for p in world.kafka.partitions.values())
 
 
-def test_one_that_acts_again_by_itself_is_left_alone():
+def test_a_controller_that_recovers_is_left_alone():
     world = stuck()
     world.until(lambda: any(r.status.phase == "AwaitingApproval" for r in cures(world)))
     world.kafka.up.add(2)

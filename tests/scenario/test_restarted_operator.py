@@ -51,7 +51,7 @@ def test_a_log_regression_outlives_the_operator():
     assert it.condition("OffsetsConsistent")["reason"] == "LogEndRegressed"
 
 
-def test_it_is_forgotten_after_the_time_that_the_resource_says():
+def test_a_regression_is_forgotten_after_remember_for():
     it = world(rememberFor="1h")
     regress(it)
     it.step(3700)
@@ -84,7 +84,7 @@ def test_the_longest_leaderless_time_is_kept():
     assert status.get("leaderless", []) == []
 
 
-def test_only_the_groups_that_are_asked_for_are_looked_at():
+def test_only_selected_groups_are_read():
     it = world(consumerGroups={"include": ["scratch-.*", "b.*"], "exclude": ["scratch-.*"]})
     it.kafka.committed = {g: {ORDERS: 99} for g in ("billing", "scratch-1", "audit")}
     it.step()

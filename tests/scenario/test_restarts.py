@@ -41,7 +41,7 @@ def watched(world: World) -> int:
     return world.to_the_end(reconciles=250, meanwhile=lambda: one_away_at_most(world))
 
 
-def test_the_whole_cluster_is_rolled_the_controller_last():
+def test_the_cluster_is_rolled_controller_last():
     world = approved(rolling())
     plan = world.run().status.plan
     assert [r.broker for r in plan.restarts] == [1, 2, 0]
@@ -57,7 +57,7 @@ def test_the_whole_cluster_is_rolled_the_controller_last():
 
 
 @thorough
-def test_the_controller_is_looked_up_again_before_each_restart():
+def test_the_controller_is_read_before_each_restart():
     world = approved(rolling())
     world.kafka.voted = 2  # another broker takes over after the plan was made
     watched(world)
@@ -90,7 +90,7 @@ def test_a_crash_looping_broker_holds_the_run():
 
 
 @thorough
-def test_a_reject_while_paused_ends_it_and_touches_nothing_else():
+def test_a_reject_while_paused_ends_the_run():
     world = approved(rolling(never_back={1}))
     run = world.until_phase("Paused", seconds=240)
     world.approve(run, decision="Reject")
@@ -151,7 +151,7 @@ def test_the_active_controller_is_read_before_each_restart():
 
 
 @thorough
-def test_a_controller_that_does_not_catch_up_holds_the_next():
+def test_a_lagging_controller_holds_the_next_restart():
     world = approved(apart(brokers="10,12"))
     world.pods.never_back.add(10)
     run = world.until_phase("Paused", seconds=240)
@@ -159,7 +159,7 @@ def test_a_controller_that_does_not_catch_up_holds_the_next():
     assert "broker 10 is not back" in run.status.message
 
 
-def test_controllers_whose_pods_nobody_names_are_left_alone():
+def test_controllers_without_named_pods_are_left_alone():
     world = apart()
     del world.api.touch(f"{BASE}/namespaces/ns/kafkaclusters/c")["spec"]["controllers"]
     run = world.until_phase("AwaitingApproval")
@@ -224,7 +224,7 @@ def test_a_replica_out_of_sync_holds_the_next_restart():
     assert world.pods.restarts == [1, 2, 0]
 
 
-def test_a_pod_that_somebody_else_replaced_voids_the_plan():
+def test_a_replaced_pod_voids_the_plan():
     world = rolling()
     before = world.until_phase("AwaitingApproval").status.plan.digest
     world.pods.replace(2)
@@ -233,7 +233,7 @@ def test_a_pod_that_somebody_else_replaced_voids_the_plan():
     assert world.pods.restarts == []
 
 
-def test_a_pod_that_somebody_else_replaces_in_mid_run_ends_it():
+def test_a_pod_replaced_in_mid_run_ends_the_run():
     world = approved(rolling())
     world.until(lambda: world.pods.restarts == [1])
     world.pods.replace(2)
@@ -265,7 +265,7 @@ def test_a_replica_out_of_sync_does_not_void_the_plan():
     assert [r.broker for r in run.status.plan.restarts] == [1, 2, 0]
 
 
-def test_a_rejection_in_mid_roll_ends_it_between_two_brokers():
+def test_a_reject_in_mid_roll_ends_it_between_brokers():
     world = approved(rolling())
     world.until(lambda: world.pods.restarts == [1])
     world.approve(world.run(), decision="Reject")
@@ -285,7 +285,7 @@ def test_a_plan_whose_cause_has_gone_is_superseded():
 
 
 @pytest.mark.parametrize(("brokers", "words"), [("7", "no broker 7"), ("one", "write all"), ("cause", "no finding")])
-def test_brokers_that_are_none_are_refused_by_name(brokers, words):
+def test_unknown_brokers_are_refused_by_number(brokers, words):
     world = rolling()
     world.api.objects = {p: o for p, o in world.api.objects.items() if "/remediations/" not in p}
     world.ask("restart-broker", brokers=brokers)

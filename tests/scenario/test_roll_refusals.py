@@ -169,7 +169,7 @@ def test_an_approval_of_another_plan_is_void():
     assert "another plan" in record.reason
 
 
-def test_an_approval_after_the_plan_expired_comes_too_late():
+def test_an_approval_after_expiry_does_not_count():
     world = planned()
     run = world.run()
     world.now += timedelta(days=2)

@@ -112,7 +112,7 @@ def test_a_bad_secret_is_reported_and_mended_live(world):
     assert reachable(world)[0] == "True"
 
 
-def test_the_ensembles_certificates_are_rotated_each_by_itself(world):
+def test_zookeeper_certificates_are_rotated_separately(world):
     for name, key in (("ca", "ca.crt"), ("cert", "tls.crt"), ("cert", "tls.key")):
         world.step()
         before = len(world.log)

@@ -15,7 +15,7 @@ from tests.thorough import only, thorough
 __all__ = ["world"]
 
 
-def test_a_step_that_takes_too_long_pauses_with_the_reason(world: World) -> None:
+def test_a_late_step_pauses_with_the_reason(world: World) -> None:
     under_way(world)
     for _ in range(5):
         world.step(3600)
@@ -72,9 +72,7 @@ def test_a_new_approval_resumes_a_late_step(world: World) -> None:
     ("ahead", "seconds", "counts"),
     [(0, -30, False), (0, 30, True), (60, -30, False), (60, 30, True), (-60, -30, False), (-60, 30, True)],
 )
-def test_whether_a_word_came_after_the_end_is_told_by_one_clock(
-    world: World, ahead: float, seconds: int, counts: bool
-) -> None:
+def test_one_clock_dates_approval_and_step_end(world: World, ahead: float, seconds: int, counts: bool) -> None:
     """The API server dates the word, by a clock that is so far ahead; so long after the end by the operator's."""
     world.ahead = ahead
     under_way(world)
@@ -93,7 +91,7 @@ def test_whether_a_word_came_after_the_end_is_told_by_one_clock(
     assert world.run().status.phase is (Phase.RUNNING if counts else Phase.PAUSED)
 
 
-def test_more_time_is_no_licence_for_ever(world: World) -> None:
+def test_a_resumed_step_has_a_limit_too(world: World) -> None:
     late(world)
     world.approve(world.run())
     world.step()
@@ -111,7 +109,7 @@ def test_more_time_is_no_licence_for_ever(world: World) -> None:
         [0], [{"paused": True}, {"windows": [{"days": ["Sun"], "start": "02:00", "end": "03:00", "timeZone": "UTC"}]}]
     ),
 )
-def test_time_in_which_people_hold_a_step_does_not_count(world: World, hold: dict[str, object]) -> None:
+def test_time_in_a_pause_or_a_closed_window_does_not_count(world: World, hold: dict[str, object]) -> None:
     world.approve(world.until_phase("AwaitingApproval"))
     world.until(lambda: world.run().status.restore_owed)
     pause(world, **({"paused": False} | hold))  # type: ignore[arg-type]

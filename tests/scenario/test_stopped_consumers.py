@@ -66,7 +66,7 @@ def stopped(world: World) -> None:
     world.until(lambda: replicas(world) == 0)
 
 
-def test_stopped_set_and_started_again(world):
+def test_consumers_are_stopped_reset_and_started(world):
     run = world.until_phase("AwaitingApproval")
     assert run.status.plan.workload.to_kubernetes() == {
         "kind": "Deployment",
@@ -90,7 +90,7 @@ def test_stopped_set_and_started_again(world):
     assert replicas(world) == 2
 
 
-def test_the_offsets_wait_until_the_last_member_has_left(world):
+def test_offsets_wait_until_the_last_member_has_left(world):
     stopped(world)
     controllers(world, members=1)  # killed hard: its session lasts
     for _ in range(3):
@@ -136,7 +136,7 @@ def changed_playbook(world: World) -> None:
 
 
 @pytest.mark.parametrize("end", [rejected, deleted, moved_on, changed_playbook])
-def test_started_again_at_any_end(world, end):
+def test_consumers_start_again_at_any_end(world, end):
     stopped(world)
     controllers(world, members=1)
     end(world)
@@ -171,7 +171,7 @@ def test_another_workload_than_planned_is_not_stopped(world, change):
 
 
 @pytest.mark.parametrize("change", [scaled, replaced])
-def test_what_somebody_else_has_done_to_it_meanwhile_is_left(world, change):
+def test_foreign_changes_of_the_workload_stay(world, change):
     stopped(world)
     controllers(world, members=1)
     change(world)
@@ -181,7 +181,7 @@ def test_what_somebody_else_has_done_to_it_meanwhile_is_left(world, change):
     assert world.kafka.writes == []
 
 
-def test_a_right_that_is_missing_is_told_and_nothing_begins(world):
+def test_a_missing_right_is_reported_before_the_start(world):
     inner = world.api
 
     class Forbidden:
@@ -210,7 +210,7 @@ def test_a_right_that_is_missing_is_told_and_nothing_begins(world):
         ({"workload": "Deployment/shop"}, "name the groups whose consumers are to be stopped"),
     ],
 )
-def test_what_cannot_be_stopped_is_refused_with_the_way_out(parameters, told):
+def test_a_workload_that_cannot_be_stopped_is_refused(parameters, told):
     world = arrange()
     world.ask("reset-offsets-of-workload", **parameters)
     assert told in world.until_phase("Failed").status.message

@@ -45,7 +45,7 @@ def asked(ticks: int | None = None, **parameters: str) -> World:
     return world
 
 
-def test_brokers_are_restarted_by_strimzi_one_after_the_other():
+def test_strimzi_restarts_brokers_one_by_one():
     world = strimzi(2)
     world.until(lambda: world.run().status.phase in TERMINAL_PHASES, reconciles=200, seconds=5)
     assert world.run().status.phase == "Succeeded", world.run().status.message
@@ -56,7 +56,7 @@ def test_brokers_are_restarted_by_strimzi_one_after_the_other():
     assert not world.run().metadata.finalizers
 
 
-def test_strimzi_is_asked_once_and_waited_for():
+def test_the_annotation_is_set_once():
     world = asked()
     for _ in range(10):
         world.step(5)
@@ -101,7 +101,7 @@ ENDS: list[Callable[[World], None]] = [rejected, run_deleted, cluster_deleted, p
 
 @pytest.mark.parametrize("ends", ENDS)
 @pytest.mark.parametrize("paused", [False, True])
-def test_the_annotation_goes_with_the_run_whatever_its_end(ends, paused):
+def test_the_annotation_goes_at_any_end(ends, paused):
     world = asked()
     if paused:
         world.api.touch(CLUSTER)["spec"]["remediation"]["paused"] = True
@@ -122,7 +122,7 @@ def test_the_annotation_goes_with_the_run_whatever_its_end(ends, paused):
     assert (CLUSTER in world.api.objects) == (ends is not cluster_deleted)
 
 
-def test_what_somebody_else_has_set_stays():
+def test_a_foreign_annotation_stays():
     world = strimzi()
     world.until(lambda: world.run().status.phase == "Running")
     world.api.touch(f"{PODS}/kafka-1")["metadata"]["annotations"] = {"strimzi.io/manual-rolling-update": "true"}
@@ -133,7 +133,7 @@ def test_what_somebody_else_has_set_stays():
     assert list(pods_of(world).annotated()) == [1]
 
 
-def test_another_pod_of_that_name_is_left_as_it_is():
+def test_another_pod_of_that_name_is_left_alone():
     """The annotation went with the Pod that was named. One on its successor is somebody else's."""
     world = asked()
     rejected(world)
@@ -167,7 +167,7 @@ def test_the_run_waits_for_a_restart_strimzi_may_have_read():
     world.until(lambda: world.run().status.phase == "Aborted", seconds=5)
 
 
-def test_what_cannot_be_read_is_not_taken_for_gone():
+def test_an_unreadable_pod_is_not_taken_for_gone():
     world = asked()
     rejected(world)
     listed, world.api.list = world.api.list, broken_for(PODS, world.api.list)

@@ -43,7 +43,7 @@ def next_name() -> str:
 
 
 @pytest.mark.parametrize("cluster", ["nobody", "c"])
-def test_a_name_that_was_taken_is_told_and_another_one_used_once(world, cluster):
+def test_a_taken_name_is_reported_and_replaced_once(world, cluster):
     name = next_name()
     take(world, name, cluster)
     run = world.until_phase("AwaitingApproval")
@@ -101,7 +101,7 @@ def test_who_takes_every_name_is_reported(world, monkeypatch):
     assert len(own(world)) == 1
 
 
-def test_a_request_that_nobody_approves_holds_up_nothing(world):
+def test_an_unapproved_request_blocks_nothing(world):
     world.ask("raise-replication-factor", user="mallory")
     world.until(lambda: [r.status.phase for r in own(world)] == ["AwaitingApproval"])
     assert world.run().status.phase == "AwaitingApproval"
@@ -109,7 +109,7 @@ def test_a_request_that_nobody_approves_holds_up_nothing(world):
     world.until(lambda: own(world)[0].status.phase == "Succeeded")
 
 
-def test_a_request_that_was_approved_holds_it_up_while_it_acts(world):
+def test_an_acting_request_blocks_a_proposal(world):
     world.kafka.copies_per_tick = 0
     world.ask("raise-replication-factor", user="carol")
     world.step()
