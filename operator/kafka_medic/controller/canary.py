@@ -55,7 +55,7 @@ class CanaryKeeper:
 
     connect: ConnectCanary
     now: Callable[[], datetime]
-    told: Callable[[Outcome], None] = lambda _: None
+    report: Callable[[Outcome], None] = lambda _: None
     _running: tuple[object, Canary] | None = None
     _problem: str = "not begun yet"
     _due: tuple[Change, datetime] | None = None
@@ -163,7 +163,7 @@ class CanaryKeeper:
         self.stop()
         self._ours = ours
         canary = Canary(
-            spec.topic, lambda delivery: self.connect(connection, spec.topic, delivery), interval, timeout, self.told
+            spec.topic, lambda delivery: self.connect(connection, spec.topic, delivery), interval, timeout, self.report
         )
         self._running = (wanted, canary)
         canary.start()
@@ -205,7 +205,7 @@ class CanaryKeeper:
     def _carry_out(self, topic: str, change: Change, kafka: Kafka) -> Note | None:
         self._due = None
         try:
-            told = _send(topic, change, kafka)
+            done = _send(topic, change, kafka)
         except WriteFailed as problem:
             self._failures += 1
             self._not_before = self.now() + timedelta(seconds=pause_after(self._failures))
@@ -214,7 +214,7 @@ class CanaryKeeper:
             return ("Warning", "CanaryTopicFailed", self._problem) if self._failures == 1 else None
         self._failures, self._not_before = 0, None
         self._problem = f"topic {topic} was made and is not seen yet"
-        return ("Normal", "CanaryTopic", told)
+        return ("Normal", "CanaryTopic", done)
 
 
 def _send(topic: str, change: Change, kafka: Kafka) -> str:
@@ -228,14 +228,14 @@ def _send(topic: str, change: Change, kafka: Kafka) -> str:
             return f"raised canary topic {topic} to {total} partitions"
         case Place(targets):
             refused = kafka.alter_reassignments(dict(targets))
-            told = f"moved partitions of canary topic {topic}: {', '.join(str(tp) for tp, _ in targets[:5])}"
+            done = f"moved partitions of canary topic {topic}: {', '.join(str(tp) for tp, _ in targets[:5])}"
         case Elect(partitions):
             refused = kafka.elect_preferred(partitions)
-            told = f"elected preferred leaders of canary topic {topic}: {', '.join(map(str, partitions[:5]))}"
+            done = f"elected preferred leaders of canary topic {topic}: {', '.join(map(str, partitions[:5]))}"
     if refused:
         tp, why = next(iter(refused.items()))
         raise WriteFailed(FailureKind.REFUSED, f"{tp}: {why}")
-    return told
+    return done
 
 
 def _settings(kafka: Kafka, topic: str) -> Mapping[str, ConfigValue]:

@@ -21,7 +21,7 @@ from kafka_medic.controller.orphans import Orphans
 from kafka_medic.controller.playbook_status import accept
 from kafka_medic.controller.store import Store
 from kafka_medic.controller.unreadable import Unreadable
-from kafka_medic.controller.unwatched import tell_unwatched
+from kafka_medic.controller.unwatched import report_unwatched
 from kafka_medic.controller.watch_audit import WatchAudit
 from kafka_medic.resources.approval import RemediationApproval
 from kafka_medic.resources.base import Resource
@@ -60,7 +60,7 @@ async def note_cluster(fleet: Fleet, store: Store, change: str | None, key: Key,
     else:
         fleet.present(key, meta.get("generation"), meta.get("creationTimestamp") or "")
     if fleet.most is not None:
-        await asyncio.to_thread(tell_unwatched, store.api, fleet)
+        await asyncio.to_thread(report_unwatched, store.api, fleet)
 
 
 def register(registry: kopf.OperatorRegistry, fleet: Fleet, store: Store, watch_audit: WatchAudit) -> None:
@@ -74,7 +74,7 @@ def register(registry: kopf.OperatorRegistry, fleet: Fleet, store: Store, watch_
         if change == "DELETED":
             unreadable.forget(raw)
         else:
-            await asyncio.to_thread(unreadable.look, kind, raw)
+            await asyncio.to_thread(unreadable.check, kind, raw)
 
     @kopf.on.login(registry=registry)
     async def login(**known: Any) -> kopf.AiohttpSession | None:
@@ -109,7 +109,7 @@ def register(registry: kopf.OperatorRegistry, fleet: Fleet, store: Store, watch_
         if type != "MODIFIED" or meta.get("deletionTimestamp"):
             fleet.wake(namespace, cluster)
         if type not in ("MODIFIED", "DELETED") and not fleet.knows(namespace or "", cluster or ""):
-            await asyncio.to_thread(orphans.look, dict(body))
+            await asyncio.to_thread(orphans.check, dict(body))
 
     @kopf.on.event(GROUP, VERSION, "remediationapprovals", registry=registry)
     async def approval_changed(type: str | None, namespace: str | None, body: Any, **_: Any) -> None:

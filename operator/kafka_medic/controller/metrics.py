@@ -146,7 +146,7 @@ class Metrics(Collector):
     def canary(self, key: Key) -> Callable[[Outcome], None]:
         """Where the canary of one cluster tells its outcomes."""
 
-        def told(outcome: Outcome) -> None:
+        def record(outcome: Outcome) -> None:
             if outcome.dropped:
                 self._canary_dropped.labels(*key).inc()
                 return
@@ -158,7 +158,7 @@ class Metrics(Collector):
             if outcome.error is not None:
                 self._canary_failures.labels(*where).inc()
 
-        return told
+        return record
 
     def gone(self, key: Key) -> None:
         """The KafkaCluster is not watched any more: so are its series."""

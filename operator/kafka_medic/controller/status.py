@@ -105,7 +105,7 @@ def unseen(before: Sequence[FindingStatus], now: Sequence[Finding], snapshot: Sn
     states = {s.name: s.known for s in snapshot.sources}
     kept = []
     for old in before:
-        needed = _asked(SOURCES_OF.get(old.type) or NEEDED.get(CONDITION_OF.get(old.type, ""), ()), snapshot)
+        needed = _sources_of_mode(SOURCES_OF.get(old.type) or NEEDED.get(CONDITION_OF.get(old.type, ""), ()), snapshot)
         unread = sorted(name for name in needed if not states.get(name, name in OPTIONAL))
         if old.id in seen or old.type in ("ClusterUnreachable", "OperatorIsolated"):
             continue
@@ -130,10 +130,10 @@ def unseen(before: Sequence[FindingStatus], now: Sequence[Finding], snapshot: Sn
     return tuple(kept)
 
 
-def _asked(names: Sequence[str], snapshot: Snapshot) -> tuple[str, ...]:
+def _sources_of_mode(names: Sequence[str], snapshot: Snapshot) -> tuple[str, ...]:
     if snapshot.cluster.mode is not Mode.ZOOKEEPER:
         return tuple(names)
-    return tuple(asked for name in names for asked in IN_ITS_PLACE.get(name, (name,)))
+    return tuple(source for name in names for source in IN_ITS_PLACE.get(name, (name,)))
 
 
 def held(findings: Sequence[Finding]) -> tuple[Finding, ...]:
@@ -264,7 +264,7 @@ def _condition(kind: str, snapshot: Snapshot, findings: Sequence[Finding]) -> tu
     mine = [f for f in findings if CONDITION_OF.get(f.type) == kind and f.firing()]
     if mine:
         return ConditionStatus.FALSE, mine[0].type, "; ".join(f.message for f in mine[:5])
-    for name in _asked(NEEDED[kind], snapshot):
+    for name in _sources_of_mode(NEEDED[kind], snapshot):
         source = snapshot.source(name)
         if source is None:
             return ConditionStatus.UNKNOWN, "NotProbed", f"{name} is not read"
@@ -272,7 +272,7 @@ def _condition(kind: str, snapshot: Snapshot, findings: Sequence[Finding]) -> tu
             return ConditionStatus.UNKNOWN, "SourceUnknown", f"{name}: {source.error}"
     if kind == "VersionsSupported" and (why := unjudged(snapshot)):
         return ConditionStatus.UNKNOWN, "VersionUnknown", why
-    sources = (snapshot.source(name) for name in _asked(NEEDED[kind], snapshot))
+    sources = (snapshot.source(name) for name in _sources_of_mode(NEEDED[kind], snapshot))
     gaps = "; ".join(f"{s.name}: {s.error}" for s in sources if s is not None and s.error)
     return ConditionStatus.TRUE, "AsExpected", f"not known in full: {gaps}" if gaps else ""
 

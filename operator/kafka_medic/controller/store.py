@@ -171,14 +171,14 @@ class Store:
         before = [c for c in status.get("conditions") or [] if c.get("type") == condition]
         if before and (before[0].get("reason"), before[0].get("message")) == ("InvalidSpec", message[:8192]):
             return
-        told = {
+        present = {
             "type": condition,
             "status": "False",
             "reason": "InvalidSpec",
             "message": message[:8192],
             "lastTransitionTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         }
-        status["conditions"] = [*conditions, told]
+        status["conditions"] = [*conditions, present]
         metadata = raw["metadata"]
         self.api.replace(custom_path(kind.PLURAL, metadata.get("namespace"), metadata["name"], "status"), raw)
 
@@ -259,14 +259,14 @@ class Store:
             (present if exact else others).append(approval)
         people = sorted({_who(a) for a in present})
         rights = {who: self._may_approve(*who, run) for who in people}
-        said = Counter[tuple[str, Decision]]()
+        repeats = Counter[tuple[str, Decision]]()
         ranked = []
         for approval in present:
-            word = approval.spec.approver, approval.spec.decision
-            said[word] += 1
+            key = approval.spec.approver, approval.spec.decision
+            repeats[key] += 1
             # Status has room for so many: a word that can count comes before one that cannot, a No before a Yes, and
             # nobody is crowded out by another's saying it again.
-            ranked.append((rights[_who(approval)] is False, word[1] is not Decision.REJECT, said[word], approval))
+            ranked.append((rights[_who(approval)] is False, key[1] is not Decision.REJECT, repeats[key], approval))
         ranked.sort(key=lambda r: r[:3])
         # About another plan or an earlier run of the same name: listed with why, and whoever said it needs no right.
         kept = [*(r[3] for r in ranked), *others][:MAX_APPROVALS]
@@ -428,7 +428,7 @@ def _about_another(raw: dict[str, Any], run: Remediation, digest: str | None) ->
     """Whether an approval that cannot be read as a whole says all the same that it is about another run or plan."""
     spec = raw.get("spec")
     reference = spec.get("remediationRef") if isinstance(spec, dict) else None
-    said = [spec.get("planDigest")] if isinstance(spec, dict) else []
-    said += [reference.get("name"), reference.get("uid")] if isinstance(reference, dict) else []
+    named = [spec.get("planDigest")] if isinstance(spec, dict) else []
+    named += [reference.get("name"), reference.get("uid")] if isinstance(reference, dict) else []
     present = (digest, run.name, run.uid)
-    return any(isinstance(word, str) and word not in present for word in said)
+    return any(isinstance(value, str) and value not in present for value in named)

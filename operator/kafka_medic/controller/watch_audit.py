@@ -26,54 +26,54 @@ class WatchAudit:
 
     def __init__(self, listed: Callable[[], Mapping[Key, int | None]], fleet: Fleet) -> None:
         self._listed, self._fleet = listed, fleet
-        self._owed: dict[tuple[Key, str], float] = {}
-        self._called = time.monotonic()
+        self._missed_since: dict[tuple[Key, str], float] = {}
+        self._compared_at = time.monotonic()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._loop, name="watch-audit", daemon=True)
 
     def start(self) -> None:
-        self._called = time.monotonic()
+        self._compared_at = time.monotonic()
         self._thread.start()
 
     def stop(self) -> None:
         self._stopping.set()
 
-    def call(self) -> None:
+    def compare(self) -> None:
         """Compare once. An API server that does not answer says nothing about the watch."""
         try:
             listed = self._listed()
         except ApiFailure as problem:
             _LOG.info("the list of KafkaClusters could not be read: %s", problem)
-            self._called = time.monotonic()
+            self._compared_at = time.monotonic()
             return
-        heard = self._fleet.heard_of()
-        owed = {(k, "was not told of") for k in listed.keys() - heard.keys()}
-        owed |= {(k, "is gone, which was not told") for k in heard.keys() - listed.keys()}
-        owed |= {
+        known = self._fleet.known_generations()
+        missed = {(k, "was not told of") for k in listed.keys() - known.keys()}
+        missed |= {(k, "is gone, which was not told") for k in known.keys() - listed.keys()}
+        missed |= {
             (k, f"has generation {listed[k]}, which was not told")
-            for k in listed.keys() & heard.keys()
-            if listed[k] != heard[k]
+            for k in listed.keys() & known.keys()
+            if listed[k] != known[k]
         }
         now = time.monotonic()
-        self._owed = {what: self._owed.get(what, now) for what in owed}
-        self._called = now
+        self._missed_since = {what: self._missed_since.get(what, now) for what in missed}
+        self._compared_at = now
 
     def missed(self) -> list[str]:
         """What the watch has owed for too long; none while it tells everything."""
         now = time.monotonic()
         missed = [
             f"KafkaCluster {'/'.join(key)} {what} for {now - since:.0f} s"
-            for (key, what), since in sorted(self._owed.items())
+            for (key, what), since in sorted(self._missed_since.items())
             if now - since > MISSED_SECONDS
         ]
-        if self._thread.is_alive() and now - self._called > STALLED_SECONDS:
-            missed.append(f"KafkaClusters were not listed for {now - self._called:.0f} s")
+        if self._thread.is_alive() and now - self._compared_at > STALLED_SECONDS:
+            missed.append(f"KafkaClusters were not listed for {now - self._compared_at:.0f} s")
         return missed
 
     def _loop(self) -> None:
         while not self._stopping.wait(EVERY_SECONDS):
             try:
-                self.call()
+                self.compare()
             except Exception:  # noqa: BLE001
                 # A fault of ours: the next call is the next try, and `missed` says that none ended.
                 _LOG.exception("the list of KafkaClusters was not compared")

@@ -117,12 +117,12 @@ def test_a_worker_that_ended_by_itself_is_deaf_and_a_stopped_one_is_not():
     one.start()
     assert one.thread is not None
     one.thread.join(10)
-    assert one.stalled(one.heard) == "its thread has ended"
+    assert one.stalled(one.active_at) == "its thread has ended"
     assert one.reconciler.done.is_set(), "its Lease is not renewed for nobody"  # type: ignore[attr-defined]
     other = worker(0.01)
     other.start()
     other.stop()
-    assert other.stalled(other.heard) is None
+    assert other.stalled(other.active_at) is None
     assert other.reconciler.done.is_set()  # type: ignore[attr-defined]
 
 
@@ -131,7 +131,7 @@ def fleet_of(count: int) -> fleet.Fleet:
     crew = fleet.Fleet(lambda key: FakeReconciler())  # type: ignore[arg-type, return-value]
     for n in range(count):
         key = "ns", f"c{n}"
-        crew._workers[key] = Worker(key, FakeReconciler(), heard=1000.0, running=True)  # type: ignore[arg-type]
+        crew._workers[key] = Worker(key, FakeReconciler(), active_at=1000.0, running=True)  # type: ignore[arg-type]
     return crew
 
 
@@ -141,7 +141,7 @@ def test_all_clusters_or_many_that_hang_have_the_process_restarted(clock, hang, 
     clock.now = 1000.0 + STALLED_SECONDS
     assert crew.stalled() == []
     for worker in list(crew._workers.values())[hang:]:
-        worker.heard = clock.now
+        worker.active_at = clock.now
     clock.now += 1
     assert len(crew.stalled()) == hang
     assert "reconcile running for 301 s (limit 300 s)" in crew.stalled()[0]
@@ -152,7 +152,7 @@ def test_a_few_that_hang_do_not_end_the_watch_of_the_others(clock, hang, of, cap
     crew = fleet_of(of)
     clock.now = 1000.0 + ALONE_SECONDS
     for worker in list(crew._workers.values())[hang:]:
-        worker.heard = clock.now
+        worker.active_at = clock.now
     assert crew.stalled() == crew.stalled() == []
     assert [r.getMessage() for r in caplog.records] == [
         f"ns/c{n} is no longer reconciled: reconcile running for 3600 s (limit 300 s)" for n in range(hang)

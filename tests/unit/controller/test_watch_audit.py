@@ -16,7 +16,7 @@ class Watched:
     def __init__(self, **heard):
         self.heard = {("ns", name): generation for name, generation in heard.items()}
 
-    def heard_of(self):
+    def known_generations(self):
         return dict(self.heard)
 
 
@@ -35,7 +35,7 @@ class Stage:
         """What is missed once this time has passed, with the calls that fall due in it."""
         end = self.now + seconds
         while self.now < end:
-            self.calls.call()
+            self.calls.compare()
             self.now += EVERY_SECONDS
         return self.calls.missed()
 
@@ -73,7 +73,7 @@ def test_an_api_server_that_refuses_says_nothing_about_the_watch(monkeypatch):
 def test_a_list_that_hangs_is_deafness_too(monkeypatch):
     stage = Stage(monkeypatch, {A: 1}, {"a": 1})
     stage.calls.start()
-    stage.calls.call()
+    stage.calls.compare()
     stage.now += STALLED_SECONDS + 1
     assert "were not listed" in stage.calls.missed()[0]
     stage.calls.stop()

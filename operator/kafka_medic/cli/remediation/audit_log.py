@@ -15,18 +15,18 @@ Event = dict[str, Any]
 Timed = tuple[datetime | None, Event]
 
 
-def audit_log(run: Remediation, words: Sequence[RemediationApproval] = ()) -> list[Event]:
-    """`words`: the approvals that name this run, those of its earlier plans too, which its status no longer holds.
+def audit_log(run: Remediation, approvals: Sequence[RemediationApproval] = ()) -> list[Event]:
+    """`approvals`: the approvals that name this run, those of its earlier plans too, which its status no longer holds.
 
     Events `{at, who, what, detail}`, effects with `id`, `target` and `saved` besides; oldest first. Where two are of
     the same second, the one that had to come first comes first. A time that is not known stands last and is absent."""
-    events = [*_asked(run), *_said(run, words), *_done(run)]
+    events = [*_requested(run), *_decided(run, approvals), *_done(run)]
     # Creation timestamps are in whole seconds; the operator's own moments are not.
     events.sort(key=lambda e: (e[0] is None, e[0].replace(microsecond=0).timestamp() if e[0] else 0.0))
     return [{"at": _text(at), **event} if at is not None else event for at, event in events]
 
 
-def _asked(run: Remediation) -> Iterator[Timed]:
+def _requested(run: Remediation) -> Iterator[Timed]:
     spec, plan, created = run.spec, run.status.plan, run.metadata.creation_timestamp
     why = f"playbook {spec.playbook.name} ({spec.playbook.digest}) for KafkaCluster {spec.cluster_ref.name}"
     if spec.parameters:
@@ -41,20 +41,24 @@ def _asked(run: Remediation) -> Iterator[Timed]:
         yield _event(plan.proposed_at, OPERATOR, "Planned", first, **more)
 
 
-def _said(run: Remediation, words: Sequence[RemediationApproval]) -> Iterator[Timed]:
-    for word in run.status.approvals:
-        which = {"counted": word.counted, "approval": word.name, "approvalUid": word.uid}
-        yield _event(word.at, word.approver, word.decision.value, word.reason, **which)
-    recorded = {word.uid for word in run.status.approvals}
-    for said in words:
-        if said.spec.remediation_ref.uid == run.uid and said.uid not in recorded:
-            unseen: Event = {"approval": said.name, "approvalUid": said.uid}
-            if run.status.plan is not None and said.spec.plan_digest == run.status.plan.digest:
-                about = f"{said.spec.reason} (the operator has not looked at it yet)".lstrip()
+def _decided(run: Remediation, approvals: Sequence[RemediationApproval]) -> Iterator[Timed]:
+    for record in run.status.approvals:
+        fields = {"counted": record.counted, "approval": record.name, "approvalUid": record.uid}
+        yield _event(record.at, record.approver, record.decision.value, record.reason, **fields)
+    recorded = {record.uid for record in run.status.approvals}
+    for approval in approvals:
+        if approval.spec.remediation_ref.uid == run.uid and approval.uid not in recorded:
+            unseen: Event = {"approval": approval.name, "approvalUid": approval.uid}
+            if run.status.plan is not None and approval.spec.plan_digest == run.status.plan.digest:
+                detail = f"{approval.spec.reason} (the operator has not looked at it yet)".lstrip()
             else:
-                about, unseen["counted"] = f"about another plan, {said.spec.plan_digest}", False
+                detail, unseen["counted"] = f"about another plan, {approval.spec.plan_digest}", False
             yield _event(
-                said.metadata.creation_timestamp, said.spec.approver, said.spec.decision.value, about, **unseen
+                approval.metadata.creation_timestamp,
+                approval.spec.approver,
+                approval.spec.decision.value,
+                detail,
+                **unseen,
             )
 
 
@@ -71,8 +75,8 @@ def _done(run: Remediation) -> Iterator[Timed]:
             yield _event(entry.done_at, OPERATOR, entry.state.value, _effect(entry), id=entry.id)
     for step in status.steps:
         if step.finished_at is not None:
-            told = f"{step.name}: {step.message}".rstrip(": ")
-            yield _event(step.finished_at, OPERATOR, f"Step{step.phase.value}", told)
+            detail = f"{step.name}: {step.message}".rstrip(": ")
+            yield _event(step.finished_at, OPERATOR, f"Step{step.phase.value}", detail)
     if status.finished_at is not None:
         yield _event(status.finished_at, OPERATOR, str(status.phase), status.message)
 

@@ -19,7 +19,7 @@ COMMANDS: Mapping[str, Callable[[Access, argparse.Namespace], int]] = {
     "approve": write_commands.approve,
     "reject": write_commands.reject,
     "abort": write_commands.reject,
-    "run": write_commands.ask_for,
+    "run": write_commands.request_run,
     "pause": write_commands.pause,
     "resume": write_commands.resume,
     "explain": read_commands.explain,

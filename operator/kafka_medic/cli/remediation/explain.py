@@ -75,9 +75,9 @@ def holds(run: Remediation, cluster: KafkaCluster | None, now: datetime) -> list
         found.append(Hold(Guard.APPROVAL_VALID.value, "", status.message, _way_out(run, Guard.APPROVAL_VALID)))
     if not status.waiting_for and status.phase in (Phase.PLANNING, Phase.BLOCKED, Phase.PAUSED):
         found.append(Hold(status.phase.value, "", status.message, ""))
-    for word in status.approvals:
-        if not word.counted:
-            who = f"{word.approver}'s {word.decision.value} ({word.name}) does not count: {word.reason}"
+    for approval in status.approvals:
+        if not approval.counted:
+            who = f"{approval.approver}'s {approval.decision.value} ({approval.name}) does not count: {approval.reason}"
             found.append(Hold("ApprovalIgnored", "", who, ""))
     return found
 

@@ -11,7 +11,7 @@ from time import sleep
 from typing import Any, TypeVar
 
 from kafka_medic.cli import exits, output
-from kafka_medic.cli.exits import NotToldError, RefusedError, UnusableInputError
+from kafka_medic.cli.exits import NoAnswerError, RefusedError, UnusableInputError
 from kafka_medic.cli.remediation import rendering
 from kafka_medic.cli.remediation.access import Access, Listed
 from kafka_medic.cli.remediation.approvers import approvers
@@ -59,7 +59,7 @@ def list_runs(access: Access, args: argparse.Namespace) -> int:
 
     while True:
         sleep(POLL_SECONDS)
-        _patiently(access, changed)
+        _retried(access, changed)
 
 
 def _table(access: Access, listed: list[Listed]) -> str:
@@ -98,18 +98,17 @@ def show(access: Access, args: argparse.Namespace) -> int:
         return follow(access, run.name)
     cluster, now = cluster_of(access, run), access.now()
     may = access.may(APPROVE_VERB, Remediation.PLURAL, run.name)
-    rules = access.rules()
-    who = approvers(*rules, run.name) if rules else None
+    rules = access.rbac()
+    approving = approvers(*rules, run.name) if rules else None
     if args.output != "table":
-        output.write(_shown(run, may, who, cluster), args.output)
+        output.write(_shown(run, may, approving, cluster), args.output)
         return exits.OK
     required = cluster.spec.remediation.approvals.needed(run.spec.requested_by) if cluster else None
     parts = [rendering.head(run, now, required)]
-    others = ", ".join(who) if who else "the roles may not be read by you; ask who has the verb approve on remediations"
-    told = {True: "yes", False: "no", None: "could not be asked"}[may]
-    parts.append(
-        rendering.fields([("you may approve", told), ("may approve", others if who is None or who else "nobody")])
-    )
+    unknown = "the roles may not be read by you; ask who has the verb approve on remediations"
+    others = unknown if approving is None else ", ".join(approving) or "nobody"
+    permitted = {True: "yes", False: "no", None: "could not be asked"}[may]
+    parts.append(rendering.fields([("you may approve", permitted), ("may approve", others)]))
     if run.status.plan is not None:
         parts.append("\n" + rendering.plan_text(run.status.plan, read=read_plan(access, run)))
     parts.append("\n" + rendering.guards_text(run))
@@ -198,7 +197,7 @@ def history(access: Access, args: argparse.Namespace) -> int:
     if args.broker is not None:
         return _restarts(access, args)
     run = access.remediation(args.name)
-    events = audit_log(run, access.words(run))
+    events = audit_log(run, access.approvals(run))
     if args.output != "table":
         document = {
             "remediation": {"namespace": run.namespace, "name": run.name, "uid": run.uid},
@@ -211,7 +210,7 @@ def history(access: Access, args: argparse.Namespace) -> int:
         }
         output.write(document, args.output)
         return exits.OK
-    rows = [(str(e.get("at", "-"))[:19], e["who"], _said(e), shown(e["detail"], 200)) for e in events]
+    rows = [(str(e.get("at", "-"))[:19], e["who"], _what(e), shown(e["detail"], 200)) for e in events]
     output.put(output.table(("AT (UTC)", "WHO", "WHAT", "DETAIL"), rows))
     return exits.OK
 
@@ -242,7 +241,7 @@ def _back(attempt: dict[str, Any]) -> str:
     return f"back after {rendering.span(timedelta(seconds=seconds))}{how}"
 
 
-def _said(event: dict[str, Any]) -> str:
+def _what(event: dict[str, Any]) -> str:
     return event["what"] if event.get("counted", True) else f"{event['what']} (not counted)"
 
 
@@ -266,9 +265,9 @@ def report(access: Access, args: argparse.Namespace) -> int:
     if plan is not None:
         lines += ["", "## Plan", "", *(f"    {printable(line)}" for line in plan.summary.split("\n"))]
     lines += ["", "## What happened", "", "| at (UTC) | who | what | detail |", "| --- | --- | --- | --- |"]
-    for e in audit_log(run, access.words(run)):
+    for e in audit_log(run, access.approvals(run)):
         lines.append(
-            f"| {str(e.get('at', '-'))[:19]} | {_plain(e['who'])} | {_plain(_said(e))} | {_plain(e['detail'])} |"
+            f"| {str(e.get('at', '-'))[:19]} | {_plain(e['who'])} | {_plain(_what(e))} | {_plain(e['detail'])} |"
         )
     output.put("\n".join(lines) + "\n")
     return exits.OK
@@ -283,33 +282,33 @@ def cluster_of(access: Access, run: Remediation) -> KafkaCluster | None:
     """The run's KafkaCluster; without it, less can be said, and it is said that it could not be read."""
     try:
         return access.cluster(run.spec.cluster_ref.name)
-    except (RefusedError, UnusableInputError, NotToldError) as problem:
+    except (RefusedError, UnusableInputError, NoAnswerError) as problem:
         output.note(str(problem))
         return None
 
 
 def follow(access: Access, name: str) -> int:
     """A line for each change until the run has ended; the exit code says how."""
-    told = ""
+    last = ""
     while True:
-        run = _patiently(access, lambda: access.remediation(name))
+        run = _retried(access, lambda: access.remediation(name))
         line = rendering.progress_line(run)
-        if line != told:
+        if line != last:
             output.put(f"{access.now():%H:%M:%S}  {line}\n")
-            told = line
+            last = line
         if run.status.phase in TERMINAL_PHASES:
             return exits.OK if run.status.phase is Phase.SUCCEEDED else exits.ENDED_OTHERWISE
         sleep(POLL_SECONDS)
 
 
-def _patiently(access: Access, ask: Callable[[], T]) -> T:
+def _retried(access: Access, read: Callable[[], T]) -> T:
     """The answer, waited for while the API server is away for a while."""
     since = access.now()
     noted = False
     while True:
         try:
-            return ask()
-        except NotToldError as problem:
+            return read()
+        except NoAnswerError as problem:
             if access.now() - since > SILENCE:
                 raise
             if not noted:

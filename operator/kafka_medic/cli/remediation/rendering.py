@@ -66,12 +66,12 @@ def head(run: Remediation, now: datetime, required: int | None) -> str:
         rows.append(("proposed", moment(plan.proposed_at, now)))
         if status.started_at is None and status.phase not in TERMINAL_PHASES:
             rows.append(("expires", moment(plan.expires_at, now)))
-    said = [
+    decisions = [
         f"{a.decision.value} by {a.approver}{'' if a.counted else f' (does not count: {a.reason})'}"
         for a in status.approvals
     ]
     needed = f"{required} needed; " if required is not None else ""
-    rows.append(("approvals", needed + (", ".join(said) or "none yet")))
+    rows.append(("approvals", needed + (", ".join(decisions) or "none yet")))
     if status.started_at is not None:
         rows.append(("started", moment(status.started_at, now)))
     if status.finished_at is not None:
@@ -87,10 +87,10 @@ def fields(rows: Sequence[tuple[str, str]]) -> str:
 def plan_text(plan: Plan, *, every: bool = False, read: Plan | None = None) -> str:
     """The plan's summary, its steps and what it changes. `read`: with what its file holds, where that was read."""
     parts = [output.paint("What would be done", "bold") + "\n"]
-    told = plan.summary.split("\n")
-    parts += [f"  {printable(line)}\n" for line in told[:MAX_SUMMARY]]
-    if len(told) > MAX_SUMMARY:
-        parts.append(f"  and {len(told) - MAX_SUMMARY} more lines\n")
+    summary = plan.summary.split("\n")
+    parts += [f"  {printable(line)}\n" for line in summary[:MAX_SUMMARY]]
+    if len(summary) > MAX_SUMMARY:
+        parts.append(f"  and {len(summary) - MAX_SUMMARY} more lines\n")
     for step in plan.steps:
         if step.description and step.description in plan.summary:
             continue
@@ -118,16 +118,16 @@ def saved_text(run: Remediation) -> str:
         return ""
     lines = [f"  {printable(name)}: {printable(value or 'not set')}" for name, value in sorted(saved.items())]
     more = [f"  and {len(lines) - MAX_LINES} more: `history -o json` has all"] if len(lines) > MAX_LINES else []
-    told = output.paint("What it may put back", "bold")
-    return "\n".join((told, *lines[:MAX_LINES], *more)) + "\n"
+    title = output.paint("What it may put back", "bold")
+    return "\n".join((title, *lines[:MAX_LINES], *more)) + "\n"
 
 
 def guards_text(run: Remediation) -> str:
     """What the guards said in the operator's last reconcile; it keeps the refusals."""
     rows = [(w.verdict.value, w.guard.value, w.message) for w in run.status.waiting_for]
     if not rows:
-        asked = run.status.phase not in (None, Phase.PLANNING, Phase.AWAITING_APPROVAL)
-        return "No guard refuses.\n" if asked else "The guards have not been asked about it yet.\n"
+        judged = run.status.phase not in (None, Phase.PLANNING, Phase.AWAITING_APPROVAL)
+        return "No guard refuses.\n" if judged else "The guards have not been asked about it yet.\n"
     return output.table(("VERDICT", "GUARD", "REASON"), rows)
 
 

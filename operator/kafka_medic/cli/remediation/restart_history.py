@@ -19,13 +19,13 @@ def restarts(runs: Sequence[Remediation], broker: int | None = None) -> list[dic
     found = []
     for run in runs:
         for entry in run.status.journal:
-            told = _RESTART.search(entry.id)
-            if told is None or broker not in (None, int(told[1])):
+            match = _RESTART.search(entry.id)
+            if match is None or broker not in (None, int(match[1])):
                 continue
             back = entry.state is not IntentState.INTENDED and entry.done_at is not None
             found.append(
                 {
-                    "broker": int(told[1]),
+                    "broker": int(match[1]),
                     "at": entry.intended_at.isoformat().replace("+00:00", "Z"),
                     "remediation": run.name,
                     "namespace": run.namespace,

@@ -37,7 +37,7 @@ def approve(access: Access, args: argparse.Namespace) -> int:
     cluster = cluster_of(access, run)
     _may_count(run, plan, cluster, me)
     required = cluster.spec.remediation.approvals.needed(run.spec.requested_by) if cluster else None
-    _say(
+    _show(
         args,
         rendering.head(run, me.time, required),
         "\n",
@@ -46,11 +46,11 @@ def approve(access: Access, args: argparse.Namespace) -> int:
         "\n",
         rendering.guards_text(run),
     )
-    _say(args, f"\nYou are {printable(me.name)}. You approve exactly the plan {plan.digest}.\n")
+    _show(args, f"\nYou are {printable(me.name)}. You approve exactly the plan {plan.digest}.\n")
     if run.status.phase in ACTING_PHASES:
-        told = "It has begun: your word counts for a step that is past its time, which it gives as much time again"
+        effect = "It has begun: your word counts for a step that is past its time, which it gives as much time again"
         again = "; and for a broker that came back with its old configuration, which it restarts once more"
-        _say(args, f"{told}{again if plan.static_settings else ''}.\n")
+        _show(args, f"{effect}{again if plan.static_settings else ''}.\n")
     _confirm(args, "Approve it?")
     return _decide(access, args, run, plan, Decision.APPROVE, me)
 
@@ -59,7 +59,7 @@ def reject(access: Access, args: argparse.Namespace) -> int:
     """`abort` is the same word on a run that has begun: neither does what the other says without rendering."""
     run, me = access.remediation(args.name), access.me()
     plan = _decidable(access, run, me, args)
-    _say(args, rendering.head(run, me.time, None))
+    _show(args, rendering.head(run, me.time, None))
     if run.status.phase in ACTING_PHASES:
         what = (
             "It has begun. It ends as Aborted: what of it is in flight is cancelled and its throttle taken back; what "
@@ -69,19 +69,19 @@ def reject(access: Access, args: argparse.Namespace) -> int:
         what = "Nothing of it has been done. It ends as Rejected."
     if run.spec.cause is not None:
         what += " While the finding lasts it is not proposed again, until this Remediation is deleted."
-    _say(args, f"\n{what}\nYou are {printable(me.name)}; one who may approve is enough.\n")
+    _show(args, f"\n{what}\nYou are {printable(me.name)}; one who may approve is enough.\n")
     _confirm(args, "End it?")
     return _decide(access, args, run, plan, Decision.REJECT, me)
 
 
-def ask_for(access: Access, args: argparse.Namespace) -> int:
+def request_run(access: Access, args: argparse.Namespace) -> int:
     cluster, playbook, me = access.cluster(args.cluster), access.playbook(args.playbook), access.me()
     parameters = dict(args.set or ())
     try:
         check_values(playbook, parameters)
     except ResourceError as problem:
-        told = "; ".join(str(p) for p in problem.problems)
-        raise UnusableInputError("--set", told, f"`kubectl get playbook {playbook.name} -o yaml` has them") from None
+        message = "; ".join(str(p) for p in problem.problems)
+        raise UnusableInputError("--set", message, f"`kubectl get playbook {playbook.name} -o yaml` has them") from None
     policy = cluster.spec.remediation
     if policy.mode_for(playbook.name) is RemediationMode.OBSERVE:
         way_out = "set spec.remediation.mode to Approve, for this playbook or for all"
@@ -99,13 +99,13 @@ def ask_for(access: Access, args: argparse.Namespace) -> int:
         ("parameters", ", ".join(f"{k}={v}" for k, v in sorted(parameters.items())) or "the playbook's own"),
         ("asked by", me.name),
     ]
-    _say(args, rendering.fields(rows))
+    _show(args, rendering.fields(rows))
     whose = "you may be one of them" if policy.approvals.allow_requester else "you may not be one of them"
-    _say(
+    _show(
         args, f"\nA plan is made and nothing is done before {policy.approvals.needed(me.name)} approved it; {whose}.\n"
     )
     _confirm(args, "Ask for it?")
-    name = access.ask_for(cluster, playbook, parameters, me)
+    name = access.create_remediation(cluster, playbook, parameters, me)
     _done(
         args,
         {"remediation": name, "namespace": access.namespace, "requestedBy": me.name},
@@ -144,9 +144,9 @@ def pause(access: Access, args: argparse.Namespace) -> int:
     reason = f"{args.reason} (paused by {me.name})"
     if len(reason) > _MAX_REASON:
         raise UnusableInputError("--reason", f"is too long; {_MAX_REASON} characters are the most")
-    access.change_rules(cluster, {"paused": True, "pauseReason": reason})
-    told = f"{cluster.name} is paused: {reason}\nNothing more is sent to it. What Kafka is already copying goes on."
-    _done(args, {**answer, "reason": reason}, told)
+    access.change_policy(cluster, {"paused": True, "pauseReason": reason})
+    message = f"{cluster.name} is paused: {reason}\nNothing more is sent to it. What Kafka is already copying goes on."
+    _done(args, {**answer, "reason": reason}, message)
     return exits.OK
 
 
@@ -156,13 +156,13 @@ def resume(access: Access, args: argparse.Namespace) -> int:
     answer: dict[str, object] = {"cluster": cluster.name, "namespace": cluster.namespace, "paused": False}
     if not policy.paused:
         return _try_again(access, args, cluster, answer)
-    _say(args, f"{cluster.name} is paused: {policy.pause_reason or 'no reason given'}\n")
+    _show(args, f"{cluster.name} is paused: {policy.pause_reason or 'no reason given'}\n")
     held = [e.run for e in access.remediations(cluster.name) if e.run and e.run.status.phase not in TERMINAL_PHASES]
     for run in held:
-        _say(args, f"  {run.name}: {rendering.progress_line(run)}\n")
-    _say(args, "What is approved goes on at once.\n" if held else "No run waits for it.\n")
+        _show(args, f"  {run.name}: {rendering.progress_line(run)}\n")
+    _show(args, "What is approved goes on at once.\n" if held else "No run waits for it.\n")
     _confirm(args, "Go on?")
-    access.change_rules(cluster, {"paused": False, "pauseReason": None})
+    access.change_policy(cluster, {"paused": False, "pauseReason": None})
     _done(args, answer, f"{cluster.name} is not paused any more")
     return exits.OK
 
@@ -173,10 +173,10 @@ def _try_again(access: Access, args: argparse.Namespace, cluster: KafkaCluster, 
     if allowed is None or allowed.reason != "BreakerOpen":
         _done(args, answer, f"{cluster.name} is not paused")
         return exits.OK
-    _say(args, f"{printable(allowed.message)}\n\nOne remediation is tried; if it fails, the breaker is open again.\n")
+    _show(args, f"{printable(allowed.message)}\n\nOne remediation is tried; if it fails, the breaker is open again.\n")
     _confirm(args, "Have one tried?")
     at = access.me().time.strftime("%Y-%m-%dT%H:%M:%SZ")
-    access.change_rules(cluster, {"breaker": {"tryAgainAt": at}})
+    access.change_policy(cluster, {"breaker": {"tryAgainAt": at}})
     _done(args, {**answer, "tryAgainAt": at}, f"{cluster.name}: one remediation may be tried, on your word of {at}")
     return exits.OK
 
@@ -187,9 +187,9 @@ def _decidable(access: Access, run: Remediation, me: Person, args: argparse.Name
     if status.phase in TERMINAL_PHASES:
         raise RefusedError(f"{run.name} has ended as {status.phase}: {status.message}", "`list` shows what waits")
     if plan is None:
-        told = status.message or "the operator has not seen it yet"
+        message = status.message or "the operator has not seen it yet"
         way_out = "`explain` says what it waits for; nothing has been done, so it may as well be deleted"
-        raise RefusedError(f"{run.name} has no plan to decide on yet: {told}", way_out)
+        raise RefusedError(f"{run.name} has no plan to decide on yet: {message}", way_out)
     if args.digest and args.digest != plan.digest:
         raise RefusedError(
             f"the plan of {run.name} is {plan.digest} by now, not {args.digest}", "read the present one with `show`"
@@ -246,13 +246,13 @@ def _decide(
             f"{run.name} was planned again while you read it, so the plan that you saw is not the one that would run",
             "read the new one and decide again; nothing was written",
         )
-    name = access.say(run, plan.digest, decision, args.reason, me)
+    name = access.create_approval(run, plan.digest, decision, args.reason, me)
     answer = {
         "approval": name, "namespace": access.namespace, "remediation": run.name, "planDigest": plan.digest,
         "decision": decision.value, "approver": me.name,
     }  # fmt: skip
-    said = "approved" if decision is Decision.APPROVE else "rejected"
-    _done(args, answer, f"{said} by {me.name} (RemediationApproval {name})\n`show {run.name} --watch` follows it.")
+    decided = "approved" if decision is Decision.APPROVE else "rejected"
+    _done(args, answer, f"{decided} by {me.name} (RemediationApproval {name})\n`show {run.name} --watch` follows it.")
     if not args.watch:
         return exits.OK
     ended = follow(access, run.name)
@@ -262,17 +262,17 @@ def _decide(
     return exits.OK if rejected else exits.ENDED_OTHERWISE
 
 
-def _say(args: argparse.Namespace, *texts: str) -> None:
+def _show(args: argparse.Namespace, *texts: str) -> None:
     """Beside the answer where that is for a program."""
     if args.output == "table":
         output.put("".join(texts))
     else:
-        output.tell("".join(texts))
+        output.put_stderr("".join(texts))
 
 
-def _done(args: argparse.Namespace, answer: Mapping[str, object], told: str) -> None:
+def _done(args: argparse.Namespace, answer: Mapping[str, object], text: str) -> None:
     if args.output == "table":
-        output.put("".join(f"{printable(line)}\n" for line in told.split("\n")))
+        output.put("".join(f"{printable(line)}\n" for line in text.split("\n")))
     else:
         output.write(dict(answer), args.output)
 
@@ -282,17 +282,17 @@ def _confirm(args: argparse.Namespace, question: str) -> None:
     if args.yes:
         return
     if not sys.stdin.isatty():
-        _nobody_to_ask()
+        _refuse_without_terminal()
     # Not on standard output, where the answer for a program may be.
-    output.tell(f"{question} Type yes: ")
+    output.put_stderr(f"{question} Type yes: ")
     try:
         answer = input()
     except EOFError:
-        _nobody_to_ask()
+        _refuse_without_terminal()
     if answer.strip().lower() != "yes":
         raise RefusedError("nothing was done: the answer was not yes")
 
 
-def _nobody_to_ask() -> NoReturn:
+def _refuse_without_terminal() -> NoReturn:
     way_out = "read it with `show`, then say --yes, and --digest with the plan that you read"
     raise UnusableInputError("standard input", "is no terminal, so nobody can be asked", way_out)
