@@ -37,11 +37,11 @@ class Patience:
     event that is right, since a right may be missing for good; afterwards the API server is away, and comes back."""
 
     def __init__(self) -> None:
-        self.heard = False
+        self.received = False
 
     def __iter__(self) -> Iterator[float]:
         yield from (1, 1, 2, 3, 5, 8, 13, 21)
-        while self.heard:
+        while self.received:
             yield 10
 
 
@@ -65,17 +65,16 @@ async def note_cluster(fleet: Fleet, store: Store, change: str | None, key: Key,
 
 def register(registry: kopf.OperatorRegistry, fleet: Fleet, store: Store, watch_audit: WatchAudit) -> None:
     """All handlers of the operator."""
-    record = recorder(store.api)
-    orphans, unreadable = Orphans(store, record), Unreadable(record)
     patience = Patience()
+    _register_start_and_stop(registry, fleet, watch_audit, patience)
+    _register_cluster_watch(registry, fleet, store)
+    _register_other_watches(registry, fleet, store, patience)
+    _register_liveness(registry, fleet, watch_audit)
 
-    async def read(kind: type[Resource], change: str | None, raw: dict[str, Any]) -> None:
-        patience.heard = True
-        if change == "DELETED":
-            unreadable.forget(raw)
-        else:
-            await asyncio.to_thread(unreadable.check, kind, raw)
 
+def _register_start_and_stop(
+    registry: kopf.OperatorRegistry, fleet: Fleet, watch_audit: WatchAudit, patience: Patience
+) -> None:
     @kopf.on.login(registry=registry)
     async def login(**known: Any) -> kopf.AiohttpSession | None:
         # As our own client does it: by the address that Kubernetes gives a Pod, which needs no DNS.
@@ -95,15 +94,34 @@ def register(registry: kopf.OperatorRegistry, fleet: Fleet, store: Store, watch_
         settings.networking.error_backoffs = patience
         watch_audit.start()
 
+    @kopf.on.cleanup(registry=registry)
+    async def stop(**_: Any) -> None:
+        watch_audit.stop()
+        fleet.stop()
+
+
+def _register_cluster_watch(registry: kopf.OperatorRegistry, fleet: Fleet, store: Store) -> None:
     @kopf.on.event(GROUP, VERSION, "kafkaclusters", registry=registry)
     async def cluster_changed(type: str | None, namespace: str | None, name: str, meta: Any, **_: Any) -> None:
         await note_cluster(fleet, store, type, (namespace or "", name), meta)
+
+
+def _register_other_watches(registry: kopf.OperatorRegistry, fleet: Fleet, store: Store, patience: Patience) -> None:
+    record = recorder(store.api)
+    orphans, unreadable = Orphans(store, record), Unreadable(record)
+
+    async def check_readable(kind: type[Resource], change: str | None, raw: dict[str, Any]) -> None:
+        patience.received = True
+        if change == "DELETED":
+            unreadable.forget(raw)
+        else:
+            await asyncio.to_thread(unreadable.check, kind, raw)
 
     @kopf.on.event(GROUP, VERSION, "remediations", registry=registry)
     async def remediation_changed(
         type: str | None, namespace: str | None, spec: Any, meta: Any, body: Any, **_: Any
     ) -> None:
-        await read(Remediation, type, dict(body))
+        await check_readable(Remediation, type, dict(body))
         cluster = (spec.get("clusterRef") or {}).get("name")
         # Our own status writes come back as MODIFIED: only what others do wakes the worker.
         if type != "MODIFIED" or meta.get("deletionTimestamp"):
@@ -113,24 +131,21 @@ def register(registry: kopf.OperatorRegistry, fleet: Fleet, store: Store, watch_
 
     @kopf.on.event(GROUP, VERSION, "remediationapprovals", registry=registry)
     async def approval_changed(type: str | None, namespace: str | None, body: Any, **_: Any) -> None:
-        await read(RemediationApproval, type, dict(body))
+        await check_readable(RemediationApproval, type, dict(body))
         fleet.wake(namespace)
 
     @kopf.on.event(GROUP, VERSION, "playbooks", registry=registry)
     async def playbook_changed(type: str | None, body: Any, **_: Any) -> None:
-        await read(Playbook, type, dict(body))
+        await check_readable(Playbook, type, dict(body))
         if type != "DELETED":
             await accept(store, dict(body))
         fleet.wake()
 
+
+def _register_liveness(registry: kopf.OperatorRegistry, fleet: Fleet, watch_audit: WatchAudit) -> None:
     @kopf.on.probe(id="clusters", registry=registry)
     async def alive(**_: Any) -> str:
         stalled = fleet.stalled() + watch_audit.missed()
         if stalled:
             raise kopf.PermanentError(f"not watched any more: {'; '.join(stalled)}")
         return "ok"
-
-    @kopf.on.cleanup(registry=registry)
-    async def stop(**_: Any) -> None:
-        watch_audit.stop()
-        fleet.stop()

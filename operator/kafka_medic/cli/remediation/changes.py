@@ -22,6 +22,15 @@ class Change:
 
 def changes(plan: Plan) -> Iterator[Change]:
     """In the order in which they would happen."""
+    yield from _before_restarts(plan)
+    yield from _restarts(plan)
+    yield from _moves(plan)
+    yield from _elections(plan)
+    yield from _offsets(plan)
+    yield from _settings(plan)
+
+
+def _before_restarts(plan: Plan) -> Iterator[Change]:
     for rescue in plan.rescues:
         where = f"{rescue.topic}-{rescue.partition} on broker {rescue.broker}"
         records = f"copy offsets {rescue.from_offset} to {rescue.to_offset} to topic {plan.rescue_topic}"
@@ -33,22 +42,34 @@ def changes(plan: Plan) -> Iterator[Change]:
     for resignation in plan.resignations:
         note = f"its registration is deleted in ZooKeeper (controller epoch {resignation.epoch}); nothing is restarted"
         yield Change("controller", f"broker {resignation.broker}", "another broker", note)
+
+
+def _restarts(plan: Plan) -> Iterator[Change]:
     for setting in plan.static_settings:
         what = f"{setting.name} in the configuration of broker {_some(setting.brokers)}"
         yield Change(what, setting.before, setting.after, "changed by you before you approve, read at the restart")
     for restart in plan.restarts:
         why = f": {restart.reason}" if restart.reason else ""
         yield Change(f"broker {restart.broker}", None, None, f"restart Pod {restart.pod} (uid {restart.pod_uid}){why}")
+
+
+def _moves(plan: Plan) -> Iterator[Change]:
     for change in plan.changes:
         size = f"{change.size_bytes} bytes" if change.size_bytes is not None else "size not known"
         before, after = _ids(change.replicas_before), _ids(change.replicas)
         yield Change(f"replicas of {change.topic}-{change.partition}", before, after, f"{size}, wave {change.wave}")
+
+
+def _elections(plan: Plan) -> Iterator[Change]:
     for order in plan.reorders:
         before, after = _ids(order.replicas_before), _ids(order.replicas)
         yield Change(f"order of {order.topic}-{order.partition}", before, after, "no data moves")
     for election in plan.elections:
         note = f"partitions {_some(election.partitions)}"
         yield Change(f"leaders of {election.topic}", None, f"broker {election.broker}", note)
+
+
+def _offsets(plan: Plan) -> Iterator[Change]:
     if plan.workload is not None:
         note = f"{plan.workload.replicas} replicas, and 0 while the offsets are set (uid {plan.workload.uid})"
         yield Change(f"{plan.workload.kind.value} {plan.workload.name}", None, None, note)
@@ -57,10 +78,12 @@ def changes(plan: Plan) -> Iterator[Change]:
         note = f"{offset.skipped} offsets skipped, up to {offset.read_again} read again"
         why = f"; {offset.reason}" if offset.reason else ""
         yield Change(what, str(offset.before), str(offset.after), note + why)
+
+
+def _settings(plan: Plan) -> Iterator[Change]:
     for config in plan.config_changes:
-        whose = (
-            f"{config.resource_type.value.lower()} {config.resource_name}" if config.resource_name else "all brokers"
-        )
+        kind = config.resource_type.value.lower()
+        whose = f"{kind} {config.resource_name}" if config.resource_name else "all brokers"
         yield Change(f"{config.name} of {whose}", config.before, config.after or "not set")
 
 
