@@ -48,7 +48,7 @@ def identity() -> str:
 
 def liveness_endpoint(port: int) -> str | None:
     """Where kopf serves /healthz: on the Pod's own address, which is IPv6 in some clusters; on every IPv4 address
-    where none is told."""
+    where POD_IP is not set."""
     address = os.environ.get("POD_IP") or "0.0.0.0"  # noqa: S104  # nosec B104
     return f"http://{f'[{address}]' if ':' in address else address}:{port}/healthz" if port else None
 
@@ -174,7 +174,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     formats = {"full": kopf.LogFormat.FULL, "plain": kopf.LogFormat.PLAIN, "json": kopf.LogFormat.JSON}
     kopf.configure(log_format=formats[options.log_format])
     logging.setLogRecordFactory(one_line)
-    # The kubelet asks every few seconds; what it asks and that all is well is not worth a line each time.
+    # The kubelet probes every few seconds, which is not worth a line each time.
     for noisy in ("aiohttp.access", "kopf.activities.probe", "kopf.objects"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     # It names the address of a request that fails, and there may be a secret in that.

@@ -1,4 +1,4 @@
-"""The canary of one KafkaCluster, for as long as the KafkaCluster asks for one: its topic is kept, its records run.
+"""The canary of one KafkaCluster, for as long as the KafkaCluster asks for one: its topic and its records.
 
 Enabling it in the KafkaCluster is the permission for its two kinds of write: records into its own topic, and making
 and keeping that topic. A topic that does not carry the marks of ours is never touched, nor written to.
@@ -116,7 +116,7 @@ class CanaryKeeper:
             self.stop()
             return None
         if connected is None or snapshot.partitions is None:
-            # Nothing is known of the topic: the records go on as before, and say so themselves.
+            # The topic is unknown: the canary continues to send, and its results show why.
             self._watch(None)
             return None
         connection, kafka = connected

@@ -96,7 +96,7 @@ class Worker:
                 _LOG.info("%s: gone", "/".join(self.key))
                 return RETRY_SECONDS, False  # the watch will stop this worker; until then there is nothing to do
             if problem.conflict:
-                return 0.2, False  # somebody wrote in between: again, from fresh reads
+                return 0.2, False  # written by somebody else meanwhile: retry from fresh reads
             _LOG.warning("%s: the API server: %s", "/".join(self.key), problem)
             return RETRY_SECONDS, False
         except Exception:  # noqa: BLE001

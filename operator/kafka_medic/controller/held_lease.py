@@ -11,7 +11,7 @@ from kafka_medic.guard.freshness import MAX_AGE
 
 @dataclass(slots=True)
 class HeldLease:
-    """The Lease of one KafkaCluster, once a reconcile has asked for it."""
+    """The Lease of one KafkaCluster, once a reconcile has taken it."""
 
     monotonic: Callable[[], float]
     _lease: ClusterLease | None = None

@@ -1,4 +1,4 @@
-"""What is remembered of a cluster, and how it outlives the operator's process in KafkaCluster.status."""
+"""What the operator keeps of a cluster between reconciles, and what of that it stores in KafkaCluster.status."""
 
 from __future__ import annotations
 
@@ -37,17 +37,16 @@ NEED_EVERY_VIEW = frozenset(
         "ControllerStuck",
     }
 )
-"""Findings while which every broker is asked for its whole view, as while a run acts."""
+"""Findings during which the operator reads every broker's whole view, as while a run acts."""
 
 
 @dataclass(slots=True)
 class KeptState:
-    """What is kept of one cluster from look to look: the memory, begun from what the operator before left in status,
-    and whose turn it is to tell a whole view. `looked`: when it took in a snapshot last, in seconds by a clock that
-    cannot be set."""
+    """State of one cluster, kept between reconciles. `memory` begins with what the operator before left in status.
+    `rotation`: which brokers report their whole view next. `updated_at`: by a clock that cannot be set."""
 
     memory: Memory | None = None
-    looked: float | None = None
+    updated_at: float | None = None
     rotation: ViewRotation = field(default_factory=ViewRotation)
     addresses: AddressBook = field(default_factory=dict)
     identities: PodIdentities = field(default_factory=PodIdentities)
@@ -71,9 +70,9 @@ class KeptState:
 
     def update(self, cluster: KafkaCluster, snapshot: Snapshot, now: float) -> None:
         before = from_status(cluster.status) if self.memory is None else self.memory
-        elapsed = None if self.looked is None else now - self.looked
+        elapsed = None if self.updated_at is None else now - self.updated_at
         keep = parse_duration(cluster.spec.probes.remember_for)
-        self.memory, self.looked = remember(before, snapshot, elapsed=elapsed, keep_seconds=keep), now
+        self.memory, self.updated_at = remember(before, snapshot, elapsed=elapsed, keep_seconds=keep), now
 
 
 def from_status(status: KafkaClusterStatus) -> Memory:

@@ -93,7 +93,7 @@ class Lease:
         return until is not None and until - self._monotonic() >= DURATION_SECONDS * ROOM
 
     def hold(self) -> bool | None:
-        """Take it, or renew it once that is due. True: ours; False: somebody else's; None: could not be told. Sends no
+        """Take it, or renew it once that is due. True: ours; False: somebody else's; None: unreadable. Sends no
         request while it is held and no renewal is due: what acts confirms it."""
         with self._requesting:
             self._used_since = now = self._monotonic()
@@ -122,7 +122,7 @@ class Lease:
             self._requesting.release()
 
     def release(self) -> None:
-        """Let the next operator go on at once. Best effort: it runs out by itself."""
+        """Let the next operator take it at once. Best effort: it runs out by itself."""
         with self._requesting:
             mine, self._stored = self._stored, None
             self._until = self._due = self._used_since = None
@@ -295,7 +295,7 @@ class ClusterLease(Lease):
 
 @dataclass(slots=True)
 class Starts:
-    """One start at a time, over all clusters: held from the look at the others until the start is written, so that two
+    """One start at a time, over all clusters: held from the read of the others until the start is written, so that two
     starts do not pass each other unseen. `lease` keeps other processes out; None: there are no others."""
 
     lease: Lease | None = None

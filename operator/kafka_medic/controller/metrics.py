@@ -99,7 +99,7 @@ class Metrics(Collector):
 
         return stop, int(server.server_port)
 
-    # -- told by the workers ----------------------------------------------------------------------
+    # -- called by the workers --------------------------------------------------------------------
 
     def observed(self, key: Key, snapshot: Snapshot) -> None:
         """A snapshot was taken."""
@@ -133,8 +133,8 @@ class Metrics(Collector):
                 self._canary_failures.remove_by_labels(gone)
 
     def lease(self, key: Key, held: bool | None) -> None:
-        """Whether this process holds the cluster's Lease; None: could not be told. What another one looks at now, it
-        tells of."""
+        """Whether this process holds the cluster's Lease; None: unknown. The operator that holds
+        it exports the cluster's series."""
         self._lease[key] = held
         if held is False:
             self._now.pop(key, None)
@@ -144,7 +144,7 @@ class Metrics(Collector):
         self._effects.labels(*key, outcome).inc()
 
     def canary(self, key: Key) -> Callable[[Outcome], None]:
-        """Where the canary of one cluster tells its outcomes."""
+        """What the canary of one cluster calls with its outcomes."""
 
         def record(outcome: Outcome) -> None:
             if outcome.dropped:
@@ -170,7 +170,7 @@ class Metrics(Collector):
                        self._effects, self._reconciles):  # fmt: skip
             metric.remove_by_labels(mine)
 
-    # -- asked by Prometheus ----------------------------------------------------------------------
+    # -- called by Prometheus ---------------------------------------------------------------------
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """What each cluster is like as of its last good reconcile."""

@@ -1,4 +1,4 @@
-"""Notices to the outside: what is told as an event goes to a webhook too. Out only; nothing is decided by an answer."""
+"""Notices to the outside: each event goes to a webhook too. Out only; nothing is decided by a response."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Remediations whose KafkaCluster is not there: no worker will ever take them up, so somebody has to say so."""
+"""Remediations whose KafkaCluster does not exist: no worker reconciles them, so an event reports them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Orphans:
         self._reported: set[str | None] = set()
 
     def check(self, raw: dict[str, Any]) -> None:
-        """Asks the API server itself: when the operator starts, Remediations may be heard of before their clusters."""
+        """Reads the API server: when the operator starts, Remediations may be received before their clusters."""
         try:
             run = Remediation.parse(raw)
             if run.uid in self._reported or run.status.phase in TERMINAL_PHASES:

@@ -7,9 +7,9 @@ from datetime import timedelta
 from kafka_medic.cluster.snapshot import Snapshot
 
 INVALID_SECONDS = 60.0
-"""Until a KafkaCluster that this version cannot read is looked at again; a change of it wakes the worker sooner."""
+"""Until a KafkaCluster that this version cannot read is read again; a change of it wakes the worker sooner."""
 NOT_OURS_SECONDS = 5.0
-"""At most, until a Lease that somebody else holds is asked for again."""
+"""At most, until the operator tries again to take a Lease that another operator holds."""
 SHORTEST_PAUSE = 0.05
 """Between two reconciles, however urgent the second is."""
 PAUSE_FOR_EACH_PARTITION = 0.00005
@@ -19,7 +19,7 @@ every whole view takes 0.015 ms of the operator's processor for each partition, 
 LONGEST_SHORT_PAUSE = 5.0
 REWRITTEN_SECONDS, REWRITTEN_INTERVALS = 5.0, 2.5
 """A status of which only the time of the observation has changed is written again after so many seconds or intervals,
-whichever is longer. That somebody observes at all, the Lease shows (compare KEP-589 of Kubernetes, for nodes)."""
+whichever is longer. The Lease shows that an operator observes (compare KEP-589 of Kubernetes, for nodes)."""
 
 
 def rewritten_after(interval: float) -> timedelta:

@@ -37,8 +37,8 @@ def due(
     findings last: a person has seen it, and deleting that Remediation asks for a new one. One that was superseded,
     because the cluster was no longer as planned, is.
 
-    What a person asked for holds up a proposal only while it acts: whoever may ask could otherwise keep the operator
-    from proposing anything.
+    A person's request blocks a proposal only while it acts. Otherwise everybody who may request a run could keep
+    the operator from proposing anything.
     """
     policy = cluster.spec.remediation
     if breaker(policy.breaker, [OtherRun.of(r) for r in runs], now).state is BreakerState.OPEN:
@@ -94,7 +94,7 @@ def _over(
     cluster: KafkaCluster, playbook: Playbook, findings: Sequence[Finding], runs: Sequence[Remediation]
 ) -> list[Finding]:
     """What drains were made for and is over, each not yet followed by a run of this playbook. Over is what neither
-    this look nor the last one told: one that could not be read stays in the status."""
+    this observation nor the last one found: one that could not be read stays in the status."""
     lasting = {f.id for f in findings} | {f.id for f in cluster.status.findings}
     over = []
     for drain in runs:

@@ -68,13 +68,13 @@ NEEDED: Mapping[str, tuple[str, ...]] = {
 """Without these sources a condition is Unknown: nothing found because nothing was seen is not health."""
 
 IN_ITS_PLACE: Mapping[str, tuple[str, ...]] = {"quorum": ("zookeeper", "ensemble")}
-"""What a cluster on ZooKeeper is asked instead."""
+"""What is read of a cluster on ZooKeeper instead."""
 
 ADVICE = frozenset({"VersionsSupported"})
 """Conditions that do not count for Ready: an old version is a plan to be made, not something wrong now."""
 
 OPTIONAL = frozenset({"canary", "kubernetes", "metrics", "pod-identity", "rollouts"})
-"""Sources that a snapshot may be without because nobody asked for them: what they would tell says nothing about
+"""Sources that a snapshot may be without because the spec does not ask for them: they say nothing about
 readiness. Any other that is absent was not reached."""
 SOURCES_OF: Mapping[str, tuple[str, ...]] = {
     "NodeMaintenance": ("kubernetes",),
@@ -188,7 +188,7 @@ def cluster_status(
 
 
 def without_times(status: KafkaClusterStatus) -> KafkaClusterStatus:
-    """But for when things were read, which evidence tells as well."""
+    """Without the times of reads, which evidence holds as well."""
     findings = tuple(f.model_copy(update={"evidence": ()}) for f in status.findings)
     return status.model_copy(update={"last_observed_at": None, "findings": findings})
 

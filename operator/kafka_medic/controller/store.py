@@ -60,7 +60,7 @@ class Store:
     def __init__(
         self, api: KubernetesApi, namespaces: Sequence[str] = (), policies: Sequence[ExpectedPolicy] = ()
     ) -> None:
-        """`namespaces`: where KafkaClusters are looked for; none named: everywhere. `policies`: as the chart rendered
+        """`namespaces`: where KafkaClusters are; none named: everywhere. `policies`: as the chart rendered
         them."""
         self.api = api
         self._expected = tuple(policies)
@@ -93,7 +93,7 @@ class Store:
         return kind.parse({"apiVersion": f"{GROUP}/v1alpha1", "kind": kind.KIND, **raw})
 
     def cluster_names(self) -> dict[tuple[str, str], int | None]:
-        """Every KafkaCluster where this operator looks, as (namespace, name) with its generation."""
+        """Every KafkaCluster in the watched namespaces, as (namespace, name) with its generation."""
         found: dict[tuple[str, str], int | None] = {}
         for namespace in self.namespaces or (None,):
             for raw in self.api.list(custom_path(KafkaCluster.PLURAL, namespace)):
@@ -106,7 +106,7 @@ class Store:
         return self.api.get(custom_path(KafkaCluster.PLURAL, namespace, name))
 
     def namesakes(self, cluster: KafkaCluster, cluster_id: str | None, now: datetime) -> list[Namesake] | None:
-        """What runs of other KafkaClusters do to the same Kafka cluster, wherever this operator looks, by their own
+        """What runs of other KafkaClusters in the watched namespaces do to the same Kafka cluster, by their own
         Remediations: a finalizer, or an age, is anybody's to have. None: they cannot be read, or cannot know of this
         KafkaCluster, because its own status does not name the Kafka cluster yet."""
         if cluster_id is None or cluster.status.cluster_id != cluster_id or cluster.metadata.creation_timestamp is None:
@@ -151,7 +151,7 @@ class Store:
             return []
 
     def acting_elsewhere(self, namespace: str, cluster: str) -> list[str] | None:
-        """The other KafkaClusters with a run under way, wherever this operator looks; None: they cannot be read."""
+        """The other KafkaClusters in the watched namespaces with a run under way; None: they cannot be read."""
         found = set()
         try:
             for where in self.namespaces or (None,):
@@ -340,7 +340,7 @@ class Store:
                 "resourceVersion": current.metadata.resource_version,
                 "uid": current.uid,
             },
-            # The spec is not looked at on this path, but the server validates the whole object.
+            # The API server ignores the spec on this path, but validates the whole object.
             "spec": current.model_dump(mode="json", by_alias=True, exclude_none=True, include={"spec"})["spec"],
             "status": status.to_kubernetes(),
         }

@@ -1,4 +1,4 @@
-"""Objects that this version cannot read: whoever wrote one is told, on the object itself."""
+"""Objects that this version cannot read: an event on the object reports it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Finds out that a watch has fallen silent, by asking for the list that it should have told of.
+"""Detects a watch that has stalled, by comparing it with a list.
 
-A worker re-reads its own cluster, so a dead watch shows in none of them: a new KafkaCluster would just never be seen.
+A worker re-reads its own cluster, so a dead watch shows in none of them: a new KafkaCluster would never be reconciled.
 The cure is a new process, since approvals and Playbooks come through the same kind of watch.
 """
 
@@ -18,11 +18,11 @@ _LOG = logging.getLogger(__name__)
 
 EVERY_SECONDS = 60.0
 MISSED_SECONDS = 180.0
-"""A watch that works tells within a second; kopf opens a broken one anew after a few tries."""
+"""A watch that works reports within a second; kopf opens a broken one anew after a few tries."""
 
 
 class WatchAudit:
-    """Lists KafkaClusters now and then, and remembers since when the watch owes which of them."""
+    """Lists KafkaClusters once a minute, and keeps since when the watch has missed which of them."""
 
     def __init__(self, listed: Callable[[], Mapping[Key, int | None]], fleet: Fleet) -> None:
         self._listed, self._fleet = listed, fleet
@@ -59,7 +59,7 @@ class WatchAudit:
         self._compared_at = now
 
     def missed(self) -> list[str]:
-        """What the watch has owed for too long; none while it tells everything."""
+        """What the watch has missed for too long."""
         now = time.monotonic()
         missed = [
             f"KafkaCluster {'/'.join(key)} {what} for {now - since:.0f} s"

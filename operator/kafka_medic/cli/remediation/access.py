@@ -1,4 +1,4 @@
-"""What the command asks of the API server, as the person who runs it, and what its refusals mean to them."""
+"""Requests to the API server as the person who runs the command, and what its refusals mean to them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Api(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Who the API server says is asking. `time`: its own clock, where it told."""
+    """Who the API server says the person is. `time`: by its own clock, if the response had it."""
 
     name: str
     groups: tuple[str, ...]

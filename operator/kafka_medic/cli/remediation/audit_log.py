@@ -1,4 +1,4 @@
-"""What happened to a run, in order: who asked, who said what, what was done, with what was there before."""
+"""The audit log of a run: who requested it, who decided what, and its effects with what was there before."""
 
 from __future__ import annotations
 

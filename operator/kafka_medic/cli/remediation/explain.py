@@ -1,4 +1,4 @@
-"""Why a run does not go on, in words, and what would change it. Pure: from what the API server has."""
+"""Why a run waits, and what would change that. Pure: from what the API server has."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def summary(run: Remediation, found: list[Hold]) -> str:
 
 
 def _operator(run: Remediation, cluster: KafkaCluster | None, now: datetime) -> list[Hold]:
-    """What no guard says, because the operator that would ask it does not look or does not act."""
+    """What no guard reports, because the operator does not observe or does not act."""
     created = run.metadata.creation_timestamp
     found = []
     if run.status.phase is None and created is not None and now - created > _UNSEEN:

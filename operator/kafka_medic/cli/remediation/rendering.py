@@ -1,4 +1,4 @@
-"""A Remediation in words for a terminal. Whatever others wrote is shown, not obeyed."""
+"""A Remediation as text for a terminal. Text of others is escaped."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kafka_medic.resources.remediation_plan import Plan
 from kafka_medic.resources.remediation_status import Progress
 
 MAX_LINES = 40
-"""Of a plan's changes, where not all of them were asked for."""
+"""Of a plan's changes, unless all of them are wanted."""
 MAX_SUMMARY = 120
 BAR = 20
 """Characters of a bar of progress."""
@@ -123,7 +123,7 @@ def saved_text(run: Remediation) -> str:
 
 
 def guards_text(run: Remediation) -> str:
-    """What the guards said in the operator's last reconcile; it keeps the refusals."""
+    """The refusals of the guards in the operator's last reconcile."""
     rows = [(w.verdict.value, w.guard.value, w.message) for w in run.status.waiting_for]
     if not rows:
         judged = run.status.phase not in (None, Phase.PLANNING, Phase.AWAITING_APPROVAL)

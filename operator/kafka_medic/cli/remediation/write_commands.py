@@ -1,7 +1,7 @@
-"""The commands that write: approve, reject, abort, run, pause, resume. Each says first what it will do.
+"""The commands that write: approve, reject, abort, run, pause, resume. Each shows first what it will do.
 
-What is refused here would not count anyway: the operator and the admission policies ask it all again. It is refused
-early so that whoever is on call need not find out from a run that goes on waiting.
+What is refused here would not count anyway: the operator and the admission policies check all of it again. An early
+refusal saves the person on call from a run that keeps waiting.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def approve(access: Access, args: argparse.Namespace) -> int:
 
 
 def reject(access: Access, args: argparse.Namespace) -> int:
-    """`abort` is the same word on a run that has begun: neither does what the other says without rendering."""
+    """`abort` is the same decision on a run that has begun; each shows first which of the two it is."""
     run, me = access.remediation(args.name), access.me()
     plan = _decidable(access, run, me, args)
     _show(args, rendering.head(run, me.time, None))
@@ -203,7 +203,7 @@ def _decidable(access: Access, run: Remediation, me: Person, args: argparse.Name
 
 
 def _is_what_it_says(run: Remediation, plan: Plan) -> None:
-    """Asked of a yes alone: a no is never kept from anybody. Raises RefusedError."""
+    """For an approval alone: everybody may always reject. Raises RefusedError."""
     if not digest_fits(run, plan):
         raise RefusedError(
             f"the plan of {run.name} does not have the digest that its status says, so approving it would approve "

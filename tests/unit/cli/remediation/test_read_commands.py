@@ -16,7 +16,6 @@ import yaml
 from kafka_medic.cli.main import main, plugin
 from kafka_medic.cli.remediation import command
 from kafka_medic.cli.remediation.approvers import approvers
-from kafka_medic.cli.remediation.arguments import NAMES
 from kafka_medic.cli.remediation.explain import WHAT_TO_DO
 from kafka_medic.clients.kubernetes_api import ApiFailure
 from kafka_medic.cluster.clock import Skew
@@ -389,7 +388,7 @@ def test_the_plugin_has_the_name_that_kubectl_looks_for():
     assert getattr(importlib.import_module(module), function) is plugin
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", command.COMMANDS)
 def test_each_command_stands_in_both_places_and_its_help_has_the_codes(name, capsys):
     for words, top in ((["remediation", name, "--help"], False), ([name, "--help"], True)):
         assert main(words, as_plugin=top) == 0
