@@ -28,11 +28,11 @@ from kafka_medic.guard.covered import uncovered
 from kafka_medic.guard.freshness import MAX_AGE, seconds_since_read
 from kafka_medic.guard.run import FleetUse
 from kafka_medic.observe.offset_reads import answers
+from kafka_medic.playbook.decision import SOON, Decision, DecisionContext
+from kafka_medic.playbook.effects import Intent
 from kafka_medic.playbook.engine import decide
 from kafka_medic.playbook.holding import may_be_sent
-from kafka_medic.playbook.intents import Intent, concern
-from kafka_medic.playbook.offset_questions import questions
-from kafka_medic.playbook.run import SOON, Decision, World
+from kafka_medic.playbook.planning import questions
 from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.phases import Phase
 from kafka_medic.resources.remediation import Remediation
@@ -132,10 +132,10 @@ class RunReconciler:
     def _decide_and_act(
         self, cluster: KafkaCluster, run: Remediation, snapshot: Snapshot, findings: Sequence[Finding]
     ) -> Decision:
-        world = self._world(cluster, run, snapshot, findings)
-        if world.lease_held is not True:
+        context = self._context(cluster, run, snapshot, findings)
+        if context.lease_held is not True:
             return Decision(run.status)  # the Lease is lost: not even the status is ours to write
-        decision = self._decide(run, world)
+        decision = self._decide(run, context)
         version = run.metadata.resource_version
         if decision.status != run.status:
             # The intent is in the journal before the effect: after a crash, observation shows whether it was sent.
@@ -149,12 +149,14 @@ class RunReconciler:
         begun = run.model_copy(update={"status": decision.status, "metadata": metadata})
         return self._act(cluster, begun, decision, decision.intent, findings)
 
-    def _decide(self, run: Remediation, world: World) -> Decision:
+    def _decide(self, run: Remediation, context: DecisionContext) -> Decision:
         """Raises Overtime."""
         limit = self.clients.compute_seconds
-        return self.budget.within(limit, f"deciding about {run.name}", lambda: decide(run, world))
+        return self.budget.within(limit, f"deciding about {run.name}", lambda: decide(run, context))
 
-    def _world(self, cluster: KafkaCluster, run: Remediation, snapshot: Snapshot, findings: Sequence[Finding]) -> World:
+    def _context(
+        self, cluster: KafkaCluster, run: Remediation, snapshot: Snapshot, findings: Sequence[Finding]
+    ) -> DecisionContext:
         """Everything but the snapshot is read here and now, so that the check before an effect is a fresh one."""
         store, files, now = self.clients.store, self.clients.files, self.clients.now()
         playbook = store.playbook(run.spec.playbook.name)
@@ -163,7 +165,7 @@ class RunReconciler:
         workloads, paces = ScaledWorkloads(store.api, self.namespace), self.observer.kept_state.paces
         extra_reads = answers(self.observer.kafka, extra, workloads.read, paces)
         state = read_api_state(store, run, cluster, snapshot.cluster.id, now)
-        return World(
+        return DecisionContext(
             snapshot=snapshot,
             cluster=cluster,
             playbook=playbook,
@@ -174,7 +176,7 @@ class RunReconciler:
             namesakes=state.namesakes,
             findings=findings,
             now=self.clients.now(),
-            answers=extra_reads,
+            reads=extra_reads,
             fleet=self._fleet(run),
             skew=store.api.skew,
             files=str(files.directory) if files.directory else None,
@@ -227,7 +229,7 @@ class RunReconciler:
 
         Everything is read once more, Kafka too: Kafka has no compare-and-set for what the operator sends. The effect is
         sent only if it is still what is due, and every guard still permits it."""
-        concerned = concern(intent)
+        concerned = intent.concern()
         began = self.clients.monotonic()
         self.observer.kept_state.before_observation(cluster, began, acting=True, concern=concerned)
         latest = self.observer.observe(cluster)
@@ -236,7 +238,7 @@ class RunReconciler:
         present = self.clients.store.remediation(self.namespace, run.name)
         if present.metadata.resource_version != run.metadata.resource_version:
             return None, 0.0  # somebody wrote it, or deleted it
-        again = self._decide(run, self._world(cluster, run, latest, findings))
+        again = self._decide(run, self._context(cluster, run, latest, findings))
         if again.intent != intent:
             _LOG.warning("%s: held back %s: %s", run.name, intent.id, again.status.message)
             return None, SOON

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import yaml
 
-from kafka_medic.playbook import drain_plan
-from kafka_medic.playbook.propose import propose
+from kafka_medic.playbook.leadership import drain_plan
+from kafka_medic.playbook.planning import propose
 from kafka_medic.resources.playbook import Playbook
 from kafka_medic.resources.remediation_plan import Plan
 from tests.unit.cluster import worlds

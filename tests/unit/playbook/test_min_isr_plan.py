@@ -8,10 +8,10 @@ import pytest
 import yaml
 
 from kafka_medic.guard.verdict import Verdict
-from kafka_medic.playbook.min_isr_plan import MAX_TOPICS, minimum_change
 from kafka_medic.playbook.plan_digest import plan_digest
-from kafka_medic.playbook.propose import propose
+from kafka_medic.playbook.planning import propose
 from kafka_medic.playbook.refusal import Refusal
+from kafka_medic.playbook.settings.min_isr_plan import MAX_TOPICS, minimum_change
 from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.playbook import Playbook
 from kafka_medic.resources.remediation import Remediation

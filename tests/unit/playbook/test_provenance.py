@@ -10,7 +10,7 @@ from kafka_medic.cluster.groups import Committed
 from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.playbook.approval import ApprovalJudgement
-from kafka_medic.playbook.intents import (
+from kafka_medic.playbook.effects import (
     CallOffRestarts,
     ChangeSettings,
     ElectPreferred,

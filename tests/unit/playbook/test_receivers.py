@@ -11,8 +11,8 @@ from kafka_medic.cluster.groups import Committed
 from kafka_medic.cluster.snapshot import Source, SourceState, TopicPartition
 from kafka_medic.guard.fit import fit_to_receive, unfit
 from kafka_medic.guard.verdict import Verdict
-from kafka_medic.playbook import safety
-from kafka_medic.playbook.intents import (
+from kafka_medic.playbook import guards
+from kafka_medic.playbook.effects import (
     CallOffRestarts,
     ChangeSettings,
     ElectPreferred,
@@ -59,14 +59,14 @@ def test_the_guard_is_asked_before_every_effect_that_gives_something(
 ) -> None:
     """However the guards of its action come about: they may leave it out, and it is asked all the same."""
     example, receives = EFFECTS[kind]
-    monkeypatch.setattr(safety, "_forward", lambda *_: ())
+    monkeypatch.setattr(guards, "_forward", lambda *_: ())
 
     class Observed:
         snapshot = worlds.healthy(
             views=tuple(worlds.view(n, told={("orders", 1): (1, 4)} if n in receives else None) for n in worlds.IDS)
         )
 
-    found = safety.forward_reasons(None, Observed(), example)  # type: ignore[arg-type]
+    found = guards.forward_reasons(None, Observed(), example)  # type: ignore[arg-type]
     assert {r.guard for r in found} == ({"FitToReceive"} if receives else set())
     assert all(r.verdict is not Verdict.ALLOW for r in found)
 

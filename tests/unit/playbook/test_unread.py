@@ -11,14 +11,15 @@ import yaml
 from kafka_medic.cluster.elements import Element
 from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.guard.verdict import Verdict
-from kafka_medic.playbook import defaults_step, min_isr_step, offset_plan, offset_step, throttle_step
-from kafka_medic.playbook.intents import ChangeSettings, Reassign, SetOffsets
-from kafka_medic.playbook.offset_plan import chosen, not_told, request
-from kafka_medic.playbook.parameters import ResetParameters
-from kafka_medic.playbook.propose import propose
+from kafka_medic.playbook.extra_reads import ExtraReads
+from kafka_medic.playbook.effects import ChangeSettings, Reassign, SetOffsets
+from kafka_medic.playbook.offsets import offset_step, reset_plan
+from kafka_medic.playbook.offsets.reset_plan import chosen, not_told, request
+from kafka_medic.playbook.offsets.parameters import ResetParameters
+from kafka_medic.playbook.planning import propose
 from kafka_medic.playbook.refusal import Refusal
 from kafka_medic.playbook.report import StepState
-from kafka_medic.playbook.run import Answers
+from kafka_medic.playbook.settings import defaults_step, min_isr_step, throttle_step
 from kafka_medic.resources.playbook import Playbook
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_plan import ConfigChange, ConfigResourceType, OffsetChange, Plan
@@ -230,8 +231,8 @@ def test_a_time_that_was_not_told_of_one_partition_moves_nothing_there():
     rows = (("billing", "Empty", "orders", n, 50) for n in range(2))
     found = chosen(worlds.healthy(groups=worlds.groups(*rows)), settings, aim, ())
     assert [s.tp for s in found.spots] == [ORDERS, PAYMENTS]
-    told = Answers(at={ORDERS: None})
-    moved = offset_plan.changes(found.spots, aim, told)
+    told = ExtraReads(at={ORDERS: None})
+    moved = reset_plan.changes(found.spots, aim, told)
     assert [(c.partition, c.after) for c in moved] == [(0, 100)]
     assert any("orders-1" in words for words in not_told(found.spots, aim, told))
     assert not_told(found.spots, aim, replace(told, at={ORDERS: None, PAYMENTS: 3})) == []
