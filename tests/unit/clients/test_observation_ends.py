@@ -1,4 +1,4 @@
-"""Slow servers, however many they claim to be, do not make an observation so long that its worker counts as deaf."""
+"""Slow servers, however many there are, do not make an observation so long that its worker counts as stalled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A worker that is deaf is told from one that is patient, and from one that hears nothing but refusals."""
+"""A stalled worker is told from one with a long interval, and from one whose API server refuses everything."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_long_interval_is_patience(clock):
     assert patient.stalled(clock.now + 3600 + STALLED_SECONDS + 1) is not None
 
 
-def test_a_turn_that_hangs_is_deafness_however_long_the_interval(clock):
+def test_a_hung_reconcile_is_stalled_whatever_the_interval(clock):
     found = []
 
     class Hanging(FakeReconciler):
@@ -72,7 +72,7 @@ def test_a_refusing_api_server_is_heard(status, clock):
         clock.now += STALLED_SECONDS
 
 
-def test_a_fault_of_ours_that_lasts_is_deafness_and_a_passing_one_is_not(clock):
+def test_a_lasting_fault_of_ours_is_a_stall(clock):
     one = worker(3600.0, ValueError("a bug"), ValueError("a bug"), 1.0, ValueError("a bug"))
     one._once()
     clock.now += 3600
@@ -95,7 +95,7 @@ def test_a_refusal_ends_a_row_of_faults(clock):
     assert one.stalled(clock.now) is None
 
 
-def test_the_fleet_knows_what_it_watches_and_says_why_one_is_deaf():
+def test_the_fleet_knows_what_it_watches():
     crew = fleet.Fleet(lambda key: FakeReconciler(*[60.0] * 9))  # type: ignore[arg-type, return-value]
     crew.present(("ns", "c"), 1)
     assert (crew.knows("ns", "c"), crew.knows("ns", "d"), crew.knows("other", "c")) == (True, False, False)
@@ -105,7 +105,7 @@ def test_the_fleet_knows_what_it_watches_and_says_why_one_is_deaf():
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_worker_that_ended_by_itself_is_deaf_and_a_stopped_one_is_not():
+def test_a_worker_that_ended_by_itself_is_stalled():
     class Fatal(BaseException):
         pass
 

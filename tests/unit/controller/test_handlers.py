@@ -44,7 +44,7 @@ def handlers(fleet, world, watch_audit=None):
     return {h.fn.__name__: h.fn for h in found}
 
 
-def test_a_remediation_of_no_watched_cluster_is_looked_at(world, fleet):
+def test_a_remediation_of_no_watched_cluster_is_checked(world, fleet):
     heard = handlers(fleet, world)["remediation_changed"]
     raw = world.api.get(f"{BASE}/namespaces/ns/remediations/{world.until_phase('AwaitingApproval').name}")
     world.api.events.clear()
@@ -73,7 +73,7 @@ def test_a_remediation_that_is_being_deleted_wakes_its_cluster_and_our_own_write
     assert woken == [("ns", "c")]
 
 
-def test_alive_until_somebody_is_deaf(world, fleet, monkeypatch):
+def test_alive_until_a_worker_or_a_watch_stalls(world, fleet, monkeypatch):
     alive = handlers(fleet, world)["alive"]
     assert asyncio.run(alive()) == "ok"
     monkeypatch.setattr(fleet, "stalled", lambda: ["ns/c: its thread has ended"])

@@ -36,7 +36,7 @@ def reconciled(metrics: Metrics, snapshot, at=worlds.NOW, longest=None, runs=())
     metrics.reconciled(KEY, at, snapshot, findings, runs, longest)
 
 
-def test_what_a_cluster_is_like_is_told_as_of_its_last_good_turn():
+def test_gauges_are_as_of_the_last_good_reconcile():
     metrics = Metrics()
     rows = [worlds.partition("orders", 0, (1, 2, 3)), worlds.partition("orders", 1, (1, 2, 3), leader=NO_LEADER)]
     sources = (Source("kafka", worlds.NOW, SourceState.KNOWN, None, 250),

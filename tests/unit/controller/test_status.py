@@ -86,7 +86,7 @@ def test_unreachable_says_why_by_the_failures_own_word():
         assert conditions(snapshot)["Reachable"] == ("False", reason)
 
 
-def test_what_was_known_of_the_cluster_outlives_a_turn_in_which_it_does_not_answer():
+def test_known_facts_outlive_an_unreachable_cluster():
     before = status()
     dark = worlds.healthy(brokers=None, cluster=replace(worlds.healthy().cluster, id=None, version=None))
     after = status(dark, of=known(before))

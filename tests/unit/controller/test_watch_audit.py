@@ -48,7 +48,7 @@ class Stage:
         ({A: 2}, {"a": 1}, "ns/a has generation 2, which was not told"),
     ],
 )
-def test_what_the_watch_owes_is_deafness_once_it_lasts(monkeypatch, listed, heard, said):
+def test_a_watch_that_misses_objects_is_stalled_after_a_while(monkeypatch, listed, heard, said):
     stage = Stage(monkeypatch, listed, heard)
     assert stage.after(MISSED_SECONDS) == []
     (missed,) = stage.after(2 * EVERY_SECONDS)
@@ -57,7 +57,7 @@ def test_what_the_watch_owes_is_deafness_once_it_lasts(monkeypatch, listed, hear
     assert stage.after(EVERY_SECONDS) == []
 
 
-def test_a_watch_that_tells_everything_however_late_is_not_deaf(monkeypatch):
+def test_a_late_watch_is_not_stalled(monkeypatch):
     stage = Stage(monkeypatch, {A: 1}, {"a": 1})
     for generation in range(2, 30):
         stage.listed = {A: generation}  # edited again and again, and told of each time a little later
@@ -70,7 +70,7 @@ def test_an_api_server_that_refuses_says_nothing_about_the_watch(monkeypatch):
     assert stage.after(10 * MISSED_SECONDS) == []
 
 
-def test_a_list_that_hangs_is_deafness_too(monkeypatch):
+def test_a_list_that_hangs_is_reported(monkeypatch):
     stage = Stage(monkeypatch, {A: 1}, {"a": 1})
     stage.calls.start()
     stage.calls.compare()
