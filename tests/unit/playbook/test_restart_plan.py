@@ -11,6 +11,7 @@ import yaml
 from kafka_medic.cluster.elements import STORAGE_ERROR, Directory
 from kafka_medic.cluster.snapshot import DivergedLog, Mode, Quorum, Snapshot, TopicPartition, Voter
 from kafka_medic.guard.verdict import Verdict
+from kafka_medic.playbook.action import PlanRequest
 from kafka_medic.playbook.plan_digest import plan_digest
 from kafka_medic.playbook.planning import propose
 from kafka_medic.playbook.refusal import Refusal
@@ -47,7 +48,7 @@ RUN = Remediation.parse(
 
 
 def planned(snapshot: Snapshot, pending: frozenset[str] = frozenset(), run: Remediation = RUN) -> Plan | Refusal:
-    return propose(run, CLUSTER, PLAYBOOK, snapshot, worlds.NOW, pending=pending)
+    return propose(PlanRequest(run, CLUSTER, PLAYBOOK, snapshot, worlds.NOW, pending=pending))
 
 
 def drained(**spec: object) -> Remediation:

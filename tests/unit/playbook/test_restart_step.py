@@ -20,9 +20,9 @@ from kafka_medic.cluster.snapshot import (
     TopicPartition,
     Voter,
 )
-from kafka_medic.playbook.restart.parameters import RestartParameters
 from kafka_medic.playbook.report import StepReport, StepState
 from kafka_medic.playbook.restart.order import why
+from kafka_medic.playbook.restart.parameters import RestartParameters
 from kafka_medic.playbook.restart.restart_step import Watch, assess, not_back
 from kafka_medic.resources.remediation_plan import BrokerRestart, Plan, PlanStep, Rescue
 from kafka_medic.resources.remediation_status import IntentState, JournalEntry
