@@ -1,6 +1,6 @@
 """A Kafka cluster in memory, behind the same port as the real one.
 
-It does what decisions depend on: reassignments take turns to catch up, a target joins the ISR later than the move
+It does what decisions depend on: reassignments take reconciles to catch up, a target joins the ISR later than the move
 is reported complete, a broker that is down answers nothing and leads nothing, a cancelled reassignment goes back.
 tests/contract holds it to the real Kafka.
 """

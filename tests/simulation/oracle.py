@@ -1,7 +1,7 @@
 """What must hold after every event, whatever happens: the project's invariants, said once more and by other means than
 the guards say them. Nothing here asks a guard, a detector or the engine, nor imports anything of the product.
 
-A write is judged by what was true when its operator last read it, in the same turn: between a read and a write the
+A write is judged by what was true when its operator last read it, in the same reconcile: between a read and a write the
 world may change, and no operator could know. What was not read, or not answered, permits nothing.
 
 A request that is carried out after its caller gave up was judged when it was sent. What it then meets is nobody's

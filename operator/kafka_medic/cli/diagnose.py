@@ -68,8 +68,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _check_order(snapshot: Snapshot, previous: Snapshot, file: str) -> None:
     if previous.taken_at > snapshot.taken_at:
-        told = f"was taken at {timestamp(previous.taken_at)}, after --snapshot ({timestamp(snapshot.taken_at)})"
-        raise UnusableInputError(file, told, "give the earlier one as --previous")
+        message = f"was taken at {timestamp(previous.taken_at)}, after --snapshot ({timestamp(snapshot.taken_at)})"
+        raise UnusableInputError(file, message, "give the earlier one as --previous")
     ids = previous.cluster.id, snapshot.cluster.id
     if None not in ids and ids[0] != ids[1]:
         raise UnusableInputError(file, f"is of cluster {ids[0]}, but --snapshot is of cluster {ids[1]}")

@@ -253,7 +253,7 @@ def _failure(as_type: type[ClientFailure], error: Any, what: str) -> ClientFailu
 
 
 def _lasting(text: str) -> str:
-    """Without how long this attempt took, so that the same failure has the same words in every turn."""
+    """Without how long this attempt took, so that the same failure has the same words in every reconcile."""
     return _AFTER.sub("", text)
 
 

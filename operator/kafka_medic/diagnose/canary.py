@@ -104,8 +104,8 @@ def _side(broker_id: int, others: list[int], fine: frozenset[int]) -> str:
 
 
 def _age(scene: Scene, probe: Probed) -> float:
-    """Seconds for which it is known to fail already: the canary looks more often than a turn does when a broker does
-    not answer."""
+    """Seconds for which it is known to fail already: the canary sends more often than the operator
+    reconciles when a broker does not answer."""
     if probe.last_ok is None:
         return 0.0
     return max(0.0, (scene.snapshot.taken_at - parse_timestamp(probe.last_ok)).total_seconds())

@@ -20,8 +20,8 @@ from kafka_medic.clients.failures import FailureKind, ReadFailed
 from kafka_medic.cluster.snapshot import ClientSoftware
 
 WINDOW = 10.0
-"""Seconds that a rate is measured over at least: a turn reads everything twice within moments before an effect, and
-of so short a time a busy broker may have nothing to show."""
+"""Seconds that a rate is measured over at least: a reconcile reads everything twice within moments before an effect.
+In so short a time a busy broker may have nothing to show."""
 MAX_CLIENTS = 100
 MAX_WORD = 128
 _HISTORY = 64

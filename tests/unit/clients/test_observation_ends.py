@@ -1,4 +1,4 @@
-"""Slow servers, however many they claim to be, do not make an observation so long that its worker counts as deaf."""
+"""Slow servers, however many there are, do not make an observation so long that its worker counts as stalled."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from kafka_medic.clients.kafka_admin import KafkaAdmin
 from kafka_medic.clients.ports import LONGEST_TIMEOUT, Connection, EnsembleConnection
 from kafka_medic.clients.zookeeper import ZooKeeper
 from kafka_medic.controller.__main__ import OBSERVATION_SECONDS
-from kafka_medic.controller.fleet import DEAF_SECONDS
-from kafka_medic.controller.turn import COMPUTE_SECONDS
+from kafka_medic.controller.compute_budget import COMPUTE_SECONDS
+from kafka_medic.controller.fleet import STALLED_SECONDS
 from tests.stub_cluster.description import Size, made_up
 from tests.stub_cluster.server import Conduct, running
 
@@ -54,5 +54,5 @@ def test_no_answer_is_waited_for_longer_than_a_minute():
 
 
 def test_the_limits_together_are_below_the_one_of_liveness():
-    assert OBSERVATION_SECONDS + LONGEST_TIMEOUT <= DEAF_SECONDS
-    assert COMPUTE_SECONDS < DEAF_SECONDS - OBSERVATION_SECONDS
+    assert OBSERVATION_SECONDS + LONGEST_TIMEOUT <= STALLED_SECONDS
+    assert COMPUTE_SECONDS < STALLED_SECONDS - OBSERVATION_SECONDS
