@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from kafka_medic.cluster.clock import Skew
-from kafka_medic.cluster.groups import GroupMember
-from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
-from kafka_medic.cluster.workloads import Workload
+from kafka_medic.cluster.snapshot import Snapshot
 from kafka_medic.diagnose.finding import Finding
 from kafka_medic.guard.namesakes import Namesake
 from kafka_medic.guard.other_runs import OtherRun
 from kafka_medic.guard.run import FleetUse
 from kafka_medic.guard.verdict import Reason, Verdict
-from kafka_medic.playbook.approval import ApprovalJudgement, Word, judge_approvals
+from kafka_medic.playbook.approval import Word
 from kafka_medic.playbook.effects import Intent
+from kafka_medic.playbook.extra_reads import ExtraReads
 from kafka_medic.resources.admission import Standing
 from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.phases import Phase
@@ -30,24 +29,7 @@ SOON = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
-    """What was read besides the snapshot, because a run that sets offsets asked for it. `members`: of groups that are
-    not Empty, those that could be told. `at`: offsets by time, None when they were not read. `epoch_ends`: by partition
-    and leader epoch, where that epoch ends in the leader's log; those that it could tell. `silent`: partitions whose
-    leader did not answer that."""
-
-    members: Mapping[str, Sequence[GroupMember]] = field(default_factory=dict)
-    at: Mapping[TopicPartition, int | None] | None = None
-    epoch_ends: Mapping[tuple[TopicPartition, int], int] = field(default_factory=dict)
-    silent: frozenset[TopicPartition] = frozenset()
-    workload: Workload | str | None = None
-    """What is to be stopped meanwhile; a text says why it could not be read."""
-    paces: Mapping[str, float] = field(default_factory=dict)
-    """The fastest at which each group was seen reading, in offsets a second."""
-
-
-@dataclass(frozen=True, slots=True)
-class World:
+class DecisionContext:
     """Everything a decision may rest on, read afresh for this turn. None: it could not be read."""
 
     snapshot: Snapshot
@@ -60,7 +42,7 @@ class World:
     namesakes: Sequence[Namesake] | None
     findings: Sequence[Finding]
     now: datetime
-    answers: Answers = field(default_factory=Answers)
+    reads: ExtraReads = field(default_factory=ExtraReads)
     fleet: FleetUse | None = None
     skew: Skew | None = None
     """Of the API server's clock, which dates approvals, to the one that `now` is by."""
@@ -71,20 +53,6 @@ class World:
     def risk(self) -> Risk | None:
         """Of the playbook as it is, which an approval is for; None when it is gone or cannot be read."""
         return self.playbook.spec.risk if self.playbook is not None else None
-
-    def judged(self, run: Remediation, *, started: bool) -> ApprovalJudgement:
-        """What people, or Auto, have said about that run, by the rules as they are."""
-        policy = self.cluster.spec.remediation
-        return judge_approvals(
-            run,
-            policy,
-            self.approvals,
-            self.policies,
-            self.now,
-            started=started,
-            risk=self.risk,
-            skew=self.skew,
-        )
 
     @property
     def finding_ids(self) -> frozenset[str]:
@@ -112,9 +80,9 @@ class Decision:
     """Reason word and sentence of an event, for what the phase does not say by itself."""
 
 
-def being_deleted(run: Remediation, world: World) -> str | None:
+def being_deleted(run: Remediation, context: DecisionContext) -> str | None:
     """What is on its way out: a run then starts nothing more, and takes back what it has set."""
-    going = next((r for r in (run, world.cluster) if r.metadata.deletion_timestamp is not None), None)
+    going = next((r for r in (run, context.cluster) if r.metadata.deletion_timestamp is not None), None)
     return f"the {going.KIND} {going.name} is being deleted" if going is not None else None
 
 

@@ -1,12 +1,11 @@
 """The effects a run may ask for. Each is idempotent, and each can be recognised afterwards in a Snapshot.
 
-Each one names its `receivers`: the brokers to which it gives a leadership, or a preference for one, or a replica that
-they do not hold yet. `safety` asks the guard FitToReceive about them before every forward effect.
+`actuate` has the one function that carries out each of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import pyarrow.compute as pc
@@ -20,15 +19,43 @@ from kafka_medic.resources.vocabulary import WorkloadKind
 SettingKey = tuple[str, str, str]
 """(TOPIC or BROKER, its name, the setting's name). A BROKER without a name is all of them."""
 
-
 NO_BROKER: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeSettings:
-    """Set dynamic settings; None removes the dynamic value so that what is below it shows again."""
+class Intent:
+    """What every effect answers. `id`: of its journal entry."""
 
     id: str
+
+    def describe(self) -> str:
+        """In words, for the journal and for events."""
+        raise NotImplementedError
+
+    def writes(self) -> Mapping[Hashable, str]:
+        """Each thing that it would write, as `Action.may_write` has it, and its name for people. The first element says
+        what kind of thing it is."""
+        raise NotImplementedError
+
+    def receivers(self, snapshot: Snapshot) -> frozenset[int]:  # noqa: ARG002
+        """The brokers to which it gives a leadership, or a preference for one, or a replica that they do not hold yet:
+        the guard FitToReceive is asked about them before every forward effect."""
+        return NO_BROKER
+
+    def concern(self) -> Concern:
+        """On whose word about which partitions it rests."""
+        return NOTHING
+
+    @property
+    def object_uid(self) -> str | None:
+        """Of the object of Kubernetes that it is about."""
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeSettings(Intent):
+    """Set dynamic settings; None removes the dynamic value so that what is below it shows again."""
+
     settings: Mapping[SettingKey, str | None]
     why: str = field(default="", compare=False)
     """For the journal and the event, where it is not plain. It may be told otherwise at the next look."""
@@ -38,32 +65,36 @@ class ChangeSettings:
         text = f"set {', '.join(kinds)} on {len({key[:2] for key in self.settings})} resources"
         return f"{text}: {self.why}" if self.why else text
 
-    def receivers(self, snapshot: Snapshot) -> frozenset[int]:  # noqa: ARG002
-        return NO_BROKER
+    def writes(self) -> Mapping[Hashable, str]:
+        return {("setting", *key): setting_text(key) for key in self.settings}
 
 
 @dataclass(frozen=True, slots=True)
-class Reassign:
+class Reassign(Intent):
     """Give partitions these replica sets; None cancels the reassignment in flight."""
 
-    id: str
     targets: Mapping[TopicPartition, tuple[int, ...] | None]
 
     def describe(self) -> str:
         verb = "cancel the reassignment of" if all(t is None for t in self.targets.values()) else "reassign"
         return f"{verb} {len(self.targets)} partitions"
 
+    def writes(self) -> Mapping[Hashable, str]:
+        return {("replicas", tp, target): str(tp) for tp, target in self.targets.items()}
+
     def receivers(self, snapshot: Snapshot) -> frozenset[int]:
         wanted = {tp: after for tp, after in self.targets.items() if after is not None}
         held = {row.tp: set(row.replicas or ()) - set(row.adding or ()) for row in snapshot.rows(set(wanted))}
         return frozenset(b for tp, after in wanted.items() for b in set(after) - held.get(tp, set()))
 
+    def concern(self) -> Concern:
+        return Concern(partitions={tp: after or () for tp, after in self.targets.items()})
+
 
 @dataclass(frozen=True, slots=True)
-class RestartPod:
+class RestartPod(Intent):
     """Have exactly this Pod of a broker replaced by its owner. `annotated`: Strimzi is asked to, by an annotation."""
 
-    id: str
     broker: int
     pod: str
     pod_uid: str
@@ -73,23 +104,30 @@ class RestartPod:
         verb = "ask Strimzi to restart" if self.annotated else "restart"
         return f"{verb} broker {self.broker} (Pod {self.pod}, uid {self.pod_uid})"
 
-    def receivers(self, snapshot: Snapshot) -> frozenset[int]:  # noqa: ARG002
-        return NO_BROKER
+    def writes(self) -> Mapping[Hashable, str]:
+        # A broker that came back as it was is restarted again in the Pod that it has by then.
+        return {("restart", self.broker, self.pod): f"Pod {self.pod}"}
+
+    def concern(self) -> Concern:
+        return Concern(frozenset({self.broker}))
+
+    @property
+    def object_uid(self) -> str | None:
+        return self.pod_uid
 
 
 @dataclass(frozen=True, slots=True)
-class CallOffRestarts:
+class CallOffRestarts(Intent):
     """Take the annotation off these Pods (name, uid) by which Strimzi was asked to restart them."""
 
-    id: str
     pods: tuple[tuple[str, str], ...]
 
     def describe(self) -> str:
         named = ", ".join(f"{name} (uid {uid})" for name, uid in self.pods)
         return f"take the annotation off by which Strimzi was asked to restart Pod {named}"
 
-    def receivers(self, snapshot: Snapshot) -> frozenset[int]:  # noqa: ARG002
-        return NO_BROKER
+    def writes(self) -> Mapping[Hashable, str]:
+        return {("annotation", name): f"Pod {name}" for name, _ in self.pods}
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +141,9 @@ class RescuePart:
 
 
 @dataclass(frozen=True, slots=True)
-class RescueRecords:
+class RescueRecords(Intent):
     """Copy what only stale brokers hold into a topic of our own, created with these `replicas`."""
 
-    id: str
     topic: str
     replicas: tuple[int, ...]
     parts: tuple[RescuePart, ...]
@@ -114,58 +151,77 @@ class RescueRecords:
     def describe(self) -> str:
         return f"save the records that only stale brokers hold of {len(self.parts)} partitions into topic {self.topic}"
 
+    def writes(self) -> Mapping[Hashable, str]:
+        return {("rescue", self.topic, p.broker, p.tp, p.epoch): str(p.tp) for p in self.parts}
+
     def receivers(self, snapshot: Snapshot) -> frozenset[int]:  # noqa: ARG002
         return frozenset(self.replicas)
 
+    def concern(self) -> Concern:
+        stale, saved = frozenset(part.broker for part in self.parts), {part.tp: () for part in self.parts}
+        return Concern(stale, saved, frozenset(self.replicas))
+
 
 @dataclass(frozen=True, slots=True)
-class ElectPreferred:
+class ElectPreferred(Intent):
     """Make these brokers, each the first replica of its partition, lead it."""
 
-    id: str
     preferred: Mapping[TopicPartition, int]
 
     def describe(self) -> str:
         return f"elect the preferred leaders of {len(self.preferred)} partitions"
 
+    def writes(self) -> Mapping[Hashable, str]:
+        return {("leader", tp, broker): f"{tp} on broker {broker}" for tp, broker in self.preferred.items()}
+
     def receivers(self, snapshot: Snapshot) -> frozenset[int]:  # noqa: ARG002
         return frozenset(self.preferred.values())
 
+    def concern(self) -> Concern:
+        return Concern(partitions={tp: (broker,) for tp, broker in self.preferred.items()})
+
 
 @dataclass(frozen=True, slots=True)
-class Reorder:
+class Reorder(Intent):
     """Put the replicas of partitions, which stay the same ones, into this order."""
 
-    id: str
     orders: Mapping[TopicPartition, tuple[int, ...]]
 
     def describe(self) -> str:
         return f"change the order of the replicas of {len(self.orders)} partitions"
 
+    def writes(self) -> Mapping[Hashable, str]:
+        return {("order", tp, tuple(order)): str(tp) for tp, order in self.orders.items()}
+
     def receivers(self, snapshot: Snapshot) -> frozenset[int]:  # noqa: ARG002
         return frozenset(order[0] for order in self.orders.values() if order)
 
+    def concern(self) -> Concern:
+        return Concern(partitions=self.orders)
+
 
 @dataclass(frozen=True, slots=True)
-class SetOffsets:
+class SetOffsets(Intent):
     """Commit for a group without members, where it has committed exactly what is `before`: (before, after)."""
 
-    id: str
     group: str
     offsets: Mapping[TopicPartition, tuple[Committed, Committed]]
 
     def describe(self) -> str:
         return f"set the committed offsets of group {self.group} on {len(self.offsets)} partitions"
 
-    def receivers(self, snapshot: Snapshot) -> frozenset[int]:  # noqa: ARG002
-        return NO_BROKER
+    def writes(self) -> Mapping[Hashable, str]:
+        after = {tp: after.offset for tp, (_, after) in self.offsets.items()}
+        return {("offset", self.group, tp, offset): f"{self.group} on {tp}" for tp, offset in after.items()}
+
+    def concern(self) -> Concern:
+        return Concern(partitions=dict.fromkeys(self.offsets, ()))
 
 
 @dataclass(frozen=True, slots=True)
-class ScaleWorkload:
+class ScaleWorkload(Intent):
     """Have exactly this Deployment or StatefulSet run `after` replicas, if it is to run `before` still."""
 
-    id: str
     kind: WorkloadKind
     name: str
     uid: str
@@ -175,57 +231,29 @@ class ScaleWorkload:
     def describe(self) -> str:
         return f"scale {self.kind.value} {self.name} (uid {self.uid}) from {self.before} to {self.after} replicas"
 
-    def receivers(self, snapshot: Snapshot) -> frozenset[int]:  # noqa: ARG002
-        return NO_BROKER
+    def writes(self) -> Mapping[Hashable, str]:
+        return {("workload", self.uid, frozenset({self.before, self.after})): f"workload {self.name}"}
+
+    @property
+    def object_uid(self) -> str | None:
+        return self.uid
 
 
 @dataclass(frozen=True, slots=True)
-class ResignController:
+class ResignController(Intent):
     """Take the registration of a ZooKeeper cluster's controller away, so that another broker becomes it."""
 
-    id: str
     broker: int
     epoch: int
 
     def describe(self) -> str:
         return f"delete the registration of broker {self.broker} as controller (epoch {self.epoch}) in ZooKeeper"
 
-    def receivers(self, snapshot: Snapshot) -> frozenset[int]:  # noqa: ARG002
-        return NO_BROKER
+    def writes(self) -> Mapping[Hashable, str]:
+        return {("controller", self.broker, self.epoch): f"controller {self.broker}"}
 
-
-Intent = (
-    ChangeSettings
-    | Reassign
-    | RestartPod
-    | CallOffRestarts
-    | RescueRecords
-    | ElectPreferred
-    | Reorder
-    | SetOffsets
-    | ScaleWorkload
-    | ResignController
-)
-
-
-def concern(intent: Intent) -> Concern:
-    """On whose word about which partitions this effect rests."""
-    match intent:
-        case RestartPod(broker=broker) | ResignController(broker=broker):
-            return Concern(frozenset({broker}))
-        case Reassign(targets=targets):
-            return Concern(partitions={tp: after or () for tp, after in targets.items()})
-        case Reorder(orders=orders):
-            return Concern(partitions=orders)
-        case ElectPreferred(preferred=preferred):
-            return Concern(partitions={tp: (broker,) for tp, broker in preferred.items()})
-        case SetOffsets(offsets=offsets):
-            return Concern(partitions=dict.fromkeys(offsets, ()))
-        case RescueRecords(parts=parts, replicas=replicas):
-            stale, saved = frozenset(part.broker for part in parts), {part.tp: () for part in parts}
-            return Concern(stale, saved, frozenset(replicas))
-        case ChangeSettings() | CallOffRestarts() | ScaleWorkload():
-            return NOTHING
+    def concern(self) -> Concern:
+        return Concern(frozenset({self.broker}))
 
 
 def setting_key(text: str) -> SettingKey:

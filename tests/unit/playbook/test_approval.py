@@ -24,7 +24,7 @@ from kafka_medic.resources.remediation_plan import (
     PlanStep,
     Precondition,
 )
-from kafka_medic.resources.vocabulary import Action, Risk
+from kafka_medic.resources.vocabulary import ActionName, Risk
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 API = "kafkamedic.dev/v1alpha1"
@@ -57,7 +57,7 @@ BARE = Plan(
     summary="words",
     replication_factor=3,
     throttle_bytes_per_second=1000,
-    steps=(PlanStep(name="add", action=Action.REASSIGN_PARTITIONS, description="words"),),
+    steps=(PlanStep(name="add", action=ActionName.REASSIGN_PARTITIONS, description="words"),),
     changes=(CHANGE,),
     config_changes=(SETTING,),
     preconditions=(Precondition(name="id", value="x"),),
@@ -269,8 +269,8 @@ def changed(**update: Any) -> Plan:
         changed(throttle_bytes_per_second=None),
         changed(replication_factor=2),
         changed(steps=()),
-        changed(steps=(PlanStep(name="other", action=Action.REASSIGN_PARTITIONS),)),
-        changed(steps=(PlanStep(name="add", action=Action.SET_MIN_INSYNC_REPLICAS),)),
+        changed(steps=(PlanStep(name="other", action=ActionName.REASSIGN_PARTITIONS),)),
+        changed(steps=(PlanStep(name="add", action=ActionName.SET_MIN_INSYNC_REPLICAS),)),
         changed(preconditions=(Precondition(name="id", value="y"),)),
         changed(artifact=Artifact(uri="file:///p", sha256="a" * 64)),
     ],

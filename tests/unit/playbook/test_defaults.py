@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from kafka_medic.cluster.snapshot import Quorum, Snapshot, Voter
 from kafka_medic.diagnose.defaults import DEFAULTS, FACTORS, MIN_ISR
+from kafka_medic.playbook.acceptance import check
 from kafka_medic.playbook.effects import ChangeSettings
-from kafka_medic.playbook.parameters import check
 from kafka_medic.playbook.plan_digest import plan_digest
 from kafka_medic.playbook.planning import propose
 from kafka_medic.playbook.refusal import Refusal

@@ -7,11 +7,12 @@ import copy
 import pytest
 import yaml
 
-from kafka_medic.playbook.parameters import DEMANDED, KNOWN, ReassignParameters, check, check_values
-from kafka_medic.playbook.parameters import reassign_parameters as parameters
+from kafka_medic.playbook.acceptance import check, check_values
+from kafka_medic.playbook.reassign.parameters import ReassignParameters
+from kafka_medic.playbook.reassign.parameters import reassign_parameters as parameters
 from kafka_medic.resources.errors import ResourceError
 from kafka_medic.resources.playbook import Playbook
-from kafka_medic.resources.vocabulary import Action, Guard
+from kafka_medic.resources.vocabulary import ActionName, Guard
 from tests.simulation.world import PLAYBOOK_FILE, PLAYBOOKS, shipped_playbook
 
 RAW = yaml.safe_load(PLAYBOOK_FILE.read_text())
@@ -34,9 +35,9 @@ def test_the_shipped_playbooks_are_accepted_and_name_the_guards_that_their_actio
 
 
 def test_every_action_and_every_guard_has_its_place():
-    assert set(KNOWN) == set(Action)
+    assert set(KNOWN) == set(ActionName)
     assert set().union(*DEMANDED.values()) == set(Guard)
-    assert set(DEMANDED) == set(Action)
+    assert set(DEMANDED) == set(ActionName)
 
 
 def test_an_unknown_key_and_an_unused_parameter_are_named_by_path():

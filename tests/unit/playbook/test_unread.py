@@ -10,11 +10,11 @@ import yaml
 
 from kafka_medic.cluster.snapshot import Element, TopicPartition
 from kafka_medic.guard.verdict import Verdict
-from kafka_medic.playbook.decision import Answers
 from kafka_medic.playbook.effects import ChangeSettings, Reassign, SetOffsets
+from kafka_medic.playbook.extra_reads import ExtraReads
 from kafka_medic.playbook.offsets import offset_step, reset_plan
+from kafka_medic.playbook.offsets.parameters import ResetParameters
 from kafka_medic.playbook.offsets.reset_plan import chosen, not_told, request
-from kafka_medic.playbook.parameters import ResetParameters
 from kafka_medic.playbook.planning import propose
 from kafka_medic.playbook.refusal import Refusal
 from kafka_medic.playbook.report import StepState
@@ -230,7 +230,7 @@ def test_a_time_that_was_not_told_of_one_partition_moves_nothing_there():
     rows = (("billing", "Empty", "orders", n, 50) for n in range(2))
     found = chosen(worlds.healthy(groups=worlds.groups(*rows)), settings, aim, ())
     assert [s.tp for s in found.spots] == [ORDERS, PAYMENTS]
-    told = Answers(at={ORDERS: None})
+    told = ExtraReads(at={ORDERS: None})
     moved = reset_plan.changes(found.spots, aim, told)
     assert [(c.partition, c.after) for c in moved] == [(0, 100)]
     assert any("orders-1" in words for words in not_told(found.spots, aim, told))

@@ -29,19 +29,19 @@ from kafka_medic.playbook.effects import SetOffsets
 from kafka_medic.playbook.offsets import undo_plan
 from kafka_medic.playbook.offsets.costs import COUNTED, UNSEEN, by_group, warnings
 from kafka_medic.playbook.offsets.offset_step import committed_now, partition_of, saved, states, wanted
+from kafka_medic.playbook.offsets.parameters import ResetParameters
 from kafka_medic.playbook.offsets.questions import about
 from kafka_medic.playbook.offsets.reset_plan import (
     MAX_HELD,
     Chosen,
+    aim_of,
     changes,
     chosen,
     not_told,
-    request,
     selects,
     selects_topic,
 )
 from kafka_medic.playbook.offsets.targets import Aim, How
-from kafka_medic.playbook.parameters import ResetParameters
 from kafka_medic.playbook.refusal import Refusal
 from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.remediation_plan import OffsetChange
@@ -81,7 +81,7 @@ def _looks(cluster: KafkaCluster, readers: ClusterReaders) -> Look:
 
 def _found(args: argparse.Namespace, look: Look, to: str = How.CURRENT) -> tuple[Snapshot, ResetParameters, Aim]:
     settings = ResetParameters(to, args.group, args.exclude_group, args.topic)
-    aim = request(replace(settings, groups=settings.groups or ".*") if to == How.CURRENT else settings)
+    aim = aim_of(replace(settings, groups=settings.groups or ".*") if to == How.CURRENT else settings)
     if isinstance(aim, Refusal):
         raise UnusableInputError("offsets", aim.message)
     return look(selects(settings)), settings, aim

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from datetime import datetime, timedelta
 
 from kafka_medic.cluster.snapshot import Broker, PartitionRow, Snapshot
 from kafka_medic.guard.elect import able_to_lead
@@ -12,42 +11,30 @@ from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.other_runs import OtherRun
 from kafka_medic.guard.rows import known_ids
 from kafka_medic.guard.verdict import Reason, Verdict
-from kafka_medic.playbook.guards import CLUSTER_ID
-from kafka_medic.playbook.parameters import AWAY, drain_parameters
-from kafka_medic.playbook.plan_digest import sealed
-from kafka_medic.playbook.refusal import NO_DIGEST, Refusal, unread
-from kafka_medic.resources.durations import parse_duration
-from kafka_medic.resources.kafkacluster import KafkaCluster
-from kafka_medic.resources.playbook import Playbook
+from kafka_medic.playbook.action import PlanRequest
+from kafka_medic.playbook.leadership.parameters import AWAY, drain_parameters
+from kafka_medic.playbook.refusal import Refusal, unread
+from kafka_medic.resources.playbook import Step
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_plan import (
     MAX_INLINE_CHANGES,
     PartitionChange,
     Plan,
-    PlanStep,
-    Precondition,
     PreferredElection,
 )
-from kafka_medic.resources.vocabulary import Action, Guard
+from kafka_medic.resources.vocabulary import ActionName, Guard
 
 Order = tuple[PartitionRow, tuple[int, ...]]
 """A partition, and its replicas in the order that is wanted."""
 
 
-def drain_plan(
-    run: Remediation,
-    cluster: KafkaCluster,
-    playbook: Playbook,
-    snapshot: Snapshot,
-    others: Sequence[OtherRun] | None,
-    now: datetime,
-) -> Plan | Refusal:
-    """The whole plan, its digest included, or why not. `others` hold what drains of this cluster have changed."""
+def drain_plan(request: PlanRequest, step: Step) -> Plan | Refusal:
+    """The whole plan, its digest included, or why not."""
+    run, snapshot, others = request.run, request.snapshot, request.others
     able = able_to_lead(snapshot)
     if snapshot.partitions is None or snapshot.brokers is None or able is None:
         return unread(snapshot)
-    step = next(s for s in playbook.spec.steps if s.action is Action.REORDER_REPLICAS)
-    settings = drain_parameters(playbook, step, run.spec.parameters)
+    settings = drain_parameters(request.playbook, step, run.spec.parameters)
     brokers = _named(run, settings.brokers, snapshot)
     if isinstance(brokers, Refusal):
         return brokers
@@ -70,7 +57,7 @@ def drain_plan(
         if not orders:
             message = f"no order that a drain of broker {some(sorted(brokers))} changed is as the drain left it"
             return Refusal(message, nothing_to_do=True)
-    return _plan(run, cluster, playbook, snapshot, orders, stuck, settings.leaders, brokers, now)
+    return _plan(request, orders, stuck, settings.leaders, brokers)
 
 
 def leaving(broker: Broker | None) -> bool | None:
@@ -128,15 +115,7 @@ def _back(snapshot: Snapshot, brokers: frozenset[int], others: Sequence[OtherRun
 
 
 def _plan(
-    run: Remediation,
-    cluster: KafkaCluster,
-    playbook: Playbook,
-    snapshot: Snapshot,
-    orders: list[Order],
-    stuck: list[PartitionRow],
-    leaders: str,
-    brokers: frozenset[int],
-    now: datetime,
+    request: PlanRequest, orders: list[Order], stuck: list[PartitionRow], leaders: str, brokers: frozenset[int]
 ) -> Plan:
     here = orders[:MAX_INLINE_CHANGES]
     reorders = tuple(
@@ -168,22 +147,18 @@ def _plan(
             f"holds {MAX_INLINE_CHANGES} partitions: do not let the Pod go before that"
         )
     words = {
-        Action.REORDER_REPLICAS: f"change the order of the replicas of {len(reorders)} partitions",
-        Action.ELECT_PREFERRED_LEADERS: f"elect the leaders of {moved} partitions, in batches that have to serve",
+        ActionName.REORDER_REPLICAS: f"change the order of the replicas of {len(reorders)} partitions",
+        ActionName.ELECT_PREFERRED_LEADERS: f"elect the leaders of {moved} partitions, in batches that have to serve",
     }
-    plan = Plan(
-        digest=NO_DIGEST,
-        proposed_at=now,
-        expires_at=now + timedelta(seconds=parse_duration(cluster.spec.remediation.approvals.expire_after)),
+    plan = request.draft(
+        words,
         summary="\n".join(lines)[:8000],
         partitions=len(here),
         moves=0,
-        steps=tuple(PlanStep(name=s.name, action=s.action, description=words[s.action]) for s in playbook.spec.steps),
         reorders=reorders,
         elections=elections,
-        preconditions=(Precondition(name=CLUSTER_ID, value=snapshot.cluster.id or ""),),
     )
-    return sealed(run, plan)
+    return request.sealed(plan)
 
 
 def _waits(message: str, verdict: Verdict = Verdict.WAIT) -> tuple[Reason, ...]:

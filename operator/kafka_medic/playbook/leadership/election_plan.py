@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import datetime, timedelta
 
 import pyarrow.compute as pc
 
@@ -14,34 +13,26 @@ from kafka_medic.guard.elect import able_to_lead
 from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.rows import known_ids
 from kafka_medic.guard.verdict import Verdict
-from kafka_medic.playbook.guards import CLUSTER_ID
-from kafka_medic.playbook.parameters import elect_parameters
-from kafka_medic.playbook.plan_digest import sealed
-from kafka_medic.playbook.refusal import NO_DIGEST, Refusal, unread
-from kafka_medic.resources.durations import format_duration, parse_duration
-from kafka_medic.resources.kafkacluster import KafkaCluster
-from kafka_medic.resources.playbook import Playbook
-from kafka_medic.resources.remediation import Remediation
+from kafka_medic.playbook.action import PlanRequest
+from kafka_medic.playbook.leadership.parameters import elect_parameters
+from kafka_medic.playbook.refusal import Refusal, unread
+from kafka_medic.resources.durations import format_duration
+from kafka_medic.resources.playbook import Step
 from kafka_medic.resources.remediation_plan import (
     MAX_ELECTED,
     MAX_INLINE_CHANGES,
     Plan,
-    PlanStep,
-    Precondition,
     PreferredElection,
 )
-from kafka_medic.resources.vocabulary import Action
 
 
-def election_plan(
-    run: Remediation, cluster: KafkaCluster, playbook: Playbook, snapshot: Snapshot, now: datetime
-) -> Plan | Refusal:
+def election_plan(request: PlanRequest, step: Step) -> Plan | Refusal:
     """The whole plan, its digest included, or why not. Planned are partitions whose preferred replica could take over
     now; those that cannot yet are counted in the summary and left for a later run."""
+    snapshot = request.snapshot
     if snapshot.partitions is None or snapshot.brokers is None:
         return unread(snapshot)
-    step = next(s for s in playbook.spec.steps if s.action is Action.ELECT_PREFERRED_LEADERS)
-    settings = elect_parameters(playbook, step, run.spec.parameters)
+    settings = elect_parameters(request.playbook, step, request.run.spec.parameters)
     away = _away(snapshot)
     if not away:
         return Refusal("every partition is led by its preferred replica", nothing_to_do=True)
@@ -59,18 +50,14 @@ def election_plan(
         f"elect the preferred leader of {planned} partitions, {settings.batch_size} at a time to begin with, the next "
         f"batch only when the leaders of the last one serve"
     )
-    plan = Plan(
-        digest=NO_DIGEST,
-        proposed_at=now,
-        expires_at=now + timedelta(seconds=parse_duration(cluster.spec.remediation.approvals.expire_after)),
+    plan = request.draft(
+        {step.action: step_words},
         summary=_summary(elections, snapshot, planned, len(away) - len(ready), left_out, settings.leaderless_within),
         partitions=planned,
         moves=0,
-        steps=tuple(PlanStep(name=s.name, action=s.action, description=step_words) for s in playbook.spec.steps),
         elections=elections,
-        preconditions=(Precondition(name=CLUSTER_ID, value=snapshot.cluster.id or ""),),
     )
-    return sealed(run, plan)
+    return request.sealed(plan)
 
 
 def _why_not(snapshot: Snapshot, broker: int) -> str:

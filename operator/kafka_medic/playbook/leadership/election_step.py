@@ -22,7 +22,7 @@ from kafka_medic.cluster.snapshot import PartitionRow, Snapshot, TopicPartition
 from kafka_medic.guard.elect import able_to_lead
 from kafka_medic.guard.evaluate import some
 from kafka_medic.playbook.effects import ElectPreferred
-from kafka_medic.playbook.parameters import ElectParameters
+from kafka_medic.playbook.leadership.parameters import ElectParameters
 from kafka_medic.playbook.report import StepReport, StepState
 from kafka_medic.resources.durations import format_duration
 from kafka_medic.resources.remediation_plan import MAX_ELECTED_AT_ONCE, Plan

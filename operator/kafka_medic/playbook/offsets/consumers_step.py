@@ -15,8 +15,8 @@ from kafka_medic.cluster.snapshot import Snapshot
 from kafka_medic.cluster.workloads import Workload
 from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.verdict import Reason, Verdict
-from kafka_medic.playbook.decision import Answers
 from kafka_medic.playbook.effects import ScaleWorkload
+from kafka_medic.playbook.extra_reads import ExtraReads
 from kafka_medic.playbook.offsets.offset_step import states
 from kafka_medic.playbook.report import StepReport, StepState
 from kafka_medic.resources.remediation_plan import Plan, StoppedWorkload
@@ -43,7 +43,7 @@ def _starts(entry: JournalEntry) -> bool:
     return entry.id.endswith((f"/{START}", f"/{START_AGAIN}"))
 
 
-def as_planned(plan: Plan, answers: Answers) -> Reason:
+def as_planned(plan: Plan, answers: ExtraReads) -> Reason:
     """Before anything is done: whether it is still what the plan saw."""
     guard, planned, now = Guard.PRECONDITIONS_HOLD.value, plan.workload, answers.workload
     if planned is None:
@@ -54,7 +54,7 @@ def as_planned(plan: Plan, answers: Answers) -> Reason:
     return Reason(guard, Verdict.DENY if drift else Verdict.ALLOW, drift or f"{told(planned)} is as planned")
 
 
-def void(plan: Plan, answers: Answers) -> str | None:
+def void(plan: Plan, answers: ExtraReads) -> str | None:
     """What of the workload is not as the plan saw it; None as well where that is not known."""
     if plan.workload is None or not isinstance(answers.workload, Workload):
         return None
@@ -70,7 +70,7 @@ def _drift(planned: StoppedWorkload, now: Workload) -> str | None:
 
 
 def assess_stop(
-    step: str, plan: Plan, journal: Mapping[str, JournalEntry], answers: Answers, snapshot: Snapshot
+    step: str, plan: Plan, journal: Mapping[str, JournalEntry], answers: ExtraReads, snapshot: Snapshot
 ) -> StepReport:
     """Reached once none of its Pods runs and every group of the plan is Empty."""
     planned, now, id_ = plan.workload, answers.workload, f"{step}/{STOP}"
@@ -108,12 +108,12 @@ def _left(plan: Plan, planned: StoppedWorkload, snapshot: Snapshot, id_: str) ->
     return StepReport(StepState.REACHED, f"{told(planned)} is stopped", observed=(id_,))
 
 
-def assess_start(step: str, plan: Plan, journal: Mapping[str, JournalEntry], answers: Answers) -> StepReport:
+def assess_start(step: str, plan: Plan, journal: Mapping[str, JournalEntry], answers: ExtraReads) -> StepReport:
     """Reached once its Pods are there again; that they become Ready is its owner's business."""
     return _start(f"{step}/{START}", plan, journal, answers)
 
 
-def undo(step: str, plan: Plan, journal: Mapping[str, JournalEntry], answers: Answers, now: datetime) -> StepReport:
+def undo(step: str, plan: Plan, journal: Mapping[str, JournalEntry], answers: ExtraReads, now: datetime) -> StepReport:
     """The clean end of a run that is given up."""
     sent = journal.get(f"{step}/{STOP}")
     if sent is None or not owed(journal.values()):
@@ -125,7 +125,7 @@ def undo(step: str, plan: Plan, journal: Mapping[str, JournalEntry], answers: An
     return report
 
 
-def _start(id_: str, plan: Plan, journal: Mapping[str, JournalEntry], answers: Answers) -> StepReport:
+def _start(id_: str, plan: Plan, journal: Mapping[str, JournalEntry], answers: ExtraReads) -> StepReport:
     planned, now = plan.workload, answers.workload
     if planned is None or not isinstance(now, Workload):
         return StepReport(StepState.UNKNOWN, f"still to be started: {as_planned(plan, answers).message}", restores=True)

@@ -24,7 +24,7 @@ from kafka_medic.playbook.report import StepReport, StepState
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_plan import OffsetChange, Plan
 from kafka_medic.resources.remediation_status import IntentState, JournalEntry, Progress
-from kafka_medic.resources.vocabulary import Action
+from kafka_medic.resources.vocabulary import ActionName
 
 
 def partition_of(change: OffsetChange) -> TopicPartition:
@@ -42,7 +42,7 @@ def wanted(change: OffsetChange) -> Committed:
 
 def keeps_within_log(plan: Plan) -> bool:
     """Whether a target has to be in the log: not where offsets are put back."""
-    return not any(s.action is Action.RESTORE_OFFSETS for s in plan.steps)
+    return not any(s.action is ActionName.RESTORE_OFFSETS for s in plan.steps)
 
 
 def set_by(run: Remediation) -> tuple[OffsetChange, ...]:

@@ -3,97 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 
 from kafka_medic.cluster.groups import EMPTY
-from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
+from kafka_medic.cluster.snapshot import Snapshot
 from kafka_medic.guard.other_runs import OtherRun
+from kafka_medic.playbook.action import PlanRequest
+from kafka_medic.playbook.extra_reads import Questions
 from kafka_medic.playbook.offsets.offset_step import states
-from kafka_medic.playbook.offsets.reset_plan import MAX_EPOCHS, MAX_HELD, chosen, epoch_questions, request
+from kafka_medic.playbook.offsets.parameters import reset_parameters, restored_run, stopped_workload
+from kafka_medic.playbook.offsets.reset_plan import MAX_EPOCHS, MAX_HELD, aim_of, chosen, epoch_questions
 from kafka_medic.playbook.offsets.targets import Aim, How, Spot
-from kafka_medic.playbook.parameters import (
-    reset_parameters,
-    restored_run,
-    sets_offsets,
-    stopped_workload,
-    stops_consumers,
-)
 from kafka_medic.playbook.refusal import Refusal
-from kafka_medic.resources.kafkacluster import KafkaCluster
-from kafka_medic.resources.phases import TERMINAL_PHASES
-from kafka_medic.resources.playbook import Playbook
-from kafka_medic.resources.remediation import Remediation
-from kafka_medic.resources.vocabulary import Action, WorkloadKind
+from kafka_medic.resources.playbook import Step
+
+Others = Callable[[], Sequence[OtherRun] | None]
+"""What other runs of the KafkaCluster have set, read if that is asked for."""
 
 
-@dataclass(frozen=True, slots=True)
-class Questions:
-    """Whose members to read; from which time (milliseconds since 1970) the first offset of which partitions; and of
-    which leader where a leader epoch of a partition ends."""
-
-    groups: tuple[str, ...] = ()
-    ms: int | None = None
-    partitions: tuple[TopicPartition, ...] = ()
-    epochs: frozenset[tuple[int, TopicPartition, int]] = frozenset()
-    workload: tuple[WorkloadKind, str] | None = None
-    """What is to be stopped meanwhile: its kind and name."""
-
-
-def questions(
-    run: Remediation,
-    cluster: KafkaCluster,
-    playbook: Playbook | None,
-    snapshot: Snapshot,
-    others: Callable[[], Sequence[OtherRun] | None],
-    now: datetime,
-) -> Questions:
-    """Nothing for a run of any other playbook, or while the groups are not known. `others`: what other runs of this
-    KafkaCluster have set, read if that is asked for."""
-    stopped = _stopped(run, playbook)
-    if stopped is not None:
-        return replace(_about_offsets(run, cluster, playbook, snapshot, others, now), workload=stopped)
-    return _about_offsets(run, cluster, playbook, snapshot, others, now)
-
-
-def _stopped(run: Remediation, playbook: Playbook | None) -> tuple[WorkloadKind, str] | None:
-    """Of a plan that there is, whatever has become of the cluster or the playbook since: it has to be started again."""
-    if run.status.phase in TERMINAL_PHASES:
-        return None
-    if run.status.plan is not None:
-        planned = run.status.plan.workload
-        return None if planned is None else (planned.kind, planned.name)
-    step = stops_consumers(playbook) if playbook is not None else None
-    if playbook is None or step is None:
-        return None
+def to_be_stopped(request: PlanRequest, step: Step) -> Questions:
+    """The workload that the parameters name; nothing where they name none, which the plan says."""
     try:
-        return stopped_workload(playbook, step, run.spec.parameters)
+        return Questions(workload=stopped_workload(request.playbook, step, request.run.spec.parameters))
     except ValueError:
-        return None  # the plan says so
-
-
-def _about_offsets(
-    run: Remediation,
-    cluster: KafkaCluster,
-    playbook: Playbook | None,
-    snapshot: Snapshot,
-    others: Callable[[], Sequence[OtherRun] | None],
-    now: datetime,
-) -> Questions:
-    step = sets_offsets(playbook) if playbook is not None else None
-    known = snapshot.groups is not None and snapshot.partitions is not None
-    if playbook is None or step is None or not known or run.status.phase in TERMINAL_PHASES:
         return Questions()
-    if run.status.plan is not None:
-        return _members_of(snapshot, {c.group for c in run.status.plan.offsets})
-    if step.action is Action.RESTORE_OFFSETS:
-        name = restored_run(playbook, step, run.spec.parameters)
-        return _members_of(snapshot, {c.group for o in others() or () if o.name == name for c in o.offsets})
-    settings = reset_parameters(playbook, step, run.spec.parameters)
-    aim = request(settings)
+
+
+def about_reset(request: PlanRequest, step: Step) -> Questions:
+    """Nothing while the groups are not known."""
+    snapshot = request.snapshot
+    if snapshot.groups is None or snapshot.partitions is None:
+        return Questions()
+    settings = reset_parameters(request.playbook, step, request.run.spec.parameters)
+    aim = aim_of(settings)
     if isinstance(aim, Refusal):
         return Questions()
-    return about(chosen(snapshot, settings, aim, cluster.status.log_end_regressions).spots, aim, now)
+    regressions = request.cluster.status.log_end_regressions
+    return about(chosen(snapshot, settings, aim, regressions).spots, aim, request.now)
+
+
+def about_restore(request: PlanRequest, step: Step, others: Others) -> Questions:
+    """Nothing while the groups are not known."""
+    if request.snapshot.groups is None or request.snapshot.partitions is None:
+        return Questions()
+    name = restored_run(request.playbook, step, request.run.spec.parameters)
+    return members_of(request.snapshot, {c.group for o in others() or () if o.name == name for c in o.offsets})
 
 
 def about(spots: Sequence[Spot], aim: Aim, now: datetime) -> Questions:
@@ -107,6 +61,9 @@ def about(spots: Sequence[Spot], aim: Aim, now: datetime) -> Questions:
     return Questions(live, epochs=frozenset(epoch_questions(spots)[:MAX_EPOCHS]))
 
 
-def _members_of(snapshot: Snapshot, groups: Collection[str]) -> Questions:
+def members_of(snapshot: Snapshot, groups: Collection[str]) -> Questions:
+    """Who is in those of these groups that are not Empty; nothing while the groups are not known."""
+    if snapshot.groups is None or snapshot.partitions is None:
+        return Questions()
     standing = states(snapshot, groups)
     return Questions(tuple(sorted(g for g, state in standing.items() if state != EMPTY))[:MAX_HELD])

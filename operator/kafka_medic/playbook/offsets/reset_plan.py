@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -20,37 +19,25 @@ from kafka_medic.diagnose.columns import numbers, partitions_of, strings
 from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.reset_offsets import GROUP_EMPTY, TARGET_WITHIN_LOG, held_by
 from kafka_medic.guard.verdict import Reason, Verdict
-from kafka_medic.playbook.decision import Answers
-from kafka_medic.playbook.guards import CLUSTER_ID
+from kafka_medic.playbook.action import PlanRequest
+from kafka_medic.playbook.extra_reads import ExtraReads
 from kafka_medic.playbook.offsets.consumers_step import told
 from kafka_medic.playbook.offsets.costs import SECONDS_A_GROUP, lines, notes
+from kafka_medic.playbook.offsets.parameters import ResetParameters, reset_parameters, stopped_workload
 from kafka_medic.playbook.offsets.targets import Aim, How, Spot, read_aim, target
-from kafka_medic.playbook.parameters import (
-    ResetParameters,
-    reset_parameters,
-    sets_offsets,
-    stopped_workload,
-    stops_consumers,
-)
-from kafka_medic.playbook.plan_digest import sealed
-from kafka_medic.playbook.refusal import NO_DIGEST, Refusal, unread
-from kafka_medic.resources.durations import parse_duration
-from kafka_medic.resources.kafkacluster import KafkaCluster
+from kafka_medic.playbook.refusal import Refusal, unread
 from kafka_medic.resources.kafkacluster_status import LogEndRegressionStatus
 from kafka_medic.resources.name_patterns import NameFilter, refused
-from kafka_medic.resources.playbook import Playbook
-from kafka_medic.resources.remediation import Remediation
+from kafka_medic.resources.playbook import Step
 from kafka_medic.resources.remediation_plan import (
     MAX_ALL_METADATA,
     MAX_INLINE_CHANGES,
     MAX_METADATA,
     OffsetChange,
     Plan,
-    PlanStep,
-    Precondition,
     StoppedWorkload,
 )
-from kafka_medic.resources.vocabulary import Action, Guard
+from kafka_medic.resources.vocabulary import ActionName, Guard
 
 MAX_GROUPS_SET = 150
 """Of one run: its journal holds 200 entries, one for each group."""
@@ -73,25 +60,22 @@ class Chosen:
     untold: tuple[str, ...] = ()
 
 
-def reset_plan(
-    run: Remediation, cluster: KafkaCluster, playbook: Playbook, snapshot: Snapshot, answers: Answers, now: datetime
-) -> Plan | Refusal:
+def reset_plan(request: PlanRequest, step: Step) -> Plan | Refusal:
     """The whole plan, its digest included, or why not. Groups that have members are not planned: what they commit would
     make the plan void at once. They are named, and left for when they are stopped."""
+    snapshot, answers = request.snapshot, request.reads
     if snapshot.groups is None or snapshot.partitions is None:
         return unread(snapshot)
-    step = sets_offsets(playbook)
-    assert step is not None  # whoever asks for this plan saw to it
-    settings = reset_parameters(playbook, step, run.spec.parameters)
-    asked = request(settings)
+    settings = reset_parameters(request.playbook, step, request.run.spec.parameters)
+    asked = aim_of(settings)
     if isinstance(asked, Refusal):
         return asked
-    stopped = to_stop(run, playbook, settings, answers)
+    stopped = to_stop(request, settings)
     if isinstance(stopped, Refusal):
         return stopped
-    if asked.since(now) is not None and answers.at is None:
+    if asked.since(request.now) is not None and answers.at is None:
         return Refusal("which offsets belong to that time could not be read")
-    found = chosen(snapshot, settings, asked, cluster.status.log_end_regressions)
+    found = chosen(snapshot, settings, asked, request.cluster.status.log_end_regressions)
     wanted = changes(found.spots, asked, answers)
     live = {} if stopped is not None else held(found.spots, wanted)
     due = [c for c in wanted if c.group not in live]
@@ -104,29 +88,27 @@ def reset_plan(
         words.append(f"{told(stopped)} is stopped before, and runs {stopped.replicas} replicas again after, at any end")
     words += [*notes(planned, snapshot), *_left(left, found), *missed, *_live(live, answers)]
     words += lines(planned, answers.paces)
-    return finished(run, cluster, playbook, snapshot, planned, words, now, stopped)
+    return finished(request, planned, words, stopped)
 
 
-def to_stop(
-    run: Remediation, playbook: Playbook, settings: ResetParameters, answers: Answers
-) -> StoppedWorkload | Refusal | None:
+def to_stop(request: PlanRequest, settings: ResetParameters) -> StoppedWorkload | Refusal | None:
     """What is to be stopped meanwhile; None for a playbook that stops nothing. Only for groups that are named: who asks
     for it has to say whose consumers these are."""
-    step = stops_consumers(playbook)
+    step = request.step(ActionName.STOP_CONSUMERS)
     if step is None:
         return None
     try:
-        kind, name = stopped_workload(playbook, step, run.spec.parameters)
+        kind, name = stopped_workload(request.playbook, step, request.run.spec.parameters)
     except ValueError as problem:
         return Refusal(str(problem), permanent=True)
     if settings.groups is None:
         return Refusal("groups: name the groups whose consumers are to be stopped", permanent=True)
-    guard, now = Guard.PRECONDITIONS_HOLD.value, answers.workload
+    guard, now = Guard.PRECONDITIONS_HOLD.value, request.reads.workload
     if not isinstance(now, Workload):
         message = f"{kind.value} {name} could not be read: {now or 'it was not asked for'}"
         return Refusal(message, (Reason(guard, Verdict.UNKNOWN, message),))
     if now.uid is None:
-        message = f"there is no {kind.value} {name} in {run.namespace}"
+        message = f"there is no {kind.value} {name} in {request.run.namespace}"
         return Refusal(message, (Reason(guard, Verdict.DENY, message),))
     if now.replicas == 0:
         message = f"{kind.value} {name} is stopped already: reset-consumer-offsets is for that"
@@ -134,7 +116,7 @@ def to_stop(
     return StoppedWorkload(kind=kind, name=name, uid=now.uid, replicas=now.replicas)
 
 
-def request(settings: ResetParameters) -> Aim | Refusal:
+def aim_of(settings: ResetParameters) -> Aim | Refusal:
     """What was asked for, if it can be understood. Only what heals may be asked for all groups at once."""
     try:
         aim = read_aim(settings.to)
@@ -219,7 +201,7 @@ def _among(column: Any, names: Sequence[str]) -> Any:
     return pc.is_in(column, value_set=pa.array(names, pa.string())).to_numpy()
 
 
-def changes(spots: Sequence[Spot], aim: Aim, answers: Answers) -> list[OffsetChange]:
+def changes(spots: Sequence[Spot], aim: Aim, answers: ExtraReads) -> list[OffsetChange]:
     """Those that would not stay as they are."""
     found, at = [], answers.at or {}
     for spot in (s for s in spots if s.tp not in _untimed(spots, aim, answers)):
@@ -247,7 +229,7 @@ def changes(spots: Sequence[Spot], aim: Aim, answers: Answers) -> list[OffsetCha
     return found
 
 
-def _untimed(spots: Sequence[Spot], aim: Aim, answers: Answers) -> frozenset[TopicPartition]:
+def _untimed(spots: Sequence[Spot], aim: Aim, answers: ExtraReads) -> frozenset[TopicPartition]:
     """Where it is not known which offset belongs to the time that decides."""
     timed = aim.how in (How.DATETIME, How.DURATION) and answers.at is not None
     return frozenset(s.tp for s in spots if s.tp not in answers.at) if timed and answers.at is not None else frozenset()
@@ -261,7 +243,7 @@ def epoch_questions(spots: Sequence[Spot]) -> list[tuple[int, TopicPartition, in
     return list(dict.fromkeys(asked))
 
 
-def not_told(spots: Sequence[Spot], aim: Aim, answers: Answers) -> list[str]:
+def not_told(spots: Sequence[Spot], aim: Aim, answers: ExtraReads) -> list[str]:
     """Why a loss that new writes have hidden may have stayed unseen."""
     words: list[str] = []
     if aim.how is How.LAST_KNOWN_GOOD and (count := len(epoch_questions(spots))) > MAX_EPOCHS:
@@ -294,7 +276,7 @@ def bounded(due: Sequence[OffsetChange]) -> tuple[tuple[OffsetChange, ...], int]
     return tuple(planned), len(due) - len(planned)
 
 
-def _none(found: Chosen, live: Mapping[str, str | None], answers: Answers, missed: Sequence[str]) -> Refusal:
+def _none(found: Chosen, live: Mapping[str, str | None], answers: ExtraReads, missed: Sequence[str]) -> Refusal:
     if live:
         words = _live(live, answers)
         return Refusal("; ".join(words), tuple(Reason(GROUP_EMPTY, Verdict.WAIT, w) for w in words))
@@ -305,39 +287,32 @@ def _none(found: Chosen, live: Mapping[str, str | None], answers: Answers, misse
 
 
 def finished(
-    run: Remediation,
-    cluster: KafkaCluster,
-    playbook: Playbook,
-    snapshot: Snapshot,
+    request: PlanRequest,
     planned: tuple[OffsetChange, ...],
     words: Sequence[str],
-    now: datetime,
     stopped: StoppedWorkload | None = None,
 ) -> Plan:
     """The plan with its digest."""
     groups = len({c.group for c in planned})
     setting = f"commit {len(planned)} offsets for {groups} groups without members, one group after the other"
-    meant = {
-        Action.STOP_CONSUMERS: f"scale {told(stopped)} to 0, and wait until its members have left" if stopped else "",
-        Action.START_CONSUMERS: f"scale it back to {stopped.replicas}" if stopped else "",
+    sentences = {
+        ActionName.STOP_CONSUMERS: f"scale {told(stopped)} to 0, and wait until its members have left"
+        if stopped
+        else "",
+        ActionName.RESET_OFFSETS: setting,
+        ActionName.RESTORE_OFFSETS: setting,
+        ActionName.START_CONSUMERS: f"scale it back to {stopped.replicas}" if stopped else "",
     }
-    plan = Plan(
-        digest=NO_DIGEST,
-        proposed_at=now,
-        expires_at=now + timedelta(seconds=parse_duration(cluster.spec.remediation.approvals.expire_after)),
+    plan = request.draft(
+        sentences,
         summary="\n".join(words)[:16_000],
         partitions=len({(c.topic, c.partition) for c in planned}),
         moves=0,
         estimated_seconds=groups * SECONDS_A_GROUP,
-        steps=tuple(
-            PlanStep(name=s.name, action=s.action, description=meant.get(s.action, setting))
-            for s in playbook.spec.steps
-        ),
         offsets=planned,
         workload=stopped,
-        preconditions=(Precondition(name=CLUSTER_ID, value=snapshot.cluster.id or ""),),
     )
-    return sealed(run, plan)
+    return request.sealed(plan)
 
 
 def _left(left: int, found: Chosen) -> Iterator[str]:
@@ -355,6 +330,6 @@ def _left(left: int, found: Chosen) -> Iterator[str]:
         yield f"not planned, since a plan cannot hold the name or the metadata: {names}"
 
 
-def _live(live: Mapping[str, str | None], answers: Answers) -> list[str]:
+def _live(live: Mapping[str, str | None], answers: ExtraReads) -> list[str]:
     told = [held_by(group, state, answers.members.get(group)) for group, state in list(live.items())[:MAX_HELD]]
     return [*told, *([f"and {len(live) - MAX_HELD} more groups with members"] if len(live) > MAX_HELD else [])]

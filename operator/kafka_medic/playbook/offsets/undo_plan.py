@@ -3,44 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 
 from kafka_medic.cluster.elements import group_unread
 from kafka_medic.cluster.groups import EMPTY
 from kafka_medic.cluster.snapshot import Snapshot
 from kafka_medic.guard.evaluate import some
-from kafka_medic.guard.other_runs import OtherRun
 from kafka_medic.guard.reset_offsets import GROUP_EMPTY, held_by
 from kafka_medic.guard.verdict import Reason, Verdict
-from kafka_medic.playbook.decision import Answers
+from kafka_medic.playbook.action import PlanRequest
 from kafka_medic.playbook.offsets.costs import lines, warnings
 from kafka_medic.playbook.offsets.offset_step import committed_now, partition_of, saved, states
+from kafka_medic.playbook.offsets.parameters import restored_run
 from kafka_medic.playbook.offsets.reset_plan import MAX_HELD, bounded, finished
-from kafka_medic.playbook.parameters import restored_run, sets_offsets
 from kafka_medic.playbook.refusal import Refusal, unread
-from kafka_medic.resources.kafkacluster import KafkaCluster
-from kafka_medic.resources.playbook import Playbook
-from kafka_medic.resources.remediation import Remediation
+from kafka_medic.resources.playbook import Step
 from kafka_medic.resources.remediation_plan import OffsetChange, Plan
 from kafka_medic.resources.vocabulary import Guard
 
 
-def undo_plan(
-    run: Remediation,
-    cluster: KafkaCluster,
-    playbook: Playbook,
-    snapshot: Snapshot,
-    others: Sequence[OtherRun] | None,
-    answers: Answers,
-    now: datetime,
-) -> Plan | Refusal:
+def undo_plan(request: PlanRequest, step: Step) -> Plan | Refusal:
     """The whole plan, its digest included, or why not. What an offset was is in the plan of the run that set it,
     metadata and leader epoch included; it goes back there also where the log does not have it."""
+    snapshot, others, answers = request.snapshot, request.others, request.reads
     if snapshot.groups is None or snapshot.partitions is None:
         return unread(snapshot)
-    step = sets_offsets(playbook)
-    assert step is not None  # whoever asks for this plan saw to it
-    name = restored_run(playbook, step, run.spec.parameters)
+    name = restored_run(request.playbook, step, request.run.spec.parameters)
     if not name:
         return Refusal("parameters.remediation: name the Remediation whose offsets are to be put back", permanent=True)
     if others is None:
@@ -73,7 +60,7 @@ def undo_plan(
     if left:
         words.append(f"{left} more offsets are left for a further run")
     words += [*warnings(planned, snapshot), *told, *lines(planned, answers.paces)]
-    return finished(run, cluster, playbook, snapshot, planned, words, now)
+    return finished(request, planned, words)
 
 
 def untold_groups(snapshot: Snapshot, before: Sequence[OffsetChange]) -> list[str]:

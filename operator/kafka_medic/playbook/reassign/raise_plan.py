@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_medic.cluster.min_isr import MIN_ISR
 from kafka_medic.cluster.snapshot import PartitionRow, Snapshot
 from kafka_medic.diagnose.expectations import Expectations, below_factor
 from kafka_medic.guard import fit
@@ -17,33 +16,27 @@ from kafka_medic.guard.reassign import judge_reassign
 from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.plan.estimate import estimate
 from kafka_medic.plan.local import plan_local
-from kafka_medic.plan.model import Move
 from kafka_medic.plan.model import Plan as Placement
 from kafka_medic.plan.problem import Broker as PlanBroker
 from kafka_medic.plan.problem import Problem, ProblemError
 from kafka_medic.plan.verify import verify
 from kafka_medic.plan.waves import WaveLimits
-from kafka_medic.playbook.guards import CLUSTER_ID
-from kafka_medic.playbook.parameters import ReassignParameters, reassign_parameters
-from kafka_medic.playbook.plan_digest import sealed
-from kafka_medic.playbook.plan_file import MAX_CHANGES, elections_of, in_file
+from kafka_medic.playbook.action import PlanRequest
+from kafka_medic.playbook.leadership.evened import evened_leaders
+from kafka_medic.playbook.plan_file import MAX_CHANGES, in_file
+from kafka_medic.playbook.reassign.parameters import ReassignParameters, reassign_parameters
 from kafka_medic.playbook.reassign.reassign_step import present_settings, unsavable, unsaved
 from kafka_medic.playbook.reassign.throttle_lists import cut
-from kafka_medic.playbook.refusal import NO_DIGEST, Refusal, unread
-from kafka_medic.playbook.settings.min_isr_plan import minimum_change
+from kafka_medic.playbook.refusal import Refusal, unread
+from kafka_medic.playbook.settings.min_isr_plan import raised_minimums
 from kafka_medic.resources.durations import format_bytes, format_duration, parse_duration
-from kafka_medic.resources.kafkacluster import KafkaCluster
-from kafka_medic.resources.playbook import Playbook, Step
-from kafka_medic.resources.remediation import Remediation
+from kafka_medic.resources.playbook import Step
 from kafka_medic.resources.remediation_plan import (
     MAX_INLINE_CHANGES,
-    ConfigChange,
     PartitionChange,
     Plan,
-    PlanStep,
-    Precondition,
 )
-from kafka_medic.resources.vocabulary import Action, Guard
+from kafka_medic.resources.vocabulary import Guard
 
 MAX_WAVES = 150
 """Of one run: the journal holds 200 entries, one for each wave and a few more."""
@@ -53,32 +46,23 @@ SETTINGS_EACH = 2
 """Throttle settings of each topic (lists) and of each broker (rates)."""
 
 
-def raise_plan(
-    run: Remediation,
-    cluster: KafkaCluster,
-    playbook: Playbook,
-    snapshot: Snapshot,
-    now: datetime,
-    files: str | None = None,
-) -> Plan | Refusal:
+def raise_plan(request: PlanRequest, step: Step) -> Plan | Refusal:
     """The whole plan, its digest included, or why not. Never half a plan: with fewer live brokers than the wanted
-    factor there is none. `files`: the directory for plans that are too long for a Remediation, where there is one."""
+    factor there is none."""
+    snapshot = request.snapshot
     if snapshot.partitions is None or snapshot.brokers is None or snapshot.configs is None:
         return unread(snapshot)
-    expectations = Expectations.from_spec(cluster.spec.expectations)
+    expectations = Expectations.from_spec(request.cluster.spec.expectations)
     low = below_factor(snapshot, expectations)
     if low is None:
         return unread(snapshot)
     if not low:
         return Refusal("no topic has fewer replicas than expected", nothing_to_do=True)
     factors = {row.topic: expectations.factor_of(row.topic) or 0 for row in low}
-    refused = _live_enough(snapshot, low, factors, now)
+    refused = _live_enough(snapshot, low, factors, request.now)
     if refused:
         return refused
-    step = next((s for s in playbook.spec.steps if s.action is Action.REASSIGN_PARTITIONS), None)
-    if step is None:
-        return Refusal(f"playbook {playbook.name} has no step that adds replicas", permanent=True)
-    settings = reassign_parameters(playbook, step, run.spec.parameters)
+    settings = reassign_parameters(request.playbook, step, request.run.spec.parameters)
     try:
         question = _problem(snapshot, expectations, factors)
         placement = plan_local(question, _limits(settings))
@@ -94,7 +78,7 @@ def raise_plan(
     unfit = _unfit(snapshot, placement)
     if unfit:
         return unfit
-    plan = _document(run, cluster, playbook, snapshot, expectations, placement, settings, now, files)
+    plan = _document(request, step, expectations, placement, settings)
     why_not = _too_slow(plan, step)
     if plan.throttle_bytes_per_second is not None:
         if unknown := unsaved(plan, snapshot):
@@ -162,16 +146,9 @@ def _limits(settings: ReassignParameters) -> WaveLimits:
 
 
 def _document(
-    run: Remediation,
-    cluster: KafkaCluster,
-    playbook: Playbook,
-    snapshot: Snapshot,
-    expectations: Expectations,
-    placement: Placement,
-    settings: ReassignParameters,
-    now: datetime,
-    files: str | None,
+    request: PlanRequest, step: Step, expectations: Expectations, placement: Placement, settings: ReassignParameters
 ) -> Plan:
+    files = request.files
     taken, rest = _most_exposed(placement, MAX_INLINE_CHANGES if files is None else MAX_CHANGES)
     moves = sorted(taken.moves(), key=lambda m: (m.wave, m.topic, m.partition))
     changes = tuple(
@@ -185,17 +162,15 @@ def _document(
         )
         for m in moves
     )
-    configs = _min_isr_changes(snapshot, expectations, moves)
-    reorders = _orders(playbook, moves)
+    minimums = raised_minimums(request, expectations, moves)
+    leaders = evened_leaders(request, moves)
     added = sum(len(m.replicas) - len(m.replicas_before) for m in moves)
     cost = estimate(taken, throttle=settings.throttle_bytes_per_second)
     known = cost.unknown == 0
     factor = max((len(m.replicas) for m in moves), default=None)
     waves = len({m.wave for m in moves})
-    plan = Plan(
-        digest=NO_DIGEST,
-        proposed_at=now,
-        expires_at=now + timedelta(seconds=parse_duration(cluster.spec.remediation.approvals.expire_after)),
+    plan = request.draft(
+        {step.action: _sentence(changes, settings), **minimums.words, **leaders.words},
         summary="",
         replication_factor=factor,
         partitions=len(moves),
@@ -205,16 +180,14 @@ def _document(
         estimated_seconds=math.ceil(cost.seconds) if known and cost.seconds is not None else None,
         throttle_bytes_per_second=settings.throttle_bytes_per_second,
         waves=waves,
-        steps=tuple(_step(s, changes, configs, reorders, settings) for s in playbook.spec.steps),
-        config_changes=configs,
-        preconditions=(Precondition(name=CLUSTER_ID, value=snapshot.cluster.id or ""),),
+        config_changes=minimums.changes,
     )
-    electing = any(s.action is Action.ELECT_PREFERRED_LEADERS for s in playbook.spec.steps)
-    elections = elections_of(reorders) if electing else ()
-    plan = plan.model_copy(update={"changes": changes, "reorders": reorders, "elections": elections})
+    # Copied into a plan that is not checked again: a file may hold more of them than a Remediation.
+    many = {"changes": changes, "reorders": leaders.reorders, "elections": leaders.elections}
+    plan = plan.model_copy(update=many)
     plan = plan if files is None else in_file(plan, files)
-    plan = plan.model_copy(update={"summary": _summary(plan, placement, rest)})
-    return sealed(run, plan)
+    plan = plan.model_copy(update={"summary": _summary(plan, placement, rest, evened=bool(leaders.words))})
+    return request.sealed(plan)
 
 
 def _most_exposed(placement: Placement, most: int) -> tuple[Placement, int]:
@@ -244,66 +217,16 @@ def _most_exposed(placement: Placement, most: int) -> tuple[Placement, int]:
     return Placement(table.take(first), placement.sizes.take(first), placement.summary), rest
 
 
-def _min_isr_changes(snapshot: Snapshot, expectations: Expectations, moves: Sequence[Move]) -> tuple[ConfigChange, ...]:
-    """Topics of this plan whose min.insync.replicas is below what is expected and will have a replica to spare. Only
-    topics that this plan brings to their factor with every partition: a minimum that one partition cannot meet would
-    stop its writers."""
-    planned = {(m.topic, m.partition): len(m.replicas) for m in moves}
-    topics, fewest = {m.topic for m in moves}, dict[str, int]()
-    for row in snapshot.rows():
-        if row.topic in topics:
-            count = planned.get((row.topic, row.partition), len(row.replicas or ()))
-            fewest[row.topic] = min(count, fewest.get(row.topic, count))
-    found = (
-        minimum_change(snapshot, topic, wanted)
-        for topic, count in sorted(fewest.items())
-        if (wanted := expectations.min_isr_of(topic)) is not None and count > wanted
-    )
-    return tuple(change for change in found if change is not None)
+def _sentence(changes: Sequence[PartitionChange], settings: ReassignParameters) -> str:
+    copies = sum(len(c.replicas) - len(c.replicas_before) for c in changes)
+    rate = settings.throttle_bytes_per_second
+    throttle = f"throttled to {format_bytes(rate)}/s a broker" if rate else "without a throttle"
+    if settings.bandwidth is not None:
+        throttle += f" ({settings.bandwidth_share} % of the {format_bytes(settings.bandwidth)}/s stated)"
+    return f"copy {copies} replicas of {len(changes)} partitions, {throttle}, then take the throttle off again"
 
 
-def _orders(playbook: Playbook, moves: Sequence[Move]) -> tuple[PartitionChange, ...]:
-    """The order of the replicas afterwards, where somebody else is to lead than leads already. Nothing for a playbook
-    that leaves leaders where they are."""
-    if not any(s.action is Action.REORDER_REPLICAS for s in playbook.spec.steps):
-        return ()
-    return tuple(
-        PartitionChange(topic=m.topic, partition=m.partition, replicas_before=m.replicas, replicas=m.preferred_order)
-        for m in moves
-        if m.preferred_order[0] != m.replicas[0]
-    )
-
-
-def _step(
-    step: Step,
-    changes: Sequence[PartitionChange],
-    configs: Sequence[ConfigChange],
-    reorders: Sequence[PartitionChange],
-    settings: ReassignParameters,
-) -> PlanStep:
-    if step.action is Action.REASSIGN_PARTITIONS:
-        copies = sum(len(c.replicas) - len(c.replicas_before) for c in changes)
-        rate = settings.throttle_bytes_per_second
-        throttle = f"throttled to {format_bytes(rate)}/s a broker" if rate else "without a throttle"
-        if settings.bandwidth is not None:
-            throttle += f" ({settings.bandwidth_share} % of the {format_bytes(settings.bandwidth)}/s stated)"
-        text = f"copy {copies} replicas of {len(changes)} partitions, {throttle}, then take the throttle off again"
-    elif step.action in (Action.REORDER_REPLICAS, Action.ELECT_PREFERRED_LEADERS):
-        does = {
-            Action.REORDER_REPLICAS: f"put a new replica first in the lists of {len(reorders)} partitions",
-            Action.ELECT_PREFERRED_LEADERS: f"elect the leaders of {len(reorders)} partitions, in batches that have to "
-            "serve",
-        }
-        text = does[step.action] if reorders else "leaders are as even as they can be without it"
-    elif configs:
-        text = f"set {MIN_ISR} on {', '.join(f'{c.resource_name}={c.after}' for c in configs[:10])}"
-        text += f" and {len(configs) - 10} more topics" if len(configs) > 10 else ""
-    else:
-        text = f"no topic needs another {MIN_ISR}"
-    return PlanStep(name=step.name, action=step.action, description=text[:1024])
-
-
-def _summary(plan: Plan, placement: Placement, rest: int) -> str:
+def _summary(plan: Plan, placement: Placement, rest: int, *, evened: bool) -> str:
     topics = sorted({c.topic for c in plan.changes})
     named = ", ".join(topics[:8]) + (f" and {len(topics) - 8} more" if len(topics) > 8 else "")
     size = "an unknown amount of data" if plan.bytes_to_move is None else format_bytes(plan.bytes_to_move)
@@ -322,7 +245,7 @@ def _summary(plan: Plan, placement: Placement, rest: int) -> str:
         lines.append(
             f"room on disk is not known, and so not checked, of {figures.room_unknown} of the brokers copied to"
         )
-    if any(s.action is Action.REORDER_REPLICAS for s in plan.steps) and not rest:
+    if evened and not rest:
         lead = figures.leaders_per_broker
         lines.append(
             f"preferred leaders per broker at last {lead.min}..{lead.max} (best possible maximum {lead.bound})"

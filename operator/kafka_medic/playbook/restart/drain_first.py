@@ -21,7 +21,7 @@ from kafka_medic.guard.reorder import Orders
 from kafka_medic.playbook.effects import Reorder
 from kafka_medic.playbook.holding import ON_ITS_WAY
 from kafka_medic.playbook.leadership import election_step, reorder_step
-from kafka_medic.playbook.parameters import AWAY, BACK, ElectParameters
+from kafka_medic.playbook.leadership.parameters import AWAY, BACK, ElectParameters
 from kafka_medic.playbook.portions import followed_by, portion
 from kafka_medic.playbook.report import StepReport, StepState
 from kafka_medic.resources.remediation_plan import Plan

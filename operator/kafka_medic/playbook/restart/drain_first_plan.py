@@ -11,9 +11,9 @@ from kafka_medic.guard.elect import able_to_lead
 from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.rows import led_by
 from kafka_medic.guard.verdict import Reason, Verdict
-from kafka_medic.playbook.parameters import RestartParameters
 from kafka_medic.playbook.refusal import Refusal, unread
 from kafka_medic.playbook.restart.drain_first import LEAST_BATCHES, most_batches
+from kafka_medic.playbook.restart.parameters import RestartParameters
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_plan import (
     MAX_ELECTED,

@@ -15,7 +15,7 @@ from kafka_medic.playbook.effects import RescuePart, RescueRecords
 from kafka_medic.playbook.report import StepReport, StepState
 from kafka_medic.resources.remediation_plan import Plan
 from kafka_medic.resources.remediation_status import JournalEntry, Progress
-from kafka_medic.resources.vocabulary import Action
+from kafka_medic.resources.vocabulary import ActionName
 
 MAX_REPLICAS = 3
 
@@ -51,7 +51,7 @@ def unmeasured(plan: Plan, snapshot: Snapshot, broker: int) -> str | None:
 
 
 def _saves(plan: Plan) -> bool:
-    return any(step.action is Action.RESCUE_RECORDS for step in plan.steps)
+    return any(step.action is ActionName.RESCUE_RECORDS for step in plan.steps)
 
 
 def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: Snapshot) -> StepReport:

@@ -9,7 +9,7 @@ it was, and fences the one before by the next epoch. No broker goes away for it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from kafka_medic.cluster.snapshot import Mode, Snapshot
 from kafka_medic.guard.context import RestartContext, RestartQuestion
@@ -18,16 +18,13 @@ from kafka_medic.guard.freshness import sources_fresh
 from kafka_medic.guard.quorum import quorum_keeps_majority
 from kafka_medic.guard.stuck import waiting
 from kafka_medic.guard.verdict import Reason, Verdict
+from kafka_medic.playbook.action import PlanRequest
 from kafka_medic.playbook.effects import ResignController
-from kafka_medic.playbook.parameters import CONTROLLER, RestartParameters
-from kafka_medic.playbook.plan_digest import sealed
-from kafka_medic.playbook.refusal import NO_DIGEST, Refusal, unread
+from kafka_medic.playbook.refusal import Refusal, unread
 from kafka_medic.playbook.report import StepReport, StepState
-from kafka_medic.resources.durations import parse_duration
-from kafka_medic.resources.kafkacluster import KafkaCluster
-from kafka_medic.resources.playbook import Playbook
+from kafka_medic.playbook.restart.parameters import CONTROLLER, RestartParameters
 from kafka_medic.resources.remediation import Remediation
-from kafka_medic.resources.remediation_plan import Plan, PlanStep, Precondition, Resignation
+from kafka_medic.resources.remediation_plan import Plan, Resignation
 from kafka_medic.resources.remediation_status import JournalEntry
 from kafka_medic.resources.vocabulary import FindingType, Guard
 
@@ -40,11 +37,9 @@ def resigns(run: Remediation, settings: RestartParameters, snapshot: Snapshot) -
     return stuck and settings.brokers == CONTROLLER and snapshot.cluster.mode is Mode.ZOOKEEPER
 
 
-def resignation_plan(
-    run: Remediation, cluster: KafkaCluster, playbook: Playbook, snapshot: Snapshot, precondition: str, now: datetime
-) -> Plan | Refusal:
-    """The whole plan, its digest included, or why not. `precondition`: the name of the one that holds the cluster's
-    id."""
+def resignation_plan(request: PlanRequest) -> Plan | Refusal:
+    """The whole plan, its digest included, or why not."""
+    snapshot = request.snapshot
     controller = snapshot.controller
     if controller is None or controller.id is None or controller.epoch is None:
         return unread(snapshot)
@@ -61,18 +56,14 @@ def resignation_plan(
         f"broker {broker} stays a broker, and is told so by the next controller; if it does not serve, that is for a "
         "finding of its own",
     ]
-    plan = Plan(
-        digest=NO_DIGEST,
-        proposed_at=now,
-        expires_at=now + timedelta(seconds=parse_duration(cluster.spec.remediation.approvals.expire_after)),
+    plan = request.draft(
+        {s.action: lines[0] for s in request.playbook.spec.steps},
         summary="\n".join(lines),
         partitions=len(rows),
         moves=0,
-        steps=tuple(PlanStep(name=s.name, action=s.action, description=lines[0]) for s in playbook.spec.steps),
         resignations=(Resignation(broker=broker, epoch=epoch),),
-        preconditions=(Precondition(name=precondition, value=snapshot.cluster.id or ""),),
     )
-    return sealed(run, plan)
+    return request.sealed(plan)
 
 
 def reasons(plan: Plan, snapshot: Snapshot, now: datetime) -> tuple[Reason, ...]:

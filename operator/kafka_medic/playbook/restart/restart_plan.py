@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -16,56 +15,43 @@ from kafka_medic.guard.context import RestartContext
 from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.restart import judge_restart
 from kafka_medic.guard.verdict import Reason, Verdict
-from kafka_medic.playbook import parameters
-from kafka_medic.playbook.guards import CLUSTER_ID
-from kafka_medic.playbook.parameters import RestartParameters, rescue_topic, restart_parameters
-from kafka_medic.playbook.plan_digest import sealed
-from kafka_medic.playbook.refusal import NO_DIGEST, Refusal, unread
+from kafka_medic.playbook.action import PlanRequest
+from kafka_medic.playbook.refusal import Refusal, unread
 from kafka_medic.playbook.restart import drain_first_plan, resign_step
 from kafka_medic.playbook.restart.order import active_controller, restart_order, stale_brokers, why
-from kafka_medic.resources.durations import parse_duration
-from kafka_medic.resources.kafkacluster import KafkaCluster
-from kafka_medic.resources.playbook import Playbook, Step
+from kafka_medic.playbook.restart.parameters import CONTROLLER, RestartParameters, rescue_topic, restart_parameters
+from kafka_medic.resources.playbook import Playbook
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_plan import (
     MAX_INLINE_CHANGES,
     MAX_RESTARTS,
     BrokerRestart,
     Plan,
-    PlanStep,
-    Precondition,
     Rescue,
 )
-from kafka_medic.resources.vocabulary import Action
+from kafka_medic.resources.vocabulary import ActionName
 
 
-def restart_plan(
-    run: Remediation,
-    cluster: KafkaCluster,
-    playbook: Playbook,
-    snapshot: Snapshot,
-    now: datetime,
-    pending: Collection[str] = (),
-    only: frozenset[int] | None = None,
-) -> Plan | Refusal:
+def restart_plan(request: PlanRequest, *, only: frozenset[int] | None = None) -> Plan | Refusal:
     """The whole plan, its digest included, or why not. What no wait can cure (a topic with no replica to spare, a
-    quorum of one) is said now; what only has to be waited for is asked again before each restart. `pending`: ids of
-    findings that have not lasted yet. `only`: which brokers, where no parameter says so."""
+    quorum of one) is said now; what only has to be waited for is asked again before each restart. `only`: which
+    brokers, where no parameter says so."""
+    run, playbook, snapshot = request.run, request.playbook, request.snapshot
     if snapshot.partitions is None or snapshot.brokers is None:
         return unread(snapshot)
-    if cluster.spec.brokers is None:
+    if request.cluster.spec.brokers is None:
         return Refusal(
             "the KafkaCluster does not say which Pods its brokers are: set spec.brokers.podSelector", permanent=True
         )
-    step = next(s for s in playbook.spec.steps if s.action is Action.RESTART_BROKERS)
+    step = next(s for s in playbook.spec.steps if s.action is ActionName.RESTART_BROKERS)
     settings = restart_parameters(playbook, step, run.spec.parameters)
     if resign_step.resigns(run, settings, snapshot):
-        return resign_step.resignation_plan(run, cluster, playbook, snapshot, CLUSTER_ID, now)
+        return resign_step.resignation_plan(request)
     wanted = _wanted(run, settings, snapshot) if only is None else only
     if isinstance(wanted, Refusal):
         return wanted
     stale = stale_brokers(snapshot)
-    if passing := sorted(b for b in stale & wanted if any(_names(finding, b) for finding in pending)):
+    if passing := sorted(b for b in stale & wanted if any(_names(finding, b) for finding in request.pending)):
         # An election that is on its way looks like this: a plan would save records that are nobody's alone.
         message = (
             f"the view of broker {some(passing)} is stale, but has not been for long; planned once it lasts or ends"
@@ -87,7 +73,7 @@ def restart_plan(
                 reason=why(snapshot, broker_id),
             )
         )
-    against = _against(restarts, settings, snapshot, now)
+    against = _against(restarts, settings, snapshot, request.now)
     if against:
         return Refusal("; ".join(r.message for r in against[:3]), against)
     rescues = _rescues(playbook, snapshot, wanted)
@@ -97,23 +83,19 @@ def restart_plan(
     drains = drain_first_plan.drains(run, settings, snapshot, restarts)
     if isinstance(drains, Refusal):
         return drains
-    plan = Plan(
-        digest=NO_DIGEST,
-        proposed_at=now,
-        expires_at=now + timedelta(seconds=parse_duration(cluster.spec.remediation.approvals.expire_after)),
-        steps=tuple(
-            PlanStep(name=s.name, action=s.action, description=_sentence(s, restarts, settings, rescues, topic))
-            for s in playbook.spec.steps
-        ),
+    plan = request.draft(
+        {
+            ActionName.RESCUE_RECORDS: _rescue_sentence(rescues, topic),
+            ActionName.RESTART_BROKERS: _restart_sentence(restarts, settings),
+        },
         restarts=tuple(restarts),
         rescues=rescues,
         rescue_topic=topic,
         drains=drains,
-        preconditions=(Precondition(name=CLUSTER_ID, value=snapshot.cluster.id or ""),),
     )
     told = [drain_first_plan.said(run, settings, r, drains) for r in restarts]
     plan = plan.model_copy(update={"summary": _summary(restarts, told, settings, rescues, topic)})
-    return sealed(run, plan)
+    return request.sealed(plan)
 
 
 def _names(finding: str, broker: int) -> bool:
@@ -129,7 +111,7 @@ def _wanted(run: Remediation, settings: RestartParameters, snapshot: Snapshot) -
         case "all":
             # Controllers whose Pods the KafkaCluster does not name are somebody else's to restart.
             wanted = present - {v.id for v in controllers if v.pod is None}
-        case parameters.CONTROLLER:
+        case "controller":
             controller = active_controller(snapshot)
             if controller is None:
                 return Refusal("nobody is known to be the active controller")
@@ -164,7 +146,7 @@ def _against(
     """What denies the first restart as things stand, and any later one as things will stand when its turn comes: those
     before it back in everything and every replica in sync, since nothing goes on before that."""
     stale = frozenset(r.broker for r in restarts if r.stale)
-    asked = RestartContext(cures=stale, replaces_controller=settings.brokers == parameters.CONTROLLER)
+    asked = RestartContext(cures=stale, replaces_controller=settings.brokers == CONTROLLER)
     found: dict[str, Reason] = {}
     for index, restart in enumerate(restarts):
         then = snapshot if index == 0 else _by_then(snapshot, frozenset(r.broker for r in restarts[:index]))
@@ -179,7 +161,7 @@ def _against(
 def _rescues(playbook: Playbook, snapshot: Snapshot, wanted: frozenset[int]) -> tuple[Rescue, ...] | Refusal:
     """What only the brokers that are to be restarted hold. Without a step that saves it there is nothing to count; with
     one, what cannot be measured holds the plan back: a restart would throw it away unseen."""
-    if not any(step.action is Action.RESCUE_RECORDS for step in playbook.spec.steps):
+    if not any(step.action is ActionName.RESCUE_RECORDS for step in playbook.spec.steps):
         return ()
     found = []
     for view in snapshot.views or ():
@@ -219,7 +201,7 @@ def _unserved(snapshot: Snapshot, tp: TopicPartition) -> str:
 
 def _rescue_topic(run: Remediation, playbook: Playbook) -> str:
     """A topic of its own for each run, so that what is in it tells whether this run is done."""
-    step = next(s for s in playbook.spec.steps if s.action is Action.RESCUE_RECORDS)
+    step = next(s for s in playbook.spec.steps if s.action is ActionName.RESCUE_RECORDS)
     return f"{rescue_topic(playbook, step, run.spec.parameters)}.{(run.uid or run.name)[:8]}"
 
 
@@ -257,22 +239,29 @@ def _back(broker: Broker) -> Broker:
     return replace(broker, registered=True, reachable=True, recovering=False, pod=pod)
 
 
-def _sentence(
-    step: Step,
-    restarts: list[BrokerRestart],
-    settings: RestartParameters,
-    rescues: tuple[Rescue, ...],
-    topic: str | None,
-) -> str:
-    if step.action is Action.RESCUE_RECORDS:
-        if not rescues:
-            return "no broker holds records that the others lack"
-        return f"save {_records(rescues)} records that only a stale broker holds into topic {topic}"
+def sentence_for_reading(plan: Plan) -> str:
+    """What the restarts of a plan do that are there for brokers to read their configuration."""
+    if not plan.restarts:
+        return "no broker has to be restarted"
+    ids = ", ".join(str(r.broker) for r in plan.restarts)
+    return (
+        f"restart broker {ids}, one at a time, each only when the one before is back in every ISR and has read "
+        "what it is to read"
+    )
+
+
+def _rescue_sentence(rescues: tuple[Rescue, ...], topic: str | None) -> str:
+    if not rescues:
+        return "no broker holds records that the others lack"
+    return f"save {_records(rescues)} records that only a stale broker holds into topic {topic}"
+
+
+def _restart_sentence(restarts: list[BrokerRestart], settings: RestartParameters) -> str:
     ids = ", ".join(str(r.broker) for r in restarts)
     if settings.max_parallel > 1:
         most = f"at most {settings.max_parallel} at a time"
-        return f"restart broker {ids}, {most}, the next only when those before are back in every ISR"[:1024]
-    return f"restart broker {ids}, one at a time, each only when the one before is back in every ISR"[:1024]
+        return f"restart broker {ids}, {most}, the next only when those before are back in every ISR"
+    return f"restart broker {ids}, one at a time, each only when the one before is back in every ISR"
 
 
 def _records(rescues: tuple[Rescue, ...]) -> int:

@@ -38,11 +38,12 @@ from kafka_medic.guard.verdict import Verdict
 from kafka_medic.guard.views import agree_but_for
 from kafka_medic.playbook.effects import RestartPod
 from kafka_medic.playbook.leadership import reorder_step
-from kafka_medic.playbook.parameters import AWAY, BACK, CONTROLLER, RestartParameters
+from kafka_medic.playbook.leadership.parameters import AWAY, BACK
 from kafka_medic.playbook.report import StepReport, StepState
 from kafka_medic.playbook.restart import drain_first, rescue_step, static_settings, strimzi_restart
 from kafka_medic.playbook.restart.attempts import attempts, due, is_in, latest, other_pods
 from kafka_medic.playbook.restart.order import next_broker
+from kafka_medic.playbook.restart.parameters import CONTROLLER, RestartParameters
 from kafka_medic.resources.durations import format_duration
 from kafka_medic.resources.remediation_plan import BrokerRestart, Plan
 from kafka_medic.resources.remediation_status import ApprovalRecord, IntentState, JournalEntry, Progress

@@ -3,9 +3,8 @@ then restarted to read it, and what is set at run time afterwards."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
 
 from kafka_medic.cluster.elements import BROKER, settings_unread
 from kafka_medic.cluster.min_isr import MIN_ISR
@@ -14,44 +13,31 @@ from kafka_medic.diagnose.defaults import DEFAULTS, FACTORS, STATIC, Default, br
 from kafka_medic.diagnose.expectations import Expectations, below_factor
 from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.verdict import Reason, Verdict
+from kafka_medic.playbook.action import PlanRequest
 from kafka_medic.playbook.effects import dynamic_value
-from kafka_medic.playbook.guards import CLUSTER_ID
-from kafka_medic.playbook.plan_digest import sealed
-from kafka_medic.playbook.refusal import NO_DIGEST, Refusal, unread
-from kafka_medic.playbook.restart.restart_plan import restart_plan
+from kafka_medic.playbook.refusal import Refusal, unread
+from kafka_medic.playbook.restart.restart_plan import restart_plan, sentence_for_reading
 from kafka_medic.playbook.settings.defaults_step import KEY, fallback
-from kafka_medic.resources.durations import parse_duration
-from kafka_medic.resources.kafkacluster import KafkaCluster
-from kafka_medic.resources.playbook import Playbook
-from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_plan import (
     MAX_STATIC,
     ConfigChange,
     ConfigResourceType,
     Plan,
-    PlanStep,
-    Precondition,
     StaticSetting,
 )
-from kafka_medic.resources.vocabulary import Action, Guard
+from kafka_medic.resources.vocabulary import ActionName, Guard
 
 MOST = 150
 """Brokers of one run: its journal has 200 entries, and some brokers may have to be restarted once more."""
 
 
-def defaults_plan(
-    run: Remediation,
-    cluster: KafkaCluster,
-    playbook: Playbook,
-    snapshot: Snapshot,
-    now: datetime,
-    pending: Collection[str] = (),
-) -> Plan | Refusal:
+def defaults_plan(request: PlanRequest) -> Plan | Refusal:
     """The whole plan, its digest included, or why not. Topics come first: while any has fewer replicas than expected,
     its own cure is due, and a restart would take it away."""
+    snapshot = request.snapshot
     if snapshot.partitions is None or snapshot.brokers is None or snapshot.configs is None:
         return unread(snapshot)
-    expectations = Expectations.from_spec(cluster.spec.expectations)
+    expectations = Expectations.from_spec(request.cluster.spec.expectations)
     refused = _not_yet(snapshot, expectations)
     if refused is not None:
         return refused
@@ -63,22 +49,22 @@ def defaults_plan(
     change, left_out = _min_isr(snapshot, expectations, low, brokers)
     if not static and change is None:
         return Refusal(left_out, (Reason(Guard.PRECONDITIONS_HOLD.value, Verdict.WAIT, left_out),))
-    plan = _empty(cluster, snapshot, now)
+    plan = request.draft()
     if static:
-        rolled = restart_plan(run, cluster, playbook, snapshot, now, pending, only=brokers)
+        rolled = restart_plan(request, only=brokers)
         if isinstance(rolled, Refusal):
             # Somebody may restart them by hand, and then nothing is left to do.
             return replace(rolled, permanent=False)
         plan = rolled
-    steps = tuple(
-        PlanStep(name=s.name, action=s.action, description=_sentence(s.action, plan, change, left_out))
-        for s in playbook.spec.steps
-    )
+    sets = f"set {MIN_ISR}={change.after} for all brokers" if change is not None else left_out
+    # The restarts come first; what they are for is said by whoever knows how they go.
+    words = dict.fromkeys((s.action for s in request.playbook.spec.steps), sentence_for_reading(plan))
+    steps = request.draft(words | {ActionName.SET_CLUSTER_DEFAULTS: sets}).steps
     plan = plan.model_copy(
         update={"steps": steps, "static_settings": static, "config_changes": () if change is None else (change,)}
     )
     plan = plan.model_copy(update={"summary": _summary(plan, snapshot, left_out)})
-    return sealed(run, plan)
+    return request.sealed(plan)
 
 
 def _not_yet(snapshot: Snapshot, expectations: Expectations) -> Refusal | None:
@@ -147,27 +133,6 @@ def _min_isr(
         after=str(least),
     )
     return change, ""
-
-
-def _empty(cluster: KafkaCluster, snapshot: Snapshot, now: datetime) -> Plan:
-    return Plan(
-        digest=NO_DIGEST,
-        proposed_at=now,
-        expires_at=now + timedelta(seconds=parse_duration(cluster.spec.remediation.approvals.expire_after)),
-        preconditions=(Precondition(name=CLUSTER_ID, value=snapshot.cluster.id or ""),),
-    )
-
-
-def _sentence(action: Action, plan: Plan, change: ConfigChange | None, left_out: str) -> str:
-    if action is Action.RESTART_BROKERS:
-        if not plan.restarts:
-            return "no broker has to be restarted"
-        ids = ", ".join(str(r.broker) for r in plan.restarts)
-        return (
-            f"restart broker {ids}, one at a time, each only when the one before is back in every ISR and has read "
-            "what it is to read"
-        )[:1024]
-    return (f"set {MIN_ISR}={change.after} for all brokers" if change is not None else left_out)[:1024]
 
 
 def _summary(plan: Plan, snapshot: Snapshot, left_out: str) -> str:

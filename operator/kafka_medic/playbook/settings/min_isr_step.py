@@ -11,7 +11,7 @@ from kafka_medic.playbook.effects import ChangeSettings, SettingKey, dynamic_val
 from kafka_medic.playbook.report import StepReport, StepState
 from kafka_medic.resources.remediation_plan import Plan
 from kafka_medic.resources.remediation_status import JournalEntry, Progress
-from kafka_medic.resources.vocabulary import Action, Guard
+from kafka_medic.resources.vocabulary import ActionName, Guard
 
 
 def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: Snapshot) -> StepReport:
@@ -98,7 +98,7 @@ def without_spare(snapshot: Snapshot, floors: Mapping[str, int]) -> list[Partiti
 
 def alone(plan: Plan) -> bool:
     """Whether it does nothing else."""
-    return [step.action for step in plan.steps] == [Action.SET_MIN_INSYNC_REPLICAS]
+    return [step.action for step in plan.steps] == [ActionName.SET_MIN_INSYNC_REPLICAS]
 
 
 def other_values(plan: Plan, snapshot: Snapshot) -> str | None:

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from kafka_medic.cluster.elements import unread_settings
-from kafka_medic.cluster.snapshot import Snapshot
 from kafka_medic.diagnose.moves import throttles
 from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.verdict import Reason, Verdict
+from kafka_medic.playbook.action import PlanRequest
 from kafka_medic.playbook.refusal import Refusal, unread
 from kafka_medic.playbook.settings.settings_plan import settings_plan
-from kafka_medic.resources.kafkacluster import KafkaCluster
-from kafka_medic.resources.playbook import Playbook
-from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_plan import (
     MAX_INLINE_CHANGES,
     ConfigChange,
@@ -26,11 +21,10 @@ MAX_VALUE = 1024
 """Characters of a value that a plan holds: what is removed has to be seen whole by whoever approves it."""
 
 
-def throttle_plan(
-    run: Remediation, cluster: KafkaCluster, playbook: Playbook, snapshot: Snapshot, now: datetime
-) -> Plan | Refusal:
+def throttle_plan(request: PlanRequest) -> Plan | Refusal:
     """The whole plan, its digest included, or why not. Never while anything is being reassigned: a throttle may be that
     reassignment's."""
+    snapshot = request.snapshot
     found = throttles(snapshot)
     if found is None or snapshot.partitions is None:
         return unread(snapshot)
@@ -71,4 +65,4 @@ def throttle_plan(
         lines.append(f"{len(found) - len(here)} more are left for a further run, or are too long for a plan")
     if untold:
         lines.append(f"whether there are more of {some(list(unread_settings(snapshot)), 5)} is not known")
-    return settings_plan(run, cluster, playbook, snapshot, now, lines, here)
+    return settings_plan(request, lines, here)

@@ -1,4 +1,5 @@
-"""A plan is about the very topics that it was made for, by their ids, and not about later ones of the same names."""
+"""A plan is about the very Kafka cluster and the very topics that it was made for, by their ids: bootstrap servers can
+come to name another cluster, and a topic can be deleted and created again."""
 
 from __future__ import annotations
 
@@ -12,6 +13,23 @@ from kafka_medic.playbook.plan_digest import sealed
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_plan import ConfigResourceType, Plan, PlannedTopic
 from kafka_medic.resources.vocabulary import Guard
+
+CLUSTER_ID = "Kafka cluster id"
+"""Name of the precondition that holds which Kafka cluster a plan was made for."""
+
+
+def same_cluster(plan: Plan | None, snapshot: Snapshot) -> Reason:
+    """Whether what answers is the cluster that the plan was made for: bootstrap servers can come to name another."""
+    guard, present = Guard.PRECONDITIONS_HOLD.value, snapshot.cluster.id
+    planned = next((p.value for p in plan.preconditions if p.name == CLUSTER_ID), None) if plan else None
+    if planned is None:
+        return Reason(guard, Verdict.DENY, "there is no plan that names the Kafka cluster it was made for")
+    if present is None:
+        return Reason(guard, Verdict.UNKNOWN, f"the id of the Kafka cluster is not known; the plan is for {planned}")
+    if present != planned:
+        message = f"the plan was made for the Kafka cluster {planned}, and the one that answers now is {present}"
+        return Reason(guard, Verdict.DENY, message)
+    return Reason(guard, Verdict.ALLOW, f"the Kafka cluster is {planned}, as planned")
 
 
 def identified(run: Remediation, plan: Plan, snapshot: Snapshot) -> Plan:
