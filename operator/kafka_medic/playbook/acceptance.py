@@ -42,14 +42,13 @@ def _sequence(playbook: Playbook) -> Iterator[Problem]:
         return
     fits = max(i for i in range(len(actions) + 1) if _after(actions[:i]) is not None)
     allowed = _after(actions[:fits]) or set()
-    ways = [f"write {' or '.join(sorted(a.value for a in allowed - {None} if a))} there"] if allowed - {None} else []
+    verb, place = ("write", "there") if fits < len(actions) else ("add", "after it")
+    ways = [f"{verb} {' or '.join(sorted(a.value for a in allowed - {None} if a))} {place}"] if allowed - {None} else []
     ways += ["end the playbook before it"] if None in allowed and fits < len(actions) else []
     way = ", or ".join(ways) or "write a playbook of its own for it"
     if fits == len(actions):
         last = playbook.spec.steps[-1]
-        yield Problem(
-            f"spec.steps[{fits - 1}]", f"{last.name} ({last.action.value}) is no end: nothing follows it", way
-        )
+        yield Problem(f"spec.steps[{fits - 1}]", f"{last.name} ({last.action.value}) cannot come last", way)
         return
     step = playbook.spec.steps[fits]
     message = f"{step.name} ({step.action.value}) cannot be planned together with the steps before it"

@@ -11,6 +11,7 @@ from kafka_medic.cluster.clock import Skew
 from kafka_medic.guard.verdict import Verdict
 from kafka_medic.playbook.approval import AUTOMATIC, ApprovalFact, judge_approvals
 from kafka_medic.playbook.plan_digest import plan_digest
+from kafka_medic.playbook.registry import cost_of
 from kafka_medic.resources.admission import Standing
 from kafka_medic.resources.approval import RemediationApproval
 from kafka_medic.resources.kafkacluster_remediation import RemediationPolicy
@@ -97,7 +98,17 @@ def judged(run, facts, policy=None, installed=True, now=NOW, started=False, risk
     policy = RemediationPolicy.model_validate(policy or {})
     since = Standing(NOW - timedelta(hours=2)) if installed else Standing(None, "one of them is gone")
     policies = since if isinstance(installed, bool) else installed
-    return judge_approvals(run, policy, facts, policies, now, started=started, risk=risk, skew=skew)
+    return judge_approvals(
+        run,
+        policy,
+        facts,
+        policies,
+        now,
+        started=started,
+        risk=risk,
+        cost=cost_of(run.status.plan) if run.status.plan else None,
+        skew=skew,
+    )
 
 
 def test_one_person_who_may_approves():

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
+from kafka_medic.actuate.carry_out import EFFECTS as CARRIED_OUT
 from kafka_medic.cluster.groups import Committed
 from kafka_medic.cluster.snapshot import Source, SourceState, TopicPartition
 from kafka_medic.guard.fit import fit_to_receive, unfit
 from kafka_medic.guard.verdict import Verdict
-from kafka_medic.playbook import guards
+from kafka_medic.playbook import effects, guards
 from kafka_medic.playbook.effects import (
     CallOffRestarts,
     ChangeSettings,
@@ -47,7 +48,8 @@ EFFECTS: dict[type, tuple[Any, set[int]]] = {
 
 def test_every_effect_says_whom_it_gives_something() -> None:
     """A new kind of effect has to stand in this table, with its receivers, before it can be used."""
-    assert set(EFFECTS) == set(get_args(Intent))
+    kinds = {k for k in vars(effects).values() if isinstance(k, type) and issubclass(k, Intent) and k is not Intent}
+    assert set(EFFECTS) == kinds == set(CARRIED_OUT)
     for example, receives in EFFECTS.values():
         assert example.receivers(worlds.healthy()) == receives
     assert Reassign("i", {TP: None}).receivers(worlds.healthy()) == frozenset(), "a cancellation takes away"

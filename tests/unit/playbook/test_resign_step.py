@@ -9,6 +9,7 @@ import yaml
 
 from kafka_medic.cluster.snapshot import Controller, Mode, Snapshot
 from kafka_medic.guard.verdict import Verdict
+from kafka_medic.playbook.action import PlanRequest
 from kafka_medic.playbook.plan_digest import plan_digest
 from kafka_medic.playbook.planning import propose
 from kafka_medic.playbook.refusal import Refusal
@@ -43,7 +44,7 @@ def elected(epoch: int = 8) -> Snapshot:
 
 
 def planned(snapshot: Snapshot, run: object = FOUND) -> Plan | Refusal:
-    return propose(run, CLUSTER, PLAYBOOK, snapshot, worlds.NOW)
+    return propose(PlanRequest(run, CLUSTER, PLAYBOOK, snapshot, worlds.NOW))
 
 
 @pytest.fixture

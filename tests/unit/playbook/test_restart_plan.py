@@ -19,6 +19,7 @@ from kafka_medic.cluster.snapshot import (
     Voter,
 )
 from kafka_medic.guard.verdict import Verdict
+from kafka_medic.playbook.action import PlanRequest
 from kafka_medic.playbook.plan_digest import plan_digest
 from kafka_medic.playbook.planning import propose
 from kafka_medic.playbook.refusal import Refusal
@@ -55,7 +56,7 @@ RUN = Remediation.parse(
 
 
 def planned(snapshot: Snapshot, pending: frozenset[str] = frozenset(), run: Remediation = RUN) -> Plan | Refusal:
-    return propose(run, CLUSTER, PLAYBOOK, snapshot, worlds.NOW, pending=pending)
+    return propose(PlanRequest(run, CLUSTER, PLAYBOOK, snapshot, worlds.NOW, pending=pending))
 
 
 def drained(**spec: object) -> Remediation:
