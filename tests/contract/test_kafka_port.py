@@ -12,7 +12,7 @@ from kafka_medic.clients.answers import LogDirs
 from kafka_medic.clients.failures import ReadFailed, WriteFailed
 from kafka_medic.clients.ports import BrokerView, ConfigChange, NewTopic, OwnRecord
 from kafka_medic.cluster.snapshot import ConfigValue, TopicPartition
-from kafka_medic.plan.canary_topic import MARKER, recognised
+from kafka_medic.controller.canary_topic import MARKER, recognised
 from tests.contract.conftest import Subject
 from tests.simulation.log_bounds import log_bounds
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from kafka_medic.clients.kafka import RealKafka
 from kafka_medic.clients.ports import BrokerView, Connection
-from kafka_medic.plan.canary_topic import recognised
+from kafka_medic.controller.canary_topic import recognised
 from tests.e2e.conftest import Case
 from tests.incident import operator, records
 from tests.testbed import KafkaDeployment, faults, get, kubectl, wait_for

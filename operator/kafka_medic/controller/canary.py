@@ -17,12 +17,7 @@ from kafka_medic.clients.failures import FailureKind, ReadFailed, WriteFailed
 from kafka_medic.clients.ports import CanaryClient, Connection, Kafka, NewTopic
 from kafka_medic.cluster.snapshot import ConfigValue, Snapshot, TopicPartition
 from kafka_medic.controller.backoff import pause_after
-from kafka_medic.controller.events import Note
-from kafka_medic.diagnose.expectations import Expectations
-from kafka_medic.guard.fit import fit_to_receive
-from kafka_medic.guard.verdict import Verdict
-from kafka_medic.observe.canary import Canary, Outcome
-from kafka_medic.plan.canary_topic import (
+from kafka_medic.controller.canary_topic import (
     Add,
     Change,
     Create,
@@ -34,6 +29,11 @@ from kafka_medic.plan.canary_topic import (
     recognised,
     rows_of,
 )
+from kafka_medic.controller.events import Note
+from kafka_medic.diagnose.expectations import Expectations
+from kafka_medic.guard.fit import fit_to_receive
+from kafka_medic.guard.verdict import Verdict
+from kafka_medic.observe.canary import Canary, Outcome
 from kafka_medic.resources.durations import parse_duration
 from kafka_medic.resources.kafkacluster import Canary as CanarySpec
 from kafka_medic.resources.kafkacluster import KafkaCluster

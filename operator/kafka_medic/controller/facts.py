@@ -11,7 +11,7 @@ from kafka_medic.controller.store import Store
 from kafka_medic.guard.namesakes import Namesake
 from kafka_medic.guard.other_runs import OtherRun
 from kafka_medic.playbook.approval import Word
-from kafka_medic.playbook.offsets.offset_step import set_by
+from kafka_medic.playbook.registry import offsets_set_by
 from kafka_medic.resources.admission import Standing
 from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.remediation import Remediation
@@ -32,7 +32,7 @@ def other_runs(store: Store, cluster: KafkaCluster, run: Remediation) -> list[Ot
     runs, unreadable = store.remediations(run.namespace or "", cluster.name)
     if unreadable or all(r.uid != run.uid for r in runs):
         return None
-    return [OtherRun.of(r, set_by(r)) for r in runs if r.uid != run.uid]
+    return [OtherRun.of(r, offsets_set_by(r)) for r in runs if r.uid != run.uid]
 
 
 def read_facts(store: Store, run: Remediation, cluster: KafkaCluster, cluster_id: str | None, now: datetime) -> Facts:

@@ -11,7 +11,7 @@ import pytest
 
 from kafka_medic.clients.failures import FailureKind, WriteFailed
 from kafka_medic.cluster.snapshot import TopicPartition
-from kafka_medic.plan.canary_topic import MARKER
+from kafka_medic.controller.canary_topic import MARKER
 from tests.simulation.kafka import SimKafka
 from tests.simulation.world import BASE, World
 from tests.thorough import thorough
