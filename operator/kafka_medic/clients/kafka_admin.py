@@ -46,7 +46,6 @@ from kafka_medic.clients.log_columns import (
     decode_offsets,
 )
 from kafka_medic.clients.oauth import TokenSource
-from kafka_medic.clients.pod_identity import PodAddress
 from kafka_medic.clients.ports import (
     Address,
     BrokerView,
@@ -55,6 +54,7 @@ from kafka_medic.clients.ports import (
     Connection,
     LogRecord,
     Node,
+    PodAddress,
     Reassignment,
 )
 from kafka_medic.clients.undecoded import ResponseBytes, undecoded
