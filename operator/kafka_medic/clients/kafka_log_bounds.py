@@ -17,7 +17,7 @@ from kafka.protocol.consumer.offsets import ListOffsetsRequest
 
 from kafka_medic.clients.kafka_log_ends import ABSENT
 from kafka_medic.clients.log_columns import OFFSETS_VERSIONS, encode_offsets
-from kafka_medic.clients.ports import BOUNDS_SCHEMA
+from kafka_medic.clients.tables import BOUNDS_SCHEMA
 from kafka_medic.clients.undecoded import undecoded
 from kafka_medic.cluster.partition_rows import NOWHERE, Rows
 
@@ -71,8 +71,8 @@ def bounds(led: pa.Table, starts: pa.Table, ends: pa.Table) -> pa.Table:
     """BOUNDS_SCHEMA, of the partitions in `led` that are in each answer that is to have them. Answers have
     OFFSETS_SCHEMA. An error of the start counts before one of the end. Without a row: what the broker does not hold or
     does not serve."""
-    start, start_error = _told(led, starts)
-    end, end_error = _told(led, ends)
+    start, start_error = _offsets(led, starts)
+    end, end_error = _offsets(led, ends)
     unread = ~led["start"].to_numpy()
     begun = (start >= 0) | unread
     error = np.where(start_error != 0, start_error, np.where(begun, end_error, 0))
@@ -96,7 +96,7 @@ def bounds(led: pa.Table, starts: pa.Table, ends: pa.Table) -> pa.Table:
     return pa.table(columns, schema=BOUNDS_SCHEMA)
 
 
-def _told(led: pa.Table, answer: pa.Table) -> tuple[Ints, Ints]:
+def _offsets(led: pa.Table, answer: pa.Table) -> tuple[Ints, Ints]:
     """Of each row of `led` the offset, -1 for none, and the code of an error other than that it is not served. The last
     counts where an answer has several for one partition."""
     codes, offsets = (answer[name].to_numpy().astype(np.int64) for name in ("error", "offset"))

@@ -534,6 +534,12 @@ class Plan(PlanHeader):
         held: dict[type[Part], Part] = {type(part): part for part in (*self.parts, *parts)}
         return self.model_copy(update={"parts": _holding(held)})
 
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """For the header and for `with_parts`: pydantic would take a part's field here, and lose it without a word."""
+        if strangers := (update or {}).keys() - type(self).model_fields.keys():
+            raise TypeError(f"no fields of a plan's header: {sorted(strangers)}")
+        return super().model_copy(update=update, deep=deep)
+
     @classmethod
     def keys(cls) -> Mapping[str, FieldInfo]:
         return _DOCUMENT.model_fields
