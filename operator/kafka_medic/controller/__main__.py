@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import logging
 import os
 import socket
@@ -37,6 +38,9 @@ from kafka_medic.resources.kafkacluster import KafkaCluster
 
 OBSERVATION_SECONDS = 200.0
 """Below `fleet.DEAF_SECONDS`: a cluster whose servers are slow is no reason to restart the operator."""
+
+COLLECTED_AFTER = 5_000
+"""New containers after which Python looks for garbage; its own default is 700."""
 
 
 def identity() -> str:
@@ -165,6 +169,14 @@ def _count(text: str) -> int:
     return int(text)
 
 
+def collect_less() -> None:
+    """Python's collector leaves out what the process has loaded so far, which stays for good. Of 100 idle clusters,
+    each full collection took 0.1 s and the collector 4 % of the operator's processor time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(COLLECTED_AFTER, *gc.get_threshold()[1:])
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     """Run until ended by a signal."""
     options = arguments(argv)
@@ -186,6 +198,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     notices = Notices(options.webhook_directory) if options.webhook_directory else None
     if notices is not None:
         notices.start()
+    collect_less()
     namespaces = [n.strip() for n in options.watch_namespaces.split(",") if n.strip()]
     limits = (
         options.most_at_once,
