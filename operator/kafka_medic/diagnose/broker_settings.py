@@ -45,12 +45,10 @@ def detect(scene: Scene) -> Iterator[Finding]:
     """BrokerConfigDiffers, one for each setting."""
     if scene.snapshot.configs is None:
         return
-    now = _accounts(scene.snapshot.configs)
-    before = scene.previous.configs if scene.previous is not None else None
+    differing = {n: told for n, told in _accounts(scene.snapshot.configs).items() if len(set(told.values())) > 1}
+    before = scene.previous.configs if differing and scene.previous is not None else None
     earlier = None if before is None else _accounts(before)
-    for name, told in now.items():
-        if len(set(told.values())) < 2:
-            continue
+    for name, told in differing.items():
         moved = earlier is not None and earlier.get(name) != told
         yield _finding(scene, name, told, moved=moved)
 
