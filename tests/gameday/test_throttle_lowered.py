@@ -18,7 +18,7 @@ import pytest
 
 from kafka_medic.clients.kafka import RealKafka
 from kafka_medic.clients.ports import BrokerView, ConfigChange, Connection, ReadFailed
-from kafka_medic.playbook.rate import CALM_SECONDS
+from kafka_medic.playbook.reassign.rate import CALM_SECONDS
 from tests.conftest import one_of_each_kind
 from tests.e2e.conftest import STEADY, Case, at_the_same_time
 from tests.gameday.cluster import RATES, REPLICAS

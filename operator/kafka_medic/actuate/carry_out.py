@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import assert_never
+from typing import Any
 
 from kafka_medic.actuate.elect import elect
 from kafka_medic.actuate.offsets import set_offsets
@@ -15,7 +15,7 @@ from kafka_medic.actuate.restart import AskedPods, PodWrites, call_off, restart
 from kafka_medic.actuate.scale import WorkloadWrites, scale
 from kafka_medic.actuate.settings import change_settings
 from kafka_medic.clients.ports import FailureKind, Kafka, MaySend, WriteFailed
-from kafka_medic.playbook.intents import (
+from kafka_medic.playbook.effects import (
     CallOffRestarts,
     ChangeSettings,
     ElectPreferred,
@@ -39,6 +39,33 @@ class KubernetesWrites:
     workloads: WorkloadWrites
 
 
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What effects are sent through. `may_send`: whether the Lease is held still. `ask` raises WriteFailed if it is
+    not, or what the effect rests on is not fresh any more."""
+
+    kafka: Kafka
+    kubernetes: KubernetesWrites
+    ensemble: ControllerWrites | None
+    may_send: MaySend
+    ask: Callable[[], None]
+
+
+EFFECTS: Mapping[type[Intent], Callable[[Reach, Any], None]] = {
+    Reassign: lambda to, intent: reassign(to.kafka, intent),
+    Reorder: lambda to, intent: reorder(to.kafka, intent),
+    ChangeSettings: lambda to, intent: change_settings(to.kafka, intent, to.may_send),
+    RescueRecords: lambda to, intent: rescue(to.kafka, intent, to.may_send),
+    ElectPreferred: lambda to, intent: elect(to.kafka, intent, to.ask),
+    RestartPod: lambda to, intent: restart(to.kubernetes.strimzi if intent.annotated else to.kubernetes.pods, intent),
+    CallOffRestarts: lambda to, intent: call_off(to.kubernetes.strimzi, intent, to.ask),
+    ResignController: lambda to, intent: resign(to.ensemble, intent),
+    SetOffsets: lambda to, intent: set_offsets(to.kafka, intent, to.ask),
+    ScaleWorkload: lambda to, intent: scale(to.kubernetes.workloads, intent),
+}
+"""By intent: what carries it out. A test holds it to every intent that there is."""
+
+
 def carry_out(
     kafka: Kafka,
     kubernetes: KubernetesWrites,
@@ -58,26 +85,4 @@ def carry_out(
             raise WriteFailed(FailureKind.REFUSED, "not sent: what it rests on was read too long ago by now")
 
     ask()
-    match intent:
-        case Reassign():
-            reassign(kafka, intent)
-        case Reorder():
-            reorder(kafka, intent)
-        case ChangeSettings():
-            change_settings(kafka, intent, may_send)
-        case RescueRecords():
-            rescue(kafka, intent, may_send)
-        case ElectPreferred():
-            elect(kafka, intent, ask)
-        case RestartPod():
-            restart(kubernetes.strimzi if intent.annotated else kubernetes.pods, intent)
-        case CallOffRestarts():
-            call_off(kubernetes.strimzi, intent, ask)
-        case ResignController():
-            resign(ensemble, intent)
-        case SetOffsets():
-            set_offsets(kafka, intent, ask)
-        case ScaleWorkload():
-            scale(kubernetes.workloads, intent)
-        case _:
-            assert_never(intent)
+    EFFECTS[type(intent)](Reach(kafka, kubernetes, ensemble, may_send, ask), intent)

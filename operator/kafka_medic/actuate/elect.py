@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kafka_medic.clients.ports import BrokerView, FailureKind, Kafka, ReadFailed, WriteFailed
-from kafka_medic.playbook.intents import ElectPreferred
+from kafka_medic.playbook.effects import ElectPreferred
 
 
 def elect(kafka: Kafka, intent: ElectPreferred, ask: Callable[[], None]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from kafka_medic.clients.ports import FailureKind, Kafka, ReadFailed, WriteFailed
 from kafka_medic.cluster.groups import EMPTY
-from kafka_medic.playbook.intents import SetOffsets
+from kafka_medic.playbook.effects import SetOffsets
 
 
 def set_offsets(kafka: Kafka, intent: SetOffsets, ask: Callable[[], None]) -> None:

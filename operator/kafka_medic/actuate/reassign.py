@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from kafka_medic.clients.ports import FailureKind, KafkaWrites, WriteFailed
 from kafka_medic.cluster.snapshot import TopicPartition
-from kafka_medic.playbook.intents import Reassign, Reorder
+from kafka_medic.playbook.effects import Reassign, Reorder
 
 MAX_RECORDS = 5000
 """Half of what a KRaft controller accepts in one request (10,000 records)."""

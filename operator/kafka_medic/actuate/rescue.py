@@ -15,7 +15,7 @@ from kafka_medic.clients.ports import (
     ReadFailed,
     WriteFailed,
 )
-from kafka_medic.playbook.intents import RescuePart, RescueRecords
+from kafka_medic.playbook.effects import RescuePart, RescueRecords
 
 PREFIX = "kafka-medic-"
 """Of the headers that say where a saved record came from; the record's own headers follow."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from kafka_medic.clients.ports import FailureKind, WriteFailed
-from kafka_medic.playbook.intents import ResignController
+from kafka_medic.playbook.effects import ResignController
 
 
 class ControllerWrites(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from kafka_medic.playbook.intents import CallOffRestarts, RestartPod
+from kafka_medic.playbook.effects import CallOffRestarts, RestartPod
 
 
 class PodWrites(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from kafka_medic.playbook.intents import ScaleWorkload
+from kafka_medic.playbook.effects import ScaleWorkload
 from kafka_medic.resources.vocabulary import WorkloadKind
 
 

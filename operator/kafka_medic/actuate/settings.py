@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafka_medic.clients.ports import ConfigChange, KafkaWrites, MaySend
-from kafka_medic.playbook.intents import ChangeSettings
+from kafka_medic.playbook.effects import ChangeSettings
 
 
 def change_settings(kafka: KafkaWrites, intent: ChangeSettings, may_send: MaySend) -> None:

@@ -11,7 +11,7 @@ from kafka_medic.controller.store import Store
 from kafka_medic.guard.namesakes import Namesake
 from kafka_medic.guard.other_runs import OtherRun
 from kafka_medic.playbook.approval import Word
-from kafka_medic.playbook.offset_step import set_by
+from kafka_medic.playbook.offsets.offset_step import set_by
 from kafka_medic.resources.admission import Standing
 from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.remediation import Remediation

@@ -10,7 +10,7 @@ from typing import Any
 
 from kafka_medic.clients.kubernetes_api import ApiFailure
 from kafka_medic.controller.store import Store
-from kafka_medic.playbook.parameters import check
+from kafka_medic.playbook.acceptance import check
 from kafka_medic.resources.conditions import Condition, ConditionStatus, set_condition
 from kafka_medic.resources.errors import ResourceError
 from kafka_medic.resources.playbook import Playbook, PlaybookStatus

@@ -10,7 +10,8 @@ from typing import Any
 from kafka_medic.diagnose.finding import Finding
 from kafka_medic.guard.breaker import BreakerState, breaker
 from kafka_medic.guard.other_runs import OtherRun
-from kafka_medic.playbook.parameters import AWAY, BACK, brings_leaders, check
+from kafka_medic.playbook.acceptance import check
+from kafka_medic.playbook.registry import once_for_a_finding, takes_back
 from kafka_medic.resources.durations import parse_duration
 from kafka_medic.resources.errors import ResourceError
 from kafka_medic.resources.kafkacluster import KafkaCluster
@@ -48,14 +49,14 @@ def due(
         if policy.mode_for(name) is RemediationMode.OBSERVE:
             continue
         mine = [f for f in findings if _treats(playbook, f, now)]
-        if brings_leaders(playbook) == BACK:
+        if takes_back(playbook):
             mine = _over(cluster, playbook, findings, runs)
         runs_of_it = [r for r in runs if r.spec.playbook.name == name and r.spec.cluster_ref.uid == cluster.uid]
         known = [r for r in runs_of_it if r.spec.cause is not None]
         acting = any(r.status.phase in ACTING_PHASES for r in runs_of_it)
         if not mine or acting or any(r.status.phase not in TERMINAL_PHASES for r in known):
             continue
-        drains = brings_leaders(playbook) == AWAY
+        drains = once_for_a_finding(playbook)
         fresh = [f for f in mine if not _declined(f, known) and not (drains and _drained(f, known))]
         if not fresh:
             continue

@@ -52,11 +52,10 @@ from kafka_medic.observe.metrics import exporters
 from kafka_medic.observe.offset_reads import answers
 from kafka_medic.observe.pods import BrokerPods
 from kafka_medic.observe.snapshot import ClusterReaders, MetricsReads, observe_cluster, unread_cluster
+from kafka_medic.playbook.decision import SOON, Decision, DecisionContext
 from kafka_medic.playbook.engine import decide
 from kafka_medic.playbook.holding import may_be_sent
-from kafka_medic.playbook.intents import concern
-from kafka_medic.playbook.offset_questions import questions
-from kafka_medic.playbook.run import SOON, Decision, World
+from kafka_medic.playbook.planning import questions
 from kafka_medic.resources.durations import parse_duration
 from kafka_medic.resources.errors import ResourceError
 from kafka_medic.resources.kafkacluster import KafkaCluster
@@ -383,7 +382,9 @@ class Turn:
                 blocked += [] if run is not None else [told]
         return created
 
-    def _world(self, cluster: KafkaCluster, run: Remediation, snapshot: Snapshot, findings: Sequence[Finding]) -> World:
+    def _context(
+        self, cluster: KafkaCluster, run: Remediation, snapshot: Snapshot, findings: Sequence[Finding]
+    ) -> DecisionContext:
         """Everything but the snapshot is read here and now, so that the check before an effect is a fresh one."""
         store, now = self.clients.store, self.clients.now()
         playbook = store.playbook(run.spec.playbook.name)
@@ -392,7 +393,7 @@ class Turn:
         kafka = None if self._connected is None else self._connected[1]
         told = answers(kafka, asked, ScaledWorkloads(store.api, self.namespace).read, self._recollection.paces)
         facts = read_facts(store, run, cluster, snapshot.cluster.id, now)
-        return World(
+        return DecisionContext(
             snapshot=snapshot,
             cluster=cluster,
             playbook=playbook,
@@ -403,7 +404,7 @@ class Turn:
             namesakes=facts.namesakes,
             findings=findings,
             now=self.clients.now(),
-            answers=told,
+            reads=told,
             fleet=self._fleet(run),
             skew=store.api.skew,
             files=str(self.clients.files.directory) if self.clients.files.directory else None,
@@ -429,10 +430,10 @@ class Turn:
     def _decide(
         self, cluster: KafkaCluster, run: Remediation, snapshot: Snapshot, findings: Sequence[Finding]
     ) -> Decision:
-        world = self._world(cluster, run, snapshot, findings)
-        if world.lease_held is not True:
+        context = self._context(cluster, run, snapshot, findings)
+        if context.lease_held is not True:
             return Decision(run.status)  # not ours any more: not even the status
-        decision = self._within(f"deciding about {run.name}", lambda: decide(run, world))
+        decision = self._within(f"deciding about {run.name}", lambda: decide(run, context))
         version = run.metadata.resource_version
         if decision.status != run.status:
             if not self._kept() or not self._may_begin(run):
@@ -469,7 +470,7 @@ class Turn:
             return Decision(decision.status, requeue=left)
         # Once more from fresh reads of everything, Kafka too: only if the same effect is still what is due, and every
         # guard still permits it, is it sent. Kafka has no compare-and-set for what we send.
-        concerned = concern(intent)
+        concerned = intent.concern()
         self._recollection.before_look(cluster, self.clients.monotonic(), acting=True, concern=concerned)
         latest = self._observe(cluster)
         until = self.clients.monotonic() - seconds_since_read(latest, self.clients.now()) + MAX_AGE  # it may take long
@@ -477,8 +478,8 @@ class Turn:
         present = self.clients.store.remediation(self.namespace, run.name)
         if present.metadata.resource_version != run.metadata.resource_version:
             return Decision(decision.status, requeue=0.0)  # somebody wrote it, or asked for its deletion
-        latest_world = self._world(cluster, run, latest, findings)
-        again = self._within(f"deciding about {run.name}", lambda: decide(run, latest_world))
+        latest_context = self._context(cluster, run, latest, findings)
+        again = self._within(f"deciding about {run.name}", lambda: decide(run, latest_context))
         if again.intent != intent:
             _LOG.warning("%s: held back %s: %s", run.name, intent.id, again.status.message)
             return Decision(decision.status, requeue=SOON)

@@ -10,8 +10,7 @@ from kafka_medic.clients.ports import KafkaReads, ReadFailed
 from kafka_medic.cluster.groups import GroupMember
 from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.cluster.workloads import Workload
-from kafka_medic.playbook.offset_questions import Questions
-from kafka_medic.playbook.run import Answers
+from kafka_medic.playbook.extra_reads import ExtraReads, Questions
 from kafka_medic.resources.vocabulary import WorkloadKind
 
 ReadWorkload = Callable[[WorkloadKind, str], Workload]
@@ -23,14 +22,14 @@ def answers(
     asked: Questions,
     workload: ReadWorkload | None = None,
     paces: Mapping[str, float] = MappingProxyType({}),
-) -> Answers:
+) -> ExtraReads:
     """What cannot be read stays unanswered: a plan then says so, or waits. `kafka` None: it cannot be asked. `paces`:
     how fast groups were seen reading, in offsets a second."""
     stopped = None if workload is None or asked.workload is None else _workload(workload, *asked.workload)
     if kafka is None:
-        return Answers(silent=frozenset(tp for _, tp, _ in asked.epochs), workload=stopped, paces=paces)
+        return ExtraReads(silent=frozenset(tp for _, tp, _ in asked.epochs), workload=stopped, paces=paces)
     at = None if asked.ms is None else _at(kafka, asked.partitions, asked.ms)
-    return Answers(_members(kafka, asked.groups), at, *_epoch_ends(kafka, asked.epochs), stopped, paces)
+    return ExtraReads(_members(kafka, asked.groups), at, *_epoch_ends(kafka, asked.epochs), stopped, paces)
 
 
 def _workload(read: ReadWorkload, kind: WorkloadKind, name: str) -> Workload | str:

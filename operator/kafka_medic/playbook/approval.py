@@ -12,7 +12,7 @@ from datetime import datetime
 
 from kafka_medic.cluster.clock import EXACT, Skew
 from kafka_medic.guard.verdict import Reason, Verdict
-from kafka_medic.playbook.auto import beyond_auto
+from kafka_medic.playbook.auto import Cost, beyond_auto
 from kafka_medic.playbook.plan_digest import digest_fits
 from kafka_medic.resources.admission import Standing
 from kafka_medic.resources.approval import RemediationApproval
@@ -65,13 +65,14 @@ def judge_approvals(
     *,
     started: bool,
     risk: Risk | None = None,
+    cost: Cost | None = None,
     skew: Skew | None = None,
 ) -> ApprovalJudgement:
     """The judgement over every approval of this Remediation. `words` None: they could not be read. `risk`: of its
-    playbook; None: not known, which Auto takes for too high. `skew`: of the clock that dates approvals to the one that
-    dates the plan, and by which `now` decides whether the plan is still open; None: not known, taken for none."""
-    guard = Guard.APPROVAL_VALID.value
-    plan = remediation.status.plan
+    playbook; None: not known, which Auto takes for too high. `cost`: of the plan; None: not counted, which is beyond
+    Auto's bounds. `skew`: of the clock that dates approvals to the one that dates the plan, and by which `now` decides
+    whether the plan is still open; None: not known, taken for none."""
+    guard, plan = Guard.APPROVAL_VALID.value, remediation.status.plan
     if plan is None:
         return ApprovalJudgement(Reason(guard, Verdict.DENY, "there is no plan yet"), (), None, None)
     if not digest_fits(remediation, plan):
@@ -80,57 +81,93 @@ def judge_approvals(
     if words is None:
         return ApprovalJudgement(Reason(guard, Verdict.UNKNOWN, "the approvals could not be read"), (), None, None)
     facts = [w for w in words if isinstance(w, ApprovalFact)]
-    unread = [w for w in words if isinstance(w, UnreadApproval)]
     late = None if started else skew or EXACT
     records = tuple(_record(fact, remediation, plan, policy, policies, late) for fact in facts)
-    counted = [r for r in records if r.counted]
-    rejecters = sorted({r.approver for r in counted if r.decision is Decision.REJECT})
-    approvers = sorted({r.approver for r in counted if r.decision is Decision.APPROVE})
-    rejected = ", ".join(rejecters) or None
+    rejected = ", ".join(_who(records, Decision.REJECT)) or None
+    answer = (
+        _no(remediation, plan, words, rejected)
+        or _not_open(remediation, plan, policy, policies, None if started else now)
+        or _yes(remediation, plan, policy, facts, records, _beyond(remediation, plan, policy, cost, risk, now, started))
+    )
+    verdict, message, by = answer
+    return ApprovalJudgement(Reason(guard, verdict, message), records, by, rejected)
 
-    def answer(verdict: Verdict, message: str, by: str | None = None) -> ApprovalJudgement:
-        return ApprovalJudgement(Reason(guard, verdict, message), records, by, rejected)
 
+Answer = tuple[Verdict, str, str | None]
+"""The verdict, a sentence, and who approved."""
+
+
+def _who(records: Sequence[ApprovalRecord], decision: Decision) -> list[str]:
+    return sorted({r.approver for r in records if r.counted and r.decision is decision})
+
+
+def _no(remediation: Remediation, plan: Plan, words: Sequence[Word], rejected: str | None) -> Answer | None:
+    """Somebody who may has said no, or may have."""
     if rejected:
-        return answer(Verdict.DENY, f"rejected by {rejected}")
-    unsure = sorted({f.approval.spec.approver for f in facts if _may_be_a_no(f, remediation, plan)})
-    if unsure:
-        message = f"{', '.join(unsure)} said no, and whether they may could not be asked"
-        return answer(Verdict.UNKNOWN, message)
-    if unread:
+        return Verdict.DENY, f"rejected by {rejected}", None
+    facts = [w for w in words if isinstance(w, ApprovalFact)]
+    if unsure := sorted({f.approval.spec.approver for f in facts if _may_be_a_no(f, remediation, plan)}):
+        return Verdict.UNKNOWN, f"{', '.join(unsure)} said no, and whether they may could not be asked", None
+    if unread := [w for w in words if isinstance(w, UnreadApproval)]:
         message = (
             f"RemediationApproval {', '.join(w.name for w in unread[:5])} cannot be read by this version, and may be a "
             f"No: {unread[0].why}; delete it, and create it again as this version's types have it"
         )
-        return answer(Verdict.UNKNOWN, message)
-    mode = policy.mode_for(remediation.spec.playbook.name)
-    if mode is RemediationMode.OBSERVE:
-        return answer(Verdict.DENY, "the KafkaCluster's mode is Observe: nothing is ever done")
-    unproven = _unproven(remediation, policies)
-    if unproven is not None:
-        return answer(*unproven)
-    if not started and now >= plan.expires_at:
-        return answer(Verdict.DENY, f"the plan expired at {_utc(plan.expires_at)}")
-    automatic = mode is RemediationMode.AUTO
-    beyond = beyond_auto(remediation, plan, policy.auto, risk, now, started=started) if automatic else None
+        return Verdict.UNKNOWN, message, None
+    return None
+
+
+def _not_open(
+    remediation: Remediation, plan: Plan, policy: RemediationPolicy, policies: Standing | None, now: datetime | None
+) -> Answer | None:
+    """Why nobody's yes would count. `now`: None once the run has started, and its plan cannot expire any more."""
+    if policy.mode_for(remediation.spec.playbook.name) is RemediationMode.OBSERVE:
+        return Verdict.DENY, "the KafkaCluster's mode is Observe: nothing is ever done", None
+    if unproven := _unproven(remediation, policies):
+        return (*unproven, None)
+    if now is not None and now >= plan.expires_at:
+        return Verdict.DENY, f"the plan expired at {_utc(plan.expires_at)}", None
+    return None
+
+
+def _beyond(
+    remediation: Remediation,
+    plan: Plan,
+    policy: RemediationPolicy,
+    cost: Cost | None,
+    risk: Risk | None,
+    now: datetime,
+    started: bool,
+) -> tuple[str, ...] | None:
+    """What of the plan is beyond what Auto does by itself; None where the mode is not Auto."""
+    if policy.mode_for(remediation.spec.playbook.name) is not RemediationMode.AUTO:
+        return None
+    return beyond_auto(remediation, plan, cost or Cost(copied=None), policy.auto, risk, now, started=started)
+
+
+def _yes(
+    remediation: Remediation,
+    plan: Plan,
+    policy: RemediationPolicy,
+    facts: Sequence[ApprovalFact],
+    records: Sequence[ApprovalRecord],
+    beyond: tuple[str, ...] | None,
+) -> Answer:
+    """Whether enough of those who may have said yes, or Auto may go by itself."""
     if beyond == ():
-        return answer(Verdict.ALLOW, "the KafkaCluster's mode is Auto, and the plan within its bounds", AUTOMATIC)
-    asks = f"beyond what Auto does by itself ({'; '.join(beyond)}): " if beyond else ""
-    missing = policy.approvals.needed(remediation.spec.requested_by) - len(approvers)
-    if missing > 0:
-        if any(fact.may_approve is None for fact in facts):
-            return answer(Verdict.UNKNOWN, "whether an approver may approve could not be asked")
-        more = f"{missing} more" if approvers else f"{missing}"
-        machine = policy.approvals.needed(remediation.spec.requested_by) - policy.approvals.required
-        why = (
-            "; one of them because a ServiceAccount asked for it, and any approver may hold its token"
-            if machine
-            else ""
-        )
-        asked = f"waits for {more} approval{'s' if missing > 1 else ''} of {plan.digest}"
-        return answer(Verdict.WAIT, f"{asks}{asked}{why}")
+        return Verdict.ALLOW, "the KafkaCluster's mode is Auto, and the plan within its bounds", AUTOMATIC
+    approvers, needed = _who(records, Decision.APPROVE), policy.approvals.needed(remediation.spec.requested_by)
+    missing = needed - len(approvers)
     by = ", ".join(approvers)
-    return answer(Verdict.ALLOW, f"approved by {by}", by)
+    if missing <= 0:
+        return Verdict.ALLOW, f"approved by {by}", by
+    if any(fact.may_approve is None for fact in facts):
+        return Verdict.UNKNOWN, "whether an approver may approve could not be asked", None
+    asks = f"beyond what Auto does by itself ({'; '.join(beyond)}): " if beyond else ""
+    more = f"{missing} more" if approvers else f"{missing}"
+    why = "; one of them because a ServiceAccount asked for it, and any approver may hold its token"
+    why = why if needed > policy.approvals.required else ""
+    return Verdict.WAIT, f"{asks}waits for {more} approval{'s' if missing > 1 else ''} of {plan.digest}{why}", None
 
 
 def _unproven(remediation: Remediation, policies: Standing | None) -> tuple[Verdict, str] | None:
@@ -182,28 +219,7 @@ def _record(
     spec, at = approval.spec, approval.metadata.creation_timestamp
     if at is None or approval.uid is None:
         raise ValueError("an approval without uid or creationTimestamp did not come from the API server")
-    why = None
-    if spec.remediation_ref.uid != remediation.uid:
-        why = "it names another Remediation of the same name (uid)"
-    elif spec.plan_digest != plan.digest:
-        why = "it names another plan; read the present one and approve again"
-    elif fact.may_approve is False:
-        through = f" or through {', '.join(spec.approver_groups[:5])}" if spec.approver_groups else ""
-        why = f"{spec.approver} may not approve by name{through} (verb approve on remediations)"
-    elif fact.may_approve is None:
-        why = f"whether {spec.approver} may approve could not be asked"
-    elif spec.decision is Decision.APPROVE and policies is not None and not policies.covers(at):
-        why = f"it was created at {_utc(at)}, and {_checked(policies)}; approve again"
-    elif spec.decision is Decision.APPROVE and skew is not None and skew.latest(at) >= plan.expires_at:
-        why = "it was created after the plan's expiry, or too close to it to tell by two clocks"
-    elif spec.decision is Decision.APPROVE and policy.approvals.is_machine(spec.approver):
-        why = f"{spec.approver} is a ServiceAccount, and approvals.serviceAccounts does not list it"
-    elif (
-        spec.decision is Decision.APPROVE
-        and spec.approver == remediation.spec.requested_by
-        and not policy.approvals.allow_requester
-    ):
-        why = f"{spec.approver} asked for this run, and approvals.allowRequester is false"
+    why = _uncounted(fact, remediation, plan) or _yes_uncounted(fact, at, remediation, plan, policy, policies, skew)
     return ApprovalRecord(
         name=approval.name,
         uid=approval.uid,
@@ -213,3 +229,42 @@ def _record(
         counted=why is None,
         reason=(why or spec.reason)[:1024],
     )
+
+
+def _uncounted(fact: ApprovalFact, remediation: Remediation, plan: Plan) -> str | None:
+    """Why neither a yes nor a no of this kind counts."""
+    spec = fact.approval.spec
+    if spec.remediation_ref.uid != remediation.uid:
+        return "it names another Remediation of the same name (uid)"
+    if spec.plan_digest != plan.digest:
+        return "it names another plan; read the present one and approve again"
+    if fact.may_approve is False:
+        through = f" or through {', '.join(spec.approver_groups[:5])}" if spec.approver_groups else ""
+        return f"{spec.approver} may not approve by name{through} (verb approve on remediations)"
+    if fact.may_approve is None:
+        return f"whether {spec.approver} may approve could not be asked"
+    return None
+
+
+def _yes_uncounted(
+    fact: ApprovalFact,
+    at: datetime,
+    remediation: Remediation,
+    plan: Plan,
+    policy: RemediationPolicy,
+    policies: Standing | None,
+    skew: Skew | None,
+) -> str | None:
+    """Why a yes does not count, which as a no would."""
+    spec = fact.approval.spec
+    if spec.decision is not Decision.APPROVE:
+        return None
+    if policies is not None and not policies.covers(at):
+        return f"it was created at {_utc(at)}, and {_checked(policies)}; approve again"
+    if skew is not None and skew.latest(at) >= plan.expires_at:
+        return "it was created after the plan's expiry, or too close to it to tell by two clocks"
+    if policy.approvals.is_machine(spec.approver):
+        return f"{spec.approver} is a ServiceAccount, and approvals.serviceAccounts does not list it"
+    if spec.approver == remediation.spec.requested_by and not policy.approvals.allow_requester:
+        return f"{spec.approver} asked for this run, and approvals.allowRequester is false"
+    return None

@@ -12,20 +12,27 @@ from dataclasses import replace
 from kafka_medic.guard.breaker import BreakerState, breaker
 from kafka_medic.guard.other_runs import OtherRun
 from kafka_medic.guard.verdict import Verdict
-from kafka_medic.playbook import consumers_step, drain_first, min_isr_step, offset_step, reorder_step, rescue_step
-from kafka_medic.playbook.acting import advance
+from kafka_medic.playbook.action import PlanRequest, Standing
 from kafka_medic.playbook.approval import unchecked
+from kafka_medic.playbook.decision import (
+    Decision,
+    DecisionContext,
+    being_deleted,
+    disowned,
+    ended,
+    refuse,
+    stay,
+    waiting,
+)
 from kafka_medic.playbook.drift import drifted_long_enough
-from kafka_medic.playbook.parameters import AWAY, brings_leaders
+from kafka_medic.playbook.execution import advance
+from kafka_medic.playbook.guards import forward_reasons, judged
 from kafka_medic.playbook.plan_file import is_missing, unread_file
-from kafka_medic.playbook.planned_topics import recreated
-from kafka_medic.playbook.positions import Position, standings
-from kafka_medic.playbook.propose import propose, restarts
+from kafka_medic.playbook.planning import propose
+from kafka_medic.playbook.preconditions import recreated
 from kafka_medic.playbook.provenance import beyond_plan, forged
 from kafka_medic.playbook.refusal import Refusal
-from kafka_medic.playbook.restart_attempts import other_pods
-from kafka_medic.playbook.run import Decision, World, being_deleted, disowned, ended, refuse, stay, waiting
-from kafka_medic.playbook.safety import forward_reasons
+from kafka_medic.playbook.registry import ACTIONS, needs_its_cause
 from kafka_medic.resources.phases import ACTING_PHASES, TERMINAL_PHASES, Phase
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_plan import Plan
@@ -33,103 +40,104 @@ from kafka_medic.resources.remediation_status import Cure, RemediationStatus, St
 from kafka_medic.resources.vocabulary import Severity
 
 
-def decide(run: Remediation, world: World) -> Decision:
+def decide(run: Remediation, context: DecisionContext) -> Decision:
     """One turn of one Remediation. No effect goes beyond its plan, whatever its journal says."""
-    decision = _decide(run, world)
+    decision = _decide(run, context)
     if decision.intent is None or run.status.plan is None:
         return decision
     beyond = beyond_plan(decision.intent, run.status.plan)
-    return decision if beyond is None else disowned(run.status, f"its journal is not its plan's: {beyond}", world.now)
+    return decision if beyond is None else disowned(run.status, f"its journal is not its plan's: {beyond}", context.now)
 
 
-def _decide(run: Remediation, world: World) -> Decision:
+def _decide(run: Remediation, context: DecisionContext) -> Decision:
     phase = run.status.phase
     if phase is None:
         return Decision(run.status.model_copy(update={"phase": Phase.PLANNING, "message": "planning"}), requeue=0.0)
     if phase in TERMINAL_PHASES:
         return stay(run.status, requeue=None)
     if phase in ACTING_PHASES:
-        return advance(run, world)
-    going = being_deleted(run, world)
+        return advance(run, context)
+    going = being_deleted(run, context)
     if going:
-        return ended(run.status, Phase.ABORTED, going, world.now)
-    stale = _outlived(run, world)
+        return ended(run.status, Phase.ABORTED, going, context.now)
+    stale = _outlived(run, context)
     if stale:
-        return ended(run.status, Phase.SUPERSEDED, stale, world.now)
-    tripped = _tripped(run, world)
+        return ended(run.status, Phase.SUPERSEDED, stale, context.now)
+    tripped = _tripped(run, context)
     if tripped:
-        return ended(run.status, Phase.SUPERSEDED, tripped, world.now)
-    run = run.model_copy(update={"status": run.status.model_copy(update={"cures": _cures(run, world)})})
+        return ended(run.status, Phase.SUPERSEDED, tripped, context.now)
+    run = run.model_copy(update={"status": run.status.model_copy(update={"cures": _cures(run, context)})})
     if phase is Phase.PLANNING:
-        return _plan(run, world)
-    return _await(run, world)
+        return _plan(run, context)
+    return _await(run, context)
 
 
-def _cures(run: Remediation, world: World) -> Cure | None:
+def _cures(run: Remediation, context: DecisionContext) -> Cure | None:
     """The finding that the run cures, as it is now: its cause or, where a person asked for the run, the gravest that
     fires and names its playbook. A finding that is gone keeps its last severity. One that was gone before the run was
     first decided, as a drain's is when its way back is proposed, is no emergency."""
     cause, known = run.spec.cause, run.status.cures
     if cause is not None:
-        found = next((f for f in world.findings if f.id == cause.finding_id), None)
+        found = next((f for f in context.findings if f.id == cause.finding_id), None)
         severity = found.severity if found else known.severity if known else Severity.INFO
         return Cure(finding_id=cause.finding_id, severity=severity)
-    fired = [f for f in world.findings if f.firing() and f.playbook == run.spec.playbook.name]
+    fired = [f for f in context.findings if f.firing() and f.playbook == run.spec.playbook.name]
     gravest = max(fired, key=lambda f: list(Severity).index(f.severity), default=None)
     return known if gravest is None else Cure(finding_id=gravest.id, severity=gravest.severity)
 
 
-def _outlived(run: Remediation, world: World) -> str | None:
+def _outlived(run: Remediation, context: DecisionContext) -> str | None:
     """Why a run that has done nothing yet has lost what it was made for."""
-    if run.spec.cluster_ref.uid != world.cluster.uid:
+    if run.spec.cluster_ref.uid != context.cluster.uid:
         return "the KafkaCluster it names is another one now (uid)"
-    if world.playbook is None:
+    if context.playbook is None:
         return f"the playbook {run.spec.playbook.name} is gone"
-    if world.playbook.digest() != run.spec.playbook.digest:
+    if context.playbook.digest() != run.spec.playbook.digest:
         return f"the playbook {run.spec.playbook.name} was changed since"
-    cause, found = run.spec.cause, world.finding_ids
-    standing = world.policies
+    cause, found = run.spec.cause, context.finding_ids
+    standing = context.policies
     if standing is not None and standing.since is not None and not standing.covers(run.metadata.creation_timestamp):
         return f"{unchecked(run, standing)}; what is still wrong is proposed again, else ask again"
-    needs_cause = restarts(world.playbook) or brings_leaders(world.playbook) == AWAY
-    if needs_cause and cause is not None and cause.finding_id not in found:
+    if needs_its_cause(context.playbook) and cause is not None and cause.finding_id not in found:
         # Neither a restart nor a drain is right by itself: without what it was to cure there is no reason left.
         return f"what it was to cure has gone: {cause.finding_id}"
     return None
 
 
-def _tripped(run: Remediation, world: World) -> str | None:
+def _tripped(run: Remediation, context: DecisionContext) -> str | None:
     """Why a run that has done nothing yet is dropped: once the breaker lets one start again, what has piled up behind
     it, with approvals from before, is not to start by itself."""
-    if world.others is None:
+    if context.others is None:
         return None
-    reading = breaker(world.cluster.spec.remediation.breaker, (*world.others, OtherRun.of(run)), world.now)
+    reading = breaker(context.cluster.spec.remediation.breaker, (*context.others, OtherRun.of(run)), context.now)
     return f"dropped: {reading.describe()}" if reading.state is BreakerState.OPEN else None
 
 
-def _plan(run: Remediation, world: World) -> Decision:
-    assert world.playbook is not None  # _outlived saw to it
+def _plan(run: Remediation, context: DecisionContext) -> Decision:
+    assert context.playbook is not None  # _outlived saw to it
     proposal = propose(
-        run,
-        world.cluster,
-        world.playbook,
-        world.snapshot,
-        world.now,
-        world.others,
-        world.pending_ids,
-        world.answers,
-        world.files,
+        PlanRequest(
+            run,
+            context.cluster,
+            context.playbook,
+            context.snapshot,
+            context.now,
+            others=context.others,
+            pending=context.pending_ids,
+            reads=context.reads,
+            files=context.files,
+        )
     )
     if isinstance(proposal, Refusal):
         if proposal.nothing_to_do:
-            return ended(run.status, Phase.SUPERSEDED, proposal.message, world.now)
+            return ended(run.status, Phase.SUPERSEDED, proposal.message, context.now)
         if proposal.permanent:
-            return ended(run.status, Phase.FAILED, proposal.message, world.now)
+            return ended(run.status, Phase.FAILED, proposal.message, context.now)
         return waiting(run.status, Phase.PLANNING, proposal.message, proposal.reasons)
     update = {
         "phase": Phase.AWAITING_APPROVAL,
         "plan": proposal,
-        "risk": world.playbook.spec.risk,
+        "risk": context.playbook.spec.risk,
         "steps": _steps(proposal),
         "waiting_for": (),
         "message": "waits for approval of exactly this plan",
@@ -137,45 +145,45 @@ def _plan(run: Remediation, world: World) -> Decision:
     return Decision(run.status.model_copy(update=update), requeue=0.0)
 
 
-def _await(run: Remediation, world: World) -> Decision:
+def _await(run: Remediation, context: DecisionContext) -> Decision:
     """AwaitingApproval and Approved: nothing has been done; anything that does not fit sends it back or ends it."""
     plan, why_not = run.status.plan, forged(run)
     if plan is None or why_not is not None:
         again = _again(run.status, why_not or "")
         return replace(again, warning=("StatusForged", f"planned again: {why_not}"))
-    judged = world.judged(run, started=False)
-    status = run.status.model_copy(update={"approvals": judged.records, "approved_by": judged.approved_by})
-    if judged.rejected_by:
-        return ended(status, Phase.REJECTED, f"rejected by {judged.rejected_by}", world.now)
-    if world.now >= plan.expires_at:
-        return ended(status, Phase.EXPIRED, "nobody approved the plan in time", world.now)
+    words = judged(run, context, started=False)
+    status = run.status.model_copy(update={"approvals": words.records, "approved_by": words.approved_by})
+    if words.rejected_by:
+        return ended(status, Phase.REJECTED, f"rejected by {words.rejected_by}", context.now)
+    if context.now >= plan.expires_at:
+        return ended(status, Phase.EXPIRED, "nobody approved the plan in time", context.now)
     if is_missing(plan):
         return refuse(status, status.phase or Phase.AWAITING_APPROVAL, (unread_file(plan),))
-    drift = next((s.reason for s in standings(plan.changes, world.snapshot) if s.position is Position.DRIFTED), None)
-    drift = drift or recreated(plan, world.snapshot)
-    drift = drift or next(iter(other_pods(plan.restarts, world.snapshot)), None)
-    drift = drift or rescue_step.unsaved(plan, world.snapshot, {r.broker for r in plan.restarts})
-    if not plan.changes:  # else there is nothing to put into another order until replicas have been added
-        drift = drift or reorder_step.other_orders(reorder_step.planned_orders(plan), world.snapshot)
-    drift = drift or drain_first.other_orders(plan, world.snapshot) or min_isr_step.other_values(plan, world.snapshot)
-    drift = drift or offset_step.void(plan, world.snapshot) or consumers_step.void(plan, world.answers)
-    status, voided = drifted_long_enough(status, drift or _done_by_others(run, world), world.now)
+    status, voided = drifted_long_enough(status, _drift(run, plan, context), context.now)
     if voided:
         return _again(status, voided)
     run = run.model_copy(update={"status": status})
-    if judged.reason.verdict is not Verdict.ALLOW:
-        refusals = tuple(r for r in forward_reasons(run, world) if r.verdict is not Verdict.ALLOW)
-        return waiting(status, Phase.AWAITING_APPROVAL, judged.reason.message, refusals)
+    if words.reason.verdict is not Verdict.ALLOW:
+        refusals = tuple(r for r in forward_reasons(run, context) if r.verdict is not Verdict.ALLOW)
+        return waiting(status, Phase.AWAITING_APPROVAL, words.reason.message, refusals)
     if status.phase is Phase.AWAITING_APPROVAL:
-        update = {"phase": Phase.APPROVED, "message": judged.reason.message, "waiting_for": ()}
+        update = {"phase": Phase.APPROVED, "message": words.reason.message, "waiting_for": ()}
         return Decision(status.model_copy(update=update), requeue=0.0)
-    refusals = tuple(r for r in forward_reasons(run, world) if r.verdict is not Verdict.ALLOW)
+    refusals = tuple(r for r in forward_reasons(run, context) if r.verdict is not Verdict.ALLOW)
     if refusals:
         return refuse(status, Phase.APPROVED, refusals)
-    start = {"phase": Phase.RUNNING, "started_at": world.now, "message": "starting", "waiting_for": ()}
+    start = {"phase": Phase.RUNNING, "started_at": context.now, "message": "starting", "waiting_for": ()}
     # Nothing has been done yet, so whatever the status says was done is somebody else's word.
     start |= {"journal": (), "restore_owed": False, "current_step": None, "steps": _steps(plan)}
     return Decision(status.model_copy(update=start), requeue=0.0)
+
+
+def _drift(run: Remediation, plan: Plan, context: DecisionContext) -> str | None:
+    """What is not as the plan saw it."""
+    if drift := recreated(plan, context.snapshot):
+        return drift
+    asked = (ACTIONS[s.action].drift(Standing(run, plan, context, s.name)) for s in plan.steps)
+    return next((drift for drift in asked if drift), None)
 
 
 def _steps(plan: Plan) -> tuple[StepStatus, ...]:
@@ -195,13 +203,3 @@ def _again(status: RemediationStatus, why: str) -> Decision:
         "waiting_for": (),
     }
     return Decision(status.model_copy(update=update), requeue=0.0)
-
-
-def _done_by_others(run: Remediation, world: World) -> str | None:
-    """A partition that is where the plan would bring it, though we have done nothing: somebody else did."""
-    plan = run.status.plan
-    if plan is None or not plan.changes:
-        return None
-    ahead = (Position.MOVING, Position.CATCHING_UP, Position.DONE)
-    done = next((s for s in standings(plan.changes, world.snapshot) if s.position in ahead), None)
-    return f"{done.tp} was reassigned by somebody else" if done else None

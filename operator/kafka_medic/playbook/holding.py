@@ -11,7 +11,7 @@ from datetime import datetime
 
 from kafka_medic.cluster.snapshot import Pod, Snapshot
 from kafka_medic.guard.freshness import MAX_AGE
-from kafka_medic.playbook.intents import RestartPod
+from kafka_medic.playbook.effects import RestartPod
 from kafka_medic.resources.remediation_status import IntentState, JournalEntry, RemediationStatus
 
 GIVE_UP = "give-up"

@@ -21,7 +21,7 @@ from kafka_medic.resources.remediation_plan import (
     Plan,
     PreferredElection,
 )
-from kafka_medic.resources.vocabulary import Action, Guard
+from kafka_medic.resources.vocabulary import Guard
 
 MAX_CHANGES = 20_000
 """Partitions of one plan: more would make every turn of the run slow, and what follows it is proposed by itself."""
@@ -114,9 +114,8 @@ def whole(plan: Plan, data: bytes) -> Plan:
         )
     except (pa.ArrowException, OSError, TypeError, ValueError) as problem:
         raise UnreadablePlan(f"it is no plan: {str(problem)[:300]}") from None
-    electing = any(step.action is Action.ELECT_PREFERRED_LEADERS for step in plan.steps)
-    elections = elections_of(reorders) if electing else ()
-    return plan.model_copy(update={"changes": changes, "reorders": reorders, "elections": elections})
+    many = {"changes": changes, "reorders": reorders, "elections": elections_of(reorders)}
+    return plan.model_copy(update=many)
 
 
 def without_file(plan: Plan) -> Plan:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
-from kafka_medic.playbook.intents import Intent
+from kafka_medic.playbook.effects import Intent
 from kafka_medic.resources.remediation_status import Progress
 
 

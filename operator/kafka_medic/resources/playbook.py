@@ -31,7 +31,7 @@ from .scalars import (
     StepName,
     Uri,
 )
-from .vocabulary import API_VERSION, Action, FindingType, Guard, OnFailure, Risk, VerifyProbe
+from .vocabulary import API_VERSION, ActionName, FindingType, Guard, OnFailure, Risk, VerifyProbe
 
 LIST_MAP_BY_NAME = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
 Bound = Annotated[int, Field(ge=-MAX_INT64, le=MAX_INT64, strict=True)]
@@ -143,7 +143,7 @@ class Step(Model):
     """One action, with what must hold before it and what must be seen after it."""
 
     name: StepName = Field(description="The step's name, unique in the playbook.")
-    action: Action = Field(description="What is done: one of a closed list, never code.")
+    action: ActionName = Field(description="What is done: one of a closed list, never code.")
     with_: Annotated[dict[ParameterName, IntOrString], Field(max_length=32)] = Field(
         alias="with",
         default_factory=dict,

@@ -26,7 +26,7 @@ from .scalars import (
     Uid,
     Uri,
 )
-from .vocabulary import Action, WorkloadKind
+from .vocabulary import ActionName, WorkloadKind
 
 MAX_INLINE_CHANGES = 500
 """Past this many changes a plan carries an artifact instead."""
@@ -58,7 +58,7 @@ class PlanStep(Model):
     """What one step of the playbook would do."""
 
     name: StepName = Field(description="The step's name in the playbook.")
-    action: Action = Field(description="The step's action.")
+    action: ActionName = Field(description="The step's action.")
     description: LineText = Field(default="", description="What it would do here, in a sentence.")
 
 

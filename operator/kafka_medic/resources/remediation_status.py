@@ -31,7 +31,7 @@ from .scalars import (
     Uid,
     UserName,
 )
-from .vocabulary import Action, Decision, Guard, Risk, Severity, Verdict
+from .vocabulary import ActionName, Decision, Guard, Risk, Severity, Verdict
 
 JournalId = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/-]*$")]
 
@@ -92,7 +92,7 @@ class StepStatus(Model):
     """How one step of the run stands."""
 
     name: StepName = Field(description="The step's name in the playbook.")
-    action: Action = Field(description="The step's action.")
+    action: ActionName = Field(description="The step's action.")
     phase: StepPhase = Field(default=StepPhase.PENDING, description="How it stands.")
     started_at: Timestamp | None = Field(default=None, description="When it started.")
     finished_at: Timestamp | None = Field(default=None, description="When it ended.")

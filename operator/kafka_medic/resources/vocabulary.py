@@ -95,7 +95,7 @@ class ClusterMode(StrEnum):
     ZOOKEEPER = "ZooKeeper"
 
 
-class Action(StrEnum):
+class ActionName(StrEnum):
     """What a playbook's step can do: never code, only these."""
 
     REASSIGN_PARTITIONS = "ReassignPartitions"

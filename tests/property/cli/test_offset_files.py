@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kafka_medic.cli.exits import UnusableInputError
 from kafka_medic.cli.offsets.documents import KIND, read
-from kafka_medic.playbook.offset_step import partition_of, saved
+from kafka_medic.playbook.offsets.offset_step import partition_of, saved
 from kafka_medic.resources.vocabulary import API_VERSION
 from tests.thorough import THOROUGH
 

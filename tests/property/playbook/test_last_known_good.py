@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kafka_medic.cluster.groups import Committed
 from kafka_medic.cluster.snapshot import TopicPartition
-from kafka_medic.playbook.offset_targets import Aim, How, Spot, target
+from kafka_medic.playbook.offsets.targets import Aim, How, Spot, target
 
 ORDERS = TopicPartition("orders", 0)
 CUTS = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)), max_size=4)

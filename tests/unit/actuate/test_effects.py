@@ -10,7 +10,7 @@ from kafka_medic.clients.answers import Groups
 from kafka_medic.clients.ports import FailureKind, ReadFailed, WriteFailed, unasked
 from kafka_medic.cluster.groups import Committed, GroupOffsets
 from kafka_medic.cluster.snapshot import TopicPartition
-from kafka_medic.playbook.intents import ChangeSettings, ElectPreferred, Reassign, SetOffsets
+from kafka_medic.playbook.effects import ChangeSettings, ElectPreferred, Reassign, SetOffsets
 from tests.simulation.kafka import SimKafka
 
 ORDERS = TopicPartition("orders", 0)

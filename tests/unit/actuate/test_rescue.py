@@ -9,7 +9,7 @@ import pytest
 from kafka_medic.actuate.rescue import rescue
 from kafka_medic.clients.ports import LogRecord, WriteFailed
 from kafka_medic.cluster.snapshot import TopicPartition
-from kafka_medic.playbook.intents import RescuePart, RescueRecords
+from kafka_medic.playbook.effects import RescuePart, RescueRecords
 from tests.simulation.kafka import SimKafka
 
 ORDERS = TopicPartition("orders", 0)

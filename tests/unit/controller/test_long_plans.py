@@ -117,7 +117,7 @@ def test_a_file_that_is_lost_in_mid_run_holds_it_and_keeps_what_is_owed(world: W
 
 
 def test_without_a_volume_a_plan_holds_what_a_remediation_can(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafka_medic.playbook.raise_plan.MAX_INLINE_CHANGES", 2)
+    monkeypatch.setattr("kafka_medic.playbook.reassign.raise_plan.MAX_INLINE_CHANGES", 2)
     world.files = None
     plan = world.until_phase("AwaitingApproval").status.plan
     assert plan is not None

@@ -8,7 +8,7 @@ import pytest
 
 from kafka_medic.clients.ports import FailureKind, ReadFailed
 from kafka_medic.cluster.groups import Committed, GroupMember
-from kafka_medic.playbook import offset_plan, offset_questions
+from kafka_medic.playbook.offsets import questions, reset_plan
 from tests.simulation.kafka import SimKafka
 from tests.simulation.world import World
 from tests.unit.controller.offset_worlds import FOUND, ORDERS, PAYMENTS, beyond_the_end, commit, committed
@@ -147,8 +147,8 @@ def test_a_loss_that_cannot_be_asked_about_is_not_taken_for_none(bare):
 
 
 def test_commits_of_one_epoch_are_asked_about_once(bare, monkeypatch):
-    monkeypatch.setattr(offset_plan, "MAX_EPOCHS", 1)
-    monkeypatch.setattr(offset_questions, "MAX_EPOCHS", 1)
+    monkeypatch.setattr(reset_plan, "MAX_EPOCHS", 1)
+    monkeypatch.setattr(questions, "MAX_EPOCHS", 1)
     part = bare.kafka.partitions[ORDERS]
     commit(bare.kafka, "billing", {ORDERS: Committed(21, 5)})
     commit(bare.kafka, "audit", {ORDERS: Committed(20, 5)})

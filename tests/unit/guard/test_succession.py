@@ -9,7 +9,7 @@ import pytest
 from kafka_medic.cluster.snapshot import Mode
 from kafka_medic.guard.succession import harmless_first
 from kafka_medic.guard.verdict import Verdict
-from kafka_medic.playbook.restart_order import next_broker, restart_order, why
+from kafka_medic.playbook.restart.order import next_broker, restart_order, why
 from tests.unit.cluster import worlds
 from tests.unit.guard.restarts import judged, only, refusals
 

@@ -7,7 +7,7 @@ import pytest
 from kafka_medic.cluster.elements import STORAGE_ERROR, Directory
 from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.guard.verdict import Verdict
-from kafka_medic.playbook.restart_step import not_back
+from kafka_medic.playbook.restart.restart_step import not_back
 from tests.unit.cluster import worlds
 from tests.unit.guard.restarts import judged, only, refusals
 

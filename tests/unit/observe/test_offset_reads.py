@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.observe.offset_reads import answers
-from kafka_medic.playbook.offset_questions import Questions
+from kafka_medic.playbook.extra_reads import Questions
 from tests.simulation.kafka import SimKafka
 
 ORDERS = TopicPartition("orders", 0)

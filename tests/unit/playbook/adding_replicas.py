@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from kafka_medic.playbook import reassign_step
-from kafka_medic.playbook.intents import ChangeSettings
+from kafka_medic.playbook.effects import ChangeSettings
+from kafka_medic.playbook.reassign import reassign_step
 from kafka_medic.resources.remediation_plan import PartitionChange, Plan
 from kafka_medic.resources.remediation_status import IntentState, JournalEntry, saved_from
 from tests.unit.cluster import worlds

@@ -11,6 +11,7 @@ from kafka_medic.cluster.clock import Skew
 from kafka_medic.guard.verdict import Verdict
 from kafka_medic.playbook.approval import AUTOMATIC, ApprovalFact, judge_approvals
 from kafka_medic.playbook.plan_digest import plan_digest
+from kafka_medic.playbook.registry import cost_of
 from kafka_medic.resources.admission import Standing
 from kafka_medic.resources.approval import RemediationApproval
 from kafka_medic.resources.kafkacluster_remediation import RemediationPolicy
@@ -24,7 +25,7 @@ from kafka_medic.resources.remediation_plan import (
     PlanStep,
     Precondition,
 )
-from kafka_medic.resources.vocabulary import Action, Risk
+from kafka_medic.resources.vocabulary import ActionName, Risk
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 API = "kafkamedic.dev/v1alpha1"
@@ -57,7 +58,7 @@ BARE = Plan(
     summary="words",
     replication_factor=3,
     throttle_bytes_per_second=1000,
-    steps=(PlanStep(name="add", action=Action.REASSIGN_PARTITIONS, description="words"),),
+    steps=(PlanStep(name="add", action=ActionName.REASSIGN_PARTITIONS, description="words"),),
     changes=(CHANGE,),
     config_changes=(SETTING,),
     preconditions=(Precondition(name="id", value="x"),),
@@ -97,7 +98,17 @@ def judged(run, facts, policy=None, installed=True, now=NOW, started=False, risk
     policy = RemediationPolicy.model_validate(policy or {})
     since = Standing(NOW - timedelta(hours=2)) if installed else Standing(None, "one of them is gone")
     policies = since if isinstance(installed, bool) else installed
-    return judge_approvals(run, policy, facts, policies, now, started=started, risk=risk, skew=skew)
+    return judge_approvals(
+        run,
+        policy,
+        facts,
+        policies,
+        now,
+        started=started,
+        risk=risk,
+        cost=cost_of(run.status.plan) if run.status.plan else None,
+        skew=skew,
+    )
 
 
 def test_one_person_who_may_approves():
@@ -269,8 +280,8 @@ def changed(**update: Any) -> Plan:
         changed(throttle_bytes_per_second=None),
         changed(replication_factor=2),
         changed(steps=()),
-        changed(steps=(PlanStep(name="other", action=Action.REASSIGN_PARTITIONS),)),
-        changed(steps=(PlanStep(name="add", action=Action.SET_MIN_INSYNC_REPLICAS),)),
+        changed(steps=(PlanStep(name="other", action=ActionName.REASSIGN_PARTITIONS),)),
+        changed(steps=(PlanStep(name="add", action=ActionName.SET_MIN_INSYNC_REPLICAS),)),
         changed(preconditions=(Precondition(name="id", value="y"),)),
         changed(artifact=Artifact(uri="file:///p", sha256="a" * 64)),
     ],

@@ -10,11 +10,12 @@ from kafka_medic.guard.verdict import Verdict
 from kafka_medic.playbook.approval import AUTOMATIC, judge_approvals
 from kafka_medic.playbook.auto import beyond_auto
 from kafka_medic.playbook.plan_digest import sealed
+from kafka_medic.playbook.registry import cost_of
 from kafka_medic.resources.admission import Standing
 from kafka_medic.resources.kafkacluster_remediation import AutoBounds, RemediationPolicy
 from kafka_medic.resources.phases import Phase
 from kafka_medic.resources.remediation import Remediation
-from kafka_medic.resources.vocabulary import Risk
+from kafka_medic.resources.vocabulary import ActionName, Risk
 from tests.simulation.world import World, factor_one_cluster
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)  # a Thursday
@@ -29,7 +30,8 @@ def change(partition=0, size=10, before=(1,), after=(1, 2, 3)):
 
 
 def run(origin=None, **plan) -> Remediation:
-    body = {"digest": ZERO, "proposedAt": NOW, "expiresAt": NOW + timedelta(hours=1), **plan}
+    steps = [{"name": action.value.lower(), "action": action.value} for action in ActionName]
+    body = {"digest": ZERO, "proposedAt": NOW, "expiresAt": NOW + timedelta(hours=1), "steps": steps, **plan}
     raw = {
         "apiVersion": "kafkamedic.dev/v1alpha1",
         "kind": "Remediation",
@@ -45,7 +47,15 @@ def run(origin=None, **plan) -> Remediation:
 
 
 def beyond(run, bounds=None, risk=Risk.LOW, now=NOW, started=False):
-    return beyond_auto(run, run.status.plan, AutoBounds.model_validate(bounds or {}), risk, now, started=started)
+    return beyond_auto(
+        run,
+        run.status.plan,
+        cost_of(run.status.plan),
+        AutoBounds.model_validate(bounds or {}),
+        risk,
+        now,
+        started=started,
+    )
 
 
 @pytest.mark.parametrize(
@@ -89,9 +99,11 @@ def test_sizes_that_the_digest_does_not_stand_for_are_not_counted():
     now, other = run(changes=[change(size=1)]), run(changes=[change(size=10**13)])
     assert now.status.plan.digest != other.status.plan.digest
     plan = now.status.plan.model_copy(update={"digest": ZERO})
-    (told,) = beyond_auto(now, plan, AutoBounds(), Risk.LOW, NOW, started=False)
+    (told,) = beyond_auto(now, plan, cost_of(plan), AutoBounds(), Risk.LOW, NOW, started=False)
     assert "does not stand for sizes" in told
-    assert beyond_auto(now, plan, AutoBounds(), Risk.LOW, NOW, started=True) == (), "what has begun is finished"
+    assert beyond_auto(now, plan, cost_of(plan), AutoBounds(), Risk.LOW, NOW, started=True) == (), (
+        "what has begun is finished"
+    )
 
 
 def test_a_size_that_is_not_known_does_not_matter_where_nothing_is_copied():
@@ -118,7 +130,9 @@ def test_beyond_it_asks_and_people_may_say_yes():
 
     def judged(policy, risk=Risk.LOW):
         rules = RemediationPolicy.model_validate(policy)
-        return judge_approvals(made, rules, [], Standing(NOW), NOW, started=False, risk=risk)
+        return judge_approvals(
+            made, rules, [], Standing(NOW), NOW, started=False, risk=risk, cost=cost_of(made.status.plan)
+        )
 
     answer = judged({"mode": "Auto"})
     assert answer.reason.verdict is Verdict.WAIT

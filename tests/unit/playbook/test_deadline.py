@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from kafka_medic.playbook.deadline import note_hold
 from kafka_medic.resources.remediation_status import RemediationStatus, StepPhase, StepStatus
-from kafka_medic.resources.vocabulary import Action
+from kafka_medic.resources.vocabulary import ActionName
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
@@ -14,7 +14,7 @@ NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 def held(*, before: int, now: datetime) -> StepStatus:
     """A hold that began at NOW, after `before` seconds of others, as it is when it ends."""
     step = StepStatus(
-        name="restart", action=Action.RESTART_BROKERS, phase=StepPhase.RUNNING, heldSeconds=before, heldSince=NOW
+        name="restart", action=ActionName.RESTART_BROKERS, phase=StepPhase.RUNNING, heldSeconds=before, heldSince=NOW
     )
     (step,) = note_hold(RemediationStatus(steps=(step,)), "restart", False, now).steps
     return step

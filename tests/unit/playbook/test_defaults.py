@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 
 from kafka_medic.cluster.snapshot import Quorum, Snapshot, Voter
 from kafka_medic.diagnose.defaults import DEFAULTS, FACTORS, MIN_ISR
-from kafka_medic.playbook import defaults_step
-from kafka_medic.playbook.intents import ChangeSettings
-from kafka_medic.playbook.parameters import check
+from kafka_medic.playbook.acceptance import check
+from kafka_medic.playbook.action import PlanRequest
+from kafka_medic.playbook.effects import ChangeSettings
 from kafka_medic.playbook.plan_digest import plan_digest
-from kafka_medic.playbook.propose import propose
+from kafka_medic.playbook.planning import propose
 from kafka_medic.playbook.refusal import Refusal
 from kafka_medic.playbook.report import StepReport, StepState
+from kafka_medic.playbook.settings import defaults_step
 from kafka_medic.resources.errors import ResourceError
 from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.playbook import Playbook
@@ -71,7 +72,7 @@ def seen(
 
 
 def planned(snapshot: Snapshot, **spec: object) -> Plan | Refusal:
-    return propose(RUN, cluster(**spec), PLAYBOOK, snapshot, worlds.NOW)
+    return propose(PlanRequest(RUN, cluster(**spec), PLAYBOOK, snapshot, worlds.NOW))
 
 
 def plan_of(snapshot: Snapshot, **spec: object) -> Plan:
@@ -193,14 +194,21 @@ def test_controllers_that_are_no_brokers_are_named_since_nobody_can_read_theirs(
     assert "controllers 10, 11, 12 are no brokers" in plan.summary
 
 
-@pytest.mark.parametrize("steps", [[1], [1, 0], [0, 1, 1]])
-def test_the_minimum_is_raised_after_the_restarts_alone(steps):
+@pytest.mark.parametrize(
+    ("steps", "way"),
+    [
+        ([1], r"spec.steps\[0\].action: s-0 \(SetClusterDefaults\) cannot come first"),
+        ([1, 0], r"spec.steps\[0\].action: s-0 \(SetClusterDefaults\) cannot come first"),
+        ([0, 1, 1], r"spec.steps\[2\].action: s-2 \(SetClusterDefaults\) cannot be planned together.*end the playbook"),
+    ],
+)
+def test_the_minimum_is_raised_after_the_restarts_alone(steps, way):
     raw = {
         **RAW,
         "spec": {**RAW["spec"], "steps": [{**RAW["spec"]["steps"][n], "name": f"s-{i}"} for i, n in enumerate(steps)]},
     }
     raw["spec"].pop("parameters")
-    with pytest.raises(ResourceError, match="write RestartBrokers, SetClusterDefaults, and no other step"):
+    with pytest.raises(ResourceError, match=way):
         check(Playbook.parse(raw))
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import yaml
 
-from kafka_medic.playbook import drain_plan
-from kafka_medic.playbook.propose import propose
+from kafka_medic.playbook.action import PlanRequest
+from kafka_medic.playbook.leadership import drain_plan
+from kafka_medic.playbook.planning import propose
 from kafka_medic.resources.playbook import Playbook
 from kafka_medic.resources.remediation_plan import Plan
 from tests.unit.cluster import worlds
@@ -18,7 +19,7 @@ ASKED = RUN.model_copy(update={"spec": RUN.spec.model_copy(update={"parameters":
 def test_what_one_plan_does_not_hold_is_told_and_left_for_the_next(monkeypatch):
     monkeypatch.setattr(drain_plan, "MAX_INLINE_CHANGES", 10)
     rows = [worlds.partition("orders", n, (1, 2, 3)) for n in range(30)]
-    plan = propose(ASKED, CLUSTER, PLAYBOOK, worlds.healthy(rows=rows), worlds.NOW)
+    plan = propose(PlanRequest(ASKED, CLUSTER, PLAYBOOK, worlds.healthy(rows=rows), worlds.NOW))
     assert isinstance(plan, Plan), plan
     assert plan.partitions == 10
     assert "20 more stay until a further run with an approval of its own" in plan.summary
@@ -31,6 +32,8 @@ def test_nothing_is_moved_to_a_broker_whose_pod_is_anothers():
     rows = [worlds.partition("orders", n, (1, 2, 3, 4)) for n in range(6)]
     four = (*worlds.brokers(b2=pods["b2"]), worlds.broker(4, **pods["b4"]))
     views = tuple(worlds.view(n, rows, members=(1, 2, 3, 4)) for n in (1, 2, 3, 4))
-    plan = propose(ASKED, CLUSTER, PLAYBOOK, worlds.healthy(rows=rows, brokers=four, views=views), worlds.NOW)
+    plan = propose(
+        PlanRequest(ASKED, CLUSTER, PLAYBOOK, worlds.healthy(rows=rows, brokers=four, views=views), worlds.NOW)
+    )
     assert isinstance(plan, Plan), plan
     assert {e.broker for e in plan.elections} == {3}

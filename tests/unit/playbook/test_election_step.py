@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from kafka_medic.playbook.election_step import MAX_BATCHES, _places, _ranges, batch_size
-from kafka_medic.playbook.parameters import ElectParameters
+from kafka_medic.playbook.leadership.election_step import MAX_BATCHES, _places, _ranges, batch_size
+from kafka_medic.playbook.leadership.parameters import ElectParameters
 from kafka_medic.resources.remediation_plan import MAX_ELECTED_AT_ONCE
 from kafka_medic.resources.remediation_status import IntentState, JournalEntry, saved_from
 

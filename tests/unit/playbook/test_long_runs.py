@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kafka_medic.playbook import raise_plan
-from kafka_medic.playbook.raise_plan import MAX_SAVED, MAX_WAVES
-from kafka_medic.playbook.rate import MOST_CHANGES
+from kafka_medic.playbook.reassign import raise_plan
+from kafka_medic.playbook.reassign.raise_plan import MAX_SAVED, MAX_WAVES
+from kafka_medic.playbook.reassign.rate import MOST_CHANGES
 from kafka_medic.resources.phases import Phase
 from kafka_medic.resources.remediation_status import JournalEntry, RemediationStatus
 from tests.simulation.kafka import SimKafka

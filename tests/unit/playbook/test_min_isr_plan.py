@@ -8,10 +8,11 @@ import pytest
 import yaml
 
 from kafka_medic.guard.verdict import Verdict
-from kafka_medic.playbook.min_isr_plan import MAX_TOPICS, minimum_change
+from kafka_medic.playbook.action import PlanRequest
 from kafka_medic.playbook.plan_digest import plan_digest
-from kafka_medic.playbook.propose import propose
+from kafka_medic.playbook.planning import propose
 from kafka_medic.playbook.refusal import Refusal
+from kafka_medic.playbook.settings.min_isr_plan import MAX_TOPICS, minimum_change
 from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.playbook import Playbook
 from kafka_medic.resources.remediation import Remediation
@@ -51,7 +52,7 @@ def proposed(topics: list[str], partition=None, **changes) -> Plan | Refusal:
     rows += [{**worlds.partition(topics[0], 1, minIsr=1), **partition}] if partition else []
     settings = worlds.configs(*(("TOPIC", topic, MIN_ISR, "1", True) for topic in topics))
     snapshot = worlds.healthy(rows=rows, **({"configs": settings} | changes))
-    return propose(RUN, CLUSTER, PLAYBOOK, snapshot, worlds.NOW)
+    return propose(PlanRequest(RUN, CLUSTER, PLAYBOOK, snapshot, worlds.NOW))
 
 
 def test_it_names_each_topic_and_moves_nothing():

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kafka_medic.playbook import min_isr_step
-from kafka_medic.playbook.intents import ChangeSettings, setting_text
+from kafka_medic.playbook.effects import ChangeSettings, setting_text
 from kafka_medic.playbook.report import StepState
+from kafka_medic.playbook.settings import min_isr_step
 from kafka_medic.resources.remediation_plan import ConfigChange, ConfigResourceType
 from tests.unit.cluster import worlds
 from tests.unit.playbook.adding_replicas import BEFORE, CHANGES, DONE, STEP, entry, journal, plan, row, seen

@@ -9,11 +9,11 @@ import pytest
 
 from kafka_medic.cluster.clock import EXACT, Skew
 from kafka_medic.cluster.snapshot import Snapshot
-from kafka_medic.playbook.intents import RestartPod
-from kafka_medic.playbook.parameters import RestartParameters
+from kafka_medic.playbook.effects import RestartPod
 from kafka_medic.playbook.report import StepReport, StepState
-from kafka_medic.playbook.restart_step import Watch, assess, context
-from kafka_medic.playbook.static_settings import JOURNAL, said_again
+from kafka_medic.playbook.restart.parameters import RestartParameters
+from kafka_medic.playbook.restart.restart_step import Watch, assess, context
+from kafka_medic.playbook.restart.static_settings import JOURNAL, said_again
 from kafka_medic.resources.remediation_plan import BrokerRestart, Plan, StaticSetting
 from kafka_medic.resources.remediation_status import ApprovalRecord, IntentState, JournalEntry
 from kafka_medic.resources.vocabulary import Decision

@@ -8,7 +8,7 @@ import pytest
 
 from kafka_medic.cluster.groups import Committed
 from kafka_medic.cluster.snapshot import TopicPartition
-from kafka_medic.playbook.offset_targets import Aim, How, Spot, read_aim, target
+from kafka_medic.playbook.offsets.targets import Aim, How, Spot, read_aim, target
 from kafka_medic.resources.kafkacluster_status import LogEndRegressionStatus
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)

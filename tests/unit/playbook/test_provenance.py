@@ -10,7 +10,7 @@ from kafka_medic.cluster.groups import Committed
 from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.playbook.approval import ApprovalJudgement
-from kafka_medic.playbook.intents import (
+from kafka_medic.playbook.effects import (
     CallOffRestarts,
     ChangeSettings,
     ElectPreferred,
@@ -26,11 +26,13 @@ from kafka_medic.playbook.intents import (
 from kafka_medic.playbook.provenance import beyond_plan, own_status
 from kafka_medic.resources.admission import Standing
 from kafka_medic.resources.remediation import Remediation
+from kafka_medic.resources.remediation_plan import PlanStep
 from kafka_medic.resources.remediation_status import ApprovalRecord
-from kafka_medic.resources.vocabulary import WorkloadKind
+from kafka_medic.resources.vocabulary import ActionName, WorkloadKind
 from tests.unit.playbook.test_plan_digest import KEPT, planned, run_of
 
 FULL = planned(run_of(KEPT[-2]))
+FULL = FULL.model_copy(update={"steps": tuple(PlanStep(name=a.value.lower(), action=a) for a in ActionName)})
 """The plan of which every field holds something."""
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)

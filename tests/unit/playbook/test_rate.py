@@ -8,8 +8,8 @@ import pytest
 
 from kafka_medic.cluster.elements import STORAGE_ERROR, Directory
 from kafka_medic.cluster.snapshot import TopicPartition
-from kafka_medic.playbook.intents import ChangeSettings
-from kafka_medic.playbook.rate import CALM_SECONDS, FOR_THE_WAY_BACK, MOST_CHANGES, RATES, SETTLE_SECONDS
+from kafka_medic.playbook.effects import ChangeSettings
+from kafka_medic.playbook.reassign.rate import CALM_SECONDS, FOR_THE_WAY_BACK, MOST_CHANGES, RATES, SETTLE_SECONDS
 from kafka_medic.playbook.report import StepState
 from kafka_medic.resources.remediation_status import IntentState
 from tests.simulation.deaths import Interrupted

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
+from kafka_medic.actuate.carry_out import EFFECTS as CARRIED_OUT
 from kafka_medic.cluster.groups import Committed
 from kafka_medic.cluster.snapshot import Source, SourceState, TopicPartition
 from kafka_medic.guard.fit import fit_to_receive, unfit
 from kafka_medic.guard.verdict import Verdict
-from kafka_medic.playbook import safety
-from kafka_medic.playbook.intents import (
+from kafka_medic.playbook import effects, guards
+from kafka_medic.playbook.effects import (
     CallOffRestarts,
     ChangeSettings,
     ElectPreferred,
@@ -47,7 +48,8 @@ EFFECTS: dict[type, tuple[Any, set[int]]] = {
 
 def test_every_effect_says_whom_it_gives_something() -> None:
     """A new kind of effect has to stand in this table, with its receivers, before it can be used."""
-    assert set(EFFECTS) == set(get_args(Intent))
+    kinds = {k for k in vars(effects).values() if isinstance(k, type) and issubclass(k, Intent) and k is not Intent}
+    assert set(EFFECTS) == kinds == set(CARRIED_OUT)
     for example, receives in EFFECTS.values():
         assert example.receivers(worlds.healthy()) == receives
     assert Reassign("i", {TP: None}).receivers(worlds.healthy()) == frozenset(), "a cancellation takes away"
@@ -59,14 +61,14 @@ def test_the_guard_is_asked_before_every_effect_that_gives_something(
 ) -> None:
     """However the guards of its action come about: they may leave it out, and it is asked all the same."""
     example, receives = EFFECTS[kind]
-    monkeypatch.setattr(safety, "_forward", lambda *_: ())
+    monkeypatch.setattr(guards, "_forward", lambda *_: ())
 
     class Observed:
         snapshot = worlds.healthy(
             views=tuple(worlds.view(n, told={("orders", 1): (1, 4)} if n in receives else None) for n in worlds.IDS)
         )
 
-    found = safety.forward_reasons(None, Observed(), example)  # type: ignore[arg-type]
+    found = guards.forward_reasons(None, Observed(), example)  # type: ignore[arg-type]
     assert {r.guard for r in found} == ({"FitToReceive"} if receives else set())
     assert all(r.verdict is not Verdict.ALLOW for r in found)
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from kafka_medic.playbook.intents import RescueRecords
+from kafka_medic.playbook.effects import RescueRecords
 from kafka_medic.playbook.report import StepState
-from kafka_medic.playbook.rescue_step import assess
+from kafka_medic.playbook.restart.rescue_step import assess
 from kafka_medic.resources.remediation_plan import BrokerRestart, Plan, Rescue
 from tests.unit.cluster import worlds
 

@@ -9,11 +9,12 @@ import yaml
 
 from kafka_medic.cluster.snapshot import Controller, Mode, Snapshot
 from kafka_medic.guard.verdict import Verdict
-from kafka_medic.playbook import resign_step
+from kafka_medic.playbook.action import PlanRequest
 from kafka_medic.playbook.plan_digest import plan_digest
-from kafka_medic.playbook.propose import propose
+from kafka_medic.playbook.planning import propose
 from kafka_medic.playbook.refusal import Refusal
 from kafka_medic.playbook.report import StepState
+from kafka_medic.playbook.restart import resign_step
 from kafka_medic.resources.playbook import Playbook
 from kafka_medic.resources.remediation import Cause
 from kafka_medic.resources.remediation_plan import Plan, Resignation
@@ -43,7 +44,7 @@ def elected(epoch: int = 8) -> Snapshot:
 
 
 def planned(snapshot: Snapshot, run: object = FOUND) -> Plan | Refusal:
-    return propose(run, CLUSTER, PLAYBOOK, snapshot, worlds.NOW)
+    return propose(PlanRequest(run, CLUSTER, PLAYBOOK, snapshot, worlds.NOW))
 
 
 @pytest.fixture

@@ -11,10 +11,11 @@ import yaml
 from kafka_medic.cluster.elements import STORAGE_ERROR, Directory
 from kafka_medic.cluster.snapshot import DivergedLog, Mode, Quorum, Snapshot, TopicPartition, Voter
 from kafka_medic.guard.verdict import Verdict
-from kafka_medic.playbook.drain_first import LEAST_BATCHES, most_batches
+from kafka_medic.playbook.action import PlanRequest
 from kafka_medic.playbook.plan_digest import plan_digest
-from kafka_medic.playbook.propose import propose
+from kafka_medic.playbook.planning import propose
 from kafka_medic.playbook.refusal import Refusal
+from kafka_medic.playbook.restart.drain_first import LEAST_BATCHES, most_batches
 from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.playbook import Playbook
 from kafka_medic.resources.remediation import Cause, Remediation
@@ -47,7 +48,7 @@ RUN = Remediation.parse(
 
 
 def planned(snapshot: Snapshot, pending: frozenset[str] = frozenset(), run: Remediation = RUN) -> Plan | Refusal:
-    return propose(run, CLUSTER, PLAYBOOK, snapshot, worlds.NOW, pending=pending)
+    return propose(PlanRequest(run, CLUSTER, PLAYBOOK, snapshot, worlds.NOW, pending=pending))
 
 
 def drained(**spec: object) -> Remediation:

@@ -8,12 +8,14 @@ import pytest
 from kafka_medic.cluster.snapshot import ClusterInfo, Mode, TopicPartition
 from kafka_medic.plan.model import PLAN_SCHEMA, Spread, Summary
 from kafka_medic.plan.model import Plan as Placement
-from kafka_medic.playbook import drain_first, reassign_step, reorder_step
-from kafka_medic.playbook.intents import ChangeSettings, Reassign, setting_text
+from kafka_medic.playbook.effects import ChangeSettings, Reassign, setting_text
+from kafka_medic.playbook.leadership import reorder_step
 from kafka_medic.playbook.portions import ZOOKEEPER_AT_ONCE
-from kafka_medic.playbook.reassign_step import RATES
+from kafka_medic.playbook.reassign import reassign_step
+from kafka_medic.playbook.reassign.reassign_step import RATES
+from kafka_medic.playbook.reassign.throttle_lists import FOLLOWER_LIST, LEADER_LIST, MAX_LIST_CHARACTERS, cut, listed
 from kafka_medic.playbook.report import StepState
-from kafka_medic.playbook.throttle_lists import FOLLOWER_LIST, LEADER_LIST, MAX_LIST_CHARACTERS, cut, listed
+from kafka_medic.playbook.restart import drain_first
 from kafka_medic.resources.remediation_plan import BrokerRestart, Drain, PartitionChange
 from kafka_medic.resources.remediation_status import IntentState
 from tests.unit.cluster import worlds

@@ -11,14 +11,16 @@ import yaml
 from kafka_medic.cluster.elements import Element
 from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.guard.verdict import Verdict
-from kafka_medic.playbook import defaults_step, min_isr_step, offset_plan, offset_step, throttle_step
-from kafka_medic.playbook.intents import ChangeSettings, Reassign, SetOffsets
-from kafka_medic.playbook.offset_plan import chosen, not_told, request
-from kafka_medic.playbook.parameters import ResetParameters
-from kafka_medic.playbook.propose import propose
+from kafka_medic.playbook.action import PlanRequest
+from kafka_medic.playbook.effects import ChangeSettings, Reassign, SetOffsets
+from kafka_medic.playbook.extra_reads import ExtraReads
+from kafka_medic.playbook.offsets import offset_step, reset_plan
+from kafka_medic.playbook.offsets.parameters import ResetParameters
+from kafka_medic.playbook.offsets.reset_plan import aim_of, chosen, not_told
+from kafka_medic.playbook.planning import propose
 from kafka_medic.playbook.refusal import Refusal
 from kafka_medic.playbook.report import StepState
-from kafka_medic.playbook.run import Answers
+from kafka_medic.playbook.settings import defaults_step, min_isr_step, throttle_step
 from kafka_medic.resources.playbook import Playbook
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_plan import ConfigChange, ConfigResourceType, OffsetChange, Plan
@@ -105,7 +107,7 @@ def leftover(**changes) -> Plan | Refusal:
     meta = {"name": "left", "namespace": "ns", "uid": "uid-left"}
     api = {"apiVersion": "kafkamedic.dev/v1alpha1", "kind": "Remediation"}
     run = Remediation.parse({**api, "metadata": meta, "spec": spec})
-    return propose(run, test_min_isr_plan.CLUSTER, playbook, worlds.healthy(**changes), worlds.NOW)
+    return propose(PlanRequest(run, test_min_isr_plan.CLUSTER, playbook, worlds.healthy(**changes), worlds.NOW))
 
 
 def test_no_throttle_found_is_not_no_throttle_while_some_could_not_be_read():
@@ -160,11 +162,9 @@ def test_a_default_is_set_only_where_everybody_who_falls_back_on_it_is_known(how
 
 
 def test_what_is_set_for_all_brokers_is_in_the_plan_only_if_it_was_read():
-    refused = propose(
-        test_defaults.RUN, test_defaults.cluster(), test_defaults.PLAYBOOK,
-        test_defaults.seen(b1=test_defaults.LOW, b2=test_defaults.LOW, b3=test_defaults.LOW, unread=unread("")),
-        worlds.NOW,
-    )  # fmt: skip
+    seen = test_defaults.seen(b1=test_defaults.LOW, b2=test_defaults.LOW, b3=test_defaults.LOW, unread=unread(""))
+    asked = PlanRequest(test_defaults.RUN, test_defaults.cluster(), test_defaults.PLAYBOOK, seen, worlds.NOW)
+    refused = propose(asked)
     assert isinstance(refused, Refusal)
     assert refused.reasons[0].verdict is Verdict.UNKNOWN
     assert defaults_step.fallback(worlds.healthy(unread=unread("3")), 2).unread == (f"settings of broker 3: {WHY}",)
@@ -213,7 +213,7 @@ def test_a_group_that_was_not_read_has_not_lost_its_offsets_and_the_others_go_on
 
 def test_no_offset_to_reset_is_not_nothing_to_do_while_a_group_was_not_read():
     settings = ResetParameters("to-latest", "billing", None, None)
-    aim = request(settings)
+    aim = aim_of(settings)
     for why, words in ((NO_LIST, "broker 2"), (NO_OFFSETS, "group billing"), ({}, "")):
         snapshot = worlds.healthy(groups=worlds.groups(("audit", "Empty", "orders", 0, 90)), unread=why)
         found = chosen(snapshot, settings, aim, ())
@@ -226,12 +226,12 @@ def test_no_offset_to_reset_is_not_nothing_to_do_while_a_group_was_not_read():
 def test_a_time_that_was_not_told_of_one_partition_moves_nothing_there():
     """None stands for `nothing was written since`, which goes to the log end."""
     settings = ResetParameters("to-datetime:2026-01-01T00:00:00Z", "billing", None, None)
-    aim = request(settings)
+    aim = aim_of(settings)
     rows = (("billing", "Empty", "orders", n, 50) for n in range(2))
     found = chosen(worlds.healthy(groups=worlds.groups(*rows)), settings, aim, ())
     assert [s.tp for s in found.spots] == [ORDERS, PAYMENTS]
-    told = Answers(at={ORDERS: None})
-    moved = offset_plan.changes(found.spots, aim, told)
+    told = ExtraReads(at={ORDERS: None})
+    moved = reset_plan.changes(found.spots, aim, told)
     assert [(c.partition, c.after) for c in moved] == [(0, 100)]
     assert any("orders-1" in words for words in not_told(found.spots, aim, told))
     assert not_told(found.spots, aim, replace(told, at={ORDERS: None, PAYMENTS: 3})) == []

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kafka_medic.cluster.snapshot import TopicPartition
-from kafka_medic.playbook.intents import ChangeSettings, Reassign
-from kafka_medic.playbook.reassign_step import RATES
+from kafka_medic.playbook.effects import ChangeSettings, Reassign
+from kafka_medic.playbook.reassign.reassign_step import RATES
 from kafka_medic.playbook.report import StepState
 from kafka_medic.resources.phases import Phase
 from kafka_medic.resources.remediation_status import IntentState, SavedValue, saved_from

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_medic.playbook.offset_plan import selects, selects_topic
-from kafka_medic.playbook.parameters import ResetParameters
+from kafka_medic.playbook.offsets.parameters import ResetParameters
+from kafka_medic.playbook.offsets.reset_plan import selects, selects_topic
 from kafka_medic.resources.errors import ResourceError
 from kafka_medic.resources.kafkacluster import ConsumerGroups, KafkaCluster
 from kafka_medic.resources.name_patterns import NameFilter, among, matching, refused

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from kafka_medic.playbook import defaults_plan, defaults_step, restart_step, static_settings
+from kafka_medic.playbook.restart import restart_step, static_settings
+from kafka_medic.playbook.settings import defaults_plan, defaults_step
 from tests.simulation.grounds import Violated
 from tests.simulation.scenarios import SCENARIOS
 from tests.simulation.stage import Stage

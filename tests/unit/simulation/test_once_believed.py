@@ -13,7 +13,7 @@ from kafka_medic.clients.answers import LogDirs
 from kafka_medic.clients.ports import FailureKind, ReadFailed
 from kafka_medic.guard import precedence, replicas, views
 from kafka_medic.guard.other_runs import OtherRun
-from kafka_medic.playbook import restart_order
+from kafka_medic.playbook.restart import order
 from tests.simulation import schedules
 from tests.simulation.brokers import MIN_ISR
 from tests.simulation.kafka import SimKafka
@@ -61,7 +61,7 @@ def whoever_began_first(patch: pytest.MonkeyPatch) -> None:
 def whoever_leads_next(patch: pytest.MonkeyPatch) -> None:
     """Nobody asks who that is, and the smaller id goes first."""
     patch.setattr(views, "left_to_stale", lambda *_: {})
-    patch.setattr(restart_order, "harmless_first", lambda _, brokers: list(brokers))
+    patch.setattr(order, "harmless_first", lambda _, brokers: list(brokers))
 
 
 UNEVEN = Schedule(1, "uneven", 0, 1, True, [])

@@ -24,23 +24,23 @@ from kafka_medic.guard.verdict import Judgement, Reason, Verdict, judge
 from kafka_medic.observe.command import opened
 from kafka_medic.observe.offset_reads import answers
 from kafka_medic.observe.snapshot import ClusterReaders, observe_cluster
-from kafka_medic.playbook import offset_undo_plan
-from kafka_medic.playbook.intents import SetOffsets
-from kafka_medic.playbook.offset_costs import COUNTED, UNSEEN, by_group, warnings
-from kafka_medic.playbook.offset_plan import (
+from kafka_medic.playbook.effects import SetOffsets
+from kafka_medic.playbook.offsets import undo_plan
+from kafka_medic.playbook.offsets.costs import COUNTED, UNSEEN, by_group, warnings
+from kafka_medic.playbook.offsets.offset_step import committed_now, partition_of, saved, states, wanted
+from kafka_medic.playbook.offsets.parameters import ResetParameters
+from kafka_medic.playbook.offsets.questions import about
+from kafka_medic.playbook.offsets.reset_plan import (
     MAX_HELD,
     Chosen,
+    aim_of,
     changes,
     chosen,
     not_told,
-    request,
     selects,
     selects_topic,
 )
-from kafka_medic.playbook.offset_questions import about
-from kafka_medic.playbook.offset_step import committed_now, partition_of, saved, states, wanted
-from kafka_medic.playbook.offset_targets import Aim, How
-from kafka_medic.playbook.parameters import ResetParameters
+from kafka_medic.playbook.offsets.targets import Aim, How
 from kafka_medic.playbook.refusal import Refusal
 from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.remediation_plan import OffsetChange
@@ -80,7 +80,7 @@ def _looks(cluster: KafkaCluster, readers: ClusterReaders) -> Look:
 
 def _found(args: argparse.Namespace, look: Look, to: str = How.CURRENT) -> tuple[Snapshot, ResetParameters, Aim]:
     settings = ResetParameters(to, args.group, args.exclude_group, args.topic)
-    aim = request(replace(settings, groups=settings.groups or ".*") if to == How.CURRENT else settings)
+    aim = aim_of(replace(settings, groups=settings.groups or ".*") if to == How.CURRENT else settings)
     if isinstance(aim, Refusal):
         raise UnusableInputError("offsets", aim.message)
     return look(selects(settings)), settings, aim
@@ -180,9 +180,9 @@ def _restore(args: argparse.Namespace, _: KafkaCluster, kafka: Kafka, look: Look
     if asked.cluster_id is not None and snapshot.cluster.id not in (None, asked.cluster_id):
         message = f"is of the cluster with id {asked.cluster_id}, and this one's is {snapshot.cluster.id}"
         raise UnusableInputError(args.file, message, "name the cluster that the backup was taken of")
-    if untold := offset_undo_plan.untold_groups(snapshot, asked.rows):
+    if untold := undo_plan.untold_groups(snapshot, asked.rows):
         raise NotToldError(f"what these groups have committed could not be read: {some(untold, 3)}")
-    found, gone = offset_undo_plan.changes(snapshot, asked.rows)
+    found, gone = undo_plan.changes(snapshot, asked.rows)
     due = [c.model_copy(update={"reason": "as the file has it"}) for c in found]
     for name in gone:
         output.note(f"left out, since there is no such partition or no committed offset any more: {name}")

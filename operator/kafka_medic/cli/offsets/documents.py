@@ -19,8 +19,8 @@ from kafka_medic.cluster.document import timestamp
 from kafka_medic.cluster.groups import Committed
 from kafka_medic.cluster.names import shown
 from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
-from kafka_medic.playbook.offset_step import set_by
-from kafka_medic.playbook.safety import CLUSTER_ID
+from kafka_medic.playbook.offsets.offset_step import set_by
+from kafka_medic.playbook.preconditions import CLUSTER_ID
 from kafka_medic.resources.errors import ResourceError
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_plan import OffsetChange

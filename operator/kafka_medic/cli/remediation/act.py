@@ -17,7 +17,7 @@ from kafka_medic.cli.remediation import telling
 from kafka_medic.cli.remediation.access import Access, Person
 from kafka_medic.cli.remediation.look import cluster_of, follow, read_plan
 from kafka_medic.cluster.names import printable, shown
-from kafka_medic.playbook.parameters import check_values
+from kafka_medic.playbook.acceptance import check_values
 from kafka_medic.playbook.plan_digest import digest_fits
 from kafka_medic.resources.errors import ResourceError
 from kafka_medic.resources.kafkacluster import KafkaCluster

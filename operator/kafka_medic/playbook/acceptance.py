@@ -1,0 +1,80 @@
+"""Whether a Playbook can be run: known keys, a sequence of steps that can be planned together, values that fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from kafka_medic.playbook.registry import ACTIONS, SEQUENCES
+from kafka_medic.resources.errors import Problem, ResourceError
+from kafka_medic.resources.playbook import Playbook
+from kafka_medic.resources.vocabulary import ActionName
+
+
+def check(playbook: Playbook) -> None:
+    """Refuse a playbook that could not be planned as it says. Raises ResourceError with the path of each problem."""
+    problems = [*_keys(playbook), *_sequence(playbook)]
+    for index, step in enumerate(playbook.spec.steps):
+        problems += ACTIONS[step.action].problems(playbook, index)
+    if problems:
+        raise ResourceError("Playbook", playbook.name, tuple(problems))
+
+
+def _keys(playbook: Playbook) -> Iterator[Problem]:
+    """Keys that no action reads."""
+    used: set[str] = set()
+    for i, step in enumerate(playbook.spec.steps):
+        known = ACTIONS[step.action].parameters
+        used |= known
+        for key in step.with_:
+            if key not in known:
+                way = f"{step.action.value} knows {', '.join(sorted(known)) or 'no parameters'}"
+                yield Problem(f"spec.steps[{i}].with.{key}", "is not a parameter of this action", way)
+    for i, parameter in enumerate(playbook.spec.parameters):
+        if parameter.name not in used:
+            way = f"use one of {', '.join(sorted(used))}" if used else "remove it"
+            yield Problem(f"spec.parameters[{i}].name", "is read by no step's action", way)
+
+
+def _sequence(playbook: Playbook) -> Iterator[Problem]:
+    """The first step that cannot be planned together with those before it, and what would be allowed there."""
+    actions = tuple(step.action for step in playbook.spec.steps)
+    if actions in SEQUENCES:
+        return
+    fits = max(i for i in range(len(actions) + 1) if _after(actions[:i]) is not None)
+    allowed = _after(actions[:fits]) or set()
+    verb, place = ("write", "there") if fits < len(actions) else ("add", "after it")
+    ways = [f"{verb} {' or '.join(sorted(a.value for a in allowed - {None} if a))} {place}"] if allowed - {None} else []
+    ways += ["end the playbook before it"] if None in allowed and fits < len(actions) else []
+    way = ", or ".join(ways) or "write a playbook of its own for it"
+    if fits == len(actions):
+        last = playbook.spec.steps[-1]
+        yield Problem(f"spec.steps[{fits - 1}]", f"{last.name} ({last.action.value}) cannot come last", way)
+        return
+    step = playbook.spec.steps[fits]
+    message = f"{step.name} ({step.action.value}) cannot be planned together with the steps before it"
+    if not fits:
+        message = f"{step.name} ({step.action.value}) cannot come first"
+    yield Problem(f"spec.steps[{fits}].action", message, way)
+
+
+def _after(begun: tuple[ActionName, ...]) -> set[ActionName | None] | None:
+    """What may follow these steps, None among it where they may be all; None: no sequence begins like that."""
+    found = [s for s in SEQUENCES if s[: len(begun)] == begun]
+    return {s[len(begun)] if len(s) > len(begun) else None for s in found} or None
+
+
+def check_values(playbook: Playbook, values: Mapping[str, int | str]) -> None:
+    """Refuse values that do not fit the playbook's parameters."""
+    problems = []
+    for name, value in values.items():
+        parameter = playbook.spec.parameter(name)
+        if parameter is None:
+            problems.append(Problem(f"parameters.{name}", "is not a parameter of the playbook", "remove it"))
+            continue
+        try:
+            parameter.read(value)
+        except ValueError as problem:
+            message, _, way = str(problem).partition("; ")
+            problems.append(Problem(f"parameters.{name}", message, way))
+    if problems:
+        raise ResourceError("Remediation", "", tuple(problems))

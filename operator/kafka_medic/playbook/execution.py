@@ -1,0 +1,329 @@
+"""A run that has begun: its steps one after the other, and its clean end when it is given up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+
+from kafka_medic.guard import precedence
+from kafka_medic.guard.other_runs import OtherRun
+from kafka_medic.guard.verdict import Reason, Verdict
+from kafka_medic.playbook.action import Standing
+from kafka_medic.playbook.deadline import held_by_people, lateness, note_hold
+from kafka_medic.playbook.decision import (
+    SOON,
+    Decision,
+    DecisionContext,
+    being_deleted,
+    disowned,
+    ended,
+    refuse,
+    waiting,
+    waiting_for,
+)
+from kafka_medic.playbook.drift import drifted_long_enough
+from kafka_medic.playbook.guards import forward_reasons, judged, restoring_reasons
+from kafka_medic.playbook.holding import GIVE_UP, holding, renewed
+from kafka_medic.playbook.plan_file import is_missing, unread_file
+from kafka_medic.playbook.preconditions import same_cluster
+from kafka_medic.playbook.provenance import forged
+from kafka_medic.playbook.registry import ACTIONS
+from kafka_medic.playbook.report import StepReport, StepState
+from kafka_medic.resources.phases import Phase, StepPhase
+from kafka_medic.resources.playbook import Step
+from kafka_medic.resources.remediation import Remediation
+from kafka_medic.resources.remediation_plan import Plan
+from kafka_medic.resources.remediation_status import (
+    IntentState,
+    JournalEntry,
+    RemediationStatus,
+    StepStatus,
+    saved_from,
+)
+from kafka_medic.resources.vocabulary import Guard, OnFailure, VerifyProbe
+
+WATCHING = 0.05
+"""Seconds, at least, between looks at a broker that is between its restart and its recovery."""
+
+
+def advance(run: Remediation, context: DecisionContext) -> Decision:
+    """One turn of a run in Running, Verifying, Blocked or Paused."""
+    held = holding(run.status, context.snapshot, context.now)
+    run = run.model_copy(update={"status": run.status.model_copy(update={"holds": held})})
+    plan, status, why_not = run.status.plan, run.status, forged(run)
+    if plan is None or why_not is not None:
+        return disowned(status, why_not or "", context.now)
+    if is_missing(plan):
+        ahead = _gives_way(run, context)
+        return refuse(status, Phase.BLOCKED, (unread_file(plan), *((ahead,) if ahead else ())))
+    journal = {entry.id: entry for entry in status.journal}
+    if GIVE_UP in journal:
+        return _wind_up(run, context, plan, journal)
+    going = being_deleted(run, context)
+    if going:
+        return _give_up(status, Phase.ABORTED, going, context.now)
+    lost = _lost(run, context)
+    if lost:
+        return _give_up(status, Phase.SUPERSEDED, lost, context.now)
+    words = judged(run, context, started=True)
+    status = status.model_copy(update={"approvals": words.records})
+    if words.rejected_by:
+        return _give_up(status, Phase.ABORTED, f"stopped by {words.rejected_by}", context.now)
+    assert context.playbook is not None  # _lost saw to it
+    current = next((s for s in status.steps if s.phase is not StepPhase.SUCCEEDED), None)
+    if current is None:
+        return ended(
+            status,
+            Phase.SUCCEEDED,
+            f"{plan.summary.splitlines()[0] if plan.summary else 'done'}: done and verified",
+            context.now,
+        )
+    ahead = _gives_way(run, context)
+    if ahead is not None:
+        status = note_hold(status, current.name, True, context.now)
+        status = status.model_copy(update={"consecutive_verified": None, "well_since": None})
+        return waiting(status, Phase.BLOCKED, ahead.message, (ahead,))
+    step = next(s for s in context.playbook.spec.steps if s.name == current.name)
+    same = same_cluster(plan, context.snapshot)
+    if same.verdict is Verdict.ALLOW:
+        asked = Standing(run.model_copy(update={"status": status}), plan, context, step.name)
+        report = ACTIONS[step.action].assess(asked)
+    else:  # Nothing that another cluster shows says how this run stands.
+        report = StepReport(StepState.UNKNOWN, same.message, progress=current.progress)
+    status = _record(status, current, report, context)
+    reasons = _reasons(run.model_copy(update={"status": status}), context, report)
+    if report.otherwise is not None and any(r.verdict is not Verdict.ALLOW for r in reasons):
+        report, reasons = report.otherwise, ()
+        status = _record(status, current, report, context)
+    status, drift = drifted_long_enough(status, _drift(report, reasons), context.now)
+    if drift:
+        return _give_up(status, Phase.SUPERSEDED, f"the cluster is not as planned: {drift}", context.now)
+    return _step(run.model_copy(update={"status": status}), context, step, report, reasons)
+
+
+def _gives_way(run: Remediation, context: DecisionContext) -> Reason | None:
+    """The run that goes first, where this one holds nothing. It is left as it stands, down to its step's clock, until
+    that one has ended; then its own drift decides whether its plan still holds."""
+    if run.status.holds != "" or context.others is None:
+        return None
+    first = precedence.goes_first(OtherRun.of(run), context.others)
+    return None if first.verdict is Verdict.ALLOW else first
+
+
+def _drift(report: StepReport, reasons: tuple[Reason, ...]) -> str | None:
+    """What is not as planned: as the step sees it, or a guard that no waiting will satisfy."""
+    if report.state is StepState.DRIFTED:
+        return report.message
+    broken = (r for r in reasons if r.guard == Guard.PRECONDITIONS_HOLD.value and r.verdict is Verdict.DENY)
+    return next((r.message for r in broken), None)
+
+
+def _reasons(run: Remediation, context: DecisionContext, report: StepReport) -> tuple[Reason, ...]:
+    """What every guard says to the effect that is due; nothing when none is."""
+    if report.state is not StepState.ACT:
+        return ()
+    if report.restores:
+        return restoring_reasons(run, context, giving_up=False)
+    return forward_reasons(run, context, report.intent)
+
+
+def _step(
+    run: Remediation, context: DecisionContext, step: Step, report: StepReport, reasons: tuple[Reason, ...]
+) -> Decision:
+    status = note_hold(run.status, step.name, held_by_people(reasons), context.now)
+    if report.state is StepState.REACHED:
+        return _verify(status, context, step, report)
+    required = context.cluster.spec.remediation.approvals.needed(run.spec.requested_by)
+    status, late = lateness(status, step, required, context.now, context.skew)
+    if late and step.on_failure is OnFailure.ABORT:
+        return _give_up(status, Phase.FAILED, late, context.now)
+    well_since = (status.well_since or context.now) if report.streak else None
+    status = status.model_copy(update={"consecutive_verified": report.streak or None, "well_since": well_since})
+    late = late or report.stuck
+    match report.state:
+        case StepState.UNKNOWN | StepState.DRIFTED:
+            same = same_cluster(status.plan, context.snapshot)
+            verdict = Verdict.DENY if same.verdict is Verdict.DENY else Verdict.UNKNOWN
+            reason = Reason(Guard.PRECONDITIONS_HOLD.value, verdict, report.message)
+            return waiting(status, Phase.PAUSED if late else Phase.BLOCKED, late or report.message, (reason,))
+        case StepState.WAIT:
+            # A broker that is away is looked at often: every moment that it is back unseen, the cluster waits.
+            requeue = None if report.streak is None else WATCHING
+            return _working(status, Phase.PAUSED if late else Phase.RUNNING, late or report.message, requeue)
+    if late and not report.restores:
+        return _working(status, Phase.PAUSED, late)
+    refusals = tuple(r for r in reasons if r.verdict is not Verdict.ALLOW)
+    if refusals:
+        return waiting(status, Phase.BLOCKED, "; ".join(r.message for r in refusals[:3]), refusals)
+    return _act(status, Phase.RUNNING, step.name, report, context)
+
+
+def _verify(status: RemediationStatus, context: DecisionContext, step: Step, report: StepReport) -> Decision:
+    """The goal is observed; it has to be so several times in a row before the next step."""
+    if step.verify.probe is VerifyProbe.FINDING_GONE and any(
+        f.startswith("ReplicationFactorLow/") for f in context.finding_ids
+    ):
+        return _working(status, Phase.VERIFYING, "the finding has not gone yet")
+    count = max(status.consecutive_verified or 0, report.streak or 0) + 1
+    # The table of phases has one way to Succeeded: a run is seen Verifying at least once.
+    if count < step.verify.consecutive or status.phase is not Phase.VERIFYING:
+        needed = step.verify.consecutive
+        message = f"{report.message}; seen {min(count, needed)} of {needed} times in a row"
+        moved = _with_step(status, step.name, {"phase": StepPhase.VERIFYING, "message": message[:1024]})
+        moved = moved.model_copy(update={"consecutive_verified": count})
+        # Counted already where the step itself did; else what is to last is looked at a moment later.
+        return _working(moved, Phase.VERIFYING, message, SOON if count < needed else 0.0)
+    finished = {"phase": StepPhase.SUCCEEDED, "message": report.message[:1024], "finished_at": context.now}
+    moved = _with_step(status, step.name, finished).model_copy(
+        update={"consecutive_verified": None, "well_since": None}
+    )
+    last = all(s.phase is StepPhase.SUCCEEDED for s in moved.steps)
+    if last:
+        done = moved.model_copy(update={"restore_owed": False, "current_step": None})
+        summary = done.plan.summary.splitlines()[0] if done.plan and done.plan.summary else "the plan"
+        return ended(done, Phase.SUCCEEDED, f"done and verified: {summary}", context.now)
+    return _working(moved, Phase.RUNNING, report.message, 0.0)
+
+
+def _wind_up(run: Remediation, context: DecisionContext, plan: Plan, journal: Mapping[str, JournalEntry]) -> Decision:
+    """Cancel what is ours and in flight, restore what we set, then end."""
+    status = run.status
+    ending = journal[GIVE_UP]
+    same = same_cluster(plan, context.snapshot)
+    if len(journal) > 1 and same.verdict is not Verdict.ALLOW:
+        return waiting(status, Phase.BLOCKED, f"still to be cleaned up: {same.message}", (same,))
+    left = []
+    for step, report in _undone(run, plan, context):
+        status = _observed(status, report.observed, context.now)
+        if report.state is StepState.REACHED:
+            left += [report.message] if report.message else []
+            continue
+        if report.state is StepState.ACT:
+            restoring = restoring_reasons(run, context, giving_up=True)
+            refusals = tuple(r for r in restoring if r.verdict is not Verdict.ALLOW)
+            if not refusals:
+                return _act(status, Phase.BLOCKED, step, report, context)
+            return waiting(status, Phase.BLOCKED, "; ".join(r.message for r in refusals), refusals)
+        reason = Reason(Guard.SOURCES_FRESH.value, Verdict.UNKNOWN, report.message)
+        return waiting(status, Phase.BLOCKED, report.message, (reason,))
+    steps = tuple(
+        s
+        if s.phase is StepPhase.SUCCEEDED
+        else s.model_copy(update={"phase": StepPhase.FAILED, "finished_at": context.now})
+        for s in status.steps
+    )
+    status = status.model_copy(
+        update={"steps": steps, "current_step": None, "journal": _done(status.journal, {GIVE_UP}, context.now)}
+    )
+    return ended(status, Phase(ending.target), "; ".join((ending.detail, *left))[:8192], context.now)
+
+
+def _undone(run: Remediation, plan: Plan, context: DecisionContext) -> Iterator[tuple[str, StepReport]]:
+    """By step: how far each part of the clean-up has come; a part is asked about once those before it are REACHED."""
+    for step in run.status.steps:
+        if step.phase is not StepPhase.PENDING:
+            asked = Standing(run, plan, context, step.name)
+            yield from ((step.name, report) for report in ACTIONS[step.action].undo(asked))
+
+
+def _give_up(status: RemediationStatus, phase: Phase, why: str, now: datetime) -> Decision:
+    """Write down that the run ends, and how; the next turns clean up. Nothing is sent in this turn."""
+    step = next((s.name for s in status.steps if s.phase is not StepPhase.SUCCEEDED), status.steps[-1].name)
+    entry = JournalEntry(
+        id=GIVE_UP,
+        step=step,
+        kind="GiveUp",
+        target=phase.value,
+        state=IntentState.INTENDED,
+        intended_at=now,
+        detail=why[:8192],
+    )
+    update = {"journal": (*status.journal, entry), "message": f"ending: {why}"[:8192], "phase": Phase.BLOCKED}
+    return Decision(status.model_copy(update=update), requeue=0.0)
+
+
+def _lost(run: Remediation, context: DecisionContext) -> str | None:
+    if run.spec.cluster_ref.uid != context.cluster.uid:
+        return "the KafkaCluster it names is another one now (uid)"
+    if context.playbook is None or context.playbook.digest() != run.spec.playbook.digest:
+        return f"the playbook {run.spec.playbook.name} was changed or removed while the run was under way"
+    return None
+
+
+def _act(status: RemediationStatus, phase: Phase, step: str, report: StepReport, context: DecisionContext) -> Decision:
+    """Journal first. An effect that is asked for again keeps its entry, and above all what it saved."""
+    intent, now = report.intent, context.now
+    assert intent is not None  # a report in state ACT carries one
+    known = {entry.id for entry in status.journal}
+    journal = tuple(renewed(e, now) if e.id == intent.id else e for e in status.journal)
+    if intent.id not in known:
+        entry = JournalEntry(
+            id=intent.id,
+            step=step,
+            kind=type(intent).__name__,
+            target=report.target[:1024],
+            target_uid=intent.object_uid,
+            state=IntentState.INTENDED,
+            intended_at=now,
+            saved=saved_from(report.saved),
+            detail=intent.describe(),
+        )
+        journal = (*journal, entry)
+    update = {"journal": journal, "message": report.message[:8192], "waiting_for": (), "phase": phase}
+    return Decision(_settled_up(status.model_copy(update=update), context), intent, report.restores, SOON)
+
+
+def _working(status: RemediationStatus, phase: Phase, message: str, requeue: float | None = None) -> Decision:
+    update = {"phase": phase, "message": message[:8192], "waiting_for": waiting_for(())}
+    return Decision(status.model_copy(update=update), requeue=requeue)
+
+
+def _record(
+    status: RemediationStatus, current: StepStatus, report: StepReport, context: DecisionContext
+) -> RemediationStatus:
+    """Progress, journal entries whose effect is now visible, and the step's first start."""
+    now = context.now
+    step: dict[str, object] = {"message": report.message[:1024], "progress": report.progress}
+    if current.started_at is None:
+        step["started_at"] = now
+    if report.state is not StepState.REACHED:
+        step["phase"] = StepPhase.RUNNING
+    seen = _observed(status, report.observed, now)
+    seen = seen.model_copy(update={"journal": _settled(seen.journal, set(report.void), IntentState.VOID, now)})
+    moved = _with_step(seen, current.name, step)
+    moved = moved.model_copy(update={"current_step": current.name})
+    return _settled_up(moved, context)
+
+
+def _settled_up(status: RemediationStatus, context: DecisionContext) -> RemediationStatus:
+    """With what is owed and held by its steps and journal as they are now."""
+    status = status.model_copy(update={"restore_owed": _restore_owed(status)})
+    return status.model_copy(update={"holds": holding(status, context.snapshot, context.now)})
+
+
+def _observed(status: RemediationStatus, ids: tuple[str, ...], now: datetime) -> RemediationStatus:
+    return status.model_copy(update={"journal": _done(status.journal, set(ids), now)})
+
+
+def _done(journal: tuple[JournalEntry, ...], ids: set[str], now: datetime) -> tuple[JournalEntry, ...]:
+    return _settled(journal, ids, IntentState.DONE, now)
+
+
+def _settled(
+    journal: tuple[JournalEntry, ...], ids: set[str], state: IntentState, now: datetime
+) -> tuple[JournalEntry, ...]:
+    """With these entries as they were seen. A restart that had missed its purpose may be seen to have it after all."""
+    return tuple(
+        e.model_copy(update={"state": state, "done_at": now}) if e.id in ids and e.state is not IntentState.DONE else e
+        for e in journal
+    )
+
+
+def _restore_owed(status: RemediationStatus) -> bool:
+    """Whether something may be set that is only for a time."""
+    return any(ACTIONS[step.action].owes(step, status.journal) for step in status.steps)
+
+
+def _with_step(status: RemediationStatus, name: str, update: Mapping[str, object]) -> RemediationStatus:
+    steps = tuple(s.model_copy(update=dict(update)) if s.name == name else s for s in status.steps)
+    return status.model_copy(update={"steps": steps})

@@ -1,0 +1,122 @@
+"""ElectPreferredLeaders and ReorderReplicas: who leads, and who is preferred."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator
+
+from kafka_medic.cluster.snapshot import TopicPartition
+from kafka_medic.guard.elect import ELECT_GUARDS, judge_elect
+from kafka_medic.guard.reorder import judge_reorder
+from kafka_medic.guard.verdict import Reason
+from kafka_medic.playbook.action import Action, Change, PlanRequest, Standing
+from kafka_medic.playbook.auto import Cost
+from kafka_medic.playbook.effects import ElectPreferred, Intent
+from kafka_medic.playbook.leadership import election_step, reorder_step
+from kafka_medic.playbook.leadership.drain_plan import drain_plan
+from kafka_medic.playbook.leadership.election_plan import election_plan
+from kafka_medic.playbook.leadership.parameters import AWAY, BACK, EVEN, elect_parameters
+from kafka_medic.playbook.refusal import Refusal
+from kafka_medic.playbook.report import StepReport
+from kafka_medic.resources.errors import Problem
+from kafka_medic.resources.playbook import Playbook, Step
+from kafka_medic.resources.remediation_plan import Plan
+from kafka_medic.resources.vocabulary import ActionName, Guard, VerifyProbe
+
+_DEMANDS = tuple(Guard(name) for name in ELECT_GUARDS)
+
+
+class ElectPreferredLeaders(Action):
+    name = ActionName.ELECT_PREFERRED_LEADERS
+    parameters = frozenset({"batchSize", "leaderlessWithin"})
+    demands = _DEMANDS
+    probe = VerifyProbe.PREFERRED_LEADERS_SERVE
+
+    def plan(self, request: PlanRequest) -> Plan | Refusal:
+        step = request.step(self.name)
+        assert step is not None  # it leads the sequence
+        return election_plan(request, step)
+
+    def idle(self, plan: Plan) -> bool:
+        return not plan.elections
+
+    def judge(self, asked: Standing, intent: Intent | None) -> Iterable[Reason]:
+        """About the first one, where none is due yet."""
+        first = [tp for tp, _ in election_step.planned_elections(asked.plan)[:1]]
+        wanted = intent.preferred if isinstance(intent, ElectPreferred) else first
+        return judge_elect(asked.snapshot, asked.now, set(wanted)).reasons
+
+    def assess(self, asked: Standing) -> StepReport:
+        step, playbook = asked.playbook_step, asked.context.playbook
+        assert step is not None  # the engine saw to it
+        assert playbook is not None
+        settings = elect_parameters(playbook, step, asked.run.spec.parameters)
+        return election_step.assess(asked.step, asked.plan, asked.journal, asked.snapshot, settings, asked.now)
+
+    def may_write(self, plan: Plan) -> Iterator[Hashable]:
+        yield from (("leader", TopicPartition(e.topic, n), e.broker) for e in plan.elections for n in e.partitions)
+
+    def changes(self, plan: Plan) -> Iterator[Change]:
+        for e in plan.elections:
+            more = f" and {len(e.partitions) - 20} more" if len(e.partitions) > 20 else ""
+            note = f"partitions {', '.join(map(str, e.partitions[:20]))}{more}"
+            yield Change(f"leaders of {e.topic}", None, f"broker {e.broker}", note)
+
+    def cost(self, plan: Plan) -> Cost:
+        return Cost(frozenset(TopicPartition(e.topic, n) for e in plan.elections for n in e.partitions))
+
+
+class ReorderReplicas(Action):
+    name = ActionName.REORDER_REPLICAS
+    parameters = frozenset({"brokers", "leaders"})
+    demands = _DEMANDS
+    probe = VerifyProbe.REPLICAS_REORDERED
+
+    def problems(self, playbook: Playbook, index: int) -> Iterable[Problem]:
+        """What comes first drains a broker, or brings its leaders back; after added replicas it makes leaders even."""
+        leaders = (AWAY, BACK) if index == 0 else (EVEN,)
+        if playbook.spec.steps[index].with_.get("leaders") not in leaders:
+            path = f"spec.steps[{index}].with.leaders"
+            yield Problem(path, "is not what this step can do", f"write {' or '.join(leaders)}")
+
+    def plan(self, request: PlanRequest) -> Plan | Refusal:
+        step = request.step(self.name)
+        assert step is not None  # it leads the sequence
+        return drain_plan(request, step)
+
+    def idle(self, plan: Plan) -> bool:
+        return not plan.reorders
+
+    def drift(self, asked: Standing) -> str | None:
+        """Orders that come after added replicas are drawn up for those: until then the partitions have others."""
+        step = asked.playbook_step
+        if step is None or step.with_.get("leaders") == EVEN:
+            return None
+        return reorder_step.other_orders(reorder_step.planned_orders(asked.plan), asked.snapshot)
+
+    def judge(self, asked: Standing, intent: Intent | None) -> Iterable[Reason]:  # noqa: ARG002
+        return judge_reorder(asked.snapshot, reorder_step.planned_orders(asked.plan), asked.now).reasons
+
+    def assess(self, asked: Standing) -> StepReport:
+        return reorder_step.assess(asked.step, asked.plan, asked.journal, asked.snapshot)
+
+    def may_write(self, plan: Plan) -> Iterator[Hashable]:
+        for c in plan.reorders:
+            tp = TopicPartition(c.topic, c.partition)
+            yield from (("order", tp, tuple(order)) for order in (c.replicas_before, c.replicas))
+
+    def changes(self, plan: Plan) -> Iterator[Change]:
+        for c in plan.reorders:
+            before, after = str(list(c.replicas_before)), str(list(c.replicas))
+            yield Change(f"order of {c.topic}-{c.partition}", before, after, "no data moves")
+
+    def cost(self, plan: Plan) -> Cost:
+        return Cost(frozenset(TopicPartition(c.topic, c.partition) for c in plan.reorders))
+
+    def needs_its_cause(self, step: Step) -> bool:
+        return step.with_.get("leaders", AWAY) == AWAY
+
+    def once_for_a_finding(self, step: Step) -> bool:
+        return step.with_.get("leaders", AWAY) == AWAY
+
+    def takes_back(self, step: Step) -> bool:
+        return step.with_.get("leaders") == BACK

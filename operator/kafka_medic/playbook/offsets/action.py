@@ -1,0 +1,172 @@
+"""ResetOffsets and RestoreOffsets, and the consumers that are stopped and started around a reset."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+
+from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
+from kafka_medic.guard.other_runs import OtherRun
+from kafka_medic.guard.reset_offsets import OFFSET_GUARDS, TARGET_WITHIN_LOG, judge_reset_offsets
+from kafka_medic.guard.verdict import Reason
+from kafka_medic.playbook.action import Action, Change, PlanRequest, Standing
+from kafka_medic.playbook.auto import Cost
+from kafka_medic.playbook.effects import Intent, SetOffsets
+from kafka_medic.playbook.extra_reads import Questions
+from kafka_medic.playbook.offsets import consumers_step, offset_step, questions
+from kafka_medic.playbook.offsets.reset_plan import reset_plan
+from kafka_medic.playbook.offsets.undo_plan import undo_plan
+from kafka_medic.playbook.refusal import Refusal
+from kafka_medic.playbook.report import StepReport
+from kafka_medic.resources.remediation_plan import Plan
+from kafka_medic.resources.remediation_status import JournalEntry, StepStatus
+from kafka_medic.resources.vocabulary import ActionName, Guard, VerifyProbe
+
+_DEMANDS = tuple(Guard(name) for name in OFFSET_GUARDS)
+
+
+class _OffsetsAction(Action):
+    """What commits the offsets that its plan names."""
+
+    demands = _DEMANDS
+    probe = VerifyProbe.OFFSETS_COMMITTED
+
+    def idle(self, plan: Plan) -> bool:
+        return not plan.offsets
+
+    def watches(self, plan: Plan, snapshot: Snapshot) -> Questions:
+        return questions.members_of(snapshot, {c.group for c in plan.offsets})
+
+    def drift(self, asked: Standing) -> str | None:
+        return offset_step.void(asked.plan, asked.snapshot)
+
+    def judge(self, asked: Standing, intent: Intent | None) -> Iterable[Reason]:
+        """Of the group that is due, or comes next."""
+        plan = asked.plan
+        if isinstance(intent, SetOffsets):
+            group, targets = intent.group, {tp: after.offset for tp, (_, after) in intent.offsets.items()}
+        else:
+            due = offset_step.next_group(asked.step, plan, asked.journal, asked.snapshot)
+            group = due or plan.offsets[0].group
+            targets = _targets(plan, group)
+        return judge_reset_offsets(
+            asked.snapshot,
+            group,
+            targets,
+            asked.now,
+            members=asked.context.reads.members.get(group),
+            within_log=Guard(TARGET_WITHIN_LOG) in self.demands,
+        ).reasons
+
+    def assess(self, asked: Standing) -> StepReport:
+        return offset_step.assess(asked.step, asked.plan, asked.journal, asked.snapshot)
+
+    def may_write(self, plan: Plan) -> Iterator[Hashable]:
+        yield from (("offset", o.group, TopicPartition(o.topic, o.partition), o.after) for o in plan.offsets)
+
+    def changes(self, plan: Plan) -> Iterator[Change]:
+        for o in plan.offsets:
+            what = f"offset of group {o.group} in {o.topic}-{o.partition}"
+            why = f"; {o.reason}" if o.reason else ""
+            note = f"{o.skipped} offsets skipped, up to {o.read_again} read again{why}"
+            yield Change(what, str(o.before), str(o.after), note)
+
+    def cost(self, plan: Plan) -> Cost:
+        return Cost(frozenset(TopicPartition(o.topic, o.partition) for o in plan.offsets))
+
+
+class ResetOffsets(_OffsetsAction):
+    name = ActionName.RESET_OFFSETS
+    parameters = frozenset({"to", "groups", "excludeGroups", "topics"})
+    demands = (*_DEMANDS, Guard(TARGET_WITHIN_LOG))
+
+    def reads(self, request: PlanRequest, others: Callable[[], Sequence[OtherRun] | None]) -> Questions:  # noqa: ARG002
+        step = request.step(self.name)
+        return Questions() if step is None else questions.about_reset(request, step)
+
+    def plan(self, request: PlanRequest) -> Plan | Refusal:
+        step = request.step(self.name)
+        assert step is not None  # it leads the sequence
+        return reset_plan(request, step)
+
+
+class RestoreOffsets(_OffsetsAction):
+    """An offset goes back to where it was, also where the log does not have it."""
+
+    name = ActionName.RESTORE_OFFSETS
+    parameters = frozenset({"remediation"})
+
+    def reads(self, request: PlanRequest, others: Callable[[], Sequence[OtherRun] | None]) -> Questions:
+        step = request.step(self.name)
+        return Questions() if step is None else questions.about_restore(request, step, others)
+
+    def plan(self, request: PlanRequest) -> Plan | Refusal:
+        step = request.step(self.name)
+        assert step is not None  # it leads the sequence
+        return undo_plan(request, step)
+
+
+class _ConsumersAction(Action):
+    """What scales the plan's workload."""
+
+    demands = (Guard.PARTITIONS_LED, Guard.PREVIOUS_OFFSETS_KNOWN, Guard.TARGET_WITHIN_LOG)
+
+    def idle(self, plan: Plan) -> bool:
+        return plan.workload is None
+
+    def judge(self, asked: Standing, intent: Intent | None) -> Iterable[Reason]:  # noqa: ARG002
+        """What consumes may be stopped while its groups have members: that is what it is stopped for. All else that
+        would hold the offsets up holds this up as well, so that nothing is stopped for nothing."""
+        plan = asked.plan
+        found = [
+            judge_reset_offsets(asked.snapshot, group, _targets(plan, group), asked.now).reasons
+            for group in dict.fromkeys(c.group for c in plan.offsets)
+        ]
+        others = (r for reasons in found for r in reasons if r.guard != Guard.GROUP_EMPTY.value)
+        return (*dict.fromkeys(others), consumers_step.as_planned(plan, asked.context.reads))
+
+    def may_write(self, plan: Plan) -> Iterator[Hashable]:
+        if plan.workload is not None:
+            yield "workload", plan.workload.uid, frozenset({0, plan.workload.replicas})
+
+
+class StopConsumers(_ConsumersAction):
+    name = ActionName.STOP_CONSUMERS
+    parameters = frozenset({"workload"})
+    probe = VerifyProbe.CONSUMERS_STOPPED
+
+    def reads(self, request: PlanRequest, others: Callable[[], Sequence[OtherRun] | None]) -> Questions:  # noqa: ARG002
+        step = request.step(self.name)
+        return Questions() if step is None else questions.to_be_stopped(request, step)
+
+    def watches(self, plan: Plan, snapshot: Snapshot) -> Questions:  # noqa: ARG002
+        """Also once the playbook is gone: it has to be started again."""
+        return Questions() if plan.workload is None else Questions(workload=(plan.workload.kind, plan.workload.name))
+
+    def drift(self, asked: Standing) -> str | None:
+        return consumers_step.void(asked.plan, asked.context.reads)
+
+    def assess(self, asked: Standing) -> StepReport:
+        return consumers_step.assess_stop(asked.step, asked.plan, asked.journal, asked.context.reads, asked.snapshot)
+
+    def owes(self, step: StepStatus, journal: Sequence[JournalEntry]) -> bool:  # noqa: ARG002
+        return consumers_step.owed(journal)
+
+    def undo(self, asked: Standing) -> Iterator[StepReport]:
+        yield consumers_step.undo(asked.step, asked.plan, asked.journal, asked.context.reads, asked.now)
+
+    def changes(self, plan: Plan) -> Iterator[Change]:
+        if plan.workload is not None:
+            note = f"{plan.workload.replicas} replicas, and 0 while the offsets are set (uid {plan.workload.uid})"
+            yield Change(f"{plan.workload.kind.value} {plan.workload.name}", None, None, note)
+
+
+class StartConsumers(_ConsumersAction):
+    name = ActionName.START_CONSUMERS
+    probe = VerifyProbe.CONSUMERS_STARTED
+
+    def assess(self, asked: Standing) -> StepReport:
+        return consumers_step.assess_start(asked.step, asked.plan, asked.journal, asked.context.reads)
+
+
+def _targets(plan: Plan, group: str) -> dict[TopicPartition, int]:
+    return {offset_step.partition_of(c): c.after for c in plan.offsets if c.group == group}

@@ -1,0 +1,1 @@
+"""Replicas added by reassignment, under a throttle, in waves."""

@@ -1,0 +1,109 @@
+"""ReassignPartitions: replicas are added."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import replace
+
+from kafka_medic.cluster.snapshot import TopicPartition
+from kafka_medic.playbook.action import Action, Change, PlanRequest, Standing
+from kafka_medic.playbook.auto import Cost
+from kafka_medic.playbook.effects import SettingKey, setting_text
+from kafka_medic.playbook.holding import GIVE_UP
+from kafka_medic.playbook.reassign import reassign_step
+from kafka_medic.playbook.reassign.positions import Position, standings
+from kafka_medic.playbook.reassign.raise_plan import raise_plan
+from kafka_medic.playbook.reassign.rate import RATES
+from kafka_medic.playbook.reassign.throttle_lists import FOLLOWER_LIST, LEADER_LIST
+from kafka_medic.playbook.refusal import Refusal
+from kafka_medic.playbook.report import StepReport, StepState
+from kafka_medic.resources.phases import StepPhase
+from kafka_medic.resources.remediation_plan import Plan
+from kafka_medic.resources.remediation_status import JournalEntry, StepStatus
+from kafka_medic.resources.vocabulary import ActionName, Guard, VerifyProbe
+
+_AHEAD = (Position.MOVING, Position.CATCHING_UP, Position.DONE)
+
+
+class ReassignPartitions(Action):
+    name = ActionName.REASSIGN_PARTITIONS
+    parameters = frozenset(
+        {
+            "throttleBytesPerSecond",
+            "bandwidthBytesPerSecond",
+            "bandwidthSharePercent",
+            "waveBytesPerBroker",
+            "wavePartitions",
+        }
+    )
+    demands = (
+        Guard.CLUSTER_REACHABLE,
+        Guard.ENOUGH_LIVE_BROKERS,
+        Guard.TARGETS_ALIVE,
+        Guard.NO_FOREIGN_REASSIGNMENT,
+        Guard.BROKERS_STABLE,
+        Guard.FIT_TO_RECEIVE,
+    )
+    probe = VerifyProbe.TARGET_REPLICAS_IN_SYNC
+
+    def plan(self, request: PlanRequest) -> Plan | Refusal:
+        step = request.step(self.name)
+        assert step is not None  # it leads the sequence
+        return raise_plan(request, step)
+
+    def idle(self, plan: Plan) -> bool:
+        return not plan.changes and plan.artifact is None
+
+    def drift(self, asked: Standing) -> str | None:
+        """Also a partition that is where the plan would bring it, though we have done nothing: somebody else did."""
+        found = standings(asked.plan.changes, asked.snapshot)
+        drifted = next((s.reason for s in found if s.position is Position.DRIFTED), None)
+        done = next((s.change for s in found if s.position in _AHEAD), None)
+        others = f"{done.topic}-{done.partition} was reassigned by somebody else" if done else None
+        return drifted or others
+
+    def assess(self, asked: Standing) -> StepReport:
+        return reassign_step.assess(asked.step, asked.plan, asked.journal, asked.snapshot, asked.now)
+
+    def owes(self, step: StepStatus, journal: Sequence[JournalEntry]) -> bool:
+        """A throttle may be set, or a reassignment in flight, from the first intent until the step has succeeded. Until
+        then its goal can be lost again, whatever was restored before."""
+        over = step.phase in (StepPhase.SUCCEEDED, StepPhase.SKIPPED)
+        return not over and any(e.step == step.name and e.id != GIVE_UP for e in journal)
+
+    def undo(self, asked: Standing) -> Iterator[StepReport]:
+        report = reassign_step.undo(asked.step, asked.plan, asked.journal, asked.snapshot)
+        yield replace(report, message="") if report.state is StepState.REACHED else report
+
+    def may_write(self, plan: Plan) -> Iterator[Hashable]:
+        for c in plan.changes:
+            tp = TopicPartition(c.topic, c.partition)
+            yield from (("replicas", tp, target) for target in (None, tuple(c.replicas)))
+        yield from (("setting", *key) for key in _throttles(plan))
+
+    def restorable(self, plan: Plan) -> Iterator[str]:
+        yield from map(setting_text, _throttles(plan))
+
+    def changes(self, plan: Plan) -> Iterator[Change]:
+        for c in plan.changes:
+            size = f"{c.size_bytes} bytes" if c.size_bytes is not None else "size not known"
+            what, note = f"replicas of {c.topic}-{c.partition}", f"{size}, wave {c.wave}"
+            yield Change(what, str(list(c.replicas_before)), str(list(c.replicas)), note)
+
+    def cost(self, plan: Plan) -> Cost:
+        added = [(len(set(c.replicas) - set(c.replicas_before)), c.size_bytes) for c in plan.changes]
+        unknown = any(count and size is None for count, size in added)
+        return Cost(
+            partitions=frozenset(TopicPartition(c.topic, c.partition) for c in plan.changes),
+            moves=sum(count for count, _ in added),
+            copied=None if unknown else sum(count * (size or 0) for count, size in added),
+            asks=() if plan.artifact is None else ("its changes are not in the object",),
+        )
+
+
+def _throttles(plan: Plan) -> Iterator[SettingKey]:
+    """What throttles the moves."""
+    brokers = {b for c in plan.changes for b in (*c.replicas, *c.replicas_before)}
+    yield from (("BROKER", str(broker), name) for broker in brokers for name in RATES)
+    topics = {c.topic for c in plan.changes}
+    yield from (("TOPIC", topic, name) for topic in topics for name in (LEADER_LIST, FOLLOWER_LIST))

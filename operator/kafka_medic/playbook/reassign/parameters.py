@@ -1,0 +1,43 @@
+"""What reassignments are told: from the playbook, the KafkaCluster's overrides and the run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kafka_medic.playbook.parameters import parameter_value
+from kafka_medic.resources.playbook import Playbook, Step
+
+
+@dataclass(frozen=True, slots=True)
+class ReassignParameters:
+    """`throttle_bytes_per_second`: each broker's replication rate while replicas are copied; None: no throttle.
+    `bandwidth`: bytes per second of a broker's network, of which the throttle is `bandwidth_share` percent; None: the
+    throttle was given as it is.
+    `wave_bytes_per_broker`: at most so many bytes into and out of a broker in one wave (a larger partition alone)."""
+
+    throttle_bytes_per_second: int | None = 50_000_000
+    wave_bytes_per_broker: int | None = None
+    wave_partitions: int | None = None
+    bandwidth: int | None = None
+    bandwidth_share: int | None = None
+
+
+def reassign_parameters(playbook: Playbook, step: Step, given: Mapping[str, int | str]) -> ReassignParameters:
+    """What counts for this run: the step's constants, else the run's values, else the playbook's defaults. A value of 0
+    switches a bound off."""
+
+    def number(name: str) -> int | None:
+        value = parameter_value(playbook, step, given, name)
+        return None if value is None else int(value) or None
+
+    rate, bandwidth, share = number("throttleBytesPerSecond"), number("bandwidthBytesPerSecond"), None
+    if bandwidth is not None and (share := number("bandwidthSharePercent")) is not None:
+        rate = max(bandwidth * share // 100, 1)
+    return ReassignParameters(
+        throttle_bytes_per_second=rate,
+        wave_bytes_per_broker=number("waveBytesPerBroker"),
+        wave_partitions=number("wavePartitions"),
+        bandwidth=bandwidth if share is not None else None,
+        bandwidth_share=share,
+    )

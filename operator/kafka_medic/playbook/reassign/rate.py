@@ -1,0 +1,137 @@
+"""The rate of a throttle while replicas are copied: halved while others fall behind, and brought back when they do not.
+
+It is never above the plan's, which is what was approved. Each change is an entry of the journal, whose id holds the
+rate: so whoever comes next, after a crash too, knows what is in force and which values are ours to take back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import pyarrow.compute as pc
+
+from kafka_medic.cluster.elements import on_failed_directory
+from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
+from kafka_medic.playbook.effects import SettingKey, dynamic_value, unknown_settings
+from kafka_medic.playbook.reassign.positions import Standing
+from kafka_medic.resources.remediation_plan import Plan
+from kafka_medic.resources.remediation_status import IntentState, JournalEntry
+
+RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
+LOWEST_PART = 8
+"""The rate goes down to an eighth of the plan's, no further: below that, copying would hardly end."""
+SETTLE_SECONDS, CALM_SECONDS = 30.0, 120.0
+"""How long a lower rate is given to help before it is halved again; how long before it is doubled again."""
+MOST_CHANGES = 16
+"""Of a step: with its waves they have to fit into the journal."""
+FOR_THE_WAY_BACK = 4
+"""Of these, so that a rate is not left low: it takes three from the lowest."""
+
+
+@dataclass(frozen=True, slots=True)
+class RateChange:
+    """What to set, under which journal id, and why. lowers: it only takes back some of what was allowed."""
+
+    id: str
+    settings: Mapping[SettingKey, str | None]
+    message: str
+    lowers: bool
+
+
+def rates_set(step: str, plan: Plan, journal: Iterable[str]) -> frozenset[str]:
+    """Every rate that this step may have set, as the setting's text."""
+    changed = (text.rpartition("-")[2] for text in journal if text.startswith(f"{step}/rate-"))
+    return frozenset({str(plan.throttle_bytes_per_second), *changed})
+
+
+def settled(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: Snapshot) -> tuple[str, ...]:
+    """The last change's id once it is seen in place."""
+    last = _last(step, journal)
+    return (last.id,) if last is not None and _present(plan, snapshot) == {_rate(last)} else ()
+
+
+def due(
+    step: str,
+    plan: Plan,
+    journal: Mapping[str, JournalEntry],
+    snapshot: Snapshot,
+    where: Sequence[Standing],
+    now: datetime,
+) -> RateChange | None:
+    """The change that is due while a wave is copied; None too where a person has set another rate, which is not fought,
+    or where a broker does not tell its own."""
+    allowed, present, last = plan.throttle_bytes_per_second, _present(plan, snapshot), _last(step, journal)
+    if allowed is None or present is None:
+        return None
+    if last is not None and last.state is IntentState.INTENDED and present != {_rate(last)}:
+        # It did not reach every broker, or none.
+        ours = present <= rates_set(step, plan, journal)
+        why = last.detail.partition(": ")[2]
+        return _change(last.id, plan, int(_rate(last)), why, lowers=True) if ours else None
+    rate = int(_rate(last)) if last is not None else allowed
+    if present != {str(rate)}:
+        return None
+    number = sum(text.startswith(f"{step}/rate-") for text in journal)
+    since = None if last is None or last.done_at is None else (now - last.done_at).total_seconds()
+    behind = left_behind(plan, snapshot, where)
+    floor = max(allowed // LOWEST_PART, 1)
+    may_lower = number < MOST_CHANGES - FOR_THE_WAY_BACK and (last is None or (since or 0.0) >= SETTLE_SECONDS)
+    if behind and rate > floor and may_lower:
+        lower = max(rate // 2, floor)
+        names = ", ".join(map(str, behind[:3])) + (f" and {len(behind) - 3} more" if len(behind) > 3 else "")
+        why = f"replicas that are not ours to copy fall behind ({names}): copying goes on at {lower} bytes/s a broker"
+        return _change(f"{step}/rate-{number}-{lower}", plan, lower, why, lowers=True)
+    if not behind and rate < allowed and since is not None and since >= CALM_SECONDS and number < MOST_CHANGES:
+        higher = min(rate * 2, allowed)
+        why = f"nothing falls behind any more: copying goes on at {higher} bytes/s a broker"
+        return _change(f"{step}/rate-{number}-{higher}", plan, higher, why, lowers=False)
+    return None
+
+
+def left_behind(plan: Plan, snapshot: Snapshot, where: Sequence[Standing]) -> list[TopicPartition]:
+    """Partitions with a replica on a live broker of this plan that is not in the ISR and is not added by us. One on
+    a failed log directory cannot catch up and is left out."""
+    lost = {b.id: on_failed_directory(b) for b in snapshot.brokers or ()}
+    brokers = {b for c in plan.changes for b in c.replicas} & {b.id for b in snapshot.brokers or () if b.live}
+    ours = {s.tp: set(s.change.replicas) - set(s.change.replicas_before) for s in where}
+    if snapshot.partitions is None:
+        return []
+    table = snapshot.partitions.select(["topic", "partition", "replicas", "isr", "adding"])
+    # Of hundreds of thousands of partitions only those are looked at one by one that lack somebody.
+    table = table.filter(pc.less(pc.list_value_length(table["isr"]), pc.list_value_length(table["replicas"])))
+    found = []
+    for row in table.to_pylist():
+        tp = TopicPartition(row["topic"], row["partition"])
+        out = set(row["replicas"]) - set(row["isr"]) - set(row["adding"] or ()) - ours.get(tp, set())
+        if any(tp not in lost[b] for b in out & brokers):
+            found.append(tp)
+    return found
+
+
+def _last(step: str, journal: Mapping[str, JournalEntry]) -> JournalEntry | None:
+    """Entries are in the order in which they were written."""
+    changes = [entry for entry in journal.values() if entry.id.startswith(f"{step}/rate-")]
+    return changes[-1] if changes else None
+
+
+def _rate(entry: JournalEntry) -> str:
+    return entry.id.rpartition("-")[2]
+
+
+def _keys(plan: Plan) -> list[SettingKey]:
+    return [("BROKER", str(b), name) for b in sorted({b for c in plan.changes for b in c.replicas}) for name in RATES]
+
+
+def _present(plan: Plan, snapshot: Snapshot) -> set[str | None] | None:
+    """The rates in force; None unless every broker of the plan tells its own."""
+    live = {str(b.id) for b in snapshot.brokers or () if b.live}
+    keys = _keys(plan)
+    if unknown_settings(snapshot, keys) or not all(broker in live for _, broker, _ in keys):
+        return None
+    return {dynamic_value(snapshot, key) for key in keys}
+
+
+def _change(id_: str, plan: Plan, rate: int, message: str, *, lowers: bool) -> RateChange:
+    return RateChange(id_, {key: str(rate) for key in _keys(plan)}, message, lowers)

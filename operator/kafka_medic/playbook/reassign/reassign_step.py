@@ -1,0 +1,330 @@
+"""ReassignPartitions: throttle, then wave after wave, then the throttle back to what it was.
+
+The order of what a journal and a snapshot can say:
+
+1. `throttle`: rates on the brokers that send or receive, lists on the topics of the wave that is next. What was there
+   before, on every topic of the plan, is in the journal before anything is changed. No partition moves until its
+   throttle is seen on every such broker.
+2. `wave-N`: one request, or several where one would be long (`portions`); the next wave only once every replica of
+   this one is in its ISR. A partition that no request reached is simply asked for again: the request is the wish, not
+   a step. Meanwhile `rate-N-RATE`: a lower rate while others fall behind.
+3. `restore-throttle`: each setting back to what the journal holds.
+
+The step's goal is reached when every target replica is in sync and the throttle is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+from kafka_medic.cluster.elements import resource_name, settings_unread
+from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
+from kafka_medic.guard.evaluate import some
+from kafka_medic.playbook.effects import (
+    ChangeSettings,
+    Reassign,
+    SettingKey,
+    broker_gone,
+    dynamic_value,
+    setting_key,
+    setting_text,
+    settings_observed,
+    topics_gone,
+    unknown_settings,
+)
+from kafka_medic.playbook.portions import followed_by, portion
+from kafka_medic.playbook.reassign import rate
+from kafka_medic.playbook.reassign.copying import copied
+from kafka_medic.playbook.reassign.positions import Position, Standing, standings
+from kafka_medic.playbook.reassign.rate import RATES
+from kafka_medic.playbook.reassign.throttle_lists import FOLLOWER_LIST, LEADER_LIST, listed
+from kafka_medic.playbook.report import StepReport, StepState
+from kafka_medic.resources.remediation_plan import PartitionChange, Plan
+from kafka_medic.resources.remediation_status import IntentState, JournalEntry, Progress
+
+MAX_SAVED_CHARACTERS = 4096
+"""Of one setting's value in the journal (SavedValue)."""
+
+
+def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: Snapshot, now: datetime) -> StepReport:
+    """Where the step stands. Pure; `journal` by id."""
+    where = standings(plan.changes, snapshot)
+    done = sum(s.position is Position.DONE for s in where)
+    count = copied(where, plan.throttle_bytes_per_second)
+    drifted = _drift(step, where, journal)
+    if drifted:
+        return StepReport(StepState.DRIFTED, drifted, progress=count)
+    unknown = [s.reason for s in where if s.position is Position.UNKNOWN]
+    if unknown:
+        return StepReport(StepState.UNKNOWN, unknown[0], progress=count)
+    throttle_id, restore_id = f"{step}/throttle", f"{step}/restore-throttle"
+    if done == len(where):
+        return _restore(plan, restore_id, throttle_id, journal, snapshot, count)
+    wave = min(s.change.wave for s in where if s.position is not Position.DONE)
+    mine = [s for s in where if s.change.wave == wave]
+    waves = max(s.change.wave for s in where) + 1
+    wave_id = f"{step}/wave-{wave}"
+    if plan.throttle_bytes_per_second is not None:
+        entry = journal.get(throttle_id)
+        saved = _saved(entry) if entry else present_settings(plan, snapshot)
+        wanted = _throttle(plan, saved, wave)
+        asks = any(s.position is Position.BEFORE for s in mine)
+        if why := unsaved(plan, snapshot) if entry is None else _unread(snapshot, wanted if asks else ()):
+            return StepReport(StepState.UNKNOWN, why, progress=count)
+        if entry is not None and entry.state is IntentState.DONE:
+            # Once it was seen in place, a value that differs is a person's: it is not fought.
+            wanted = {} if wave_id in journal else _moved_on(plan, saved, wanted, snapshot)
+        in_place = settings_observed(snapshot, wanted)
+        if in_place is None:
+            return StepReport(StepState.UNKNOWN, "the brokers' throttle settings could not be read", progress=count)
+        if not in_place and (long := unsavable(saved)):
+            return StepReport(StepState.UNKNOWN, long, progress=count)
+        if not in_place:
+            return StepReport(
+                StepState.ACT,
+                f"wave {wave + 1} of {waves}: throttling its replication to {plan.throttle_bytes_per_second} bytes/s on"
+                " the brokers that take part",
+                intent=ChangeSettings(throttle_id, wanted),
+                target=f"{len(wanted)} settings",
+                saved={setting_text(key): value for key, value in saved.items()},
+                progress=count,
+            )
+    observed: tuple[str, ...] = (throttle_id,) if throttle_id in journal else ()
+    observed += tuple(f"{step}/wave-{w}" for w in range(wave) if f"{step}/wave-{w}" in journal)
+    due = [s for s in mine if s.position is Position.BEFORE]
+    if due:
+        now_asked = portion(snapshot, due)
+        return StepReport(
+            StepState.ACT,
+            f"wave {wave + 1} of {waves}: asking for {len(now_asked)} reassignments{followed_by(now_asked, due)}",
+            intent=Reassign(wave_id, {s.tp: tuple(s.change.replicas) for s in now_asked}),
+            target=_names([s.tp for s in due]),
+            observed=observed,
+            progress=count,
+        )
+    if wave_id in journal:
+        observed += (wave_id,)
+    behind = [s for s in mine if s.position is not Position.DONE]
+    copying = StepReport(
+        StepState.WAIT,
+        f"wave {wave + 1} of {waves}: {len(behind)} of {len(mine)} partitions still copying: "
+        f"{_names([s.tp for s in behind])}",
+        observed=(*observed, *rate.settled(step, plan, journal, snapshot)),
+        progress=count,
+    )
+    change = rate.due(step, plan, journal, snapshot, where, now)
+    if change is None:
+        return copying
+    return StepReport(
+        StepState.ACT,
+        change.message,
+        intent=ChangeSettings(change.id, change.settings, change.message),
+        target=f"{len(change.settings)} settings",
+        observed=observed,
+        # To copy more slowly takes back some of what was allowed: no guard of going on holds it up.
+        restores=change.lowers,
+        progress=count,
+        otherwise=None if change.lowers else copying,
+    )
+
+
+def undo(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: Snapshot) -> StepReport:
+    """The clean end of a step that is given up: cancel what is ours and in flight, then the throttle back. What was
+    already added stays; a replica set never shrinks, except that a cancelled reassignment never became one."""
+    sent = any(e.step == step and e.kind == "Reassign" for e in journal.values())
+    where = standings(plan.changes, snapshot)
+    if sent:
+        if any(s.position is Position.UNKNOWN for s in where):
+            return StepReport(StepState.UNKNOWN, "the reassignments in flight could not be read", restores=True)
+        moving = [s for s in where if s.position is Position.MOVING and f"{step}/wave-{s.change.wave}" in journal]
+        if moving:
+            now_cancelled = portion(snapshot, moving)
+            return StepReport(
+                StepState.ACT,
+                f"cancelling {len(now_cancelled)} reassignments of ours{followed_by(now_cancelled, moving)}",
+                intent=Reassign(f"{step}/cancel", dict.fromkeys((s.tp for s in now_cancelled), None)),
+                target=_names([s.tp for s in moving]),
+                restores=True,
+            )
+    return _restore(plan, f"{step}/restore-throttle", f"{step}/throttle", journal, snapshot, None)
+
+
+def _drift(step: str, where: tuple[Standing, ...], journal: Mapping[str, JournalEntry]) -> str | None:
+    for s in where:
+        if s.position is Position.DRIFTED:
+            return s.reason
+        # Once a wave's effect was seen, a partition of it that is back where it was has been cancelled by somebody.
+        wave = journal.get(f"{step}/wave-{s.change.wave}")
+        if s.position is Position.MOVING and wave is None:
+            return f"{s.tp} is being reassigned by somebody else"
+        if s.position is Position.BEFORE and wave is not None and wave.state is IntentState.DONE:
+            return f"the reassignment of {s.tp} was cancelled by somebody else"
+    return None
+
+
+def _restore(
+    plan: Plan,
+    restore_id: str,
+    throttle_id: str,
+    journal: Mapping[str, JournalEntry],
+    snapshot: Snapshot,
+    count: Progress | None,
+) -> StepReport:
+    entry = journal.get(throttle_id)
+    if entry is None:
+        return StepReport(StepState.REACHED, "every target replica is in sync", progress=count)
+    observed = tuple(i for i in _ids_of_step(throttle_id, journal) if i != restore_id)
+    over = journal.get(restore_id)
+    if over is not None and over.state is IntentState.DONE:
+        # Restored once: a throttle that is there now is somebody else's.
+        return StepReport(StepState.REACHED, "every target replica is in sync", observed=observed, progress=count)
+    if snapshot.configs is None:
+        return StepReport(
+            StepState.UNKNOWN,
+            "the throttle settings could not be read",
+            restores=True,
+            observed=observed,
+            progress=count,
+        )
+    owed, silent = _owed(plan, _saved(entry), snapshot, rate.rates_set(entry.step, plan, journal))
+    if owed:
+        return StepReport(
+            StepState.ACT,
+            "putting the throttle settings back to what they were",
+            intent=ChangeSettings(restore_id, owed),
+            target=f"{len(owed)} settings",
+            restores=True,
+            observed=observed,
+            progress=count,
+        )
+    if silent:
+        return StepReport(
+            StepState.UNKNOWN,
+            f"the throttle is still to be taken off {some(silent)}, of which the settings are not known; that is done "
+            "once they are",
+            restores=True,
+            observed=observed,
+            progress=count,
+        )
+    if restore_id in journal:
+        observed += (restore_id,)
+    return StepReport(
+        StepState.REACHED,
+        "every target replica is in sync and the throttle is as it was before",
+        observed=observed,
+        progress=count,
+    )
+
+
+def _owed(
+    plan: Plan, saved: Mapping[SettingKey, str | None], snapshot: Snapshot, rates: frozenset[str]
+) -> tuple[dict[SettingKey, str | None], list[str]]:
+    """What is still to be put back, and whose settings have to be read first: brokers that do not answer, topics and
+    brokers with an error. Only settings that still hold what we set: a value that somebody gave them since is
+    theirs."""
+    ours, gone = _lists(plan, saved), topics_gone(snapshot, saved)
+    live = {b.id for b in snapshot.brokers or () if b.live}
+    owed: dict[SettingKey, str | None] = {}
+    silent: dict[str, None] = {}
+    for key, before in saved.items():
+        kind, resource, _ = key
+        if resource in gone if kind == "TOPIC" else broker_gone(snapshot, int(resource)):
+            continue
+        if (kind == "BROKER" and int(resource) not in live) or settings_unread(snapshot, kind, resource):
+            silent[resource_name(kind, resource)] = None
+        else:
+            value = dynamic_value(snapshot, key)
+            if before != value and value in (rates if kind == "BROKER" else ours[key]):
+                owed[key] = before
+    return owed, list(silent)
+
+
+def _ids_of_step(throttle_id: str, journal: Mapping[str, JournalEntry]) -> tuple[str, ...]:
+    prefix = throttle_id.removesuffix("throttle")
+    return tuple(i for i in journal if i.startswith(prefix))
+
+
+def _saved(entry: JournalEntry) -> dict[SettingKey, str | None]:
+    return {setting_key(text): value for text, value in entry.saved_values().items()}
+
+
+def unsavable(settings: Mapping[SettingKey, str | None]) -> str | None:
+    """Why what is there now cannot be kept, to be restored later; None when it can."""
+    for key, value in settings.items():
+        if value is not None and len(value) > MAX_SAVED_CHARACTERS:
+            return (
+                f"{setting_text(key)} is set to {len(value)} characters, and at most {MAX_SAVED_CHARACTERS} can be "
+                "saved to be restored afterwards; remove that throttle or write * instead"
+            )
+    return None
+
+
+def unsaved(plan: Plan, snapshot: Snapshot) -> str | None:
+    """Why what is there now is not known, so that it could not be restored later; None when it is."""
+    return _unread(snapshot, _keys(plan))
+
+
+def _unread(snapshot: Snapshot, keys: Iterable[SettingKey]) -> str | None:
+    unknown = unknown_settings(snapshot, keys)
+    return next((f"the throttle settings of {name} could not be read: {why}" for name, why in unknown.items()), None)
+
+
+def present_settings(plan: Plan, snapshot: Snapshot) -> dict[SettingKey, str | None]:
+    return {key: dynamic_value(snapshot, key) for key in _keys(plan)}
+
+
+def _keys(plan: Plan) -> list[SettingKey]:
+    brokers = sorted({b for c in plan.changes for b in c.replicas})
+    topics = sorted({c.topic for c in plan.changes})
+    keys: list[SettingKey] = [("BROKER", str(b), rate) for b in brokers for rate in RATES]
+    return keys + [("TOPIC", t, name) for t in topics for name in (LEADER_LIST, FOLLOWER_LIST)]
+
+
+def _throttle(plan: Plan, saved: Mapping[SettingKey, str | None], wave: int) -> dict[SettingKey, str | None]:
+    """What is to be set while this wave is copied: the rate on every broker of the plan, and on each topic of the wave
+    the lists of its replicas."""
+    by_topic: dict[str, list[PartitionChange]] = {}
+    for change in plan.changes:
+        if change.wave == wave:
+            by_topic.setdefault(change.topic, []).append(change)
+    wanted: dict[SettingKey, str | None] = {}
+    for key, before in saved.items():
+        if key[0] == "BROKER":
+            wanted[key] = str(plan.throttle_bytes_per_second)
+        elif key[1] in by_topic:
+            wanted[key] = listed(by_topic[key[1]], key[2], before)
+    return wanted
+
+
+def _lists(plan: Plan, saved: Mapping[SettingKey, str | None]) -> dict[SettingKey, set[str | None]]:
+    """By topic and list: all that the waves of this plan set there."""
+    by_topic: dict[str, dict[int, list[PartitionChange]]] = {}
+    for change in plan.changes:
+        by_topic.setdefault(change.topic, {}).setdefault(change.wave, []).append(change)
+    return {
+        key: {listed(changes, key[2], before) for changes in by_topic[key[1]].values()}
+        for key, before in saved.items()
+        if key[0] == "TOPIC"
+    }
+
+
+def _moved_on(
+    plan: Plan,
+    saved: Mapping[SettingKey, str | None],
+    wanted: Mapping[SettingKey, str | None],
+    snapshot: Snapshot,
+) -> dict[SettingKey, str | None]:
+    """The lists that are as another wave left them, or as they were at first, and have to be this wave's, or as they
+    were."""
+    due: dict[SettingKey, str | None] = {}
+    for key, ours in _lists(plan, saved).items():
+        present, next_ = dynamic_value(snapshot, key), wanted.get(key, saved[key])
+        if present != next_ and present in {*ours, saved[key]}:
+            due[key] = next_
+    return due
+
+
+def _names(partitions: list[TopicPartition]) -> str:
+    shown = ", ".join(str(tp) for tp in partitions[:5])
+    return shown if len(partitions) <= 5 else f"{shown} and {len(partitions) - 5} more"

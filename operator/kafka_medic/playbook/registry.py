@@ -1,0 +1,99 @@
+"""The actions, a line for each, and the sequences of them that can be planned together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from kafka_medic.playbook.action import Action
+from kafka_medic.playbook.auto import Cost
+from kafka_medic.playbook.leadership.action import ElectPreferredLeaders, ReorderReplicas
+from kafka_medic.playbook.offsets.action import ResetOffsets, RestoreOffsets, StartConsumers, StopConsumers
+from kafka_medic.playbook.reassign.action import ReassignPartitions
+from kafka_medic.playbook.restart.action import RescueRecords, RestartBrokers
+from kafka_medic.playbook.settings.action import RemoveThrottles, SetClusterDefaults, SetMinInsyncReplicas
+from kafka_medic.resources.playbook import Playbook
+from kafka_medic.resources.remediation_plan import Plan
+from kafka_medic.resources.vocabulary import ActionName
+
+ACTIONS: Mapping[ActionName, Action] = {
+    action.name: action
+    for action in (
+        ReassignPartitions(),
+        SetMinInsyncReplicas(),
+        RestartBrokers(),
+        RescueRecords(),
+        ElectPreferredLeaders(),
+        ReorderReplicas(),
+        ResetOffsets(),
+        RestoreOffsets(),
+        RemoveThrottles(),
+        StopConsumers(),
+        StartConsumers(),
+        SetClusterDefaults(),
+    )
+}
+
+REASSIGN, MINIMUMS = ActionName.REASSIGN_PARTITIONS, ActionName.SET_MIN_INSYNC_REPLICAS
+REORDER, ELECT = ActionName.REORDER_REPLICAS, ActionName.ELECT_PREFERRED_LEADERS
+RESTART, RESET = ActionName.RESTART_BROKERS, ActionName.RESET_OFFSETS
+DEFAULTS = ActionName.SET_CLUSTER_DEFAULTS
+
+SEQUENCES: Mapping[tuple[ActionName, ...], ActionName] = {
+    (REASSIGN,): REASSIGN,
+    (REASSIGN, MINIMUMS): REASSIGN,
+    (REASSIGN, REORDER, ELECT): REASSIGN,
+    (REASSIGN, MINIMUMS, REORDER, ELECT): REASSIGN,
+    (MINIMUMS,): MINIMUMS,
+    (REORDER, ELECT): REORDER,
+    (ELECT,): ELECT,
+    (RESTART,): RESTART,
+    (ActionName.RESCUE_RECORDS, RESTART): RESTART,
+    # A higher min.insync.replicas comes last: with it, topics that brokers still create with too few replicas would
+    # take no record with acks=all.
+    (RESTART, DEFAULTS): DEFAULTS,
+    (RESET,): RESET,
+    # Nothing comes between that is no reason to keep consumers stopped.
+    (ActionName.STOP_CONSUMERS, RESET, ActionName.START_CONSUMERS): RESET,
+    (ActionName.RESTORE_OFFSETS,): ActionName.RESTORE_OFFSETS,
+    (ActionName.REMOVE_THROTTLES,): ActionName.REMOVE_THROTTLES,
+}
+"""Every sequence of steps that one plan can be made for, and the action that makes it."""
+
+
+def actions_of(plan: Plan) -> Iterator[Action]:
+    """Those of the plan's steps."""
+    return (ACTIONS[step.action] for step in plan.steps)
+
+
+def cost_of(plan: Plan) -> Cost:
+    """What Auto counts of the whole plan."""
+    parts = [action.cost(plan) for action in actions_of(plan)]
+    copied = [part.copied for part in parts]
+    return Cost(
+        partitions=frozenset(tp for part in parts for tp in part.partitions),
+        moves=sum(part.moves for part in parts),
+        restarts=sum(part.restarts for part in parts),
+        copied=None if None in copied else sum(count or 0 for count in copied),
+        asks=tuple(why for part in parts for why in part.asks),
+    )
+
+
+def leading(playbook: Playbook) -> Action | None:
+    """The action that makes the plan; None where the steps cannot be planned together."""
+    leader = SEQUENCES.get(tuple(step.action for step in playbook.spec.steps))
+    return None if leader is None else ACTIONS[leader]
+
+
+def needs_its_cause(playbook: Playbook) -> bool:
+    """Whether a run of it is right only while the finding lasts that it was proposed for."""
+    return any(ACTIONS[step.action].needs_its_cause(step) for step in playbook.spec.steps)
+
+
+def once_for_a_finding(playbook: Playbook) -> bool:
+    """Whether it is done once for a finding, however long that lasts."""
+    return any(ACTIONS[step.action].once_for_a_finding(step) for step in playbook.spec.steps)
+
+
+def takes_back(playbook: Playbook) -> bool:
+    """Whether it undoes what such a run has done."""
+    return any(ACTIONS[step.action].takes_back(step) for step in playbook.spec.steps)

@@ -1,0 +1,184 @@
+"""RestartBrokers, and RescueRecords before it."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from kafka_medic.cluster.snapshot import TopicPartition
+from kafka_medic.guard.elect import judge_elect
+from kafka_medic.guard.evaluate import some
+from kafka_medic.guard.freshness import sources_fresh
+from kafka_medic.guard.reorder import judge_reorder
+from kafka_medic.guard.restart import RESTART_GUARDS, judge_restart
+from kafka_medic.guard.verdict import Reason
+from kafka_medic.playbook.action import Action, Change, PlanRequest, Standing
+from kafka_medic.playbook.auto import Cost
+from kafka_medic.playbook.effects import ElectPreferred, Intent, Reorder, RestartPod
+from kafka_medic.playbook.refusal import Refusal
+from kafka_medic.playbook.report import StepReport
+from kafka_medic.playbook.restart import drain_first, rescue_step, resign_step, restart_step, strimzi_restart
+from kafka_medic.playbook.restart.attempts import other_pods
+from kafka_medic.playbook.restart.order import next_broker
+from kafka_medic.playbook.restart.parameters import CONTROLLER, restart_parameters
+from kafka_medic.playbook.restart.restart_plan import restart_plan
+from kafka_medic.resources.kafkacluster import RestartMethod
+from kafka_medic.resources.playbook import Step
+from kafka_medic.resources.remediation_plan import Plan
+from kafka_medic.resources.remediation_status import JournalEntry, StepStatus
+from kafka_medic.resources.vocabulary import ActionName, Guard, VerifyProbe
+
+
+class RestartBrokers(Action):
+    name = ActionName.RESTART_BROKERS
+    parameters = frozenset({"brokers", "brokerWithin", "maxParallel", "drainFirst"})
+    demands = tuple(Guard(name) for name, _ in RESTART_GUARDS)
+    probe = VerifyProbe.BROKERS_RECOVERED
+
+    def plan(self, request: PlanRequest) -> Plan | Refusal:
+        return restart_plan(request)
+
+    def idle(self, plan: Plan) -> bool:
+        return not plan.restarts and not plan.resignations
+
+    def drift(self, asked: Standing) -> str | None:
+        other = next(iter(other_pods(asked.plan.restarts, asked.snapshot)), None)
+        return other or drain_first.other_orders(asked.plan, asked.snapshot)
+
+    def judge(self, asked: Standing, intent: Intent | None) -> Iterable[Reason]:
+        if asked.plan.resignations:
+            return resign_step.reasons(asked.plan, asked.snapshot, asked.now)
+        return _reasons(asked, intent)
+
+    def assess(self, asked: Standing) -> StepReport:
+        if asked.plan.resignations:
+            return resign_step.assess(asked.step, asked.plan, asked.journal, asked.snapshot)
+        step, playbook, cluster = asked.playbook_step, asked.context.playbook, asked.context.cluster
+        assert step is not None  # the engine saw to it
+        assert playbook is not None
+        status, brokers = asked.run.status, cluster.spec.brokers
+        method = brokers.restart if brokers else RestartMethod.DELETE_POD
+        watch = restart_step.Watch(
+            seen=status.consecutive_verified or 0,
+            needed=step.verify.consecutive,
+            now=asked.now,
+            since=status.well_since,
+            approvals=status.approvals,
+            required=cluster.spec.remediation.approvals.needed(asked.run.spec.requested_by),
+            skew=asked.context.skew,
+            strimzi=method is RestartMethod.STRIMZI_ANNOTATION,
+        )
+        settings = restart_parameters(playbook, step, asked.run.spec.parameters)
+        return restart_step.assess(asked.step, asked.plan, asked.journal, asked.snapshot, settings, watch)
+
+    def owes(self, step: StepStatus, journal: Sequence[JournalEntry]) -> bool:  # noqa: ARG002
+        """An order of replicas that is only for the time of a restart, or an annotation that asks Strimzi for one."""
+        return drain_first.owed(journal) or strimzi_restart.owed(journal)
+
+    def undo(self, asked: Standing) -> Iterator[StepReport]:
+        for part in (strimzi_restart.undo, drain_first.undo):
+            yield part(asked.step, asked.plan, asked.journal, asked.snapshot)
+
+    def may_write(self, plan: Plan) -> Iterator[Hashable]:
+        for r in plan.restarts:
+            yield "restart", r.broker, r.pod
+            yield "annotation", r.pod
+        yield from (("controller", r.broker, r.epoch) for r in plan.resignations)
+        for tp, orders in drain_first.orders(plan).items():
+            for order in orders:
+                yield "order", tp, tuple(order)
+                yield "leader", tp, order[0]
+
+    def restorable(self, plan: Plan) -> Iterator[str]:
+        yield from (strimzi_restart.annotation(r.pod) for r in plan.restarts)
+
+    def changes(self, plan: Plan) -> Iterator[Change]:
+        for d in plan.drains:
+            note = f"{list(d.replicas_before)}, and {list(d.replicas)} while broker {d.broker} is restarted"
+            yield Change(f"order of {d.topic}, partitions {some(d.partitions, 20)}", None, None, note)
+        for r in plan.resignations:
+            note = f"its registration is deleted in ZooKeeper (controller epoch {r.epoch}); nothing is restarted"
+            yield Change("controller", f"broker {r.broker}", "another broker", note)
+        for s in plan.static_settings:
+            what = f"{s.name} in the configuration of broker {some(s.brokers, 20)}"
+            yield Change(what, s.before, s.after, "changed by you before you approve, read at the restart")
+        for b in plan.restarts:
+            why = f": {b.reason}" if b.reason else ""
+            yield Change(f"broker {b.broker}", None, None, f"restart Pod {b.pod} (uid {b.pod_uid}){why}")
+
+    def cost(self, plan: Plan) -> Cost:
+        asks = ("only a person can say that the brokers' configuration has been changed",)
+        return Cost(
+            partitions=frozenset(TopicPartition(d.topic, n) for d in plan.drains for n in d.partitions),
+            restarts=len(plan.restarts),
+            asks=asks if plan.static_settings else (),
+        )
+
+    def needs_its_cause(self, step: Step) -> bool:  # noqa: ARG002
+        return True
+
+
+def _reasons(asked: Standing, intent: Intent | None) -> Iterable[Reason]:
+    """What leads elsewhere because of the restart is asked about as any order and election is. Nothing is moved off a
+    broker that may not be restarted at this moment: it would wait without what it leads."""
+    plan, snapshot = asked.plan, asked.snapshot
+    if isinstance(intent, ElectPreferred):
+        return judge_elect(snapshot, asked.now, set(intent.preferred)).reasons
+    reordered: tuple[Reason, ...] = ()
+    if isinstance(intent, Reorder):
+        reordered = judge_reorder(snapshot, drain_first.guarded(plan, intent), asked.now).reasons
+        away = drain_first.away_from(asked.step, intent.id)
+        if away is None:
+            return reordered
+        broker = away
+    elif isinstance(intent, RestartPod):
+        broker = intent.broker
+    else:
+        stale = {r.broker for r in plan.restarts if r.stale}
+        next_ = next_broker(snapshot, [r.broker for r in plan.restarts], stale)
+        broker = plan.restarts[0].broker if next_ is None else next_
+    told = restart_step.context(
+        asked.step, plan, asked.journal, broker, asked.now, replaces_controller=_replaces_controller(asked)
+    )
+    return (*reordered, *judge_restart(snapshot, broker, asked.now, context=told).reasons)
+
+
+def _replaces_controller(asked: Standing) -> bool:
+    step, playbook = asked.playbook_step, asked.context.playbook
+    if playbook is None or step is None:
+        return False
+    return restart_parameters(playbook, step, asked.run.spec.parameters).brokers == CONTROLLER
+
+
+class RescueRecords(Action):
+    name = ActionName.RESCUE_RECORDS
+    parameters = frozenset({"rescueTopic"})
+    demands = (Guard.FIT_TO_RECEIVE,)
+    probe = VerifyProbe.RECORDS_RESCUED
+
+    def idle(self, plan: Plan) -> bool:
+        return not plan.rescues
+
+    def drift(self, asked: Standing) -> str | None:
+        return rescue_step.unsaved(asked.plan, asked.snapshot, {r.broker for r in asked.plan.restarts})
+
+    def judge(self, asked: Standing, intent: Intent | None) -> Iterable[Reason]:
+        """It adds a topic of our own and touches nothing else; what is read has to be read from a fresh look. Before it
+        begins, the restart that it is for has to be possible."""
+        if intent is None:
+            step = next((s.name for s in asked.plan.steps if s.action is ActionName.RESTART_BROKERS), asked.step)
+            return _reasons(replace(asked, step=step), None)
+        return sources_fresh(asked.snapshot, asked.now, ("kafka", "views"))
+
+    def assess(self, asked: Standing) -> StepReport:
+        return rescue_step.assess(asked.step, asked.plan, asked.journal, asked.snapshot)
+
+    def may_write(self, plan: Plan) -> Iterator[Hashable]:
+        for r in plan.rescues:
+            yield "rescue", plan.rescue_topic, r.broker, TopicPartition(r.topic, r.partition), r.epoch
+
+    def changes(self, plan: Plan) -> Iterator[Change]:
+        for r in plan.rescues:
+            where = f"{r.topic}-{r.partition} on broker {r.broker}"
+            records = f"copy offsets {r.from_offset} to {r.to_offset} to topic {plan.rescue_topic}"
+            yield Change(f"records of {where}", None, None, records)

@@ -1,0 +1,128 @@
+"""What a plan of restarts says of `drainFirst`: for each broker what it leads, in which order its replicas stand while
+it is restarted, and so who takes over."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from kafka_medic.cluster.snapshot import PartitionRow, Snapshot
+from kafka_medic.guard.elect import able_to_lead
+from kafka_medic.guard.evaluate import some
+from kafka_medic.guard.rows import led_by
+from kafka_medic.guard.verdict import Reason, Verdict
+from kafka_medic.playbook.refusal import Refusal, unread
+from kafka_medic.playbook.restart.drain_first import LEAST_BATCHES, most_batches
+from kafka_medic.playbook.restart.parameters import RestartParameters
+from kafka_medic.resources.remediation import Remediation
+from kafka_medic.resources.remediation_plan import (
+    MAX_ELECTED,
+    MAX_ELECTED_AT_ONCE,
+    MAX_INLINE_CHANGES,
+    BrokerRestart,
+    Drain,
+)
+from kafka_medic.resources.vocabulary import FindingType, Guard
+
+Group = tuple[int, str, tuple[int, ...], tuple[int, ...]]
+"""A broker, a topic, and an order of replicas before and after, that partitions have in common."""
+
+
+def drains(
+    run: Remediation, settings: RestartParameters, snapshot: Snapshot, restarts: Sequence[BrokerRestart]
+) -> tuple[Drain, ...] | Refusal:
+    """In the order of the restarts; none where nothing is asked for. All of it or a refusal: never only what fits. Who
+    takes over need not be able to yet: nothing is restarted, and nothing moved, before it is."""
+    brokers = [r.broker for r in restarts if kept(run, r) is None]
+    if not settings.drain_first:
+        return ()
+    if settings.max_parallel > 1:
+        message = (
+            "drainFirst restarts one broker at a time, since what one leads comes back before the next one's turn; "
+            "set maxParallel to 1, or leave drainFirst out"
+        )
+        return Refusal(message, permanent=True)
+    if snapshot.partitions is None or snapshot.partitions["leader"].null_count:
+        return unread(snapshot)
+    rows = list(led_by(snapshot, brokers))
+    if moving := [r.tp for r in rows if r.reassigning is not False or not r.replicas]:
+        message = f"being reassigned, or not known whether: {some(moving, 3)}; planned once that is over"
+        return Refusal(message, (Reason(Guard.NOT_REASSIGNING.value, Verdict.WAIT, message),))
+    groups = _groups(snapshot, rows, brokers)
+    return _too_many(restarts, groups) or tuple(
+        Drain(broker=broker, topic=topic, partitions=tuple(numbers), replicas_before=before, replicas=after)
+        for (broker, topic, before, after), numbers in groups.items()
+    )
+
+
+def kept(run: Remediation, restart: BrokerRestart) -> str | None:
+    """Why what this broker leads is not moved off it first, though that was asked for."""
+    if restart.stale:
+        return "it would not hear that it leads no more, and would go on taking records that nobody else has"
+    if run.spec.cause is not None and run.spec.cause.finding_type == FindingType.CONTROLLER_STUCK:
+        return "only a controller that acts can move anything, and this restart is to bring one about"
+    return None
+
+
+def said(run: Remediation, settings: RestartParameters, restart: BrokerRestart, planned: Sequence[Drain]) -> str:
+    """For the person who approves: who leads what meanwhile."""
+    if not settings.drain_first:
+        return ""
+    if why := kept(run, restart):
+        return f"    not drained first: {why}"
+    mine = [d for d in planned if d.broker == restart.broker]
+    if not mine:
+        return "    leads nothing that would have to be moved off it first"
+    takers: Counter[int] = Counter()
+    for drain in mine:
+        takers[drain.replicas[0]] += len(drain.partitions)
+    told = ", ".join(f"{count} to broker {broker}" for broker, count in sorted(takers.items()))
+    home = sum(len(d.partitions) for d in mine if d.replicas_before[0] == restart.broker)
+    text = f"    first the {takers.total()} partitions that it leads go {told}; afterwards {home} come back"
+    elsewhere = takers.total() - home
+    return f"{text}, {elsewhere} are led by their preferred broker, which is another one" if elsewhere else text
+
+
+def _groups(snapshot: Snapshot, rows: Sequence[PartitionRow], brokers: Sequence[int]) -> dict[Group, list[int]]:
+    """Each broker's part by itself, since the one before it leads everything again by then."""
+    assert snapshot.partitions is not None  # drains saw to it
+    able = able_to_lead(snapshot) or frozenset()
+    counted = Counter(b for b in snapshot.partitions["leader"].to_pylist() if b is not None)
+    groups: dict[Group, list[int]] = {}
+    for broker in brokers:
+        load = counted.copy()
+        for row in sorted((r for r in rows if r.leader == broker), key=lambda r: r.tp):
+            before = row.replicas or ()
+            first = _taker(before, broker, able, load)
+            load[first] += 1
+            after = (first, *(r for r in before if r not in (first, broker)), *((broker,) if broker in before else ()))
+            groups.setdefault((broker, row.topic, before, after), []).append(row.partition)
+    return groups
+
+
+def _taker(replicas: tuple[int, ...], broker: int, able: frozenset[int], load: Counter[int]) -> int:
+    """The preferred one if that is another and able; else whoever leads least, those before all that are able now."""
+    others = [r for r in replicas if r != broker]
+    if others[0] == replicas[0] and replicas[0] in able:
+        return others[0]
+    return min(others, key=lambda r: (r not in able, load[r], r))
+
+
+def _too_many(restarts: Sequence[BrokerRestart], groups: dict[Group, list[int]]) -> Refusal | None:
+    led: Counter[int] = Counter()
+    for (broker, *_), numbers in groups.items():
+        led[broker] += len(numbers)
+    told = some([f"broker {broker} leads {count}" for broker, count in led.most_common()], 5)
+    out = "name fewer in brokers, or leave drainFirst out"
+    message = None
+    if led and max(led.values()) > MAX_ELECTED_AT_ONCE:
+        most = f"drainFirst moves at most {MAX_ELECTED_AT_ONCE} partitions off one broker"
+        message = f"{most}: {told}; leave drainFirst out for those with more"
+    elif led and most_batches(len(restarts), len(led)) < LEAST_BATCHES:
+        message = f"{len(led)} brokers that lead something are too many for one run with drainFirst; {out}"
+    elif len(groups) > MAX_INLINE_CHANGES or led.total() > MAX_ELECTED:
+        message = (
+            f"with drainFirst a plan holds {MAX_ELECTED} partitions, in {MAX_INLINE_CHANGES} groups that share topic "
+            f"and orders; here are {led.total()} in {len(groups)} groups: {told}; {out}"
+        )
+    return Refusal(message, permanent=True) if message else None

@@ -1,0 +1,100 @@
+"""SetMinInsyncReplicas, SetClusterDefaults and RemoveThrottles: settings that are changed at run time."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator
+
+from kafka_medic.guard.verdict import Reason
+from kafka_medic.playbook.action import Action, Change, PlanRequest, Standing
+from kafka_medic.playbook.effects import Intent, SettingKey, setting_text
+from kafka_medic.playbook.refusal import Refusal
+from kafka_medic.playbook.report import StepReport
+from kafka_medic.playbook.settings import defaults_step, min_isr_step, throttle_step
+from kafka_medic.playbook.settings.defaults_plan import defaults_plan
+from kafka_medic.playbook.settings.min_isr_plan import min_isr_plan
+from kafka_medic.playbook.settings.throttle_plan import throttle_plan
+from kafka_medic.resources.errors import Problem
+from kafka_medic.resources.phases import ACTING_PHASES
+from kafka_medic.resources.playbook import Playbook
+from kafka_medic.resources.remediation_plan import ConfigChange, Plan
+from kafka_medic.resources.vocabulary import ActionName, Guard, VerifyProbe
+
+_AT_REST = (
+    Guard.CLUSTER_REACHABLE,
+    Guard.ENOUGH_LIVE_BROKERS,
+    Guard.TARGETS_ALIVE,
+    Guard.NO_FOREIGN_REASSIGNMENT,
+    Guard.BROKERS_STABLE,
+)
+
+
+class _SettingsAction(Action):
+    """What changes the settings that its plan names."""
+
+    demands = _AT_REST
+
+    def idle(self, plan: Plan) -> bool:
+        return not plan.config_changes
+
+    def may_write(self, plan: Plan) -> Iterator[Hashable]:
+        yield from (("setting", *_key(change)) for change in plan.config_changes)
+
+    def restorable(self, plan: Plan) -> Iterator[str]:
+        yield from (setting_text(_key(change)) for change in plan.config_changes)
+
+    def changes(self, plan: Plan) -> Iterator[Change]:
+        for c in plan.config_changes:
+            whose = f"{c.resource_type.value.lower()} {c.resource_name}" if c.resource_name else "all brokers"
+            yield Change(f"{c.name} of {whose}", c.before, c.after or "not set")
+
+
+def _key(change: ConfigChange) -> SettingKey:
+    return change.resource_type.value, change.resource_name, change.name
+
+
+class SetMinInsyncReplicas(_SettingsAction):
+    name = ActionName.SET_MIN_INSYNC_REPLICAS
+    probe = VerifyProbe.MIN_INSYNC_REPLICAS_SET
+
+    def plan(self, request: PlanRequest) -> Plan | Refusal:
+        return min_isr_plan(request)
+
+    def drift(self, asked: Standing) -> str | None:
+        return min_isr_step.other_values(asked.plan, asked.snapshot)
+
+    def judge(self, asked: Standing, intent: Intent | None) -> Iterable[Reason]:
+        yield from super().judge(asked, intent)
+        if asked.run.status.phase not in ACTING_PHASES and min_isr_step.alone(asked.plan):
+            yield min_isr_step.may_begin(asked.plan, asked.snapshot)
+
+    def assess(self, asked: Standing) -> StepReport:
+        return min_isr_step.assess(asked.step, asked.plan, asked.journal, asked.snapshot)
+
+
+class SetClusterDefaults(_SettingsAction):
+    name = ActionName.SET_CLUSTER_DEFAULTS
+    probe = VerifyProbe.CLUSTER_DEFAULTS_SET
+
+    def problems(self, playbook: Playbook, index: int) -> Iterable[Problem]:  # noqa: ARG002
+        """Which brokers is decided by their defaults; and more than one at a time could all come back with the old
+        ones."""
+        given = {p.name for p in playbook.spec.parameters}.union(*(step.with_ for step in playbook.spec.steps))
+        for name in sorted(given & {"brokers", "maxParallel", "drainFirst"}):
+            yield Problem("spec", f"{name} does not go with brokers' defaults", "remove it")
+
+    def plan(self, request: PlanRequest) -> Plan | Refusal:
+        return defaults_plan(request)
+
+    def assess(self, asked: Standing) -> StepReport:
+        return defaults_step.assess(asked.step, asked.plan, asked.journal, asked.snapshot)
+
+
+class RemoveThrottles(_SettingsAction):
+    name = ActionName.REMOVE_THROTTLES
+    probe = VerifyProbe.THROTTLES_REMOVED
+
+    def plan(self, request: PlanRequest) -> Plan | Refusal:
+        return throttle_plan(request)
+
+    def assess(self, asked: Standing) -> StepReport:
+        return throttle_step.assess(asked.step, asked.plan, asked.journal, asked.snapshot)

@@ -1,0 +1,104 @@
+"""The plan of the playbook that raises min.insync.replicas of topics which have the replicas for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from kafka_medic.cluster.min_isr import MIN_ISR, Minimums
+from kafka_medic.cluster.snapshot import Snapshot
+from kafka_medic.diagnose.expectations import Expectations
+from kafka_medic.diagnose.min_isr import low_minimums
+from kafka_medic.guard.evaluate import some
+from kafka_medic.guard.verdict import Reason, Verdict
+from kafka_medic.plan.model import Move
+from kafka_medic.playbook.action import PlanRequest
+from kafka_medic.playbook.refusal import Refusal, unread
+from kafka_medic.playbook.settings.min_isr_step import without_spare
+from kafka_medic.playbook.settings.settings_plan import settings_plan
+from kafka_medic.resources.remediation_plan import ConfigChange, ConfigResourceType, Plan
+from kafka_medic.resources.vocabulary import ActionName, Guard
+
+MAX_TOPICS = 256
+"""Of one run: its journal entry holds what each was set to before."""
+
+
+def min_isr_plan(request: PlanRequest) -> Plan | Refusal:
+    """The whole plan, its digest included, or why not. Only topics with an in-sync replica to spare in every
+    partition; that is asked again before the run begins, and by its step."""
+    snapshot = request.snapshot
+    found = low_minimums(snapshot, Expectations.from_spec(request.cluster.spec.expectations))
+    if found is None or (found.unknown and not found.low):
+        return unread(snapshot)
+    if not found.low:
+        return Refusal(f"no topic that has its replicas has a lower {MIN_ISR} than expected", nothing_to_do=True)
+    thin = without_spare(snapshot, {topic: wanted for topic, (_, wanted) in found.low.items()})
+    held = {row.topic for row in thin}
+    low = {topic: both for topic, both in found.low.items() if topic not in held}
+    if not low:
+        message = f"no in-sync replica to spare yet in {some([str(row.tp) for row in thin], 5)}"
+        return Refusal(message, (Reason(Guard.PRECONDITIONS_HOLD.value, Verdict.WAIT, message),))
+    due = (minimum_change(snapshot, topic, wanted) for topic, (_, wanted) in list(low.items())[:MAX_TOPICS])
+    changes = tuple(change for change in due if change is not None)
+    lines = [
+        f"set {MIN_ISR} on {len(changes)} topics: {', '.join(c.resource_name for c in changes[:8])}"
+        + (f" and {len(changes) - 8} more" if len(changes) > 8 else ""),
+        "every partition of theirs has a replica to spare; from then on acks=all is refused while fewer are in sync, "
+        "and with eligible leader replicas (KIP-966) what acks=0 and 1 write then is not readable until enough are",
+        *(f"  {c.resource_name}: {low[c.resource_name][0]} -> {c.after}" for c in changes[:20]),
+    ]
+    if len(low) > len(changes):
+        lines.append(f"{len(low) - len(changes)} more topics follow in a later plan: one holds {MAX_TOPICS}")
+    if held:
+        lines.append(f"left for a later plan, since a replica of theirs is not in sync: {some(sorted(held), 5)}")
+    return settings_plan(request, lines, changes)
+
+
+@dataclass(frozen=True, slots=True)
+class RaisedMinimums:
+    """Changes, and what the step does, in a sentence."""
+
+    changes: tuple[ConfigChange, ...]
+    words: Mapping[ActionName, str]
+
+
+def raised_minimums(request: PlanRequest, expectations: Expectations, moves: Sequence[Move]) -> RaisedMinimums:
+    """Of a plan that adds replicas: topics whose min.insync.replicas is below what is expected and will have a replica
+    to spare. Only topics that the plan brings to their factor with every partition: a minimum that one partition cannot
+    meet would stop its writers."""
+    if request.step(ActionName.SET_MIN_INSYNC_REPLICAS) is None:
+        return RaisedMinimums((), {})
+    planned = {(m.topic, m.partition): len(m.replicas) for m in moves}
+    topics, fewest = {m.topic for m in moves}, dict[str, int]()
+    for row in request.snapshot.rows():
+        if row.topic in topics:
+            count = planned.get((row.topic, row.partition), len(row.replicas or ()))
+            fewest[row.topic] = min(count, fewest.get(row.topic, count))
+    found = (
+        minimum_change(request.snapshot, topic, wanted)
+        for topic, count in sorted(fewest.items())
+        if (wanted := expectations.min_isr_of(topic)) is not None and count > wanted
+    )
+    changes = tuple(change for change in found if change is not None)
+    text = f"no topic needs another {MIN_ISR}"
+    if changes:
+        text = f"set {MIN_ISR} on {', '.join(f'{c.resource_name}={c.after}' for c in changes[:10])}"
+        text += f" and {len(changes) - 10} more topics" if len(changes) > 10 else ""
+    return RaisedMinimums(changes, {ActionName.SET_MIN_INSYNC_REPLICAS: text})
+
+
+def minimum_change(snapshot: Snapshot, topic: str, wanted: int) -> ConfigChange | None:
+    """What brings the topic's min.insync.replicas up to `wanted`; None where it is there already, or not known. A topic
+    that falls back on the brokers' is there when every broker has as much, since any of them may come to lead it."""
+    minimums = Minimums.of_snapshot(snapshot)
+    own = minimums.own.get(topic)
+    values = (own,) if own is not None else minimums.brokers.values() if topic in minimums.fall_back else ()
+    if all(value >= wanted for value in values):
+        return None
+    return ConfigChange(
+        resource_type=ConfigResourceType.TOPIC,
+        resource_name=topic,
+        name=MIN_ISR,
+        before=None if own is None else str(own),
+        after=str(wanted),
+    )

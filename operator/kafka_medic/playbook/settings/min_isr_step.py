@@ -1,0 +1,131 @@
+"""SetMinInsyncReplicas: only once the replicas exist, so that no producer is refused by it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kafka_medic.cluster.elements import settings_unread
+from kafka_medic.cluster.snapshot import PartitionRow, Snapshot, TopicPartition
+from kafka_medic.guard.verdict import Reason, Verdict
+from kafka_medic.playbook.effects import ChangeSettings, SettingKey, dynamic_value, settings_observed, topics_gone
+from kafka_medic.playbook.report import StepReport, StepState
+from kafka_medic.resources.remediation_plan import Plan
+from kafka_medic.resources.remediation_status import JournalEntry, Progress
+from kafka_medic.resources.vocabulary import ActionName, Guard
+
+
+def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: Snapshot) -> StepReport:
+    """Where the step stands. A topic whose ISR is not larger than the new minimum is waited for; one that has grown by
+    partitions whose replicas are too few for it is not what the plan was made for."""
+    changes = plan.config_changes
+    wanted: dict[SettingKey, str | None] = {(c.resource_type, c.resource_name, c.name): c.after for c in changes}
+    if not wanted:
+        return StepReport(StepState.REACHED, "no topic needs another min.insync.replicas")
+    before: dict[SettingKey, str | None] = {(c.resource_type, c.resource_name, c.name): c.before for c in changes}
+    intent_id = f"{step}/set"
+    total = len(wanted)
+    in_place = settings_observed(snapshot, wanted)
+    if in_place is None or snapshot.partitions is None:
+        return StepReport(
+            StepState.UNKNOWN,
+            "the topics' settings could not be read",
+            progress=Progress(done=0, total=total, unit="topics"),
+        )
+    gone = sorted(topics_gone(snapshot, wanted))
+    if gone:
+        return StepReport(
+            StepState.DRIFTED,
+            f"topic {', '.join(gone[:5])} is gone",
+            progress=Progress(done=0, total=total, unit="topics"),
+        )
+    if in_place:
+        seen = (intent_id,) if intent_id in journal else ()
+        return StepReport(
+            StepState.REACHED,
+            f"min.insync.replicas is set on {total} topics",
+            observed=seen,
+            progress=Progress(done=total, total=total, unit="topics"),
+        )
+    for key, value in wanted.items():
+        found = snapshot.config(*key)
+        now = found.value if found is not None and found.dynamic else None
+        if now not in (before[key], value):
+            return StepReport(
+                StepState.DRIFTED,
+                f"{key[2]} of {key[1]} is {now} now; the plan saw {before[key]}",
+                progress=Progress(done=0, total=total, unit="topics"),
+            )
+    floors = {resource: int(floor or 0) for (_, resource, _), floor in wanted.items()}
+    thin = without_spare(snapshot, floors)
+    few = [row.tp for row in thin if row.replicas is not None and len(row.replicas) <= floors[row.topic]]
+    lost = {tp.topic for tp in few}
+    due = {k: value for k, value in wanted.items() if k[1] not in lost and dynamic_value(snapshot, k) != value}
+    progress = Progress(done=total - len(due) - len(lost), total=total, unit="topics")
+    waiting = [row.tp for row in thin if row.topic in {key[1] for key in due}]
+    if not due:
+        # Waiting would not help, and while this run waits nobody plans for them. The others come before: the plan that
+        # follows is for what has too few replicas, and they would not be in it.
+        return StepReport(
+            StepState.DRIFTED,
+            f"{len(few)} partitions that the plan did not see have too few replicas for it: {_first(few)}",
+            progress=progress,
+        )
+    if waiting:
+        return StepReport(
+            StepState.WAIT,
+            f"{len(waiting)} partitions have no in-sync replica to spare yet: {_first(waiting)}",
+            progress=progress,
+        )
+    return StepReport(
+        StepState.ACT,
+        f"setting min.insync.replicas on {len(due)} topics",
+        intent=ChangeSettings(intent_id, due),
+        target=", ".join(sorted(key[1] for key in due))[:200],
+        saved={"/".join(key): value for key, value in before.items()},
+        progress=progress,
+    )
+
+
+def without_spare(snapshot: Snapshot, floors: Mapping[str, int]) -> list[PartitionRow]:
+    """Partitions whose ISR is not larger than their topic's new minimum, or not known, as where brokers differ on who
+    leads. floors: by topic."""
+    return [
+        row
+        for row in snapshot.rows()
+        if row.topic in floors and (row.isr is None or row.leader is None or len(row.isr) <= floors[row.topic])
+    ]
+
+
+def alone(plan: Plan) -> bool:
+    """Whether it does nothing else."""
+    return [step.action for step in plan.steps] == [ActionName.SET_MIN_INSYNC_REPLICAS]
+
+
+def other_values(plan: Plan, snapshot: Snapshot) -> str | None:
+    """What is not as the plan saw it any more, of a plan that does nothing else; None also where it is not known."""
+    if not alone(plan):
+        return None
+    for change in plan.config_changes:
+        if settings_unread(snapshot, change.resource_type, change.resource_name):
+            continue
+        present = dynamic_value(snapshot, (change.resource_type, change.resource_name, change.name))
+        if present != change.before:
+            return f"{change.name} of {change.resource_name} is {present} now; the plan saw {change.before}"
+    return None
+
+
+def may_begin(plan: Plan, snapshot: Snapshot) -> Reason:
+    """Whether a run that does nothing else can do it now: one that had to wait would hold up every other."""
+    guard = Guard.PRECONDITIONS_HOLD.value
+    topics = (settings_unread(snapshot, c.resource_type, c.resource_name) for c in plan.config_changes)
+    if snapshot.configs is None or snapshot.partitions is None or any(topics):
+        return Reason(guard, Verdict.UNKNOWN, "the topics' settings could not be read")
+    thin = without_spare(snapshot, {c.resource_name: int(c.after or 0) for c in plan.config_changes})
+    if thin:
+        message = f"{len(thin)} partitions have no in-sync replica to spare yet: {_first([row.tp for row in thin])}"
+        return Reason(guard, Verdict.WAIT, message)
+    return Reason(guard, Verdict.ALLOW, "every partition has an in-sync replica to spare")
+
+
+def _first(partitions: list[TopicPartition]) -> str:
+    return ", ".join(str(tp) for tp in partitions[:5])
