@@ -39,9 +39,6 @@ from kafka_medic.resources.kafkacluster import KafkaCluster
 OBSERVATION_SECONDS = 200.0
 """Below `fleet.DEAF_SECONDS`: a cluster whose servers are slow is no reason to restart the operator."""
 
-COLLECTED_AFTER = 5_000
-"""New containers after which Python collects garbage; its own default is 700."""
-
 
 def identity() -> str:
     """Who holds leases. A container that is restarted within its Pod is the same holder; another Pod is not."""
@@ -173,7 +170,6 @@ def collect_less() -> None:
     """Python's collector leaves out what the process has loaded so far. All of that stays until the process ends."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(COLLECTED_AFTER, *gc.get_threshold()[1:])
 
 
 def main(argv: Sequence[str] | None = None) -> None:
