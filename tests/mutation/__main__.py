@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from kafka_medic.guard.restart import RESTART_GUARDS
 from tests.mutation.allow import VARIABLE
 
-TESTS = ("tests/unit/guard", "tests/unit/playbook", "tests/unit/controller")
+TESTS = ("tests/unit/guard", "tests/unit/playbook", "tests/unit/controller", "tests/scenario")
 MUTANTS = (
     *(f"restart:{name}" for name, _ in RESTART_GUARDS),
     "restart:sources_fresh:SourcesFresh",

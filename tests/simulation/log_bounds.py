@@ -7,7 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from kafka_medic.clients.ports import BOUNDS_SCHEMA, KafkaReads, ReadFailed, bounds_of, led_table, table_of
+from kafka_medic.clients.failures import ReadFailed
+from kafka_medic.clients.ports import KafkaReads
+from kafka_medic.clients.tables import BOUNDS_SCHEMA, bounds_of, led_table, table_of
 from kafka_medic.cluster.snapshot import TopicPartition
 
 Bounds = dict[TopicPartition, tuple[int | None, int] | ReadFailed]

@@ -20,7 +20,7 @@ from kafka.protocol.consumer.offsets import ListOffsetsRequest
 
 from kafka_medic.clients.kafka_log_ends import ABSENT
 from kafka_medic.clients.log_columns import OFFSETS_VERSIONS, OffsetsReader, encode_offsets
-from kafka_medic.clients.ports import BOUNDS_SCHEMA
+from kafka_medic.clients.tables import BOUNDS_SCHEMA
 from kafka_medic.clients.undecoded import undecoded
 from kafka_medic.cluster.partition_rows import NOWHERE, Rows
 
@@ -60,12 +60,12 @@ class OffsetsRequest(undecoded(ListOffsetsRequest), init=False):  # type: ignore
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Led:
-    """What each leader is asked, and what is kept for the next observation of the same partitions. `asked`, `started`:
+    """The requests for log bounds, kept for the next observation of the same partitions. `wanted`, `started`:
     the rows of each leader, all and those whose log start is read. `encoded`: requests by timestamp and leader, each
     by version. `readers`: of each leader's responses."""
 
     table: pa.Table
-    asked: Mapping[int, pa.Table]
+    wanted: Mapping[int, pa.Table]
     started: Mapping[int, pa.Table]
     encoded: defaultdict[tuple[int, int], dict[int, bytes]]
     readers: defaultdict[int, OffsetsReader]
@@ -75,9 +75,9 @@ class Led:
         """`led` has LED_SCHEMA. The same as before if that was made of equal rows."""
         if before is not None and before.table.equals(led):
             return before
-        asked = by_leader(led)
-        started = asked if led["start"].to_numpy().all() else by_leader(led.filter(led["start"]))
-        return cls(led, asked, started, defaultdict(dict), defaultdict(OffsetsReader))
+        wanted = by_leader(led)
+        started = wanted if led["start"].to_numpy().all() else by_leader(led.filter(led["start"]))
+        return cls(led, wanted, started, defaultdict(dict), defaultdict(OffsetsReader))
 
 
 def by_leader(led: pa.Table) -> dict[int, pa.Table]:
@@ -102,8 +102,8 @@ def bounds(led: pa.Table, starts: pa.Table, ends: pa.Table) -> pa.Table:
     """BOUNDS_SCHEMA, of the partitions in `led` that are in each answer that is to have them. Answers have
     OFFSETS_SCHEMA. An error of the start counts before one of the end. Without a row: what the broker does not hold or
     does not serve."""
-    start, start_error = _told(led, starts)
-    end, end_error = _told(led, ends)
+    start, start_error = _offsets(led, starts)
+    end, end_error = _offsets(led, ends)
     unread = ~led["start"].to_numpy()
     begun = (start >= 0) | unread
     error = np.where(start_error != 0, start_error, np.where(begun, end_error, 0))
@@ -127,7 +127,7 @@ def bounds(led: pa.Table, starts: pa.Table, ends: pa.Table) -> pa.Table:
     return pa.table(columns, schema=BOUNDS_SCHEMA)
 
 
-def _told(led: pa.Table, answer: pa.Table) -> tuple[Ints, Ints]:
+def _offsets(led: pa.Table, answer: pa.Table) -> tuple[Ints, Ints]:
     """Of each row of `led` the offset, -1 for none, and the code of an error other than that it is not served. The last
     counts where an answer has several for one partition."""
     codes, offsets = (answer[name].to_numpy().astype(np.int64) for name in ("error", "offset"))

@@ -20,8 +20,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_medic.clients.ports import SIZES_SCHEMA, schema_of
 from kafka_medic.clients.response_cursor import MAX_TOPIC_NAME, Cursor, at_each_byte
+from kafka_medic.clients.tables import SIZES_SCHEMA, schema_of
 
 LOG_DIRS_VERSIONS = (0, 5)
 """Version 1 is as 0, 2 has compact lengths and tagged fields, 3 an error code of the whole response, 4 the bytes of

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from kafka_medic.clients.ports import ReadFailed
+from kafka_medic.clients.failures import ReadFailed
 
 
 @dataclass(frozen=True, slots=True)

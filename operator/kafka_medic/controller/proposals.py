@@ -38,8 +38,8 @@ def due(
     findings last: a person has seen it, and deleting that Remediation asks for a new one. One that was superseded,
     because the cluster was no longer as planned, is.
 
-    What a person asked for holds up a proposal only while it acts: whoever may ask could otherwise keep the operator
-    from proposing anything.
+    A person's request blocks a proposal only while it acts. Otherwise everybody who may request a run could keep
+    the operator from proposing anything.
     """
     policy = cluster.spec.remediation
     if breaker(policy.breaker, [OtherRun.of(r) for r in runs], now).state is BreakerState.OPEN:
@@ -95,7 +95,7 @@ def _over(
     cluster: KafkaCluster, playbook: Playbook, findings: Sequence[Finding], runs: Sequence[Remediation]
 ) -> list[Finding]:
     """What drains were made for and is over, each not yet followed by a run of this playbook. Over is what neither
-    this look nor the last one told: one that could not be read stays in the status."""
+    this observation nor the last one found: one that could not be read stays in the status."""
     lasting = {f.id for f in findings} | {f.id for f in cluster.status.findings}
     over = []
     for drain in runs:
@@ -159,7 +159,7 @@ def renamed(body: Mapping[str, Any], taken_by: str) -> dict[str, Any]:
 
 
 def is_that_proposal(found: Mapping[str, Any], body: Mapping[str, Any]) -> bool:
-    """Whether the object under a proposal's name is the proposal itself, which an earlier turn has created."""
+    """Whether the object under a proposal's name is the proposal itself, which an earlier reconcile has created."""
     spec, wanted = found.get("spec"), body["spec"]
     if not isinstance(spec, Mapping) or found["metadata"].get("deletionTimestamp") is not None:
         return False
@@ -170,7 +170,7 @@ _SUFFIX = 6
 
 
 def _body(cluster: KafkaCluster, playbook: Playbook, finding: Finding, known: Sequence[Remediation]) -> dict[str, Any]:
-    """The name is made of what it is for and how many there were, so that two turns cannot create it twice."""
+    """The name is made of what it is for and how many there were, so that two reconciles cannot create it twice."""
     override = cluster.spec.remediation.override(playbook.name)
     parameters = {k: str(v) for k, v in (override.parameters if override else {}).items()}
     seed = f"{cluster.uid}/{finding.id}/{sorted(r.uid or '' for r in known)}"

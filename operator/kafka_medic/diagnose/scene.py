@@ -4,15 +4,12 @@ once."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from kafka_medic.cluster.document import timestamp
 from kafka_medic.cluster.snapshot import NO_LEADER, Broker, Snapshot, TopicPartition
 from kafka_medic.diagnose.columns import Partitions, partitions_of
 from kafka_medic.diagnose.expectations import Expectations
-
-if TYPE_CHECKING:
-    from kafka_medic.diagnose.memory import Memory
+from kafka_medic.diagnose.memory import DetectorMemory
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,7 +23,7 @@ class Scene:
     ours: frozenset[TopicPartition] = frozenset()
     being_set: frozenset[str] = frozenset()
     """Topics whose settings a run of this project changes once it has added their replicas."""
-    memory: Memory | None = None
+    memory: DetectorMemory | None = None
     partitions: Partitions | None = field(init=False)
     brokers: tuple[Broker, ...] = field(init=False)
     """Empty when the brokers are not known: ask `live` first where that matters."""

@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 import pyarrow as pa
 
 from kafka_medic.clients.answers import LogDirs
-from kafka_medic.clients.ports import ReadFailed
+from kafka_medic.clients.failures import ReadFailed
 from kafka_medic.cluster.partition_rows import Rows
 from kafka_medic.cluster.snapshot import Source
 from kafka_medic.observe.settings import Settings
@@ -64,8 +64,8 @@ class AtRest:
     def still(self, kept: Kept[T], states: pa.Table, brokers: Sequence[int]) -> tuple[Source, T] | None:
         """What need not be read again. What no longer counts is forgotten before it is read anew."""
         if kept.last is not None:
-            of, asked, source, value, until = kept.last
-            if self.resting and of is states and asked == tuple(brokers) and self.now < until:
+            of, covered, source, value, until = kept.last
+            if self.resting and of is states and covered == tuple(brokers) and self.now < until:
                 return source, value
         kept.last = None
         return None

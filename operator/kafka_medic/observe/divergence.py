@@ -16,7 +16,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_medic.clients.ports import BrokerView, FailureKind, KafkaReads, ReadFailed
+from kafka_medic.clients.failures import FailureKind, ReadFailed
+from kafka_medic.clients.ports import BrokerView, KafkaReads
 from kafka_medic.cluster.snapshot import NO_LEADER, DivergedLog, TopicPartition
 
 MAX_PARTITIONS = 5000
@@ -87,8 +88,8 @@ def diverged_logs(
     for other in sorted({*by_leader, *by_replica} & set(silent)):
         raise silent[other]
     own_ends = kafka.own_log_ends(broker, [s.tp for s in stale])
-    for leader, asked in sorted(by_leader.items()):
-        shared |= kafka.epoch_ends(leader, asked)
+    for leader, epochs in sorted(by_leader.items()):
+        shared |= kafka.epoch_ends(leader, epochs)
     for replica, held in sorted(by_replica.items()):
         for tp, end in kafka.own_log_ends(replica, held).items():
             shared[tp] = min(end, shared.get(tp, end))

@@ -32,7 +32,7 @@ from kafka_medic.resources.errors import Problem
 from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.playbook import Playbook, Step
 from kafka_medic.resources.remediation import Remediation
-from kafka_medic.resources.remediation_plan import Plan, PlanStep, Precondition
+from kafka_medic.resources.remediation_plan import OffsetChange, Plan, PlanStep, Precondition
 from kafka_medic.resources.remediation_status import JournalEntry, StepStatus
 from kafka_medic.resources.vocabulary import ActionName, Guard, VerifyProbe
 
@@ -187,6 +187,10 @@ class Action:
         """How far each part of the clean end of a run that is given up has come; the next part is asked about once the
         one before is REACHED, whose message then says what is left, and is empty where nothing is."""
         yield from ()
+
+    def has_set(self, run: Remediation) -> Iterable[OffsetChange]:  # noqa: ARG002
+        """Committed offsets that the run has set by it, or may have, for a run that puts them back."""
+        return ()
 
     def may_write(self, plan: Plan) -> Iterator[Hashable]:  # noqa: ARG002
         """What its effects may write, in the words of `Intent.writes`."""

@@ -25,8 +25,8 @@ from kafka_medic.clients.log_columns import (
     decode_offsets,
     encode_offsets,
 )
-from kafka_medic.clients.ports import SIZES_SCHEMA
 from kafka_medic.clients.response_cursor import MalformedResponse
+from kafka_medic.clients.tables import SIZES_SCHEMA
 from tests.property.clients.log_messages import (
     Directory,
     Response,

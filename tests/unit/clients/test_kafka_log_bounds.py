@@ -11,8 +11,9 @@ from kafka.protocol.admin import DescribeLogDirsResponse
 from kafka.protocol.consumer.offsets import ListOffsetsResponse
 
 from kafka_medic.clients.answers import LogDir, LogDirs
+from kafka_medic.clients.failures import FailureKind, ReadFailed
 from kafka_medic.clients.kafka_log_bounds import Led, by_leader
-from kafka_medic.clients.ports import BOUNDS_SCHEMA, LED_SCHEMA, FailureKind, ReadFailed, led_table
+from kafka_medic.clients.tables import BOUNDS_SCHEMA, LED_SCHEMA, led_table
 from kafka_medic.cluster.snapshot import TopicPartition
 from tests.simulation.log_bounds import log_bounds
 from tests.unit.clients.wire_brokers import Make, two_brokers

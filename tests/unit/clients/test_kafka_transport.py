@@ -17,9 +17,10 @@ import trustme
 from kafka import errors
 from kafka.net import manager
 
-from kafka_medic.clients.kafka_link import WireLink, _settings
+from kafka_medic.clients.failures import ReadFailed
+from kafka_medic.clients.kafka_link import KafkaLink, _settings
 from kafka_medic.clients.kafka_transport import PIECE
-from kafka_medic.clients.ports import Connection, ReadFailed
+from kafka_medic.clients.ports import Connection
 
 DATA = bytes(range(256)) * 8000
 SECONDS = 20.0
@@ -38,7 +39,7 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
 def transport(kind: str, sock: Any) -> Any:
     """Of the class that kafka-python makes connections with, once there is a link."""
     with pytest.raises(ReadFailed):
-        WireLink(Connection("127.0.0.1:1", timeout_seconds=0.1)).call(lambda c: c, ReadFailed, "nobody")
+        KafkaLink(Connection("127.0.0.1:1", timeout_seconds=0.1)).call(lambda c: c, ReadFailed, "nobody")
     found = object.__new__(getattr(manager, kind))
     found._sock = sock
     return found

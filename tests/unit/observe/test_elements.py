@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 
 from kafka_medic.clients.answers import Groups, LogDir, LogDirs
-from kafka_medic.clients.ports import FailureKind, ReadFailed, Reassignment, bounds_of
+from kafka_medic.clients.failures import FailureKind, ReadFailed
+from kafka_medic.clients.ports import Reassignment
+from kafka_medic.clients.tables import bounds_of
 from kafka_medic.cluster.elements import (
-    STORAGE_ERROR,
-    Element,
     group_unread,
     groups_unread,
     log_dirs_unread,
@@ -20,7 +20,7 @@ from kafka_medic.cluster.elements import (
 )
 from kafka_medic.cluster.groups import Committed, GroupOffsets
 from kafka_medic.cluster.partition_rows import Rows
-from kafka_medic.cluster.snapshot import STATES_SCHEMA, Snapshot, TopicPartition
+from kafka_medic.cluster.snapshot import STATES_SCHEMA, STORAGE_ERROR, Element, Snapshot, TopicPartition
 from kafka_medic.observe import contents, tables
 from kafka_medic.observe.directories import offline_replicas
 from tests.simulation.kafka import SimKafka

@@ -10,14 +10,9 @@ from typing import Any
 
 import pytest
 
-from kafka_medic.clients.ports import (
-    BrokerView,
-    FailureKind,
-    KafkaReads,
-    PartitionState,
-    ReadFailed,
-    led_table,
-)
+from kafka_medic.clients.failures import FailureKind, ReadFailed
+from kafka_medic.clients.ports import BrokerView, KafkaReads, PartitionState
+from kafka_medic.clients.tables import led_table
 from kafka_medic.clients.zookeeper import Registrations
 from kafka_medic.cluster.elements import group_unread, log_dirs_unread, settings_unread
 from kafka_medic.cluster.snapshot import Controller, Quorum, Snapshot, TopicPartition, Voter

@@ -9,7 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kafka_medic.clients.ports import BrokerView, FailureKind, ReadFailed
+from kafka_medic.clients.failures import FailureKind, ReadFailed
+from kafka_medic.clients.ports import BrokerView
 from kafka_medic.cluster.snapshot import STATES_SCHEMA, Controller, Snapshot, TopicPartition
 from kafka_medic.guard.context import RestartContext
 from kafka_medic.guard.restart import judge_restart
@@ -193,12 +194,12 @@ def test_equal_views_cost_memory_once(kafka):
 def test_what_has_not_changed_is_held_once_from_look_to_look(kafka):
     rotation = ViewRotation(everything=True)
     look(kafka, rotation)
-    (first,) = rotation.told
+    (first,) = rotation.tables
     look(kafka, rotation)
-    assert rotation.told[0] is first
+    assert rotation.tables[0] is first
     kafka.partitions[TP].elect(2)
     snapshot = look(kafka, rotation)
-    assert rotation.told[0] is not first
+    assert rotation.tables[0] is not first
     assert next(snapshot.rows({TP})).leader == 2
 
 

@@ -6,8 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from kafka_medic.cluster.elements import STORAGE_ERROR, Directory
-from kafka_medic.cluster.snapshot import TopicPartition
+from kafka_medic.cluster.snapshot import STORAGE_ERROR, Directory, TopicPartition
 from kafka_medic.playbook.effects import ChangeSettings
 from kafka_medic.playbook.reassign.rate import CALM_SECONDS, FOR_THE_WAY_BACK, MOST_CHANGES, RATES, SETTLE_SECONDS
 from kafka_medic.playbook.report import StepState

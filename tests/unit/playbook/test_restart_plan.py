@@ -8,8 +8,16 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kafka_medic.cluster.elements import STORAGE_ERROR, Directory
-from kafka_medic.cluster.snapshot import DivergedLog, Mode, Quorum, Snapshot, TopicPartition, Voter
+from kafka_medic.cluster.snapshot import (
+    STORAGE_ERROR,
+    Directory,
+    DivergedLog,
+    Mode,
+    Quorum,
+    Snapshot,
+    TopicPartition,
+    Voter,
+)
 from kafka_medic.guard.verdict import Verdict
 from kafka_medic.playbook.action import PlanRequest
 from kafka_medic.playbook.plan_digest import plan_digest

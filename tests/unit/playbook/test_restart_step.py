@@ -8,9 +8,10 @@ from datetime import timedelta
 import pyarrow as pa
 import pytest
 
-from kafka_medic.cluster.elements import STORAGE_ERROR, Directory
 from kafka_medic.cluster.snapshot import (
     CANARY_SCHEMA,
+    STORAGE_ERROR,
+    Directory,
     DivergedLog,
     Mode,
     Quorum,

@@ -17,7 +17,8 @@ from kafka_medic.playbook.offsets.reset_plan import reset_plan
 from kafka_medic.playbook.offsets.undo_plan import undo_plan
 from kafka_medic.playbook.refusal import Refusal
 from kafka_medic.playbook.report import StepReport
-from kafka_medic.resources.remediation_plan import Plan
+from kafka_medic.resources.remediation import Remediation
+from kafka_medic.resources.remediation_plan import OffsetChange, Plan
 from kafka_medic.resources.remediation_status import JournalEntry, StepStatus
 from kafka_medic.resources.vocabulary import ActionName, Guard, VerifyProbe
 
@@ -56,6 +57,9 @@ class _OffsetsAction(Action):
             members=asked.context.reads.members.get(group),
             within_log=Guard(TARGET_WITHIN_LOG) in self.demands,
         ).reasons
+
+    def has_set(self, run: Remediation) -> Iterable[OffsetChange]:
+        return offset_step.set_by(run)
 
     def assess(self, asked: Standing) -> StepReport:
         return offset_step.assess(asked.step, asked.plan, asked.journal, asked.snapshot)

@@ -15,12 +15,12 @@ from kafka_medic.guard import fit
 from kafka_medic.guard.reassign import judge_reassign
 from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.plan.estimate import estimate
-from kafka_medic.plan.local import plan_local
 from kafka_medic.plan.model import Plan as Placement
 from kafka_medic.plan.problem import Broker as PlanBroker
 from kafka_medic.plan.problem import Problem, ProblemError
-from kafka_medic.plan.verify import verify
-from kafka_medic.plan.waves import WaveLimits
+from kafka_medic.plan.solver.local import plan_local
+from kafka_medic.plan.verify.rules import verify
+from kafka_medic.plan.wave_limits import WaveLimits
 from kafka_medic.playbook.action import PlanRequest
 from kafka_medic.playbook.leadership.evened import evened_leaders
 from kafka_medic.playbook.plan_file import MAX_CHANGES, in_file
@@ -241,9 +241,9 @@ def _summary(plan: Plan, placement: Placement, rest: int, *, evened: bool) -> st
         f"partitions on fewer racks than they could be: {figures.rack_violations} "
         f"(unavoidable: {figures.rack_violations_bound})",
     ]
-    if figures.room_unknown:
+    if figures.capacity_unknown:
         lines.append(
-            f"room on disk is not known, and so not checked, of {figures.room_unknown} of the brokers copied to"
+            f"room on disk is not known, and so not checked, of {figures.capacity_unknown} of the brokers copied to"
         )
     if evened and not rest:
         lead = figures.leaders_per_broker

@@ -150,7 +150,7 @@ def _replaces_controller(asked: Standing) -> bool:
     return restart_parameters(playbook, step, asked.run.spec.parameters).brokers == CONTROLLER
 
 
-class RescueRecords(Action):
+class RescueRecordsFirst(Action):
     name = ActionName.RESCUE_RECORDS
     parameters = frozenset({"rescueTopic"})
     demands = (Guard.FIT_TO_RECEIVE,)

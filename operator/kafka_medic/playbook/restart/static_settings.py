@@ -8,7 +8,7 @@ from datetime import datetime
 
 from kafka_medic.cluster.clock import Skew
 from kafka_medic.cluster.snapshot import Snapshot
-from kafka_medic.diagnose.defaults import told_defaults
+from kafka_medic.diagnose.defaults import broker_defaults
 from kafka_medic.resources.remediation_plan import Plan
 from kafka_medic.resources.remediation_status import ApprovalRecord, JournalEntry
 from kafka_medic.resources.vocabulary import Decision
@@ -21,7 +21,7 @@ def not_read(plan: Plan, snapshot: Snapshot, broker: int) -> str | None:
     """`NAME=VALUE, ...`: what that broker has read that is below the plan; None when nothing is. Empty when it is not
     known."""
     wanted = {s.name: int(s.after) for s in plan.static_settings if broker in s.brokers}
-    told = told_defaults(snapshot)
+    told = broker_defaults(snapshot)
     if any((name, broker) not in told for name in wanted):
         return ""
     low = [f"{name}={told[name, broker]}" for name, least in wanted.items() if told[name, broker] < least]

@@ -9,7 +9,7 @@ from dataclasses import replace
 from kafka_medic.cluster.elements import BROKER, settings_unread
 from kafka_medic.cluster.min_isr import MIN_ISR
 from kafka_medic.cluster.snapshot import Snapshot
-from kafka_medic.diagnose.defaults import DEFAULTS, FACTORS, STATIC, Default, low_defaults, told_defaults
+from kafka_medic.diagnose.defaults import DEFAULTS, FACTORS, STATIC, Default, broker_defaults, low_defaults
 from kafka_medic.diagnose.expectations import Expectations, below_factor
 from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.verdict import Reason, Verdict
@@ -70,7 +70,7 @@ def defaults_plan(request: PlanRequest) -> Plan | Refusal:
 def _not_yet(snapshot: Snapshot, expectations: Expectations) -> Refusal | None:
     """What has to be known, and to be so, before anything is planned."""
     assert snapshot.brokers is not None  # defaults_plan saw to it
-    told = told_defaults(snapshot)
+    told = broker_defaults(snapshot)
     silent = [b.id for b in snapshot.brokers if any((name, b.id) not in told for name in DEFAULTS)]
     if why := settings_unread(snapshot, BROKER, ""):
         message = f"what is set at run time for all brokers is not known: {why}"
