@@ -14,8 +14,7 @@ import pytest
 
 from kafka_medic.clients.failures import FailureKind, ReadFailed
 from kafka_medic.clients.kafka import RealKafka
-from kafka_medic.clients.pod_identity import PodAddress
-from kafka_medic.clients.ports import Connection, EnsembleConnection, OAuthClient, TlsMaterial
+from kafka_medic.clients.ports import Connection, EnsembleConnection, OAuthClient, PodAddress, TlsMaterial
 from kafka_medic.clients.zookeeper import ZooKeeper
 from kafka_medic.cluster.document import to_document
 from kafka_medic.cluster.snapshot import Snapshot

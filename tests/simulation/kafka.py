@@ -16,7 +16,6 @@ import pyarrow as pa
 from kafka_medic.clients import kafka_admin
 from kafka_medic.clients.answers import Groups, LogDir, LogDirs
 from kafka_medic.clients.failures import FailureKind, ReadFailed, WriteFailed
-from kafka_medic.clients.pod_identity import PodAddress
 from kafka_medic.clients.ports import (
     Address,
     BrokerView,
@@ -27,6 +26,7 @@ from kafka_medic.clients.ports import (
     NewTopic,
     Node,
     OwnRecord,
+    PodAddress,
     Reassignment,
     always,
 )

@@ -15,7 +15,6 @@ from kafka_medic.clients.apart import AdminApart, RecordsApart
 from kafka_medic.clients.failures import FailureKind, ReadFailed, WriteFailed
 from kafka_medic.clients.kafka_admin import KafkaAdmin
 from kafka_medic.clients.oauth import TokenSource
-from kafka_medic.clients.pod_identity import PodAddress
 from kafka_medic.clients.ports import (
     LONGEST_TIMEOUT,
     Address,
@@ -27,6 +26,7 @@ from kafka_medic.clients.ports import (
     MaySend,
     NewTopic,
     OwnRecord,
+    PodAddress,
     Reassignment,
     always,
 )

@@ -45,7 +45,6 @@ from kafka_medic.clients.log_columns import (
     decode_log_dirs,
 )
 from kafka_medic.clients.oauth import TokenSource
-from kafka_medic.clients.pod_identity import PodAddress
 from kafka_medic.clients.ports import (
     Address,
     BrokerView,
@@ -54,6 +53,7 @@ from kafka_medic.clients.ports import (
     Connection,
     LogRecord,
     Node,
+    PodAddress,
     Reassignment,
 )
 from kafka_medic.clients.undecoded import ResponseBytes, undecoded

@@ -24,8 +24,7 @@ from kafka.protocol.metadata import MetadataRequest
 
 from kafka_medic.clients.failures import FailureKind, ReadFailed
 from kafka_medic.clients.kafka_discovery import TRY_SECONDS, confirms, identity_request
-from kafka_medic.clients.pod_identity import PodAddress
-from kafka_medic.clients.ports import Address
+from kafka_medic.clients.ports import Address, PodAddress
 from kafka_medic.clients.tls import names_another_host
 
 _LOG = logging.getLogger(__name__)

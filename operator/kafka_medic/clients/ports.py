@@ -15,7 +15,6 @@ import pyarrow as pa
 from kafka_medic.clients.answers import Groups, LogDirs
 from kafka_medic.clients.destinations import Destinations
 from kafka_medic.clients.failures import ReadFailed
-from kafka_medic.clients.pod_identity import PodIdentityReads
 from kafka_medic.cluster.groups import Committed, GroupMember
 from kafka_medic.cluster.snapshot import STATES_SCHEMA, ConfigValue, Quorum, TopicPartition
 
@@ -199,7 +198,17 @@ class OwnRecord:
     headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
-class KafkaReads(PodIdentityReads, Protocol):
+@dataclass(frozen=True, slots=True)
+class PodAddress:
+    """Where to ask which broker a Pod runs. `hosts`: names by which brokers advertise themselves, the likeliest first;
+    with TLS the Pod's certificate has to be for one of them, since it is hardly ever for its IP."""
+
+    ip: str
+    ports: tuple[int, ...]
+    hosts: tuple[str, ...]
+
+
+class KafkaReads(Protocol):
     """Reading. Each method has the connection's timeout as its deadline, however many brokers it asks and however many
     of them hang, and raises ReadFailed. Several may be called at the same time."""
 
@@ -217,6 +226,11 @@ class KafkaReads(PodIdentityReads, Protocol):
     def unnamed_views(self, brokers: Mapping[int, Sequence[Address]]) -> Mapping[int, BrokerView | ReadFailed]:
         """The view of brokers that the cluster does not name, each looked for at these addresses and among the
         bootstrap servers. Whoever answers has shown that it is that broker; `own_log_ends` then knows it too."""
+
+    def identities(self, pods: Mapping[int, PodAddress], ids: Sequence[int]) -> Mapping[int, int | ReadFailed]:
+        """Which broker or KRaft controller answers at the own address of each Pod; the key is the id that the Pod is
+        said to have. `ids`: all there are. One that answers has shown that it is that one. Takes a short time at most,
+        and a Pod that does not answer fails alone."""
 
     def reassignments(self) -> Mapping[TopicPartition, Reassignment]: ...
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import pyarrow as pa
-
-from kafka_medic.clients.failures import FailureKind, ReadFailed
-from kafka_medic.cluster.snapshot import TopicPartition
 
 
 def schema_of(*columns: tuple[str, pa.DataType, bool]) -> pa.Schema:
@@ -39,22 +36,7 @@ BOUNDS_SCHEMA = schema_of(
 that was not to be read is null."""
 
 
-def led_table(leaders: Mapping[TopicPartition, int], epochs: Mapping[TopicPartition, int] | None = None) -> pa.Table:
-    """LED_SCHEMA, from single partitions, to read starts and ends."""
-    of = epochs or {}
-    return table_of([(tp.topic, tp.partition, leader, of.get(tp), True) for tp, leader in leaders.items()], LED_SCHEMA)
-
-
 def table_of(rows: Sequence[tuple[object, ...]], schema: pa.Schema) -> pa.Table:
     """From single rows, for callers with a handful of them."""
     columns = [list(column) for column in zip(*rows, strict=True)] if rows else [[]] * len(schema)
     return pa.table(columns, schema=schema)
-
-
-def bounds_of(table: pa.Table) -> dict[TopicPartition, tuple[int | None, int] | ReadFailed]:
-    """Single partitions of a table with BOUNDS_SCHEMA, for callers with a handful of them."""
-    found: dict[TopicPartition, tuple[int | None, int] | ReadFailed] = {}
-    for topic, number, start, end, error in zip(*(column.to_pylist() for column in table.columns), strict=True):
-        bounds = (start, end) if error is None else ReadFailed(FailureKind.OTHER, error)
-        found[TopicPartition(topic, number)] = bounds
-    return found

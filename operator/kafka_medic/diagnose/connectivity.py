@@ -1,4 +1,4 @@
-"""Can the cluster be reached at all, and if not, is it the cluster or is it us?"""
+"""ClusterUnreachable, OperatorIsolated: whether the cluster or the operator lacks the connection."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from kafka_medic.diagnose.scene import Scene, blind, broker_name
 from kafka_medic.resources.vocabulary import Severity
 
 BLIND_FOR = 30.0
-"""Seconds: two probes at the default interval of 15 s, so that one lost probe says nothing."""
+"""Seconds: two probes at the default interval of 15 s, so that one lost probe fires nothing."""
 
 
 def detect(scene: Scene) -> Iterator[Finding]:
     """ClusterUnreachable, or OperatorIsolated when Kubernetes says that every broker's Pod is Ready: then the
-    kubelets reach the brokers and only we do not, and nothing may be restarted because of it."""
+    kubelets reach the brokers and only the operator does not, so nothing may be restarted because of it."""
     if not blind(scene):
         return
     affected = tuple(broker_name(b.id) for b in scene.brokers)

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from kafka_medic.cluster.elements import groups_unread
 from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
-from kafka_medic.diagnose.columns import Partitions, column, numbers
+from kafka_medic.diagnose.columns import Ints, Partitions, column, numbers
 
 MAX_GROUPS = 10
 
@@ -94,13 +94,7 @@ def compare(
     whose leader epoch went back, where ids are not known: within one incarnation epochs only rise (KIP-101). An older
     epoch of the same topic is an answer from behind."""
     known = np.flatnonzero(p.log_end.known & (p.log_end.values >= 0))
-    assert snapshot.partitions is not None  # `p` was read from them
-    topics, numbers_, ends_now, epochs_now = (
-        snapshot.partitions[name] for name in ("topic", "partition", "logEnd", "leaderEpoch")
-    )
-    columns = [topics, numbers_, topic_ids, ends_now, epochs_now]
-    whole = len(known) == len(p)
-    fresh = pa.table([c if whole else c.take(known) for c in columns], schema=ENDS_SCHEMA)
+    fresh = _known_ends(p, topic_ids, snapshot, known)
     if not ends.num_rows or not len(p):
         return Compared(fresh, (), frozenset(), p)
     at = p.rows_of(ends["topic"], numbers(ends["partition"]).values)
@@ -125,11 +119,22 @@ def compare(
             behind.append(row)
         else:
             regressions.append(Regression(*p.name(row), int(old[i]), int(p.log_end.values[row]), now, *epochs))
+    if behind:
+        fresh = fresh.filter(pa.array(~np.isin(known, behind)))
     if carried_rows:
-        if behind:
-            fresh = fresh.filter(pa.array(~np.isin(known, behind)))
         fresh = pa.concat_tables([fresh, ends.take(carried_rows)]).combine_chunks()
     return Compared(fresh, _with_groups(tuple(regressions), snapshot), frozenset(recreated), p)
+
+
+def _known_ends(p: Partitions, topic_ids: pa.ChunkedArray[Any], snapshot: Snapshot, known: Ints) -> pa.Table:
+    """With ENDS_SCHEMA, the partitions whose log end is known now."""
+    assert snapshot.partitions is not None  # `p` was read from them
+    topics, partitions, ends, epochs = (
+        snapshot.partitions[name] for name in ("topic", "partition", "logEnd", "leaderEpoch")
+    )
+    columns = [topics, partitions, topic_ids, ends, epochs]
+    whole = len(known) == len(p)
+    return pa.table([c if whole else c.take(known) for c in columns], schema=ENDS_SCHEMA)
 
 
 def _other_incarnations(before: pa.Table, now: pa.Table) -> set[str]:

@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from kafka_medic.clients.failures import ReadFailed
-from kafka_medic.clients.pod_identity import PodAddress
-from kafka_medic.clients.ports import ClusterDescription, KafkaReads, Node
+from kafka_medic.clients.ports import ClusterDescription, KafkaReads, Node, PodAddress
 from kafka_medic.cluster.snapshot import Pod, Snapshot
 
 RARELY = 32

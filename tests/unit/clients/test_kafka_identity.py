@@ -12,8 +12,7 @@ import trustme
 from kafka_medic.clients.failures import FailureKind, ReadFailed
 from kafka_medic.clients.kafka_admin import KafkaAdmin
 from kafka_medic.clients.kafka_identity import _plain
-from kafka_medic.clients.pod_identity import PodAddress
-from kafka_medic.clients.ports import Connection, TlsMaterial
+from kafka_medic.clients.ports import Connection, PodAddress, TlsMaterial
 from tests.unit.clients.wire_brokers import UNAUTHORIZED, Relay, WireBroker
 
 IDS = (1, 2, 3)

@@ -13,9 +13,9 @@ from kafka.protocol.consumer.offsets import ListOffsetsResponse
 from kafka_medic.clients.answers import LogDir, LogDirs
 from kafka_medic.clients.failures import FailureKind, ReadFailed
 from kafka_medic.clients.kafka_log_bounds import Led, by_leader
-from kafka_medic.clients.tables import BOUNDS_SCHEMA, LED_SCHEMA, led_table
+from kafka_medic.clients.tables import BOUNDS_SCHEMA, LED_SCHEMA
 from kafka_medic.cluster.snapshot import TopicPartition
-from tests.simulation.log_bounds import log_bounds
+from tests.simulation.log_bounds import led_table, log_bounds
 from tests.unit.clients.wire_brokers import Make, two_brokers
 
 ORDERS = [TopicPartition("orders", n) for n in range(3)]

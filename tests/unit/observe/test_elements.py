@@ -10,7 +10,6 @@ import pytest
 from kafka_medic.clients.answers import Groups, LogDir, LogDirs
 from kafka_medic.clients.failures import FailureKind, ReadFailed
 from kafka_medic.clients.ports import Reassignment
-from kafka_medic.clients.tables import bounds_of
 from kafka_medic.cluster.elements import (
     group_unread,
     groups_unread,
@@ -24,7 +23,7 @@ from kafka_medic.cluster.snapshot import STATES_SCHEMA, STORAGE_ERROR, Element, 
 from kafka_medic.observe import contents, tables
 from kafka_medic.observe.directories import offline_replicas
 from tests.simulation.kafka import SimKafka
-from tests.simulation.log_bounds import bounds_table
+from tests.simulation.log_bounds import bounds_of, bounds_table
 from tests.unit.observe.test_snapshot import Watched, rows, seen
 
 ORDERS = [TopicPartition("orders", n) for n in range(2)]
