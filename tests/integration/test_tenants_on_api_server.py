@@ -20,7 +20,7 @@ from kafka_medic.clients.kubernetes_api import ApiFailure, custom_path
 from kafka_medic.controller import plan_parts
 from kafka_medic.resources.phases import Phase
 from kafka_medic.resources.remediation import Remediation
-from kafka_medic.resources.remediation_plan import Artifact
+from kafka_medic.resources.remediation_plan import Artifact, ReplicaMoves
 from kafka_medic.resources.vocabulary import API_VERSION
 from tests.incident.operator import account_kubeconfig
 from tests.integration.operated_cluster import PLAYBOOK, OperatedCluster, Person, chart_rules, nothing_is_done, persons
@@ -276,7 +276,7 @@ def test_an_approver_reads_a_long_plan_with_their_own_rights(
     assert run.status.plan is not None
     data = random.Random(1).randbytes(1_000_000)
     sha256 = hashlib.sha256(data).hexdigest()
-    plan = run.status.plan.model_copy(update={"artifact": Artifact(uri="file:///x", sha256=sha256)})
+    plan = run.status.plan.with_parts(ReplicaMoves(artifact=Artifact(uri="file:///x", sha256=sha256)))
     monkeypatch.setattr(plan_parts, "contents", lambda _: data)
     for _ in range(2):  # again, as after a crash
         assert plan_parts.publish(who("admin"), run, plan) is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafka_medic.cluster.snapshot import TopicPartition
+from kafka_medic.resources.remediation_plan import Reorders
 from tests.simulation.deaths import Interrupted
 from tests.simulation.kafka import SimKafka
 from tests.simulation.pods import NODES
@@ -163,7 +164,7 @@ def test_a_changed_replica_order_is_not_restored(world):
 def test_a_person_may_request_a_drain_of_named_brokers(world):
     world.ask("drain-broker", brokers="0, 2")
     run = world.until_phase("AwaitingApproval")
-    assert all(c.replicas[0] == 1 for c in run.status.plan.reorders)
+    assert all(c.replicas[0] == 1 for c in run.status.plan.part(Reorders).reorders)
     world.ask("drain-broker")
     world.until(lambda: any(r.status.phase == "Failed" for r in world.runs()))
     assert "set the parameter brokers" in next(r for r in world.runs() if r.status.phase == "Failed").status.message

@@ -8,6 +8,7 @@ import pytest
 
 from kafka_medic.clients.failures import FailureKind, WriteFailed
 from kafka_medic.cluster.snapshot import TopicPartition
+from kafka_medic.resources.remediation_plan import Restarts
 from tests.scenario.test_restarts import paused, watched
 from tests.simulation.deaths import Interrupted
 from tests.simulation.kafka import SimKafka
@@ -69,7 +70,7 @@ def test_brokers_are_drained_before_their_restart():
     before, at = orders(world), leaders(world)
     evicted = led_when_evicted(world)
     plan = world.until_phase("AwaitingApproval").status.plan
-    one = [d for d in plan.drains if d.broker == 1]
+    one = [d for d in plan.part(Restarts).drains if d.broker == 1]
     assert {TopicPartition(d.topic, p): list(d.replicas_before) for d in one for p in d.partitions} == TWICE
     assert all(d.replicas[0] != 1 and d.replicas[-1] == 1 for d in one)
     assert sorted(d.replicas[0] for d in one) == [0, 2], "spread over the others"
@@ -229,7 +230,7 @@ def test_a_foreign_order_is_not_overwritten_again(way: str):
     seen = f"restart-broker/order-{way}-1"
     world.until(lambda: any(e.id == seen and e.state == "Done" for e in journal(world)))
     theirs = TopicPartition("orders", 1)
-    (drain,) = [d for d in world.run().status.plan.drains if d.topic == "orders"]
+    (drain,) = [d for d in world.run().status.plan.part(Restarts).drains if d.topic == "orders"]
     order = list(drain.replicas_before if way == "away" else drain.replicas)
     world.kafka.partitions[theirs].replicas = order
     watched(world)
@@ -330,7 +331,7 @@ def test_leaders_that_are_not_preferred_move_for_good():
     before = orders(world)
     evicted = led_when_evicted(world)
     plan = world.until_phase("AwaitingApproval").status.plan
-    (drain,) = [d for d in plan.drains if d.partitions == (2,)]
+    (drain,) = [d for d in plan.part(Restarts).drains if d.partitions == (2,)]
     assert drain.replicas == drain.replicas_before == (2, 0, 1)
     watched(approved(world))
     assert evicted == [(1, 0)]
@@ -360,8 +361,8 @@ def test_equal_replica_orders_are_one_plan_entry():
     world = asked()
     world.kafka.topic("wide", *[ORDERS[n % 3] for n in range(300)])
     plan = world.until_phase("AwaitingApproval").status.plan
-    assert len([d for d in plan.drains if d.topic == "wide"]) == 6
-    assert sum(len(d.partitions) for d in plan.drains) == 304
+    assert len([d for d in plan.part(Restarts).drains if d.topic == "wide"]) == 6
+    assert sum(len(d.partitions) for d in plan.part(Restarts).drains) == 304
 
 
 def test_a_changed_replica_order_voids_the_plan():

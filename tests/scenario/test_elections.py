@@ -7,6 +7,7 @@ import pytest
 from kafka_medic.clients.failures import FailureKind, ReadFailed
 from kafka_medic.clients.ports import BrokerView
 from kafka_medic.cluster.snapshot import TopicPartition
+from kafka_medic.resources import remediation_plan
 from tests.simulation.deaths import Interrupted
 from tests.simulation.kafka import SimKafka
 from tests.simulation.world import World
@@ -78,7 +79,9 @@ def test_elections_are_sent_in_growing_batches(world):
     approved(world)
     plan = world.run().status.plan
     assert world.run().spec.playbook.name == "elect-preferred-leaders"
-    assert [(e.broker, e.topic, len(e.partitions)) for e in plan.elections] == [(1, "orders", PARTITIONS)]
+    assert [(e.broker, e.topic, len(e.partitions)) for e in plan.part(remediation_plan.Elections).elections] == [
+        (1, "orders", PARTITIONS)
+    ]
     assert "broker 1: 60 partitions of orders" in plan.summary
     watched(world)
     assert world.run().status.phase == "Succeeded", world.run().status.message

@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 
+from kafka_medic.resources.remediation_plan import Elections, Reorders
 from tests.simulation.kafka import SimKafka
 from tests.simulation.world import World
 from tests.thorough import thorough
@@ -35,8 +36,8 @@ def test_new_replicas_get_their_share_of_the_leaderships(world: World) -> None:
     plan = run.status.plan
     assert plan is not None
     assert "preferred leaders per broker at last 2..2 (best possible maximum 2)" in plan.summary
-    assert {c.replicas[0] for c in plan.reorders} == {1, 2}
-    assert sum(len(e.partitions) for e in plan.elections) == len(plan.reorders) == 4
+    assert {c.replicas[0] for c in plan.part(Reorders).reorders} == {1, 2}
+    assert sum(len(e.partitions) for e in plan.part(Elections).elections) == len(plan.part(Reorders).reorders) == 4
     world.approve(run)
     done = world.until_phase("Succeeded")
     assert leads(world) == {0: 2, 1: 2, 2: 2}

@@ -7,6 +7,7 @@ from itertools import product
 import pytest
 
 from kafka_medic.cluster.groups import Committed
+from kafka_medic.resources.remediation_plan import OffsetChanges
 from tests.scenario.offset_worlds import ORDERS, PAYMENTS, asked_for, commit, committed
 from tests.simulation.deaths import Interrupted, Moments
 from tests.simulation.world import World
@@ -34,7 +35,7 @@ def test_killed_at_a_commit(world, nth, when):
     assert run.status.phase == "Succeeded", run.status.message
     wanted = ["commit audit [('orders-0', 21)]", "commit billing [('orders-0', 21), ('payments-0', 21)]"]
     assert world.kafka.writes == wanted, "each once"
-    assert {(c.group, c.topic): c.before for c in run.status.plan.offsets} == {
+    assert {(c.group, c.topic): c.before for c in run.status.plan.part(OffsetChanges).offsets} == {
         ("audit", "orders"): 90,
         ("billing", "orders"): 32,
         ("billing", "payments"): 60,
@@ -68,7 +69,9 @@ def test_an_undo_of_half_a_run_undoes_that_half(world):
     world.ask("undo-offset-reset", remediation=first.name)
     world.until(lambda: any(r.status.plan for r in world.runs() if r.spec.playbook.name == "undo-offset-reset"))
     (undo,) = [r for r in world.runs() if r.spec.playbook.name == "undo-offset-reset"]
-    assert [(c.group, c.after, c.after_metadata) for c in undo.status.plan.offsets] == [("audit", 90, "a")]
+    assert [(c.group, c.after, c.after_metadata) for c in undo.status.plan.part(OffsetChanges).offsets] == [
+        ("audit", 90, "a")
+    ]
 
 
 @thorough

@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 
 from kafka_medic.cluster.snapshot import TopicPartition
+from kafka_medic.resources.remediation_plan import SettingChanges
 from tests.simulation.kafka import SimKafka
 from tests.simulation.world import World
 
@@ -31,7 +32,7 @@ def proposed(world: World) -> None:
     run = world.until_phase("AwaitingApproval")
     assert run.spec.playbook.name == "remove-leftover-throttles"
     assert run.status.plan is not None
-    assert {(c.resource_name, c.before, c.after) for c in run.status.plan.config_changes} == {
+    assert {(c.resource_name, c.before, c.after) for c in run.status.plan.part(SettingChanges).config_changes} == {
         ("1", "1000", None),
         ("orders", "0:1,1:2", None),
     }

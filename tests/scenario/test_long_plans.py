@@ -10,8 +10,10 @@ import pytest
 from kafka_medic.clients.kubernetes_api import ApiFailure
 from kafka_medic.controller import plan_parts
 from kafka_medic.playbook import plan_file
+from kafka_medic.playbook.plan_file import artifact_of
 from kafka_medic.resources.plan_part import PlanPart
 from kafka_medic.resources.remediation import Remediation
+from kafka_medic.resources.remediation_plan import Elections, Reorders, ReplicaMoves
 from tests.simulation.kafka import SimKafka
 from tests.simulation.world import BASE, World
 from tests.thorough import only, thorough
@@ -32,10 +34,12 @@ def proposed(world: World) -> tuple[Remediation, Path]:
     run = world.until_phase("AwaitingApproval")
     plan = run.status.plan
     assert plan is not None
-    assert plan.artifact is not None
-    assert (plan.partitions, plan.changes, plan.reorders, plan.elections) == (6, (), (), ())
-    path = Path(plan.artifact.uri.removeprefix("file://"))
-    assert path == world.files / f"{plan.artifact.sha256}.parquet"
+    artifact = artifact_of(plan)
+    assert artifact is not None
+    assert plan.partitions == 6
+    assert plan.part(ReplicaMoves).changes == plan.part(Reorders).reorders == plan.part(Elections).elections == ()
+    path = Path(artifact.uri.removeprefix("file://"))
+    assert path == world.files / f"{artifact.sha256}.parquet"
     return run, path
 
 
@@ -125,8 +129,8 @@ def test_without_a_volume_a_plan_holds_what_a_remediation_can(world: World, monk
     world.files = None
     plan = world.until_phase("AwaitingApproval").status.plan
     assert plan is not None
-    assert plan.artifact is None
-    assert len(plan.changes) == 2
+    assert artifact_of(plan) is None
+    assert len(plan.part(ReplicaMoves).changes) == 2
     assert "4 more partitions follow in a later plan" in plan.summary
 
 
@@ -161,8 +165,9 @@ def test_a_new_plan_overwrites_the_published_one(world: World) -> None:
     world.until(lambda: (plan := world.run().status.plan) is not None and plan.digest != run.status.plan.digest)
     again = world.run().status.plan
     assert again is not None
-    assert again.artifact is not None
-    new = Path(again.artifact.uri.removeprefix("file://"))
+    artifact = artifact_of(again)
+    assert artifact is not None
+    new = Path(artifact.uri.removeprefix("file://"))
     assert published(world) == new.read_bytes() != old.read_bytes()
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.resources.remediation import Remediation
+from kafka_medic.resources.remediation_plan import ReplicaMoves, SettingChanges
 from tests.simulation.kafka import SimKafka
 from tests.simulation.world import World
 
@@ -41,7 +42,9 @@ def test_the_minimum_is_set_on_the_topic_that_lacks_it(world: World) -> None:
     run = proposed(world)
     assert (world.now - began).total_seconds() >= 300, "a raise of the factor sets it by itself"
     assert run.status.plan is not None
-    assert [(c.resource_name, c.before, c.after) for c in run.status.plan.config_changes] == [("orders", "1", "2")]
+    assert [(c.resource_name, c.before, c.after) for c in run.status.plan.part(SettingChanges).config_changes] == [
+        ("orders", "1", "2")
+    ]
     assert "orders: 1 -> 2" in run.status.plan.summary
     for _ in range(3):
         world.step()
@@ -113,7 +116,7 @@ def test_a_raise_in_waves_sets_the_minimum() -> None:
     world.install(remediation={"limits": {"cooldown": "0s"}})
     run = world.until_phase("AwaitingApproval")
     assert run.status.plan is not None
-    assert (run.status.plan.waves or 0) > 1
+    assert (run.status.plan.part(ReplicaMoves).waves or 0) > 1
     world.approve(run)
     half_way = 0
     for _ in range(200):

@@ -9,6 +9,7 @@ import pytest
 from kafka_medic.clients.failures import FailureKind, ReadFailed
 from kafka_medic.cluster.groups import Committed, GroupMember
 from kafka_medic.playbook.offsets import questions, reset_plan
+from kafka_medic.resources.remediation_plan import OffsetChanges
 from tests.scenario.offset_worlds import FOUND, ORDERS, PAYMENTS, beyond_the_end, commit, committed
 from tests.simulation.kafka import SimKafka
 from tests.simulation.world import World
@@ -30,7 +31,7 @@ def test_offsets_are_set_to_the_log_end(bare):
     before = committed(bare)
     run = bare.until_phase("AwaitingApproval")
     assert run.spec.playbook.name == "reset-consumer-offsets"
-    (change,) = run.status.plan.offsets
+    (change,) = run.status.plan.part(OffsetChanges).offsets
     assert (change.group, change.topic, change.before, change.after) == ("billing", "orders", 32, 21)
     assert (change.before_epoch, change.before_metadata) == (3, "of the application")
     assert (change.skipped, change.read_again, change.log_start, change.log_end) == (0, 0, 0, 21)
@@ -83,7 +84,7 @@ def test_an_undo_reports_where_the_group_has_moved(world):
     first = world.run()
     commit(world.kafka, "billing", {ORDERS: Committed(15, 5)})
     world.ask("undo-offset-reset", remediation=first.name)
-    (change,) = world.until_phase("AwaitingApproval").status.plan.offsets
+    (change,) = world.until_phase("AwaitingApproval").status.plan.part(OffsetChanges).offsets
     assert (change.before, change.before_epoch, change.after, change.after_epoch) == (15, 5, 32, 3)
     assert "the group has moved since it was set to 21" in change.reason
     assert change.skipped == 6
@@ -101,7 +102,7 @@ def test_a_regression_is_cured_after_new_writes(bare):
     bare.step()
     assert bare.runs() == []
     bare.ask("reset-consumer-offsets")
-    (change,) = bare.until_phase("AwaitingApproval").status.plan.offsets
+    (change,) = bare.until_phase("AwaitingApproval").status.plan.part(OffsetChanges).offsets
     assert (change.group, change.before, change.after) == ("billing", 21, 10)
     assert (change.skipped, change.read_again) == (0, 0)
     assert "had read all before it, and nothing of what was written since" in change.reason
@@ -118,7 +119,7 @@ def test_an_unobserved_loss_shows_in_the_commit_epoch(bare):
     bare.step()
     assert bare.runs() == [], "nothing in the present shows it"
     bare.ask("reset-consumer-offsets", groups=".*")
-    (change,) = bare.until_phase("AwaitingApproval").status.plan.offsets
+    (change,) = bare.until_phase("AwaitingApproval").status.plan.part(OffsetChanges).offsets
     assert (change.group, change.before, change.after, change.read_again) == ("billing", 21, 10, 0)
     assert "leader epoch 5 of the commit ended here" in change.reason
 
@@ -158,7 +159,7 @@ def test_commits_of_one_epoch_are_read_once(bare, monkeypatch):
     part.end = 40
     bare.ask("reset-consumer-offsets", groups=".*")
     plan = bare.until_phase("AwaitingApproval").status.plan
-    assert [(c.group, c.after) for c in plan.offsets] == [("audit", 10), ("billing", 10)]
+    assert [(c.group, c.after) for c in plan.part(OffsetChanges).offsets] == [("audit", 10), ("billing", 10)]
     assert "could be asked about at once" not in plan.summary
     commit(bare.kafka, "audit", {ORDERS: Committed(20, 4)})
     bare.ask("reset-consumer-offsets", groups="audit|billing")
@@ -291,7 +292,7 @@ def test_healthy_offsets_are_set_for_named_groups_alone(bare):
     bare.ask("reset-consumer-offsets", to="to-earliest")
     assert "name the groups" in bare.until_phase("Failed").status.message
     bare.ask("reset-consumer-offsets", to="shift-by:-5", groups="bill.*|audit", excludeGroups="audit", topics="orders")
-    (change,) = bare.until_phase("AwaitingApproval").status.plan.offsets
+    (change,) = bare.until_phase("AwaitingApproval").status.plan.part(OffsetChanges).offsets
     assert (change.group, change.topic, change.before, change.after) == ("billing", "orders", 20, 15)
     assert change.read_again == 5
 
@@ -302,7 +303,7 @@ def test_an_offset_by_time_is_read_when_it_is_planned(bare):
     start = int(bare.now.timestamp() * 1000)
     kafka.written_at[ORDERS] = {n: start - (21 - n) * 60_000 for n in range(21)}
     bare.ask("reset-consumer-offsets", to="by-duration:5m", groups="billing", topics="orders")
-    (change,) = bare.until_phase("AwaitingApproval").status.plan.offsets
+    (change,) = bare.until_phase("AwaitingApproval").status.plan.part(OffsetChanges).offsets
     assert (change.after, change.read_again) == (17, 3)
 
 
@@ -368,5 +369,5 @@ def test_the_plan_warns_about_streams_and_connect(world):
 def test_a_name_that_no_plan_can_hold_is_left_out(world):
     commit(world.kafka, "evil\x1b[2J", {ORDERS: Committed(50)})
     plan = world.until_phase("AwaitingApproval").status.plan
-    assert {c.group for c in plan.offsets} == {"billing"}
+    assert {c.group for c in plan.part(OffsetChanges).offsets} == {"billing"}
     assert "cannot hold the name or the metadata: evil\\x1b[2J" in plan.summary

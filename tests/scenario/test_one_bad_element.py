@@ -8,6 +8,7 @@ from kafka_medic.clients.answers import Groups
 from kafka_medic.clients.failures import FailureKind, ReadFailed
 from kafka_medic.cluster.groups import Committed
 from kafka_medic.cluster.snapshot import TopicPartition
+from kafka_medic.resources.remediation_plan import OffsetChanges
 from tests.scenario.offset_worlds import ORDERS as FIRST
 from tests.scenario.offset_worlds import asked_for, commit
 from tests.simulation.kafka import SimKafka
@@ -141,7 +142,7 @@ def test_a_silent_coordinator_blocks_its_groups_alone():
 
     world.wrap_kafka = lambda kafka: Instead(kafka, groups=groups)
     run = world.until_phase("AwaitingApproval")
-    assert {c.group for c in run.status.plan.offsets} == {"billing"}
+    assert {c.group for c in run.status.plan.part(OffsetChanges).offsets} == {"billing"}
     assert "broker 2" in run.status.plan.summary
     world.approve(run)
     world.until_phase("Succeeded")

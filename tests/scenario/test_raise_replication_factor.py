@@ -6,6 +6,7 @@ import pytest
 
 from kafka_medic.resources.phases import Phase
 from kafka_medic.resources.remediation import Remediation
+from kafka_medic.resources.remediation_plan import ReplicaMoves
 from tests.simulation.world import World, factor_one_cluster
 from tests.thorough import only, thorough
 
@@ -37,7 +38,7 @@ def under_way(world: World, copies: int = 0) -> Remediation:
 def test_a_raise_from_proposal_to_verification(world: World) -> None:
     run = world.until_phase("AwaitingApproval")
     assert run.status.plan is not None
-    assert run.status.plan.moves == run.status.plan.lower_bound_moves == 14
+    assert run.status.plan.moves == run.status.plan.part(ReplicaMoves).lower_bound_moves == 14
     for _ in range(5):
         world.step()
     assert world.kafka.writes == []

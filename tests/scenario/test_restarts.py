@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafka_medic.cluster.snapshot import TopicPartition
+from kafka_medic.resources.remediation_plan import Restarts
 from tests.simulation.deaths import Interrupted
 from tests.simulation.kafka import SimKafka
 from tests.simulation.world import BASE, BROKERS, NO_ELECTIONS, World
@@ -44,15 +45,15 @@ def watched(world: World) -> int:
 def test_the_cluster_is_rolled_controller_last():
     world = approved(rolling())
     plan = world.run().status.plan
-    assert [r.broker for r in plan.restarts] == [1, 2, 0]
-    assert "active controller" in plan.restarts[-1].reason
+    assert [r.broker for r in plan.part(Restarts).restarts] == [1, 2, 0]
+    assert "active controller" in plan.part(Restarts).restarts[-1].reason
     watched(world)
     assert world.run().status.phase == "Succeeded", world.run().status.message
     assert world.pods.restarts == [1, 2, 0]
     assert [(e.id, e.state) for e in world.run().status.journal] == [
         (f"restart-brokers/restart-{b}", "Done") for b in (1, 2, 0)
     ]
-    assert plan.drains == ()
+    assert plan.part(Restarts).drains == ()
     assert world.kafka.writes == [], "leaderships go by themselves unless drainFirst is asked for"
 
 
@@ -134,8 +135,8 @@ def test_separate_controllers_restart_first():
     """Controllers that are no brokers restart first, the active controller last of them."""
     world = approved(apart())
     plan = world.run().status.plan
-    assert [r.broker for r in plan.restarts] == [10, 12, 11, 0, 1, 2]
-    assert [r.pod for r in plan.restarts][:3] == ["controller-10", "controller-12", "controller-11"]
+    assert [r.broker for r in plan.part(Restarts).restarts] == [10, 12, 11, 0, 1, 2]
+    assert [r.pod for r in plan.part(Restarts).restarts][:3] == ["controller-10", "controller-12", "controller-11"]
     watched(world)
     assert world.run().status.phase == "Succeeded", world.run().status.message
     assert world.pods.restarts == [10, 12, 11, 0, 1, 2]
@@ -163,7 +164,7 @@ def test_controllers_without_named_pods_are_left_alone():
     world = apart()
     del world.api.touch(f"{BASE}/namespaces/ns/kafkaclusters/c")["spec"]["controllers"]
     run = world.until_phase("AwaitingApproval")
-    assert [r.broker for r in run.status.plan.restarts] == [0, 1, 2]
+    assert [r.broker for r in run.status.plan.part(Restarts).restarts] == [0, 1, 2]
 
 
 def six(**parameters) -> World:
@@ -262,7 +263,7 @@ def test_a_replica_out_of_sync_does_not_void_the_plan():
     world.kafka.copies_per_tick = 0
     world.kafka.partitions[TopicPartition("orders", 0)].isr.remove(1)
     run = world.until_phase("AwaitingApproval", reconciles=4)
-    assert [r.broker for r in run.status.plan.restarts] == [1, 2, 0]
+    assert [r.broker for r in run.status.plan.part(Restarts).restarts] == [1, 2, 0]
 
 
 def test_a_reject_in_mid_roll_ends_it_between_brokers():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafka_medic.cluster.snapshot import TopicPartition
+from kafka_medic.resources.remediation_plan import Restarts
 from tests.simulation.kafka import SimKafka
 from tests.simulation.world import BROKERS, World
 
@@ -131,7 +132,7 @@ def test_a_recreated_topic_makes_one_broker_stale(recreated: bool) -> None:
                 if run.spec.playbook.name != "rolling-restart":
                     continue  # what was restarted leads less for a while
                 assert run.status.plan is not None
-                restarts = {r.broker: r.stale for r in run.status.plan.restarts}
+                restarts = {r.broker: r.stale for r in run.status.plan.part(Restarts).restarts}
                 assert [b for b, stale in restarts.items() if stale] == [STALE]
                 assert next(iter(restarts)) == STALE
                 world.approve(run)

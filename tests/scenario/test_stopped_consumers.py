@@ -8,6 +8,7 @@ from kafka_medic.clients.kubernetes_api import ApiFailure
 from kafka_medic.cluster.groups import Committed, GroupMember
 from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.resources.phases import TERMINAL_PHASES
+from kafka_medic.resources.remediation_plan import StoppedConsumers
 from tests.simulation.deaths import Interrupted, Moments
 from tests.simulation.kafka import SimKafka
 from tests.simulation.world import World
@@ -68,7 +69,7 @@ def stopped(world: World) -> None:
 
 def test_consumers_are_stopped_reset_and_started(world):
     run = world.until_phase("AwaitingApproval")
-    assert run.status.plan.workload.to_kubernetes() == {
+    assert run.status.plan.part(StoppedConsumers).workload.to_kubernetes() == {
         "kind": "Deployment",
         "name": "shop",
         "uid": world.api.objects[SCALE]["metadata"]["uid"],

@@ -18,7 +18,7 @@ from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.phases import ACTING_PHASES, TERMINAL_PHASES, Phase
 from kafka_medic.resources.playbook import Playbook
 from kafka_medic.resources.remediation import Remediation
-from kafka_medic.resources.remediation_plan import MAX_INLINE_CHANGES
+from kafka_medic.resources.remediation_plan import MAX_INLINE_CHANGES, Reorders, ReplicaMoves
 from kafka_medic.resources.vocabulary import API_VERSION, RemediationMode, Severity
 
 GAVE_UP = (Phase.REJECTED, Phase.EXPIRED, Phase.FAILED, Phase.ABORTED)
@@ -104,7 +104,8 @@ def _over(
             continue
         if drain.spec.playbook.name == playbook.name or cause.finding_id in lasting:
             continue
-        if not plan.reorders or plan.changes:  # no drain: orders that come with added replicas are to stay
+        # Orders that come with added replicas are to stay: that was no drain.
+        if not plan.part(Reorders).reorders or plan.part(ReplicaMoves).changes:
             continue
         follows = [
             r

@@ -39,6 +39,7 @@ from kafka_medic.resources.errors import ResourceError
 from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.phases import ACTING_PHASES, TERMINAL_PHASES, Phase
 from kafka_medic.resources.remediation import Remediation
+from kafka_medic.resources.remediation_plan import ReplicaMoves, SettingChanges
 
 _LOG = logging.getLogger(__name__)
 
@@ -186,8 +187,9 @@ class Reconciler:
 
     def _diagnose(self, cluster: KafkaCluster, snapshot: Snapshot, runs: Sequence[Remediation]) -> tuple[Finding, ...]:
         plans = [r.status.plan for r in runs if r.status.phase in ACTING_PHASES and r.status.plan is not None]
-        ours = frozenset(TopicPartition(c.topic, c.partition) for plan in plans for c in plan.changes)
-        adding = [plan for plan in plans if plan.replication_factor is not None]
+        moves = [plan.part(ReplicaMoves) for plan in plans]
+        ours = frozenset(TopicPartition(c.topic, c.partition) for own in moves for c in own.changes)
+        adding = [plan for plan, own in zip(plans, moves, strict=True) if own.replication_factor is not None]
         return diagnose(
             snapshot,
             previous=self._previous,
@@ -195,7 +197,7 @@ class Reconciler:
             remembered={f.id: f.since for f in cluster.status.findings},
             fired=[f.id for f in cluster.status.findings if f.state is FindingState.FIRING],
             ours=ours | self._canary.ours,
-            being_set=frozenset(c.resource_name for plan in adding for c in plan.config_changes),
+            being_set=frozenset(c.resource_name for plan in adding for c in plan.part(SettingChanges).config_changes),
             memory=self._observer.kept_state.memory,
         )
 

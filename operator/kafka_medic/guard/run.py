@@ -13,6 +13,7 @@ from kafka_medic.guard.other_runs import OtherRun
 from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.resources.durations import parse_duration
 from kafka_medic.resources.kafkacluster_remediation import Day, RemediationPolicy, Window
+from kafka_medic.resources.remediation_plan import Reorders
 from kafka_medic.resources.vocabulary import Guard
 
 _DAYS = list(Day)
@@ -123,7 +124,7 @@ def _same_maintenance(itself: OtherRun | None, other: OtherRun, takes_back: bool
     expects the one to wait for the other."""
     if itself is None or itself.plan is None:
         return False
-    orders = itself.plan.reorders
+    orders = itself.plan.part(Reorders).reorders
     if not takes_back:
         same = (other.playbook, other.cause) == (itself.playbook, itself.cause) and itself.cause is not None
         return same and bool(orders) and bool(other.reorders)

@@ -20,7 +20,7 @@ from kafka_medic.cli.remediation.changes import as_diff, changes
 from kafka_medic.cli.remediation.explain import Hold, holds, summary
 from kafka_medic.cli.remediation.restart_history import restarts
 from kafka_medic.cluster.names import printable, shown
-from kafka_medic.playbook.plan_file import UnreadablePlan, is_missing, whole, without_file
+from kafka_medic.playbook.plan_file import UnreadablePlan, artifact_of, is_missing, whole, without_file
 from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.phases import TERMINAL_PHASES, Phase
 from kafka_medic.resources.remediation import Remediation
@@ -130,7 +130,8 @@ def diff(access: Access, args: argparse.Namespace) -> int:
     plan = run.status.plan
     if plan is None:
         raise RefusedError(f"{run.name} has no plan ({run.status.phase or 'not seen by the operator yet'})")
-    if plan.artifact is not None:  # what stands beside it is not what was digested
+    artifact = artifact_of(plan)
+    if artifact is not None:  # what stands beside it is not what was digested
         plan = (
             _from_file(plan, Path(args.plan_file)) if args.plan_file else read_plan(access, run) or without_file(plan)
         )
@@ -141,8 +142,8 @@ def diff(access: Access, args: argparse.Namespace) -> int:
         return exits.OK
     colours = {"-": "red", "+": "green"}
     lines = [output.paint(line, colours[line[0]]) if line[0] in colours else line for c in found for line in as_diff(c)]
-    if plan.artifact is not None and is_missing(plan):
-        where = f"  its {plan.partitions} partitions lie at {plan.artifact.uri} in the operator's Pod"
+    if artifact is not None and is_missing(plan):
+        where = f"  its {plan.partitions} partitions lie at {artifact.uri} in the operator's Pod"
         why = "the operator has not published them, or you may not read planparts"
         lines.append(printable(f"{where}; {why}. Copy the file with kubectl cp, and name the copy with --plan-file"))
     output.put("".join(f"{line}\n" for line in (f"  plan {plan.digest}", *lines)))
@@ -153,9 +154,10 @@ def read_plan(access: Access, run: Remediation) -> Plan | None:
     """The plan with the changes that its file holds, as the operator has published it: exactly what the digest stands
     for. None: they are in the plan itself, or cannot be read."""
     plan = run.status.plan
-    if plan is None or plan.artifact is None:
+    artifact = artifact_of(plan)
+    if plan is None or artifact is None:
         return None
-    data = access.plan_file(run, plan.artifact.sha256)
+    data = access.plan_file(run, artifact.sha256)
     if data is None:
         return None
     try:

@@ -11,7 +11,7 @@ from kafka_medic.cluster.names import printable
 from kafka_medic.playbook.plan_file import without_file
 from kafka_medic.resources.phases import ACTING_PHASES, TERMINAL_PHASES, Phase
 from kafka_medic.resources.remediation import Remediation
-from kafka_medic.resources.remediation_plan import Plan
+from kafka_medic.resources.remediation_plan import Plan, ReplicaMoves
 from kafka_medic.resources.remediation_status import Progress
 
 MAX_LINES = 40
@@ -102,10 +102,11 @@ def plan_text(plan: Plan, *, every: bool = False, read: Plan | None = None) -> s
         parts += [f"  {line}\n" for line in kept]
         if len(lines) > len(kept):
             parts.append(f"  and {len(lines) - len(kept)} more: `diff` shows all\n")
-    if plan.throttle_bytes_per_second is not None:
-        parts.append(f"  replication throttled to {plan.throttle_bytes_per_second} bytes per second on each broker\n")
-    if plan.artifact is not None:
-        parts.append(f"  the changes lie at {printable(plan.artifact.uri)} (SHA-256 {plan.artifact.sha256})\n")
+    moves = plan.part(ReplicaMoves)
+    if moves.throttle_bytes_per_second is not None:
+        parts.append(f"  replication throttled to {moves.throttle_bytes_per_second} bytes per second on each broker\n")
+    if moves.artifact is not None:
+        parts.append(f"  the changes lie at {printable(moves.artifact.uri)} (SHA-256 {moves.artifact.sha256})\n")
     for held in plan.preconditions:
         parts.append(f"  only while: {printable(held.name)} is {printable(held.value)}\n")
     return "".join(parts)

@@ -24,7 +24,7 @@ from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.phases import ACTING_PHASES, TERMINAL_PHASES, Phase
 from kafka_medic.resources.playbook import Playbook
 from kafka_medic.resources.remediation import Remediation
-from kafka_medic.resources.remediation_plan import Plan
+from kafka_medic.resources.remediation_plan import Plan, Restarts
 from kafka_medic.resources.vocabulary import APPROVE_VERB, USE_VERB, Decision, RemediationMode
 
 _MAX_REASON = 1024
@@ -50,7 +50,7 @@ def approve(access: Access, args: argparse.Namespace) -> int:
     if run.status.phase in ACTING_PHASES:
         effect = "It has begun: your word counts for a step that is past its time, which it gives as much time again"
         again = "; and for a broker that came back with its old configuration, which it restarts once more"
-        _show(args, f"{effect}{again if plan.static_settings else ''}.\n")
+        _show(args, f"{effect}{again if plan.part(Restarts).static_settings else ''}.\n")
     _confirm(args, "Approve it?")
     return _decide(access, args, run, plan, Decision.APPROVE, me)
 

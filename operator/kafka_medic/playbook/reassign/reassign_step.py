@@ -40,7 +40,7 @@ from kafka_medic.playbook.reassign.positions import Position, Standing, standing
 from kafka_medic.playbook.reassign.rate import RATES
 from kafka_medic.playbook.reassign.throttle_lists import FOLLOWER_LIST, LEADER_LIST, listed
 from kafka_medic.playbook.report import StepReport, StepState
-from kafka_medic.resources.remediation_plan import PartitionChange, Plan
+from kafka_medic.resources.remediation_plan import PartitionChange, Plan, ReplicaMoves
 from kafka_medic.resources.remediation_status import IntentState, JournalEntry, Progress
 
 MAX_SAVED_CHARACTERS = 4096
@@ -49,9 +49,10 @@ MAX_SAVED_CHARACTERS = 4096
 
 def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: Snapshot, now: datetime) -> StepReport:
     """Where the step stands. Pure; `journal` by id."""
-    where = standings(plan.changes, snapshot)
+    own = plan.part(ReplicaMoves)
+    where = standings(own.changes, snapshot)
     done = sum(s.position is Position.DONE for s in where)
-    count = copied(where, plan.throttle_bytes_per_second)
+    count = copied(where, own.throttle_bytes_per_second)
     drifted = _drift(step, where, journal)
     if drifted:
         return StepReport(StepState.DRIFTED, drifted, progress=count)
@@ -65,7 +66,7 @@ def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot:
     mine = [s for s in where if s.change.wave == wave]
     waves = max(s.change.wave for s in where) + 1
     wave_id = f"{step}/wave-{wave}"
-    if plan.throttle_bytes_per_second is not None:
+    if own.throttle_bytes_per_second is not None:
         entry = journal.get(throttle_id)
         saved = _saved(entry) if entry else present_settings(plan, snapshot)
         wanted = _throttle(plan, saved, wave)
@@ -83,7 +84,7 @@ def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot:
         if not in_place:
             return StepReport(
                 StepState.ACT,
-                f"wave {wave + 1} of {waves}: throttling its replication to {plan.throttle_bytes_per_second} bytes/s on"
+                f"wave {wave + 1} of {waves}: throttling its replication to {own.throttle_bytes_per_second} bytes/s on"
                 " the brokers that take part",
                 intent=ChangeSettings(throttle_id, wanted),
                 target=f"{len(wanted)} settings",
@@ -133,7 +134,7 @@ def undo(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: S
     """The clean end of a step that is given up: cancel what is ours and in flight, then the throttle back. What was
     already added stays; a replica set never shrinks, except that a cancelled reassignment never became one."""
     sent = any(e.step == step and e.kind == "Reassign" for e in journal.values())
-    where = standings(plan.changes, snapshot)
+    where = standings(plan.part(ReplicaMoves).changes, snapshot)
     if sent:
         if any(s.position is Position.UNKNOWN for s in where):
             return StepReport(StepState.UNKNOWN, "the reassignments in flight could not be read", restores=True)
@@ -275,8 +276,9 @@ def present_settings(plan: Plan, snapshot: Snapshot) -> dict[SettingKey, str | N
 
 
 def _keys(plan: Plan) -> list[SettingKey]:
-    brokers = sorted({b for c in plan.changes for b in c.replicas})
-    topics = sorted({c.topic for c in plan.changes})
+    changes = plan.part(ReplicaMoves).changes
+    brokers = sorted({b for c in changes for b in c.replicas})
+    topics = sorted({c.topic for c in changes})
     keys: list[SettingKey] = [("BROKER", str(b), rate) for b in brokers for rate in RATES]
     return keys + [("TOPIC", t, name) for t in topics for name in (LEADER_LIST, FOLLOWER_LIST)]
 
@@ -284,14 +286,15 @@ def _keys(plan: Plan) -> list[SettingKey]:
 def _throttle(plan: Plan, saved: Mapping[SettingKey, str | None], wave: int) -> dict[SettingKey, str | None]:
     """What is to be set while this wave is copied: the rate on every broker of the plan, and on each topic of the wave
     the lists of its replicas."""
+    own = plan.part(ReplicaMoves)
     by_topic: dict[str, list[PartitionChange]] = {}
-    for change in plan.changes:
+    for change in own.changes:
         if change.wave == wave:
             by_topic.setdefault(change.topic, []).append(change)
     wanted: dict[SettingKey, str | None] = {}
     for key, before in saved.items():
         if key[0] == "BROKER":
-            wanted[key] = str(plan.throttle_bytes_per_second)
+            wanted[key] = str(own.throttle_bytes_per_second)
         elif key[1] in by_topic:
             wanted[key] = listed(by_topic[key[1]], key[2], before)
     return wanted
@@ -300,7 +303,7 @@ def _throttle(plan: Plan, saved: Mapping[SettingKey, str | None], wave: int) -> 
 def _lists(plan: Plan, saved: Mapping[SettingKey, str | None]) -> dict[SettingKey, set[str | None]]:
     """By topic and list: all that the waves of this plan set there."""
     by_topic: dict[str, dict[int, list[PartitionChange]]] = {}
-    for change in plan.changes:
+    for change in plan.part(ReplicaMoves).changes:
         by_topic.setdefault(change.topic, {}).setdefault(change.wave, []).append(change)
     return {
         key: {listed(changes, key[2], before) for changes in by_topic[key[1]].values()}

@@ -24,7 +24,7 @@ from kafka_medic.playbook.leadership import election_step, reorder_step
 from kafka_medic.playbook.leadership.parameters import AWAY, BACK, ElectParameters
 from kafka_medic.playbook.portions import followed_by, portion
 from kafka_medic.playbook.report import StepReport, StepState
-from kafka_medic.resources.remediation_plan import Plan
+from kafka_medic.resources.remediation_plan import Plan, Restarts
 from kafka_medic.resources.remediation_status import IntentState, JournalEntry
 
 JOURNAL = 198
@@ -35,7 +35,7 @@ LEAST_BATCHES = 4
 
 def orders(plan: Plan, broker: int | None = None) -> Orders:
     """By partition that this broker (None: any) leads: its replicas now, and while that broker is restarted."""
-    drains = [d for d in plan.drains if broker in (None, d.broker)]
+    drains = [d for d in plan.part(Restarts).drains if broker in (None, d.broker)]
     return {TopicPartition(d.topic, p): (d.replicas_before, d.replicas) for d in drains for p in d.partitions}
 
 
@@ -46,8 +46,9 @@ def other_orders(plan: Plan, snapshot: Snapshot) -> str | None:
 
 def turn_of(step: str, plan: Plan, journal: Mapping[str, JournalEntry]) -> int | None:
     """The broker whose turn has begun last; None before the first."""
-    ids = {f"{step}/{what}-{r.broker}": r.broker for r in plan.restarts for what in (f"order-{AWAY}", "restart")}
-    ids |= {f"{step}/elect-{AWAY}-{r.broker}-0": r.broker for r in plan.restarts}
+    restarts = plan.part(Restarts).restarts
+    ids = {f"{step}/{what}-{r.broker}": r.broker for r in restarts for what in (f"order-{AWAY}", "restart")}
+    ids |= {f"{step}/elect-{AWAY}-{r.broker}-0": r.broker for r in restarts}
     return next((ids[id_] for id_ in reversed(list(journal)) if id_ in ids), None)
 
 
@@ -72,6 +73,7 @@ def moved(
     now: datetime,
 ) -> StepReport | None:
     """What is still to do until the broker's leaderships are AWAY, or BACK; None when nothing is."""
+    own = plan.part(Restarts)
     planned = orders(plan, broker)
     if not planned:
         return None
@@ -83,7 +85,7 @@ def moved(
     if report.observed and journal[id_].state is IntentState.INTENDED:
         return StepReport(StepState.WAIT, report.message, observed=report.observed, streak=0)
     first = [(tp, after[0]) for tp, (_, after) in wanted.items()]
-    most = most_batches(len(plan.restarts), len({d.broker for d in plan.drains}))
+    most = most_batches(len(own.restarts), len({d.broker for d in own.drains}))
     prefix = f"{step}/elect-{way}-{broker}"
     elected = election_step.elect(prefix, first, journal, snapshot, ElectParameters(), now, most)
     return None if elected.state is StepState.REACHED else elected

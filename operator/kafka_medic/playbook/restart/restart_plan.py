@@ -28,6 +28,8 @@ from kafka_medic.resources.remediation_plan import (
     BrokerRestart,
     Plan,
     Rescue,
+    Rescues,
+    Restarts,
 )
 from kafka_medic.resources.vocabulary import ActionName
 
@@ -84,14 +86,12 @@ def restart_plan(request: PlanRequest, *, only: frozenset[int] | None = None) ->
     if isinstance(drains, Refusal):
         return drains
     plan = request.draft(
-        {
+        Restarts(restarts=tuple(restarts), drains=drains),
+        Rescues(rescues=rescues, rescue_topic=topic),
+        words={
             ActionName.RESCUE_RECORDS: _rescue_sentence(rescues, topic),
             ActionName.RESTART_BROKERS: _restart_sentence(restarts, settings),
         },
-        restarts=tuple(restarts),
-        rescues=rescues,
-        rescue_topic=topic,
-        drains=drains,
     )
     told = [drain_first_plan.said(run, settings, r, drains) for r in restarts]
     plan = plan.model_copy(update={"summary": _summary(restarts, told, settings, rescues, topic)})
@@ -241,9 +241,10 @@ def _back(broker: Broker) -> Broker:
 
 def sentence_for_reading(plan: Plan) -> str:
     """What the restarts of a plan do that are there for brokers to read their configuration."""
-    if not plan.restarts:
+    own = plan.part(Restarts)
+    if not own.restarts:
         return "no broker has to be restarted"
-    ids = ", ".join(str(r.broker) for r in plan.restarts)
+    ids = ", ".join(str(r.broker) for r in own.restarts)
     return (
         f"restart broker {ids}, one at a time, each only when the one before is back in every ISR and has read "
         "what it is to read"

@@ -45,7 +45,7 @@ from kafka_medic.playbook.restart.attempts import attempts, due, is_in, latest, 
 from kafka_medic.playbook.restart.order import next_broker
 from kafka_medic.playbook.restart.parameters import CONTROLLER, RestartParameters
 from kafka_medic.resources.durations import format_duration
-from kafka_medic.resources.remediation_plan import BrokerRestart, Plan
+from kafka_medic.resources.remediation_plan import BrokerRestart, Plan, Restarts
 from kafka_medic.resources.remediation_status import ApprovalRecord, IntentState, JournalEntry, Progress
 
 NEVER_SENT = 60.0
@@ -77,12 +77,13 @@ def assess(
     watch: Watch,
 ) -> StepReport:
     """Where the step stands. At most `max_parallel` brokers are ever between their restart and their recovery."""
-    entries = {r.broker: latest(step, r.broker, journal) for r in plan.restarts}
-    done = [r for r in plan.restarts if is_in(entries[r.broker], IntentState.DONE)]
-    begun = [r for r in plan.restarts if is_in(entries[r.broker], IntentState.INTENDED, IntentState.VOID)]
-    left = [r for r in plan.restarts if entries[r.broker] is None]
-    progress = Progress(done=len(done), total=len(plan.restarts), unit="brokers")
-    if not plan.restarts:
+    restarts = plan.part(Restarts).restarts
+    entries = {r.broker: latest(step, r.broker, journal) for r in restarts}
+    done = [r for r in restarts if is_in(entries[r.broker], IntentState.DONE)]
+    begun = [r for r in restarts if is_in(entries[r.broker], IntentState.INTENDED, IntentState.VOID)]
+    left = [r for r in restarts if entries[r.broker] is None]
+    progress = Progress(done=len(done), total=len(restarts), unit="brokers")
+    if not restarts:
         return StepReport(StepState.REACHED, "no broker is to be restarted")
     if snapshot.brokers is None or _unread(snapshot, "kubernetes"):
         return StepReport(StepState.UNKNOWN, "the brokers' Pods could not be read", progress=progress)
@@ -110,7 +111,8 @@ def context(
 ) -> RestartContext:
     """What the guards are told of the run: who else is still to come or on its way, and whose stale view it is there to
     cure. `replaces_controller`: the run's purpose is another controller."""
-    left = {r.broker: r for r in plan.restarts if not is_in(latest(step, r.broker, journal), IntentState.DONE)}
+    restarts = plan.part(Restarts).restarts
+    left = {r.broker: r for r in restarts if not is_in(latest(step, r.broker, journal), IntentState.DONE)}
     begun = {b for b in left if is_in(latest(step, b, journal), IntentState.INTENDED)}
     # One that was begun and never sent, that leads nothing any more, or that is restarted once more, goes before all
     # others, also if it has become the controller since: nobody else is begun before it is back.
@@ -370,7 +372,7 @@ def _due(turn: _Turn, restart: BrokerRestart) -> StepReport:
     entry = turn.journal.get(id_)
     strimzi = turn.watch.strimzi if entry is None else strimzi_restart.by_annotation(entry)
     words = f": {restart.reason}" if restart.reason else ""
-    if turn.plan.drains and (led := sum(1 for _ in led_by(turn.snapshot, {restart.broker}))):
+    if turn.plan.part(Restarts).drains and (led := sum(1 for _ in led_by(turn.snapshot, {restart.broker}))):
         words = f"{words}; {led} partitions that it leads and the plan does not name are moved by its own stop"
     return StepReport(
         StepState.ACT,

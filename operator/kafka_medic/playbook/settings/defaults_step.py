@@ -17,7 +17,7 @@ from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.rows import known_ids, target_of
 from kafka_medic.playbook.effects import ChangeSettings, SettingKey, dynamic_value, setting_text
 from kafka_medic.playbook.report import StepReport, StepState
-from kafka_medic.resources.remediation_plan import Plan
+from kafka_medic.resources.remediation_plan import Plan, SettingChanges
 from kafka_medic.resources.remediation_status import JournalEntry, Progress
 
 KEY: SettingKey = ("BROKER", "", MIN_ISR)
@@ -83,7 +83,7 @@ def fallback(snapshot: Snapshot, least: int) -> Fallback:
 
 def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: Snapshot) -> StepReport:
     """Where the step stands: as the plan saw it, or set and taken in by every broker."""
-    change = next(iter(plan.config_changes), None)
+    change = next(iter(plan.part(SettingChanges).config_changes), None)
     if change is None or change.after is None:
         return StepReport(StepState.REACHED, f"{MIN_ISR} of all brokers is left as it is")
     least, intent_id = int(change.after), f"{step}/set"

@@ -22,7 +22,7 @@ from kafka_medic.cluster.clock import Skew
 from kafka_medic.controller.plan_parts import publish
 from kafka_medic.playbook.plan_digest import sealed
 from kafka_medic.playbook.plan_file import contents, without_file
-from kafka_medic.resources.remediation_plan import Artifact, Plan
+from kafka_medic.resources.remediation_plan import Artifact, Plan, ReplicaMoves
 from kafka_medic.resources.vocabulary import Guard
 from tests.unit.cli.remediation.api_of_people import BASE
 from tests.unit.resources.sources import ROOT
@@ -163,7 +163,9 @@ def test_a_plan_that_lies_in_a_file_is_read_with_ones_own_rights(sim, terminal):
     plan = Plan.model_validate(status["plan"])
     sha256 = hashlib.sha256(contents(plan)).hexdigest()
     artifact = {"uri": f"file:///plans/{sha256}.parquet", "sha256": sha256}
-    plan = sealed(run, plan.model_copy(update={"artifact": Artifact.model_validate(artifact)}))
+    plan = sealed(
+        run, plan.with_parts(plan.part(ReplicaMoves).model_copy(update={"artifact": Artifact.model_validate(artifact)}))
+    )
     assert publish(sim.api, run, plan) is None
     status["plan"] = without_file(plan).to_kubernetes()
     for words in (("diff", run.name), ("show", run.name), ("approve", run.name)):
@@ -210,7 +212,7 @@ def test_every_part_of_a_plan_is_told(sim, terminal):
     told |= {"resignations", "static_settings"}
     # Beside what `steps` say, and what identifies the cluster and the topics that are shown.
     besides = ("steps", "preconditions", "topics")
-    assert {n for n, f in Plan.model_fields.items() if f.default == () and n not in besides} == told
+    assert {n for n, f in Plan.keys().items() if f.default == () and n not in besides} == told
 
 
 def test_explain_names_every_guard_that_holds_and_what_to_do(sim, terminal):
