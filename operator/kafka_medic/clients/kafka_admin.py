@@ -34,7 +34,7 @@ from kafka_medic.clients.kafka_configs import (
 )
 from kafka_medic.clients.kafka_groups import KafkaGroups
 from kafka_medic.clients.kafka_link import KafkaLink, answer_of, failure_of
-from kafka_medic.clients.kafka_log_bounds import EARLIEST, LATEST, OffsetsRequest, bounds, by_leader
+from kafka_medic.clients.kafka_log_bounds import EARLIEST, LATEST, Led, OffsetsRequest, bounds
 from kafka_medic.clients.kafka_log_ends import epoch_ends, epoch_ends_request, known, log_ends, log_ends_request
 from kafka_medic.clients.kafka_log_read import fetch_request, fetched
 from kafka_medic.clients.kafka_metadata import WholeViews, members_request, membership, slice_request, whole_request
@@ -43,7 +43,6 @@ from kafka_medic.clients.log_columns import (
     OFFSETS_SCHEMA,
     DecodedLogDir,
     decode_log_dirs,
-    decode_offsets,
 )
 from kafka_medic.clients.oauth import TokenSource
 from kafka_medic.clients.ports import (
@@ -68,6 +67,9 @@ PORTS, HOSTS = 8, 8
 """Answers of large clusters are large, and decoded larger: so many at the same time, or in one request. PASSED_ON: how
 many brokers are asked the same that they only pass on to the controller. PORTS, HOSTS: of a Pod, when it is asked which
 broker it runs."""
+MAX_KEPT = 10_000
+"""Partitions up to which requests for log bounds are kept for the next observation: an operator watches many small
+clusters or few large ones."""
 NO_OFFSETS = OFFSETS_SCHEMA.empty_table()
 T = TypeVar("T")
 
@@ -84,6 +86,7 @@ class KafkaAdmin:
         self._connection = connection
         self._timeout_ms = int(connection.timeout_seconds * 1000)
         self._whole_views = WholeViews()
+        self._led: Led | None = None
         self.groups = KafkaGroups(self._link)
         self.changes = KafkaChanges(self._passed_on, members_request)
 
@@ -189,13 +192,15 @@ class KafkaAdmin:
         return known(log_ends(self._link.ask(broker, request, f"log ends of broker {broker}")))
 
     def log_bounds(self, led: pa.Table) -> Mapping[int, pa.Table | ReadFailed]:
-        wanted, started = by_leader(led), by_leader(led.filter(led["start"]))
+        kept = Led.of(led, self._led)
+        self._led = kept if led.num_rows <= MAX_KEPT else None
+        wanted, started = kept.wanted, kept.started
 
         def ask(when: int, of: Mapping[int, pa.Table], brokers: Sequence[int]) -> dict[int, pa.Table | ReadFailed]:
             return self._link.ask_each(
                 brokers,
-                lambda broker: OffsetsRequest(of[broker], when, self._timeout_ms),
-                lambda _, answer: decode_offsets(answer.version, answer.body),
+                lambda broker: OffsetsRequest(of[broker], when, self._timeout_ms, kept.encoded[when, broker]),
+                lambda broker, answer: kept.readers[broker].read(answer.version, answer.body),
                 "log bounds",
             )
 

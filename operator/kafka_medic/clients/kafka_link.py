@@ -26,7 +26,7 @@ from kafka.net.sasl.oauth import AbstractTokenProvider
 from kafka_medic.clients import kafka_bounds, kafka_inflate
 from kafka_medic.clients.failures import ClientFailure, FailureKind, ReadFailed, WriteFailed
 from kafka_medic.clients.kafka_destinations import Bounds
-from kafka_medic.clients.kafka_transport import Selector, read_in_pieces
+from kafka_medic.clients.kafka_transport import Selector, read_in_pieces, unmetered
 from kafka_medic.clients.oauth import TokenSource
 from kafka_medic.clients.ports import Address, Connection
 from kafka_medic.clients.tls import client_context
@@ -434,6 +434,7 @@ def _settings(
         "metadata_max_age_ms": 30000,
         "max_in_flight_requests_per_connection": IN_FLIGHT,
         "selector": Selector,
+        "kafka_client": unmetered,
     }
     if connection.protocol.startswith("SASL"):
         settings["sasl_mechanism"] = connection.sasl_mechanism

@@ -45,12 +45,12 @@ def detect(scene: Scene) -> Iterator[Finding]:
     """BrokerConfigDiffers, one for each setting."""
     if scene.snapshot.configs is None:
         return
-    now = _accounts(scene.snapshot.configs)
-    before = scene.previous.configs if scene.previous is not None else None
+    differing = {
+        name: values for name, values in _accounts(scene.snapshot.configs).items() if len(set(values.values())) > 1
+    }
+    before = scene.previous.configs if differing and scene.previous is not None else None
     earlier = None if before is None else _accounts(before)
-    for name, values in now.items():
-        if len(set(values.values())) < 2:
-            continue
+    for name, values in differing.items():
         moved = earlier is not None and earlier.get(name) != values
         yield _finding(scene, name, values, moved=moved)
 

@@ -33,6 +33,7 @@ from kafka_medic.observe.view_reads import Answers
 
 EVERY_START = 20_000
 """Partitions up to which all log starts are read. Each costs as much as a log end, and only offsets need them."""
+NOTHING_MOVES: Mapping[TopicPartition, Reassignment] = {}
 
 
 @dataclass(slots=True)
@@ -70,7 +71,8 @@ class Contents:
             seen.skip(("log-dirs", "configs", "log-ends"), "no broker told its own view")
             self._begin_groups(silent)
             return
-        self._rows = Rows.of(self.states)
+        states = self.states
+        self._rows = self.at_rest.rows.of(lambda: Rows.of(states), states)
         answering = sorted(b for b, answer in self.answers.items() if isinstance(answer, BrokerView))
         names: list[Any] = self._rows.topics.to_pylist()
         topics: list[str] = sorted(names)
@@ -88,7 +90,7 @@ class Contents:
                 lambda answer: answer.gaps,
             )
         groups = self._begin_groups(silent)
-        states, rows = self.states, self._rows
+        rows = self._rows
 
         def after_groups() -> tuple[pa.Table, str | None]:
             # States, then committed offsets, and log ends last: the other way round lag goes negative by race alone.
@@ -125,11 +127,15 @@ class Contents:
         settings, read = value_of(self._settings), value_of(self._bounds)
         if self.states is None or self._rows is None:
             return None
-        bounds = read[0] if read is not None else None
-        minimums = None if settings is None else Minimums.of_settings(settings.topics, settings.brokers)
-        return tables.partitions(
-            self.states, self._rows, moving, None if disks is None else known(disks), bounds, minimums
-        )
+        states, rows = self.states, self._rows
+
+        def resting() -> Mapping[str, Any]:
+            minimums = None if settings is None else Minimums.of_settings(settings.topics, settings.brokers)
+            return tables.columns_at_rest(states, rows, moving, None if disks is None else known(disks), minimums)
+
+        in_flight = moving if moving is None or moving else NOTHING_MOVES
+        columns = self.at_rest.columns.of(resting, states, in_flight, disks, settings)
+        return tables.partitions(states, rows, columns, read[0] if read is not None else None)
 
     def log_dirs(self) -> Mapping[int, LogDirs]:
         """Of each broker that reported them."""
@@ -153,7 +159,10 @@ class Contents:
     def configs(self) -> pa.Table | None:
         """With CONFIGS_SCHEMA."""
         settings = value_of(self._settings)
-        return None if settings is None else tables.configs(settings.topics, settings.brokers, settings.everywhere)
+        if settings is None:
+            return None
+        read = settings
+        return self.at_rest.configs.of(lambda: tables.configs(read.topics, read.brokers, read.everywhere), read)
 
     def keep(self) -> None:
         """For the next observation."""

@@ -238,7 +238,8 @@ def _answered(
     every_answer = None if answers is None else {**unnamed, **answers}
     views = None
     if answers is not None:
-        views = _views(seen, kafka, answers, states, contents.silent, reading.observed_at, mode)
+        in_order = context.rotation.as_decided
+        views = _views(seen, kafka, answers, states, contents.silent, reading.observed_at, mode, in_order)
     signs = value_of(metrics)
     contents.keep()
     return replace(
@@ -347,6 +348,7 @@ def _views(
     silent: Mapping[int, ReadFailed],
     read_at: datetime | None,
     mode: Mode,
+    in_order: Callable[[pa.Table], pa.Table],
 ) -> tuple[View, ...]:
     """Every view, with what only its broker's log holds where it is a stale leader."""
     stale = {} if states is None else stale_leaderships(answers, states)
@@ -355,7 +357,7 @@ def _views(
         for broker, beliefs in stale.items()
     }
     found = []
-    for view in _plain_views(answers, read_at, mode):
+    for view in _plain_views(answers, read_at, mode, in_order):
         unread = view.leaders is None or states is None
         diverged: tuple[DivergedLog, ...] | None = None if unread else ()
         if not unread and view.broker in logs:
@@ -365,8 +367,10 @@ def _views(
     return tuple(found)
 
 
-def _plain_views(answers: Answers, read_at: datetime | None, mode: Mode) -> Iterator[View]:
-    """Views that are equal share their columns."""
+def _plain_views(
+    answers: Answers, read_at: datetime | None, mode: Mode, in_order: Callable[[pa.Table], pa.Table]
+) -> Iterator[View]:
+    """Views that are equal share their columns, also with what stands for the cluster (`in_order`)."""
     leaders: dict[int, pa.Table] = {}
     for broker, answer in sorted(answers.items()):
         if isinstance(answer, ReadFailed):
@@ -376,7 +380,8 @@ def _plain_views(answers: Answers, read_at: datetime | None, mode: Mode) -> Iter
         if answer.states is not None:
             table = leaders.get(id(answer.states))
             if table is None:
-                columns = [answer.states[name] for name in ("topic", "partition", "leader", "leaderEpoch", "topicId")]
+                states = in_order(answer.states)
+                columns = [states[name] for name in ("topic", "partition", "leader", "leaderEpoch", "topicId")]
                 table = leaders[id(answer.states)] = pa.table(columns, schema=LEADERS_SCHEMA)
         # KRaft brokers put a random live broker there: comparing it would be comparing noise.
         controller = answer.controller if mode is Mode.ZOOKEEPER else None

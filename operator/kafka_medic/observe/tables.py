@@ -60,21 +60,26 @@ def led(states: pa.Table, started: npt.NDArray[np.bool_]) -> pa.Table:
     return pa.table(columns, schema=LED_SCHEMA).filter(pa.array(leaders >= 0))
 
 
-def partitions(
+def partitions(states: pa.Table, rows: Rows, resting: Mapping[str, Any], bounds: pa.Table | None) -> pa.Table:
+    """`states` with STATES_SCHEMA, `rows` of it; `resting`: as `columns_at_rest` answers; `bounds` with
+    BOUNDS_SCHEMA."""
+    columns = {**resting, **_bounds(rows, states.num_rows, bounds)}
+    return pa.table([columns[name] for name in PARTITIONS_SCHEMA.names], schema=PARTITIONS_SCHEMA)
+
+
+def columns_at_rest(
     states: pa.Table,
     rows: Rows,
     moving: Mapping[TopicPartition, Reassignment] | None,
     disks: Mapping[int, LogDirs] | None,
-    bounds: pa.Table | None,
     minimums: Minimums | None,
-) -> pa.Table:
-    """`states` with STATES_SCHEMA, `rows` of it; `bounds` with BOUNDS_SCHEMA."""
+) -> Mapping[str, Any]:
+    """All columns but log starts and log ends."""
     columns: dict[str, Any] = {name: states[name] for name in states.column_names}
     columns |= _moves(columns["replicas"], rows, moving)
-    columns |= _bounds(rows, states.num_rows, bounds)
     columns["sizeBytes"] = _sizes(states, rows, disks)
     columns["minIsr"] = _min_isr(columns, minimums)
-    return pa.table([columns[name] for name in PARTITIONS_SCHEMA.names], schema=PARTITIONS_SCHEMA)
+    return columns
 
 
 def _moves(

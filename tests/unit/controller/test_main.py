@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import weakref
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
 from kafka_medic.clients.failures import ReadFailed
-from kafka_medic.controller.__main__ import arguments, build, liveness_endpoint
+from kafka_medic.controller.__main__ import arguments, build, collect_less, liveness_endpoint
 from kafka_medic.controller.metrics import Metrics
 from kafka_medic.controller.reconciler import Reconciler
 from kafka_medic.controller.renewals import Renewals
@@ -83,3 +85,21 @@ def test_rules_that_cannot_be_read_are_refused_at_the_start(tmp_path: Path, text
     with pytest.raises(SystemExit):
         arguments(["--rules", str(file)])
     assert "use a chart of this version" in capsys.readouterr().err
+
+
+def test_what_is_loaded_is_left_out_of_collections_and_later_garbage_is_not():
+    class Link:
+        other: object = None
+
+    try:
+        collect_less()
+        assert gc.get_freeze_count() > 1000
+        assert gc.isenabled()
+        one, other = Link(), Link()
+        one.other, other.other = other, one
+        seen = weakref.ref(one)
+        del one, other
+        gc.collect()
+        assert seen() is None
+    finally:
+        gc.unfreeze()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from kafka_medic.controller import status_room
 from kafka_medic.controller.status import cluster_status, unseen
 from kafka_medic.controller.status_room import DETAIL, MAX_BYTES, fitted, size
 from kafka_medic.diagnose.finding import Finding
@@ -47,6 +48,13 @@ def test_all_bounds_at_once_still_fit():
     assert {f.affected_count for f in told.findings} == {500}, "how many there are is told all the same"
     assert {r.groups for r in told.log_end_regressions} == {None}, "not known, rather than fewer than there were"
     assert len(told.log_end_regressions) == MAX_REGRESSIONS
+
+
+def test_a_status_of_which_nothing_can_be_left_out_is_not_measured(monkeypatch):
+    monkeypatch.setattr(status_room, "size", None)
+    told = status([])
+    assert told.conditions
+    assert fitted(told) is told
 
 
 def test_detail_goes_only_as_far_as_it_has_to():

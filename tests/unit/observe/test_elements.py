@@ -219,7 +219,7 @@ def test_what_was_on_it_is_not_known_while_nothing_decides_its_isr():
 
 def test_a_partition_that_nothing_decides_has_no_size():
     undecided = pa.Table.from_pylist([{"topic": "orders", "partition": 0}], schema=STATES_SCHEMA)
-    found = tables.partitions(undecided, Rows.of(undecided), {}, {1: LogDirs((GOOD,))}, None, None)
+    found = tables.columns_at_rest(undecided, Rows.of(undecided), {}, {1: LogDirs((GOOD,))}, None)
     assert found["sizeBytes"].to_pylist() == [None]
 
 

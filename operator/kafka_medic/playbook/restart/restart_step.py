@@ -28,7 +28,7 @@ from datetime import datetime
 from kafka_medic.cluster.clock import Skew
 from kafka_medic.cluster.elements import on_failed_directory
 from kafka_medic.cluster.fields import parse_timestamp
-from kafka_medic.cluster.snapshot import Broker, Snapshot, TopicPartition, Voter
+from kafka_medic.cluster.snapshot import Broker, PartitionRow, Snapshot, TopicPartition, Voter
 from kafka_medic.guard.context import FETCH_TIMEOUT_MS, RestartContext, RestartQuestion
 from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.restart import judge_restart
@@ -141,7 +141,25 @@ def not_back(snapshot: Snapshot, broker: int, still_stale: frozenset[int]) -> st
     rows = troubled_rows(snapshot, broker)
     if rows is None:
         return "its partitions could not be read"
-    behind, lost = [], on_failed_directory(found)
+    if behind := _behind(snapshot, broker, rows, on_failed_directory(found), still_stale):
+        return behind
+    mine = next((v for v in snapshot.views or () if v.broker == broker), None)
+    if apart is None and (mine is None or mine.members is None or mine.leaders is None):
+        return "it has not reported its view of the cluster yet"
+    question = RestartQuestion(broker, RestartContext(), rows)
+    differing = [r.message for r in agree_but_for(snapshot, question, still_stale) if r.verdict is not Verdict.ALLOW]
+    return f"the views do not agree yet: {differing[0]}" if differing else None
+
+
+def _behind(
+    snapshot: Snapshot,
+    broker: int,
+    rows: tuple[PartitionRow, ...],
+    lost: frozenset[TopicPartition],
+    still_stale: frozenset[int],
+) -> str | None:
+    """Of what partitions it is not in the ISR yet. `lost`: on a failed log directory, which nobody waits for."""
+    behind = []
     for row in rows:
         replicas, isr = target_of(row), known_ids(row.isr)
         if replicas is None or isr is None:
@@ -150,18 +168,8 @@ def not_back(snapshot: Snapshot, broker: int, still_stale: frozenset[int]) -> st
             behind.append(row.tp)
     # With what one that is still stale is to lead and does not serve, nobody catches up before that one is restarted.
     stale = RestartQuestion(min(still_stale, default=broker), RestartContext(cures=still_stale), rows)
-    if behind := [tp for tp in behind if tp not in not_served(snapshot, stale)]:
-        return f"not in the ISR of {len(behind)} partitions yet: {some(behind, 3)}"
-    question = RestartQuestion(broker, RestartContext(), rows)
-    differing = [r.message for r in agree_but_for(snapshot, question, still_stale) if r.verdict is not Verdict.ALLOW]
-    mine = next((v for v in snapshot.views or () if v.broker == broker), None)
-    if apart is not None:
-        return f"the views do not agree yet: {differing[0]}" if differing else None
-    if mine is None or mine.members is None or mine.leaders is None:
-        return "it has not reported its view of the cluster yet"
-    if differing:
-        return f"the views do not agree yet: {differing[0]}"
-    return None
+    behind = [tp for tp in behind if tp not in not_served(snapshot, stale)]
+    return f"not in the ISR of {len(behind)} partitions yet: {some(behind, 3)}" if behind else None
 
 
 @dataclass(frozen=True, slots=True)
