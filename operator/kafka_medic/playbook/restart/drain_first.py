@@ -126,11 +126,9 @@ def undo(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: S
         message = f"still to be put back, and could not be read: the order of the replicas of {some(unknown, 3)}"
         return StepReport(StepState.UNKNOWN, message, restores=True)
     id_ = f"{step}/order-{BACK}-{broker}"
-    changed = {tp for tp, (before, after) in planned.items() if tp in rows and before != after}
     # Put back once: an order that is there now is somebody else's.
     over = id_ in journal and journal[id_].state is IntentState.DONE
-    ours = {tp for tp in changed if rows[tp].replicas == planned[tp][1] and not rows[tp].reassigning and not over}
-    theirs = sorted(tp for tp in changed - ours if rows[tp].reassigning or rows[tp].replicas != planned[tp][0])
+    ours = frozenset() if over else _as_we_left_it(planned, rows)
     due = {tp: planned[tp][0] for tp in sorted(ours)}
     if due:
         asked = portion(snapshot, list(due))
@@ -141,17 +139,31 @@ def undo(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: S
             target=some(list(due), 5),
             restores=True,
         )
-    sent = journal.get(f"{step}/order-{AWAY}-{broker}")
-    unseen = sent if sent is not None and sent.state is IntentState.INTENDED else None
-    if unseen is not None and (snapshot.taken_at - unseen.last_asked).total_seconds() < ON_ITS_WAY:
+    if _may_still_come(journal.get(f"{step}/order-{AWAY}-{broker}"), snapshot):
         message = (
             f"the new orders of what broker {broker} leads may still be on their way, and would have to be put back"
         )
         return StepReport(StepState.WAIT, message, restores=True)
-    return StepReport(StepState.REACHED, _left(planned, rows, theirs), observed=(id_,) if id_ in journal else ())
+    return StepReport(StepState.REACHED, _left(planned, rows), observed=(id_,) if id_ in journal else ())
 
 
-def _left(planned: Orders, rows: Mapping[TopicPartition, PartitionRow], theirs: Sequence[TopicPartition]) -> str:
+def _as_we_left_it(planned: Orders, rows: Mapping[TopicPartition, PartitionRow]) -> frozenset[TopicPartition]:
+    """Partitions whose replicas stand in the order that is for the time of the restart, and that nobody moves."""
+    changed = [tp for tp, (before, after) in planned.items() if tp in rows and before != after]
+    return frozenset(tp for tp in changed if rows[tp].replicas == planned[tp][1] and not rows[tp].reassigning)
+
+
+def _may_still_come(sent: JournalEntry | None, snapshot: Snapshot) -> bool:
+    """Whether a request of ours that was not seen carried out may be on its way."""
+    if sent is None or sent.state is not IntentState.INTENDED:
+        return False
+    return (snapshot.taken_at - sent.last_asked).total_seconds() < ON_ITS_WAY
+
+
+def _left(planned: Orders, rows: Mapping[TopicPartition, PartitionRow]) -> str:
+    """What is not as it was before, in words."""
+    changed = [tp for tp, (before, after) in planned.items() if tp in rows and before != after]
+    theirs = sorted(tp for tp in changed if rows[tp].reassigning or rows[tp].replicas != planned[tp][0])
     said = []
     if theirs:
         said.append(f"the replicas of {some(theirs, 5)} are as somebody else has put them")

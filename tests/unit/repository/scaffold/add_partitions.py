@@ -30,7 +30,7 @@ class AddPartitions(Action):
             return Refusal("topic orders has its partitions", nothing_to_do=True)
         added = AddedPartition(topic="orders", before=before, after=WANTED)
         words = f"give topic orders {WANTED} partitions"
-        return request.sealed(request.draft({self.name: words}, summary=words, added=(added,)))
+        return request.sealed(request.draft(AddedPartitions(added=(added,)), words={self.name: words}, summary=words))
 
     def idle(self, plan: Plan) -> bool:
         return not plan.part(AddedPartitions).added

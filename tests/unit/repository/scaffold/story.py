@@ -25,6 +25,7 @@ kafka = SimKafka()
 kafka.topic("orders", [0, 1, 2], [1, 2, 0])
 kafka.topic("many", *([0, 1, 2] for _ in range(101)))
 world = World(kafka)
+world.install()
 world.api.put(f"{BASE}/playbooks", PLAYBOOK)
 world.until(lambda: any(run.spec.playbook.name == "add-partitions" for run in world.runs()))
 
