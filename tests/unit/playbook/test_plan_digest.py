@@ -152,6 +152,12 @@ def test_an_empty_part_adds_nothing_to_a_digest_but_what_the_first_version_had()
     )
 
 
+def test_no_field_of_a_plan_stands_in_place_of_what_it_is_a_plan_for():
+    """The digest has the fields of all parts beside the run's own."""
+    named = {field.alias or name for name, field in Plan.document_fields().items()}
+    assert named.isdisjoint({"cluster", "remediation", "playbook", "parameters"})
+
+
 COVERED = sorted(
     path for kind in KINDS for path in leaves(kind) if path in kind.digested.always | kind.digested.where_any
 )
