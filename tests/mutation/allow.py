@@ -10,6 +10,7 @@ from typing import Any
 
 from kafka_medic.guard import restart
 from kafka_medic.guard.verdict import Reason, Verdict
+from kafka_medic.resources.vocabulary import Guard
 
 VARIABLE = "KAFKA_MEDIC_PERMISSIVE_GUARD"
 
@@ -33,7 +34,7 @@ def without(mutant: str) -> Iterator[None]:
 def permissive(mutant: str) -> None:
     """`module:function:GuardName`, or `restart:GuardName` for one of the restart's list."""
     chosen = mutant.split(":")
-    name = chosen[-1]
+    name = Guard(chosen[-1])
 
     def permits(*_: Any, **__: Any) -> tuple[Reason, ...]:
         return (Reason(name, Verdict.ALLOW, "permits everything"),)

@@ -12,13 +12,14 @@ from kafka_medic.guard.freshness import MAX_AGE, SOURCES_FRESH, sources_fresh
 from kafka_medic.guard.peers import NO_FOREIGN_ROLLOUT, nothing_rolls_out
 from kafka_medic.guard.rows import known_ids, troubled_rows
 from kafka_medic.guard.verdict import Judgement, Reason, Verdict
+from kafka_medic.resources.vocabulary import Guard
 
 NEEDED = ("kafka", "views", "reassignments")
-PARTITIONS_KNOWN = "PartitionsKnown"
-CONTROLLER_ACTIVE = "ControllerActive"
-PREFERRED_IN_ISR = "PreferredInIsr"
-PREFERRED_CAUGHT_UP = "PreferredCaughtUp"
-NOT_REASSIGNING = "NotReassigning"
+PARTITIONS_KNOWN = Guard.PARTITIONS_KNOWN
+CONTROLLER_ACTIVE = Guard.CONTROLLER_ACTIVE
+PREFERRED_IN_ISR = Guard.PREFERRED_IN_ISR
+PREFERRED_CAUGHT_UP = Guard.PREFERRED_CAUGHT_UP
+NOT_REASSIGNING = Guard.NOT_REASSIGNING
 
 ELECT_GUARDS = (
     PARTITIONS_KNOWN,
@@ -158,7 +159,7 @@ def _not_reassigning(rows: Sequence[PartitionRow]) -> tuple[Reason, ...]:
     )
 
 
-def _answer(guard: str, fine: str, *refusals: tuple[Verdict, str, Sequence[object]]) -> Iterator[Reason]:
+def _answer(guard: Guard, fine: str, *refusals: tuple[Verdict, str, Sequence[object]]) -> Iterator[Reason]:
     """One reason for each kind of refusal that names anything; else Allow."""
     given = [(verdict, text.format(some(names))) for verdict, text, names in refusals if names]
     for verdict, message in given:

@@ -13,11 +13,12 @@ from kafka_medic.guard.rows import known_ids, target_of
 from kafka_medic.guard.stuck import undeclared
 from kafka_medic.guard.unserved import NONE, cannot_catch_up, not_served
 from kafka_medic.guard.verdict import Reason, Verdict
+from kafka_medic.resources.vocabulary import Guard
 
-TARGET_MAY_BE_TOUCHED = "TargetMayBeTouched"
-NO_OTHER_BROKER_DISTURBED = "NoOtherBrokerDisturbed"
-PODS_READY_NODE_SCHEDULABLE = "PodsReadyNodeSchedulable"
-NO_FOREIGN_ROLLOUT = "NoForeignRollout"
+TARGET_MAY_BE_TOUCHED = Guard.TARGET_MAY_BE_TOUCHED
+NO_OTHER_BROKER_DISTURBED = Guard.NO_OTHER_BROKER_DISTURBED
+PODS_READY_NODE_SCHEDULABLE = Guard.PODS_READY_NODE_SCHEDULABLE
+NO_FOREIGN_ROLLOUT = Guard.NO_FOREIGN_ROLLOUT
 
 
 def target_may_be_touched(snapshot: Snapshot, question: RestartQuestion) -> Reason:

@@ -8,9 +8,10 @@ from kafka_medic.cluster.snapshot import Mode, Quorum, Snapshot
 from kafka_medic.guard.context import RestartQuestion
 from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.verdict import Reason, Verdict
+from kafka_medic.resources.vocabulary import Guard
 
-QUORUM_KEEPS_MAJORITY = "QuorumKeepsMajority"
-CONTROLLER_LAST = "ControllerLast"
+QUORUM_KEEPS_MAJORITY = Guard.QUORUM_KEEPS_MAJORITY
+CONTROLLER_LAST = Guard.CONTROLLER_LAST
 
 
 def quorum_keeps_majority(snapshot: Snapshot, question: RestartQuestion) -> tuple[Reason, ...]:

@@ -54,19 +54,19 @@ def judge_reassign(
     return evaluate(
         [
             (SOURCES_FRESH, lambda: sources_fresh(snapshot, now, NEEDED, max_age=max_age)),
-            (Guard.CLUSTER_REACHABLE.value, lambda: _cluster_reachable(question)),
-            (Guard.ENOUGH_LIVE_BROKERS.value, lambda: _enough_live_brokers(question)),
-            (Guard.TARGETS_ALIVE.value, lambda: _targets_alive(question)),
+            (Guard.CLUSTER_REACHABLE, lambda: _cluster_reachable(question)),
+            (Guard.ENOUGH_LIVE_BROKERS, lambda: _enough_live_brokers(question)),
+            (Guard.TARGETS_ALIVE, lambda: _targets_alive(question)),
             (fit.FIT_TO_RECEIVE, lambda: _fit(question)),
-            (Guard.NO_FOREIGN_REASSIGNMENT.value, lambda: _no_foreign_reassignment(question)),
-            (Guard.BROKERS_STABLE.value, lambda: _brokers_stable(question)),
-            (Guard.PRECONDITIONS_HOLD.value, lambda: _preconditions_hold(question, len(moves))),
+            (Guard.NO_FOREIGN_REASSIGNMENT, lambda: _no_foreign_reassignment(question)),
+            (Guard.BROKERS_STABLE, lambda: _brokers_stable(question)),
+            (Guard.PRECONDITIONS_HOLD, lambda: _preconditions_hold(question, len(moves))),
         ]
     )
 
 
 def _cluster_reachable(q: _Question) -> Reason:
-    guard, brokers = Guard.CLUSTER_REACHABLE.value, q.snapshot.brokers
+    guard, brokers = Guard.CLUSTER_REACHABLE, q.snapshot.brokers
     if not brokers:
         return Reason(guard, Verdict.UNKNOWN, "the brokers are not known", retry_after=RETRY)
     answering = [b.id for b in brokers if b.reachable is True]
@@ -78,7 +78,7 @@ def _cluster_reachable(q: _Question) -> Reason:
 
 
 def _enough_live_brokers(q: _Question) -> Reason:
-    guard, factor, brokers = Guard.ENOUGH_LIVE_BROKERS.value, q.factor, q.snapshot.brokers
+    guard, factor, brokers = Guard.ENOUGH_LIVE_BROKERS, q.factor, q.snapshot.brokers
     if brokers is None:
         return Reason(guard, Verdict.UNKNOWN, "the brokers are not known")
     states = [q.down(b.id) for b in brokers]
@@ -96,7 +96,7 @@ def _enough_live_brokers(q: _Question) -> Reason:
 def _targets_alive(q: _Question) -> tuple[Reason, ...]:
     """Every broker that is to hold a replica lives, and so does each partition's leader, whom the new ones copy from:
     one whose view is stale would not let them."""
-    guard = Guard.TARGETS_ALIVE.value
+    guard = Guard.TARGETS_ALIVE
     if q.snapshot.brokers is None or q.snapshot.partitions is None:
         return (Reason(guard, Verdict.UNKNOWN, "the brokers or the partitions are not known"),)
     listed = {b.id for b in q.snapshot.brokers}
@@ -136,7 +136,7 @@ def _fit(q: _Question) -> tuple[Reason, ...]:
 def _no_foreign_reassignment(q: _Question) -> tuple[Reason, ...]:
     """Any reassignment in flight is exactly one of these moves: it removes nothing and leads to the planned
     set."""
-    guard = Guard.NO_FOREIGN_REASSIGNMENT.value
+    guard = Guard.NO_FOREIGN_REASSIGNMENT
     if q.troubled is None:
         return (Reason(guard, Verdict.UNKNOWN, "the partitions are not known"),)
     foreign, unknown = [], []
@@ -165,7 +165,7 @@ def _is_ours(q: _Question, row: PartitionRow) -> bool:
 
 
 def _brokers_stable(q: _Question) -> tuple[Reason, ...]:
-    guard, brokers = Guard.BROKERS_STABLE.value, q.snapshot.brokers
+    guard, brokers = Guard.BROKERS_STABLE, q.snapshot.brokers
     if brokers is None:
         return (Reason(guard, Verdict.UNKNOWN, "the brokers are not known"),)
     down = [b.id for b in brokers if b.registered is False or b.reachable is False]
@@ -185,7 +185,7 @@ def _brokers_stable(q: _Question) -> tuple[Reason, ...]:
 
 def _preconditions_hold(q: _Question, given: int) -> tuple[Reason, ...]:
     """Each partition is as the plan found it, or on its way to where the plan takes it, or there."""
-    guard = Guard.PRECONDITIONS_HOLD.value
+    guard = Guard.PRECONDITIONS_HOLD
     if given != len(q.moves):
         return (Reason(guard, Verdict.DENY, "the plan moves a partition twice"),)
     if q.snapshot.partitions is None:
@@ -215,7 +215,7 @@ def _drift(q: _Question, row: PartitionRow, before: tuple[int, ...], after: tupl
 
 
 def _drift_reasons(drifted: list[str], unknown: list[TopicPartition]) -> Iterator[Reason]:
-    guard = Guard.PRECONDITIONS_HOLD.value
+    guard = Guard.PRECONDITIONS_HOLD
     if drifted:
         yield Reason(guard, Verdict.DENY, f"not as the plan found it: {some(drifted)}; plan anew")
     if unknown:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kafka_medic.resources.vocabulary import Verdict
+from kafka_medic.resources.vocabulary import Guard, Verdict
 
 __all__ = ["Judgement", "Reason", "Verdict", "judge"]
 
@@ -23,7 +23,7 @@ class Reason:
     """One guard's answer. `retry_after` (seconds) goes with Wait: when a fresh look may find otherwise. `remediation`:
     the other run that it waits for."""
 
-    guard: str
+    guard: Guard
     verdict: Verdict
     message: str
     retry_after: float | None = None

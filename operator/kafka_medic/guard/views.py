@@ -13,8 +13,9 @@ from kafka_medic.guard.stuck import undeclared
 from kafka_medic.guard.succession import left_to_stale
 from kafka_medic.guard.unserved import not_served
 from kafka_medic.guard.verdict import Reason, Verdict
+from kafka_medic.resources.vocabulary import Guard
 
-VIEWS_AGREE = "ViewsAgree"
+VIEWS_AGREE = Guard.VIEWS_AGREE
 EXAMPLES = 5
 
 

@@ -114,7 +114,7 @@ def _drift(report: StepReport, reasons: tuple[Reason, ...]) -> str | None:
     """What is not as planned: as the step sees it, or a guard that no waiting will satisfy."""
     if report.state is StepState.DRIFTED:
         return report.message
-    broken = (r for r in reasons if r.guard == Guard.PRECONDITIONS_HOLD.value and r.verdict is Verdict.DENY)
+    broken = (r for r in reasons if r.guard == Guard.PRECONDITIONS_HOLD and r.verdict is Verdict.DENY)
     return next((r.message for r in broken), None)
 
 
@@ -144,7 +144,7 @@ def _step(
         case StepState.UNKNOWN | StepState.DRIFTED:
             same = same_cluster(status.plan, context.snapshot)
             verdict = Verdict.DENY if same.verdict is Verdict.DENY else Verdict.UNKNOWN
-            reason = Reason(Guard.PRECONDITIONS_HOLD.value, verdict, report.message)
+            reason = Reason(Guard.PRECONDITIONS_HOLD, verdict, report.message)
             return waiting(status, Phase.PAUSED if late else Phase.BLOCKED, late or report.message, (reason,))
         case StepState.WAIT:
             # A broker that is away is looked at often: every moment that it is back unseen, the cluster waits.
@@ -204,7 +204,7 @@ def _wind_up(run: Remediation, context: DecisionContext, plan: Plan, journal: Ma
             if not refusals:
                 return _act(status, Phase.BLOCKED, step, report, context)
             return waiting(status, Phase.BLOCKED, "; ".join(r.message for r in refusals), refusals)
-        reason = Reason(Guard.SOURCES_FRESH.value, Verdict.UNKNOWN, report.message)
+        reason = Reason(Guard.SOURCES_FRESH, Verdict.UNKNOWN, report.message)
         return waiting(status, Phase.BLOCKED, report.message, (reason,))
     steps = tuple(
         s

@@ -57,7 +57,7 @@ def _forward(run: Remediation, context: DecisionContext, intent: Intent | None) 
     plan = run.status.plan
     reasons = _of_the_run(run, context)
     if plan is None:
-        return (*reasons, Reason(Guard.PRECONDITIONS_HOLD.value, Verdict.DENY, "there is no plan"))
+        return (*reasons, Reason(Guard.PRECONDITIONS_HOLD, Verdict.DENY, "there is no plan"))
     asked = Standing(run, plan, context, _due(run, plan))
     action = next(ACTIONS[s.action] for s in plan.steps if s.name == asked.step)
     return (
@@ -100,7 +100,7 @@ def _due(run: Remediation, plan: Plan) -> str:
 def restoring_reasons(run: Remediation, context: DecisionContext, *, giving_up: bool) -> tuple[Reason, ...]:
     """A pause holds even the restoring of a run that could still go on, but not the clean-up of one that is ending."""
     policy = context.cluster.spec.remediation
-    asked = {Guard.LEASE_HELD.value} if giving_up else {Guard.LEASE_HELD.value, Guard.NOT_PAUSED.value}
+    asked = {Guard.LEASE_HELD} if giving_up else {Guard.LEASE_HELD, Guard.NOT_PAUSED}
     rules = judge_run(policy, (), context.lease_held, context.now, starting=False)
     own = own_status(run, judged(run, context, started=True), context.policies)
     return (same_cluster(run.status.plan, context.snapshot), own, *(r for r in rules if r.guard in asked))
