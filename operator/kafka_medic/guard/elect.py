@@ -48,7 +48,7 @@ def judge_elect(
         [
             (SOURCES_FRESH, lambda: sources_fresh(snapshot, now, NEEDED, max_age=max_age)),
             (PARTITIONS_KNOWN, lambda: _partitions_known(snapshot, rows, partitions)),
-            (CONTROLLER_ACTIVE, lambda: _controller_active(snapshot)),
+            (CONTROLLER_ACTIVE, lambda: controller_active(snapshot)),
             (PREFERRED_IN_ISR, lambda: _in_isr(rows)),
             (fit.FIT_TO_RECEIVE, lambda: fit.fit_to_receive(snapshot, _receivers(rows), [r.tp for r in rows])),
             (PREFERRED_CAUGHT_UP, lambda: _caught_up(snapshot, rows)),
@@ -99,7 +99,7 @@ def _partitions_known(
     return Reason(PARTITIONS_KNOWN, Verdict.ALLOW, told)
 
 
-def _controller_active(snapshot: Snapshot) -> Reason:
+def controller_active(snapshot: Snapshot) -> Reason:
     controller = snapshot.controller
     if controller is None or controller.id is None or controller.id < 0:
         return Reason(CONTROLLER_ACTIVE, Verdict.UNKNOWN, "the active controller, who would elect, is not known")

@@ -54,19 +54,20 @@ def judge_reassign(
     return evaluate(
         [
             (SOURCES_FRESH, lambda: sources_fresh(snapshot, now, NEEDED, max_age=max_age)),
-            (Guard.CLUSTER_REACHABLE, lambda: _cluster_reachable(question)),
+            (Guard.CLUSTER_REACHABLE, lambda: cluster_reachable(snapshot)),
             (Guard.ENOUGH_LIVE_BROKERS, lambda: _enough_live_brokers(question)),
             (Guard.TARGETS_ALIVE, lambda: _targets_alive(question)),
             (fit.FIT_TO_RECEIVE, lambda: _fit(question)),
             (Guard.NO_FOREIGN_REASSIGNMENT, lambda: _no_foreign_reassignment(question)),
-            (Guard.BROKERS_STABLE, lambda: _brokers_stable(question)),
+            (Guard.BROKERS_STABLE, lambda: brokers_stable(snapshot)),
             (Guard.PRECONDITIONS_HOLD, lambda: _preconditions_hold(question, len(moves))),
         ]
     )
 
 
-def _cluster_reachable(q: _Question) -> Reason:
-    guard, brokers = Guard.CLUSTER_REACHABLE, q.snapshot.brokers
+def cluster_reachable(snapshot: Snapshot) -> Reason:
+    """Some broker answers."""
+    guard, brokers = Guard.CLUSTER_REACHABLE, snapshot.brokers
     if not brokers:
         return Reason(guard, Verdict.UNKNOWN, "the brokers are not known", retry_after=RETRY)
     answering = [b.id for b in brokers if b.reachable is True]
@@ -164,8 +165,9 @@ def _is_ours(q: _Question, row: PartitionRow) -> bool:
     return replicas | set(row.adding or ()) == set(after) and set(row.adding or ()) <= set(after) - set(before)
 
 
-def _brokers_stable(q: _Question) -> tuple[Reason, ...]:
-    guard, brokers = Guard.BROKERS_STABLE, q.snapshot.brokers
+def brokers_stable(snapshot: Snapshot) -> tuple[Reason, ...]:
+    """Every broker is registered, answers and recovers no log."""
+    guard, brokers = Guard.BROKERS_STABLE, snapshot.brokers
     if brokers is None:
         return (Reason(guard, Verdict.UNKNOWN, "the brokers are not known"),)
     down = [b.id for b in brokers if b.registered is False or b.reachable is False]

@@ -164,6 +164,7 @@ class StopConsumers(_ConsumersAction):
 class StartConsumers(_ConsumersAction):
     name = ActionName.START_CONSUMERS
     probe = VerifyProbe.CONSUMERS_STARTED
+    gives_back = True
 
     def assess(self, asked: Standing) -> StepReport:
         return consumers_step.assess_start(asked.step, asked.plan, asked.journal, asked.context.reads)
