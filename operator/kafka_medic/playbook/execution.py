@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime
 
 from kafka_medic.guard import precedence
@@ -131,8 +132,12 @@ def _step(
     run: Remediation, context: DecisionContext, step: Step, report: StepReport, reasons: tuple[Reason, ...]
 ) -> Decision:
     status = note_hold(run.status, step.name, held_by_people(reasons), context.now)
+    lasting = None
     if report.state is StepState.REACHED:
-        return _verify(status, context, step, report)
+        lasting = _lasting(run, context, step)
+        if lasting is None:
+            return _verify(status, context, step, report)
+        report = replace(report, streak=None)
     required = context.cluster.spec.remediation.approvals.needed(run.spec.requested_by)
     status, late = lateness(status, step, required, context.now, context.skew)
     if late and step.on_failure is OnFailure.ABORT:
@@ -140,6 +145,10 @@ def _step(
     well_since = (status.well_since or context.now) if report.streak else None
     status = status.model_copy(update={"consecutive_verified": report.streak or None, "well_since": well_since})
     late = late or report.stuck
+    if lasting is not None:
+        message = late or f"{report.message}; {lasting}"
+        status = _with_step(status, step.name, {"phase": StepPhase.VERIFYING, "message": message[:1024]})
+        return _working(status, Phase.PAUSED if late else Phase.VERIFYING, message)
     match report.state:
         case StepState.UNKNOWN | StepState.DRIFTED:
             same = same_cluster(status.plan, context.snapshot)
@@ -158,13 +167,23 @@ def _step(
     return _act(status, Phase.RUNNING, step.name, report, context)
 
 
+def _lasting(run: Remediation, context: DecisionContext, step: Step) -> str | None:
+    """The run's own cause where the step is verified by its end, and it has not ended. A run that a person asked for
+    has no cause, so that its goal alone counts. A finding that could not be read again is still among the findings."""
+    cause = run.spec.cause
+    if step.verify.probe is not VerifyProbe.FINDING_GONE or cause is None:
+        return None
+    return f"{cause.finding_id} has not gone yet" if cause.finding_id in context.finding_ids else None
+
+
 def _verify(status: RemediationStatus, context: DecisionContext, step: Step, report: StepReport) -> Decision:
-    """The goal is observed; it has to be so several times in a row before the next step."""
-    if step.verify.probe is VerifyProbe.FINDING_GONE and any(
-        f.startswith("ReplicationFactorLow/") for f in context.finding_ids
-    ):
-        return _working(status, Phase.VERIFYING, "the finding has not gone yet")
-    count = max(status.consecutive_verified or 0, report.streak or 0) + 1
+    """The goal is observed; it has to be so several times in a row before the next step. What a step has counted by
+    itself says nothing of a finding."""
+    if step.verify.probe is VerifyProbe.FINDING_GONE:
+        before = (status.consecutive_verified or 0) if status.phase is Phase.VERIFYING else 0
+    else:
+        before = max(status.consecutive_verified or 0, report.streak or 0)
+    count = before + 1
     # The table of phases has one way to Succeeded: a run is seen Verifying at least once.
     if count < step.verify.consecutive or status.phase is not Phase.VERIFYING:
         needed = step.verify.consecutive
