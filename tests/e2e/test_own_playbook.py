@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[2]
 EXAMPLE = yaml.safe_load((ROOT / "examples" / "playbook-leaders-back.yaml").read_text())
 SHIPPED_DRAIN = ROOT / "playbooks" / "drain-broker.yaml"
 HOME = 1
+WRONG = "leaders-back-wrong"
 
 
 def own_drain() -> dict[str, Any]:
@@ -32,7 +33,7 @@ def own_drain() -> dict[str, Any]:
 def misspelt() -> dict[str, Any]:
     """With a guard that nobody would ask before such a step."""
     wrong = yaml.safe_load((ROOT / "examples" / "playbook-leaders-back.yaml").read_text())
-    wrong["metadata"]["name"] = "leaders-back-wrong"
+    wrong["metadata"]["name"] = WRONG
     wrong["spec"]["steps"][0]["guards"] = ["GroupEmpty"]
     return dict(wrong)
 
@@ -45,6 +46,10 @@ def accepted(name: str) -> tuple[str, str]:
 
 def is_accepted(name: str) -> bool:
     return accepted(name)[0] == "True"
+
+
+def is_refused() -> bool:
+    return accepted(WRONG)[0] == "False"
 
 
 def approved(case: Case, playbook: str) -> operator.Object:
@@ -72,8 +77,8 @@ def test_a_team_gets_its_leaders_back_by_its_own_playbook(case: Case) -> None:
             wait_for(
                 "the playbook to be accepted", lambda name=book["metadata"]["name"]: accepted(name)[0] == "True", 30
             )
-        wait_for("the wrong one to be refused", lambda: accepted("leaders-back-wrong")[0] == "False", 30)
-        told = accepted("leaders-back-wrong")[1]
+        wait_for("the wrong one to be refused", is_refused, 30)
+        told = accepted(WRONG)[1]
         assert "spec.steps[0].guards" in told
         assert "GroupEmpty is not asked by ReorderReplicas" in told
         case.watch()
