@@ -3,6 +3,7 @@ its own trigger, in the KafkaCluster of its own label, and gives the leaders bac
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
