@@ -5,8 +5,8 @@ TESTBED := $(PYTHON) -m tests.testbed
 VENV := .venv/bin
 SCAN := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/kafka-medic-scan
 MYPY_CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/kafka-medic-mypy
-# Tests of the operator's whole turns; those that mostly wait for time limits, and the schedules.
-TURNS := tests/unit/controller
+# Whole runs and the controller's own tests; those that mostly wait for time limits, and the schedules.
+SCENARIOS := tests/scenario tests/unit/controller
 WAITS := tests/unit/clients tests/unit/simulation
 MODE ?= kraft
 RUNS ?= 3
@@ -21,7 +21,7 @@ TESTS ?= tests/integration tests/contract tests/e2e
 WHOLE_SUITE := $(if $(filter file,$(origin TESTS)),1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup venv check format-check lint types imports turns waits unit simulate soak test gameday mutate-guards scan audit sbom pin-base demo bench-observe bench-fleet bench-large bench-stale bench-plan bench-roll bench-elect bench-offsets up down status logs enter crds lock clean-cache
+.PHONY: help setup venv check format-check lint types imports scenarios waits unit simulate soak test gameday mutate-guards scan audit sbom pin-base demo bench-observe bench-fleet bench-large bench-stale bench-plan bench-roll bench-elect bench-offsets up down status logs enter crds lock clean-cache
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,8 +35,8 @@ unexport PYTHONDONTWRITEBYTECODE
 venv:
 	@$(TESTBED) venv
 
-check: venv ## Format, lint, types, import directions, unit and property tests (about a minute)
-	@$(MAKE) --no-print-directory --jobs 3 --output-sync=target format-check lint types imports turns unit waits
+check: venv ## Format, lint, types, import directions, unit, scenario and property tests (about a minute)
+	@$(MAKE) --no-print-directory --jobs 3 --output-sync=target format-check lint types imports scenarios unit waits
 
 format-check:
 	@$(VENV)/ruff format --check .
@@ -51,22 +51,21 @@ types:
 imports:
 	@$(VENV)/lint-imports
 
-# Three processes, of which one waits half of its time. What it costs to hand 2,500 tests out to workers and to hear of
-# each, and to collect all of them in every worker, is more than that evens out.
-turns:
-	@$(VENV)/python -m pytest -q $(TURNS)
+# pytest-xdist costs more here than it saves, so the tests run in three processes. One of them waits half of its time.
+scenarios:
+	@$(VENV)/python -m pytest -q $(SCENARIOS)
 
 waits:
 	@$(VENV)/python -m pytest -q $(WAITS)
 
 unit:
-	@$(VENV)/python -m pytest -q tests/unit tests/property $(addprefix --ignore=,$(TURNS) $(WAITS))
+	@$(VENV)/python -m pytest -q tests/unit tests/property $(addprefix --ignore=,$(SCENARIOS) $(WAITS))
 
-simulate: venv ## Every story, a death at every write, and 10,000 seeded schedules against a simulated world (SEED=0)
-	@THOROUGH=1 $(VENV)/python -m pytest -q -n 2 $(TURNS) tests/unit/simulation tests/unit/playbook tests/property
+simulate: venv ## Every scenario, a death at every write, and 10,000 seeded schedules against a simulated world (SEED=0)
+	@THOROUGH=1 $(VENV)/python -m pytest -q -n 2 $(SCENARIOS) tests/unit/simulation tests/unit/playbook tests/property
 	@$(VENV)/python -m tests.simulation.soak --schedules 10000 --seed $(SEED)
 
-soak: venv ## New stories, and as many schedules as you like: SCHEDULES=100000 SEED=10000
+soak: venv ## New examples, and as many schedules as you like: SCHEDULES=100000 SEED=10000
 	@SEARCH=1 THOROUGH=1 $(VENV)/python -m pytest -q -n 2 tests/property
 	@$(VENV)/python -m tests.simulation.soak --schedules $(SCHEDULES) --seed $(SEED)
 

@@ -22,7 +22,7 @@ import pyarrow as pa
 from kafka_medic.cluster.document import from_document, to_document
 from kafka_medic.cluster.snapshot import Broker, Snapshot
 from kafka_medic.diagnose.diagnosis import diagnose
-from kafka_medic.diagnose.memory import Memory, remember
+from kafka_medic.diagnose.memory import DetectorMemory, remember
 
 QUIET, JSON = "quiet", "json"
 INCIDENTS = (
@@ -90,7 +90,7 @@ def measured(case: str, quiet: Snapshot) -> tuple[float, float]:
     """Seconds on the clock, and of the processor."""
     if case == JSON:
         return timed(lambda: from_document(json.loads(json.dumps(to_document(quiet)))))
-    now, memory = after(quiet, case), remember(Memory(), quiet)
+    now, memory = after(quiet, case), remember(DetectorMemory(), quiet)
     return timed(lambda: diagnose(now, previous=quiet, memory=remember(memory, now)))
 
 

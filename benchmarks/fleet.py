@@ -35,7 +35,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from kafka_medic.controller.pace import retold_after
+from kafka_medic.controller.pace import rewritten_after
 from tests.incident.operator import kubeconfig, lists_namespaces
 from tests.integration.people import RELEASE, RELEASE_NAMESPACE, helm
 from tests.simulation.world import API_VERSION
@@ -56,7 +56,7 @@ WRITTEN = re.compile(
     r'apiserver_request_total\{[^}]*resource="(?:kafkaclusters|leases)"[^}]*verb="(?:PUT|POST)"[^}]*\} (\S+)'
 )
 
-TURNS = re.compile(r'^kafka_medic_turns_total\{cluster="([^"]+)"[^}]*\} (\S+)$', re.MULTILINE)
+RECONCILES = re.compile(r'^kafka_medic_reconciles_total\{cluster="([^"]+)"[^}]*\} (\S+)$', re.MULTILINE)
 
 
 def body(name: str, bootstrap: str) -> dict[str, Any]:
@@ -143,7 +143,7 @@ def alive() -> str | None:
 def reconciles() -> dict[str, float]:
     """Of each cluster, so far."""
     with urllib.request.urlopen(f"http://127.0.0.1:{METRICS}/metrics", timeout=30) as answer:
-        return {name: float(count) for name, count in TURNS.findall(answer.read().decode())}
+        return {name: float(count) for name, count in RECONCILES.findall(answer.read().decode())}
 
 
 def observed(names: set[str]) -> tuple[int, float]:
@@ -229,7 +229,7 @@ def main() -> int:
         print(json.dumps(found, indent=2))
     first = found[0]
     fits = first["core"] <= CORE and first["megabytes"] <= MEGABYTES
-    fresh = all(row["oldest"] <= retold_after(INTERVAL).total_seconds() + 3 * INTERVAL for row in found)
+    fresh = all(row["oldest"] <= rewritten_after(INTERVAL).total_seconds() + 3 * INTERVAL for row in found)
     fresh = fresh and all(row["every"] <= LATE * INTERVAL for row in found)
     well = all(row["reachable"] == row["clusters"] - row["sick"] and row["alive"] == "ok" for row in found)
     print(f"within bounds: {fits and fresh and well}", file=sys.stderr)

@@ -41,8 +41,8 @@ from benchmarks.stub_pods import Keeper, StubPods
 from kafka_medic.clients.kafka import RealKafka
 from kafka_medic.clients.ports import Connection
 from tests.incident.operator import lists_namespaces
+from tests.integration.operated_cluster import Person
 from tests.integration.people import RELEASE, RELEASE_NAMESPACE, helm, people
-from tests.integration.turns import Person
 from tests.stub_cluster import Size, StubProcess
 from tests.testbed import kubectl, own_state
 

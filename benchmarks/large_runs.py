@@ -19,15 +19,16 @@ from typing import Any
 
 from benchmarks.observing import Report
 from benchmarks.stub_pods import LABELS, StubPods
+from kafka_medic.clients.failures import ReadFailed
 from kafka_medic.clients.kafka import RealKafka
 from kafka_medic.clients.kubernetes_api import ApiFailure
-from kafka_medic.clients.ports import NewTopic, ReadFailed
+from kafka_medic.clients.ports import NewTopic
 from kafka_medic.resources.phases import TERMINAL_PHASES, Phase
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_status import JournalEntry, RemediationStatus
 from tests.incident.operator import kubeconfig
+from tests.integration.operated_cluster import Person, Place
 from tests.integration.people import RELEASE, RELEASE_NAMESPACE, placed
-from tests.integration.turns import Person, Place
 from tests.stub_cluster import StubProcess
 from tests.testbed import kubectl
 
@@ -57,7 +58,7 @@ EVICTIONS = re.compile(
     r'apiserver_request_total\{[^}]*code="201"[^}]*resource="pods"[^}]*subresource="eviction"[^}]*\} (\S+)'
 )
 STAMP = re.compile(r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3})\]")
-TURNS = re.compile(r"^kafka_medic_turns_total\{.*\} (\S+)$", re.MULTILINE)
+RECONCILES = re.compile(r"^kafka_medic_reconciles_total\{.*\} (\S+)$", re.MULTILINE)
 
 
 class GaveUp(Exception):
@@ -159,7 +160,7 @@ class Operator:
     def reconciles(self) -> float:
         """That ended well."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics}/metrics", timeout=30) as answer:
-            return sum(map(float, TURNS.findall(answer.read().decode())))
+            return sum(map(float, RECONCILES.findall(answer.read().decode())))
 
     def said(self, words: str) -> list[float]:
         """When, in seconds since the epoch."""

@@ -24,7 +24,7 @@ from kafka_medic.clients.kafka import RealKafka
 from kafka_medic.clients.ports import Connection
 from kafka_medic.cluster.concern import NOTHING, Concern
 from kafka_medic.cluster.snapshot import Snapshot
-from kafka_medic.controller.memory import Recollection
+from kafka_medic.controller.kept_state import KeptState
 from kafka_medic.controller.status import cluster_status
 from kafka_medic.diagnose.diagnosis import diagnose
 from kafka_medic.diagnose.expectations import Expectations
@@ -52,13 +52,13 @@ class Observer:
         self._mode = mode
         self._kafka = RealKafka(Connection(bootstrap, timeout_seconds=timeout))
         self._cluster = KafkaCluster.model_validate(CLUSTER)
-        self._recollection = Recollection()
+        self._kept_state = KeptState()
         self.previous: Snapshot | None = None
 
     def observe(self) -> dict[str, Any]:
         """One reconcile without the API server. `views`: how many brokers gave their whole view; `slices`: how many
         their word on some topics; `uncovered`: what an effect would lack."""
-        seen, rotation = self._recollection, self._recollection.rotation
+        seen, rotation = self._kept_state, self._kept_state.rotation
         rotation.everything = self._mode == ACTING
         seen.at_rest.resting, seen.at_rest.now = self._mode == QUIET, time.monotonic()
         rotation.concern = RESTART if self._mode == ACTING else NOTHING
@@ -76,7 +76,7 @@ class Observer:
             at_rest=seen.at_rest,
         )
         stamps.append(_stamp())
-        seen.take_in(self._cluster, snapshot, time.monotonic())
+        seen.update(self._cluster, snapshot, time.monotonic())
         findings = diagnose(
             snapshot,
             previous=self.previous,

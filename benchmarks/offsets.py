@@ -73,7 +73,7 @@ def scan(bootstrap: str) -> dict[str, Any]:
     findings = diagnose(snapshot)
     ended = time.perf_counter()
     alone = time.perf_counter()
-    read = kafka.groups(lambda name: name.startswith("group-")).told
+    read = kafka.groups(lambda name: name.startswith("group-")).offsets
     alone = time.perf_counter() - alone
     kafka.close()
     unknown = [f"{s.name}: {s.error}" for s in snapshot.sources if s.error]

@@ -31,7 +31,7 @@ from benchmarks.large_runs import Large, operators
 from kafka_medic.clients.kafka import RealKafka
 from kafka_medic.clients.ports import Connection
 from kafka_medic.cluster.snapshot import TopicPartition
-from tests.integration.turns import Person
+from tests.integration.operated_cluster import Person
 from tests.stub_cluster import Size, StubProcess
 from tests.testbed import own_state
 

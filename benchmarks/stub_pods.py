@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from kafka_medic.clients.kubernetes_api import ApiFailure
-from tests.integration.turns import Person
+from tests.integration.operated_cluster import Person
 from tests.stub_cluster import StubProcess
 from tests.stub_cluster.server import address_of
 from tests.testbed import follow, wait_for

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from kafka_medic.clients.kafka import RealKafka
+from kafka_medic.controller.clients import Clients
 from kafka_medic.controller.events import recorder
 from kafka_medic.controller.fleet import Fleet
 from kafka_medic.controller.lease import ClusterLease
+from kafka_medic.controller.reconciler import Reconciler
 from kafka_medic.controller.store import Store
-from kafka_medic.controller.turn import Clients, Turn
 from tests.simulation.api import SimApi
 from tests.simulation.world import API_VERSION, BASE
 
@@ -37,10 +38,10 @@ def watching(bootstrap: str, clusters: int, seconds: float) -> dict[str, float]:
     unused: Any = None
     clients = Clients(Store(api), recorder(api), RealKafka, unused, unused)
 
-    def turn(key: Any) -> Turn:
-        return Turn(key[0], key[1], clients, lambda c: ClusterLease(api, key[0], key[1], c.uid or "", "bench"))
+    def reconciler_of(key: Any) -> Reconciler:
+        return Reconciler(key[0], key[1], clients, lambda c: ClusterLease(api, key[0], key[1], c.uid or "", "bench"))
 
-    fleet = Fleet(turn)
+    fleet = Fleet(reconciler_of)
     for n in range(clusters):
         fleet.present((f"ns{n}", f"c{n}"), 1)
         time.sleep(INTERVAL / clusters)

@@ -1,4 +1,4 @@
-"""What `make check` leaves to `make simulate`: stories that take long, and all but a few of many of a kind."""
+"""What `make check` leaves to `make simulate`: scenarios that take long, and all but a few of many of a kind."""
 
 from __future__ import annotations
 

@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from kafka_medic.clients.kafka import RealKafka
-from kafka_medic.clients.pod_identity import PodAddress
-from kafka_medic.clients.ports import BrokerView, Connection, Kafka, PartitionState
+from kafka_medic.clients.ports import BrokerView, Connection, Kafka, PartitionState, PodAddress
 from kafka_medic.cluster.groups import GroupMember
 from kafka_medic.cluster.snapshot import TopicPartition
 from tests.incident.records import commit_offset, create_topic, delete_topic, joined, transaction, write

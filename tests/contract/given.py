@@ -10,7 +10,8 @@ import uuid
 from collections.abc import Callable, Mapping
 
 from kafka_medic.clients.answers import LogDirs
-from kafka_medic.clients.ports import BrokerView, Kafka, ReadFailed, Reassignment
+from kafka_medic.clients.failures import ReadFailed
+from kafka_medic.clients.ports import BrokerView, Kafka, Reassignment
 from kafka_medic.cluster.groups import Committed, GroupMember
 from kafka_medic.cluster.min_isr import MIN_ISR
 from kafka_medic.cluster.snapshot import ConfigValue, TopicPartition
@@ -209,7 +210,7 @@ def groups_with_their_state_and_offsets(kafka: Kafka, given: Described) -> None:
     told = kafka.groups(lambda name: name in names)
     assert not told.unread
     assert not told.unlisted
-    assert {g.group: (g.state, dict(g.committed)) for g in told.told} == {
+    assert {g.group: (g.state, dict(g.committed)) for g in told.offsets} == {
         g.name: (g.state, _committed(g)) for g in given.groups
     }
 

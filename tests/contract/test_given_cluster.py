@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator
 import pytest
 from kafka.protocol.broker_version_data import BROKER_API_VERSIONS
 
+from kafka_medic.clients.failures import ReadFailed
 from kafka_medic.clients.kafka import RealKafka
-from kafka_medic.clients.kafka_link import WireLink
-from kafka_medic.clients.ports import BrokerView, Connection, Kafka, ReadFailed
+from kafka_medic.clients.kafka_link import KafkaLink
+from kafka_medic.clients.ports import BrokerView, Connection, Kafka
 from kafka_medic.cluster.snapshot import TopicPartition
 from tests.contract.conftest import FILE
 from tests.contract.given import NO_ID, PROMISES, by_hand
@@ -100,7 +101,7 @@ def test_what_is_there_is_read(
 
 
 def test_the_versions_that_the_stub_brokers_offer_are_a_real_brokers(known: tuple[Kafka, Described, str]) -> None:
-    link = WireLink(Connection(known[2]))
+    link = KafkaLink(Connection(known[2]))
     try:
         told = link.call(lambda client: client._manager.broker_version_data.api_versions, ReadFailed, "versions")
     finally:

@@ -6,8 +6,9 @@ import time
 import uuid
 from collections.abc import Callable
 
+from kafka_medic.clients.failures import ReadFailed
 from kafka_medic.clients.kafka import RealKafka
-from kafka_medic.clients.ports import Connection, ReadFailed
+from kafka_medic.clients.ports import Connection
 from kafka_medic.cluster.groups import Committed, GroupOffsets
 from kafka_medic.cluster.snapshot import TopicPartition
 from tests.contract.conftest import Subject
@@ -21,7 +22,7 @@ def test_groups_are_read_by_name_in_kafkas_own_words_for_their_state(subject: Su
     names = [f"{topic}-group-{n}" for n in range(100)]
     for number, name in enumerate(names):
         subject.commit(name, topic, number)
-    found = {g.group: g for g in subject.kafka.groups(lambda name: name.startswith(f"{topic}-group-1")).told}
+    found = {g.group: g for g in subject.kafka.groups(lambda name: name.startswith(f"{topic}-group-1")).offsets}
     wanted = {name for name in names if name.startswith(f"{topic}-group-1")}
     assert set(found) == wanted
     assert {g.state for g in found.values()} == {"Empty"}
@@ -35,7 +36,7 @@ def test_offsets_are_committed_with_all_that_goes_with_them_for_a_group_without_
     subject.commit(group, topic, 3)
 
     def found() -> GroupOffsets:
-        (only,) = subject.kafka.groups(lambda name: name == group).told
+        (only,) = subject.kafka.groups(lambda name: name == group).offsets
         return only
 
     assert found() == GroupOffsets(group, "Empty", {tp: Committed(3)})
@@ -57,7 +58,7 @@ def test_a_group_with_members_is_refused_and_they_are_named(subject: Subject) ->
         assert [m.client_id for m in members] == ["contract-reader"]
         assert members[0].host
         assert subject.kafka.commit_offsets(group, {tp: Committed(1)}) == {tp: "UnknownMemberIdError"}
-        (found,) = subject.kafka.groups(lambda name: name == group).told
+        (found,) = subject.kafka.groups(lambda name: name == group).offsets
         assert found.state == "Stable"
         assert found.committed == {tp: Committed(3)}
 
@@ -69,7 +70,7 @@ def test_what_an_open_transaction_is_to_commit_is_told(subject: Subject) -> None
     subject.commit(group, topic, 3)
 
     def found() -> GroupOffsets:
-        (only,) = subject.kafka.groups(lambda name: name == group).told
+        (only,) = subject.kafka.groups(lambda name: name == group).offsets
         return only
 
     def log_end() -> int:
@@ -102,9 +103,9 @@ def test_the_members_of_a_group_of_the_new_protocol_are_named(kafka_of: Callable
             }
             assert found[group][0].host
             assert set(kafka.commit_offsets(group, {tp: Committed(1)})) == {tp}
-            assert [g.state for g in kafka.groups(lambda name: name == group).told] == ["Stable"]
+            assert [g.state for g in kafka.groups(lambda name: name == group).offsets] == ["Stable"]
         assert kafka.commit_offsets(group, {tp: Committed(1)}) == {}
-        assert [(g.state, g.committed) for g in kafka.groups(lambda name: name == group).told] == [
+        assert [(g.state, g.committed) for g in kafka.groups(lambda name: name == group).offsets] == [
             ("Empty", {tp: Committed(1)})
         ]
     finally:

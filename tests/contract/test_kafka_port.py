@@ -9,9 +9,10 @@ import pytest
 from confluent_kafka import KafkaException
 
 from kafka_medic.clients.answers import LogDirs
-from kafka_medic.clients.ports import BrokerView, ConfigChange, NewTopic, OwnRecord, ReadFailed, WriteFailed
+from kafka_medic.clients.failures import ReadFailed, WriteFailed
+from kafka_medic.clients.ports import BrokerView, ConfigChange, NewTopic, OwnRecord
 from kafka_medic.cluster.snapshot import ConfigValue, TopicPartition
-from kafka_medic.plan.canary_topic import MARKER, recognised
+from kafka_medic.controller.canary_topic import MARKER, recognised
 from tests.contract.conftest import Subject
 from tests.simulation.log_bounds import log_bounds
 
@@ -100,7 +101,7 @@ def test_what_is_committed_on_a_topic_goes_with_it(subject: Subject) -> None:
     tp = TopicPartition(topic, 0)
 
     def committed() -> list[int]:
-        found = subject.kafka.groups(lambda name: name == group).told
+        found = subject.kafka.groups(lambda name: name == group).offsets
         return [offsets.committed[tp].offset for offsets in found if tp in offsets.committed]
 
     subject.until(lambda: committed() == [7])

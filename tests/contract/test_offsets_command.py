@@ -37,7 +37,7 @@ def test_set_and_put_back(
         return code, json.loads(capsys.readouterr().out)
 
     def now() -> dict[TopicPartition, Committed]:
-        (found,) = real.groups(lambda name: name == group).told
+        (found,) = real.groups(lambda name: name == group).offsets
         return dict(found.committed)
 
     create_topic(kafka.bootstrap, topic, [[0, 1, 2]])

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 import pytest
 
+from kafka_medic.clients.failures import WriteFailed
 from kafka_medic.clients.kafka import RealKafka
-from kafka_medic.clients.ports import BrokerView, ConfigChange, Connection, NewTopic, Reassignment, WriteFailed
+from kafka_medic.clients.ports import BrokerView, ConfigChange, Connection, NewTopic, Reassignment
 from kafka_medic.cluster.snapshot import ConfigValue, TopicPartition
 from tests.contract.given import by_hand
 from tests.incident.records import delete_topic, write

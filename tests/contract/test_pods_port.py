@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from kafka_medic.clients.broker_pods import EvictedPods, StrimziPods
+from kafka_medic.clients.failures import WriteFailed
 from kafka_medic.clients.kubernetes_api import ApiFailure, KubernetesApi
-from kafka_medic.clients.ports import WriteFailed
 from kafka_medic.cluster.snapshot import Pod
 from kafka_medic.observe.pods import BrokerPods
 from kafka_medic.resources.kafkacluster import Brokers

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from kafka_medic.clients.failures import FailureKind, ReadFailed
 from kafka_medic.clients.kafka import RealKafka
-from kafka_medic.clients.pod_identity import PodAddress
-from kafka_medic.clients.ports import Connection, EnsembleConnection, FailureKind, OAuthClient, ReadFailed, TlsMaterial
+from kafka_medic.clients.ports import Connection, EnsembleConnection, OAuthClient, PodAddress, TlsMaterial
 from kafka_medic.clients.zookeeper import ZooKeeper
 from kafka_medic.cluster.document import to_document
 from kafka_medic.cluster.snapshot import Snapshot
@@ -249,8 +249,8 @@ def test_kafka_python_alone_refused_is_told_as_librdkafka_would(
     deployment = kafka_of("kraft")
     right = RealKafka(to("SASLTLS", "SCRAM-SHA-512")(deployment, credentials, endpoint))
     wrong = RealKafka(to("SASLTLS", "SCRAM-SHA-512", WRONG)(deployment, credentials, endpoint))
-    right._rd.members()
-    wrong._rd, unused = right._rd, wrong._rd
+    right._librdkafka.members()
+    wrong._librdkafka, unused = right._librdkafka, wrong._librdkafka
     with pytest.raises(ReadFailed) as refused:
         wrong.describe_cluster()
     assert refused.value.kind is FailureKind.AUTHENTICATION

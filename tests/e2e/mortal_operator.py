@@ -14,7 +14,7 @@ from typing import Any
 
 from kafka_medic.clients.kafka import RealKafka
 from kafka_medic.clients.kubernetes_api import KubernetesApi
-from kafka_medic.clients.ports import unasked
+from kafka_medic.clients.ports import always
 from kafka_medic.controller import __main__ as controller
 
 MOMENTS = (
@@ -107,7 +107,7 @@ class MortalKafka(RealKafka):
         what = sorted(map(str, partitions))
         return self._effect("elect", what, lambda: super(MortalKafka, self).elect_preferred(partitions))
 
-    def alter_configs(self, changes: Any, may_send: Any = unasked) -> None:
+    def alter_configs(self, changes: Any, may_send: Any = always) -> None:
         if any(c.name == "min.insync.replicas" for c in changes):
             kind = "min-isr"
         else:

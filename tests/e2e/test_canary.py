@@ -6,7 +6,7 @@ from typing import Any
 
 from kafka_medic.clients.kafka import RealKafka
 from kafka_medic.clients.ports import BrokerView, Connection
-from kafka_medic.plan.canary_topic import recognised
+from kafka_medic.controller.canary_topic import recognised
 from tests.e2e.conftest import Case
 from tests.incident import operator, records
 from tests.testbed import KafkaDeployment, faults, get, kubectl, wait_for
@@ -82,7 +82,7 @@ def test_one_brokers_client_listener_cut(case: Case) -> None:
     told = metrics()
     me = f'{{cluster="{case.name}",namespace="{case.namespace}"}}'
     assert told[f"kafka_medic_lease_held{me}"] == 1
-    assert told[f"kafka_medic_last_turn_timestamp_seconds{me}"] > 1.7e9
+    assert told[f"kafka_medic_last_reconcile_timestamp_seconds{me}"] > 1.7e9
 
     pod = operator_pod()["status"]["podIP"]
     with faults.link_cut(pod, broker_address(case.kafka, 1), 9092):

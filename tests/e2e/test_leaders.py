@@ -10,8 +10,9 @@ from pathlib import Path
 
 import yaml
 
+from kafka_medic.clients.failures import ReadFailed, WriteFailed
 from kafka_medic.clients.kafka import RealKafka
-from kafka_medic.clients.ports import BrokerView, Connection, ReadFailed, WriteFailed
+from kafka_medic.clients.ports import BrokerView, Connection
 from kafka_medic.cluster.snapshot import TopicPartition
 from tests.e2e.conftest import Case
 from tests.incident import operator, records

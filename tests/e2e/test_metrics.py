@@ -12,9 +12,10 @@ import pytest
 from confluent_kafka import Producer
 
 from kafka_medic.clients.exporter import scrape
+from kafka_medic.clients.failures import ReadFailed
 from kafka_medic.clients.kafka import RealKafka
 from kafka_medic.clients.kubernetes_api import KubernetesApi
-from kafka_medic.clients.ports import Connection, EnsembleConnection, ReadFailed
+from kafka_medic.clients.ports import Connection, EnsembleConnection
 from kafka_medic.clients.zookeeper import ZooKeeper
 from kafka_medic.cluster.snapshot import Snapshot
 from kafka_medic.cluster.software_version import librdkafka_version

@@ -53,5 +53,5 @@ def set_and_put_back(case: Case) -> None:
 
 
 def committed(kafka: RealKafka, group: str) -> dict[TopicPartition, Committed]:
-    (found,) = kafka.groups(lambda name: name == group).told
+    (found,) = kafka.groups(lambda name: name == group).offsets
     return dict(found.committed)

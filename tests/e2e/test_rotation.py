@@ -1,4 +1,4 @@
-"""A Secret that is changed counts from the next turn on, and what is wrong with it is in the condition Reachable."""
+"""A changed Secret takes effect at the next reconcile; the condition Reachable says what is wrong with it."""
 
 from __future__ import annotations
 

@@ -11,8 +11,9 @@ from functools import partial
 from confluent_kafka.admin import AdminClient
 from kazoo.client import KazooClient
 
+from kafka_medic.clients.failures import WriteFailed
 from kafka_medic.clients.kafka import RealKafka
-from kafka_medic.clients.ports import BrokerView, ConfigChange, PartitionState, WriteFailed
+from kafka_medic.clients.ports import BrokerView, ConfigChange, PartitionState
 from kafka_medic.cluster.snapshot import TopicPartition
 from tests.gameday.scenario import Scene
 from tests.incident import operator, records

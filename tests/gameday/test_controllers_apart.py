@@ -5,8 +5,7 @@ from __future__ import annotations
 import uuid
 
 from kafka_medic.clients.kafka import RealKafka
-from kafka_medic.clients.pod_identity import PodAddress
-from kafka_medic.clients.ports import Connection
+from kafka_medic.clients.ports import Connection, PodAddress
 from tests.e2e.conftest import STEADY, Case
 from tests.incident import operator, records
 from tests.incident.watcher import Watcher

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from functools import partial
 
 from kafka_medic.diagnose.authority import QUORUM_FOR
+from kafka_medic.diagnose.group_progress import STALLED_FOR
 from kafka_medic.diagnose.moves import LEFTOVER_FOR
 from kafka_medic.diagnose.partitions import LEADERLESS_FOR, UNDER_REPLICATED_FOR
-from kafka_medic.diagnose.progress import STALLED_FOR
 from tests.gameday import cluster
 from tests.gameday.cluster import BILLING, MOVING, ORDERS, RATES, THIN, THIN_ON
 from tests.gameday.scenario import Act, Expected, Scenario, Scene, Twin, patch, run

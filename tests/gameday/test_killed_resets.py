@@ -38,7 +38,7 @@ def test_killed_at_each_write_of_a_reset_and_of_its_undo(
         assert kafka.commit_offsets(group, before[group]) == {}
 
     def committed() -> Offsets:
-        return {g.group: dict(g.committed) for g in kafka.groups(lambda name: name in before).told}
+        return {g.group: dict(g.committed) for g in kafka.groups(lambda name: name in before).offsets}
 
     case.watch(remediation={"limits": {"cooldown": "0s"}})
     process = mortal_operator(case, tmp_path, 0, MOMENTS_OF_A_RESET[0])

@@ -9,8 +9,9 @@ from functools import partial
 
 import pytest
 
+from kafka_medic.diagnose.controller_stuck import STUCK_FOR
+from kafka_medic.diagnose.leaderless import DEFAULT_API_TIMEOUT_MS
 from kafka_medic.diagnose.leaders import IMBALANCED_FOR
-from kafka_medic.diagnose.unled import DEFAULT_API_TIMEOUT_MS, STUCK_FOR
 from tests.gameday import cluster
 from tests.gameday.cluster import Cuts
 from tests.gameday.committing import Committing, committing, coordinated_by

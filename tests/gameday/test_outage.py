@@ -19,7 +19,7 @@ OUTAGE_ROUNDS = 120
 SETTLED_ROUNDS = 30
 GROWTH_BYTES = 6 * 1024 * 1024
 BUSY_SHARE = 0.25
-"""Of one processor, turns and canary together, while nothing answers."""
+"""Of one processor, reconciles and canary together, while nothing answers."""
 
 
 def usage(process: int) -> tuple[int, float]:

@@ -13,8 +13,9 @@ from contextlib import contextmanager
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 
+from kafka_medic.clients.failures import ReadFailed
 from kafka_medic.clients.kafka import RealKafka
-from kafka_medic.clients.ports import BrokerView, ConfigChange, Connection, ReadFailed
+from kafka_medic.clients.ports import BrokerView, ConfigChange, Connection
 from kafka_medic.cluster.snapshot import TopicPartition
 from tests.conftest import one_of_each_kind
 from tests.e2e.conftest import STEADY, Case, at_the_same_time

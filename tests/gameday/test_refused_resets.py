@@ -30,7 +30,7 @@ def planned(case: Case, group: str, topic: str, to: str = "to-offset:5") -> oper
 def committed(case: Case, group: str) -> dict[TopicPartition, Committed]:
     kafka = RealKafka(Connection(case.boot))
     try:
-        return {tp: c for g in kafka.groups(lambda name: name == group).told for tp, c in g.committed.items() if c}
+        return {tp: c for g in kafka.groups(lambda name: name == group).offsets for tp, c in g.committed.items() if c}
     finally:
         kafka.close()
 

@@ -39,7 +39,7 @@ def test_stopped_for_the_reset_and_started_again_at_any_end(story: tuple[Scene, 
     assert kafka.commit_offsets(group, {tp: IMPOSSIBLE}) == {}
 
     def now() -> GroupOffsets:
-        (found,) = kafka.groups(lambda name: name == group).told
+        (found,) = kafka.groups(lambda name: name == group).offsets
         return found
 
     def replicas() -> int:

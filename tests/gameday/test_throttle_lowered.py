@@ -16,8 +16,9 @@ from datetime import datetime
 
 import pytest
 
+from kafka_medic.clients.failures import ReadFailed
 from kafka_medic.clients.kafka import RealKafka
-from kafka_medic.clients.ports import BrokerView, ConfigChange, Connection, ReadFailed
+from kafka_medic.clients.ports import BrokerView, ConfigChange, Connection
 from kafka_medic.playbook.reassign.rate import CALM_SECONDS
 from tests.conftest import one_of_each_kind
 from tests.e2e.conftest import STEADY, Case, at_the_same_time

@@ -7,8 +7,8 @@ from functools import partial
 
 from kafka_medic.diagnose.authority import QUORUM_FOR
 from kafka_medic.diagnose.brokers import DOWN_FOR
+from kafka_medic.diagnose.connectivity import BLIND_FOR
 from kafka_medic.diagnose.partitions import UNDER_REPLICATED_FOR
-from kafka_medic.diagnose.reach import BLIND_FOR
 from tests.gameday import cluster
 from tests.gameday.cluster import Cuts
 from tests.gameday.scenario import TIMEOUT, Act, Expected, Scenario, Scene, run

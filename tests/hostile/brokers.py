@@ -37,7 +37,7 @@ class Attack(StrEnum):
     NEGATIVE_LENGTH = "negative-length"  # a frame of -5 bytes, to everything
     SLOW_BYTES = "slow-bytes"  # the true answer, one byte a second
     WRONG_ID = "wrong-id"  # the true answer to another request
-    UNASKED = "unasked"  # answers without end to one request
+    UNASKED = "always"  # answers without end to one request
     MANY_VERSIONS = "many-versions"  # ApiVersions with millions of entries
     ENDLESS_VERSIONS = "endless-versions"  # ApiVersions that is never the right version
     NULL_BROKERS = "null-brokers"  # an array that may not be null: librdkafka's process ends by SIGSEGV

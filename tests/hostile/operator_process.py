@@ -30,12 +30,13 @@ from kafka_medic.clients.kafka import RealKafka
 from kafka_medic.clients.kafka_link import observations_of
 from kafka_medic.clients.zookeeper import ZooKeeper
 from kafka_medic.controller.__main__ import OBSERVATION_SECONDS
+from kafka_medic.controller.clients import Clients
 from kafka_medic.controller.events import recorder
 from kafka_medic.controller.fleet import Fleet
 from kafka_medic.controller.lease import ClusterLease
 from kafka_medic.controller.metrics import Metrics
+from kafka_medic.controller.reconciler import Reconciler
 from kafka_medic.controller.store import Store
-from kafka_medic.controller.turn import Clients, Turn
 from tests.simulation.api import SimApi
 from tests.simulation.world import API_VERSION, BASE
 
@@ -86,10 +87,10 @@ def main() -> None:
     series = Observations()
     clients = Clients(Store(api), recorder(api), RealKafka, ZooKeeper, CanaryApart, series=series)
 
-    def turn(key: Any) -> Turn:
-        return Turn(key[0], key[1], clients, lambda c: ClusterLease(api, key[0], key[1], c.uid or "", "me"))
+    def reconciler_of(key: Any) -> Reconciler:
+        return Reconciler(key[0], key[1], clients, lambda c: ClusterLease(api, key[0], key[1], c.uid or "", "me"))
 
-    fleet = Fleet(turn)
+    fleet = Fleet(reconciler_of)
     began, children = time.monotonic(), 0.0
     for name in clusters:
         fleet.present((name, "kafka"), 1)

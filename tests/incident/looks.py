@@ -22,7 +22,7 @@ HUNG = 2
 
 @dataclass
 class Watcher:
-    """Looks as the operator does, turn after turn, with `spec.probes.timeout` 2 s."""
+    """Looks as the operator does, reconcile after reconcile, with `spec.probes.timeout` 2 s."""
 
     kafka: KafkaDeployment
     book: AddressBook = field(default_factory=dict)

@@ -1,6 +1,6 @@
 """What the operator does by itself, and when it stops trusting itself: Auto within its bounds, and the breaker.
 
-The operator's own turns, with its own rights, on the real API server; only Kafka is in memory, and the clock is moved.
+The operator reconciles with its own rights on the real API server; only Kafka is in memory, and the clock is moved.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from kafka_medic.clients.kubernetes_api import custom_path
 from kafka_medic.resources.kafkacluster_remediation import Day
 from kafka_medic.resources.phases import Phase
 from kafka_medic.resources.remediation import Remediation
+from tests.integration.operated_cluster import PLAYBOOK, OperatedCluster, Person, persons
 from tests.integration.people import people
-from tests.integration.turns import PLAYBOOK, Person, Turns, persons
 from tests.unit.resources.sources import ROOT, documents
 
 NAMESPACE = "by-itself"
@@ -33,27 +33,27 @@ def known(role: str, operator: str, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 @pytest.fixture
-def cluster(request: pytest.FixtureRequest, known: dict[str, Person]) -> Iterator[Turns]:
+def cluster(request: pytest.FixtureRequest, known: dict[str, Person]) -> Iterator[OperatedCluster]:
     """One for each test, of that name and with those rules."""
     name, policy = request.param
-    it = Turns(known["operator"], known["admin"], NAMESPACE, name, limits={"cooldown": "0s"}, **policy)
+    it = OperatedCluster(known["operator"], known["admin"], NAMESPACE, name, limits={"cooldown": "0s"}, **policy)
     yield it
     it.close()
     it.leave()
 
 
-def runs(cluster: Turns) -> list[Remediation]:
+def runs(cluster: OperatedCluster) -> list[Remediation]:
     found = cluster.admin.list(cluster.path("remediations"))
     return [cluster.run(r["metadata"]["name"]) for r in found if r["spec"]["clusterRef"]["uid"] == cluster.uid]
 
 
-def proposed(cluster: Turns) -> str:
+def proposed(cluster: OperatedCluster) -> str:
     """What the operator proposes by itself, once it waits for approval."""
     for _ in range(20):
         for run in runs(cluster):
             if run.spec.cause is not None and run.status.phase is Phase.AWAITING_APPROVAL:
                 return run.name
-        cluster.turns(1)
+        cluster.reconcile(1)
     raise AssertionError(f"nothing was proposed: {[(r.name, r.status.message) for r in runs(cluster)]}")
 
 
@@ -80,11 +80,11 @@ HELD: dict[str, tuple[Any, str]] = {
 
 @pytest.mark.parametrize("cluster", [("automatic", {"mode": "Auto"})], indirect=True)
 def test_auto_asks_beyond_each_of_its_bounds_and_acts_within_all_of_them(
-    cluster: Turns, known: dict[str, Person]
+    cluster: OperatedCluster, known: dict[str, Person]
 ) -> None:
     asked = cluster.ask(known["bob"])
     cluster.until(asked, Phase.AWAITING_APPROVAL)
-    cluster.turns(2)
+    cluster.reconcile(2)
     assert "bob asked for it, and Auto is for what findings ask for" in cluster.why(asked)
     cluster.admin.delete(cluster.path("remediations", asked))
 
@@ -92,7 +92,7 @@ def test_auto_asks_beyond_each_of_its_bounds_and_acts_within_all_of_them(
     name = proposed(cluster)
     for bound, (value, told) in BEYOND.items():
         cluster.rule(auto=dict.fromkeys(BEYOND) | {bound: value})
-        cluster.turns(2)
+        cluster.reconcile(2)
         assert "beyond what Auto does by itself" in cluster.why(name), bound
         assert told in cluster.why(name), bound
         assert cluster.run(name).status.phase is Phase.AWAITING_APPROVAL, bound
@@ -102,7 +102,7 @@ def test_auto_asks_beyond_each_of_its_bounds_and_acts_within_all_of_them(
     cluster.rule(auto=dict.fromkeys(BEYOND))
     for rule, (value, told) in HELD.items():
         cluster.rule(**{rule: value})
-        cluster.turns(2)
+        cluster.reconcile(2)
         assert told in cluster.why(name), rule
         assert cluster.run(name).status.phase is Phase.APPROVED, rule
         assert cluster.kafka.writes == [], rule
@@ -132,7 +132,7 @@ BREAKER = {"breaker": {"failures": 1, "openFor": f"{OPEN_FOR}s"}}
 
 @pytest.mark.parametrize("cluster", [("tripping", BREAKER)], indirect=True)
 def test_the_breaker_opens_drops_what_waits_and_tries_one_after_a_time_or_at_a_persons_word(
-    cluster: Turns, known: dict[str, Person], impatient: None
+    cluster: OperatedCluster, known: dict[str, Person], impatient: None
 ) -> None:
     def fails() -> str:
         """Something that begins, and then a broker goes away for longer than the playbook waits."""
@@ -160,7 +160,7 @@ def test_the_breaker_opens_drops_what_waits_and_tries_one_after_a_time_or_at_a_p
     )
     late = cluster.ask(known["bob"])
     assert "so the breaker is open" in (cluster.until(late, Phase.SUPERSEDED).status.message or "")
-    cluster.turns(4)
+    cluster.reconcile(4)
     assert {r.name for r in runs(cluster)} == {waiting, bad, late}, "nothing is proposed to be dropped again"
     assert (allowed()["status"], allowed()["reason"]) == ("False", "BreakerOpen")
     assert cluster.kafka.writes == []
@@ -168,13 +168,13 @@ def test_the_breaker_opens_drops_what_waits_and_tries_one_after_a_time_or_at_a_p
     # Half open after a time: one is proposed anew, and the old word is no word on it. Its failing opens the breaker.
     cluster.ahead += OPEN_FOR
     again = proposed(cluster)
-    cluster.turns(4)
+    cluster.reconcile(4)
     assert cluster.run(again).status.phase is Phase.AWAITING_APPROVAL
     assert cluster.run(waiting).status.phase is Phase.SUPERSEDED
     assert cluster.kafka.writes == []
     fails()
     cluster.until(again, Phase.SUPERSEDED)
-    cluster.turns(1)
+    cluster.reconcile(1)
     assert allowed()["reason"] == "BreakerOpen"
 
     # Half open at a person's word: what is approved now runs, once, and closes it. What failed cured nothing, so no
@@ -187,5 +187,5 @@ def test_the_breaker_opens_drops_what_waits_and_tries_one_after_a_time_or_at_a_p
         cluster.say(known["alice"], last)
     cluster.until(last, Phase.SUCCEEDED, 60)
     assert [w.split(" ", 1)[0] for w in cluster.kafka.writes] == WHOLE_RUN
-    cluster.turns(1)
+    cluster.reconcile(1)
     assert allowed()["reason"] == "Allowed"

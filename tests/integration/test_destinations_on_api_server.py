@@ -1,4 +1,4 @@
-"""Where KafkaClusters may lead the operator: its turns with its rights on a real API server, over real sockets."""
+"""Where KafkaClusters may lead the operator: its reconciles with its rights on a real API server, over real sockets."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ import pytest
 
 from kafka_medic.clients.kafka import RealKafka
 from kafka_medic.clients.zookeeper import ZooKeeper
+from kafka_medic.controller.clients import Clients
 from kafka_medic.controller.events import recorder
 from kafka_medic.controller.lease import ClusterLease
+from kafka_medic.controller.reconciler import Reconciler
 from kafka_medic.controller.rules import Rules
 from kafka_medic.controller.store import Store
-from kafka_medic.controller.turn import Clients, Turn
+from tests.integration.operated_cluster import Person, chart_rules, persons
 from tests.integration.people import Object, created, helm, people, placed
-from tests.integration.turns import Person, chart_rules, persons
 from tests.testbed import kubectl
 from tests.unit.clients.test_destinations import listening
 from tests.unit.clients.wire_brokers import WireBroker
@@ -49,7 +50,7 @@ def operator_api(role: str, operator: str, tmp_path_factory: pytest.TempPathFact
 def reachable(operator_api: Person) -> Iterator[Reachable]:
     """dora's KafkaCluster of that spec, once the operator has looked: its condition Reachable. `allowed`: the chart's
     value destinations; `loopback`: as with the operator's option for tests on one machine."""
-    begun: list[Turn] = []
+    begun: list[Reconciler] = []
 
     def look(allowed: list[Object] | None = None, *, loopback: bool = False, **spec: Any) -> Object:
         body = placed("KafkaCluster", NAMESPACE, **spec, probes={"timeout": "2s"})
@@ -70,15 +71,15 @@ def reachable(operator_api: Person) -> Iterator[Reachable]:
             monotonic=time.monotonic,
         )
         lease = lambda c: ClusterLease(operator_api, NAMESPACE, name, c.uid or "", "the-operator")  # noqa: E731
-        begun.append(Turn(NAMESPACE, name, clients, lease))
-        begun[-1].run()
+        begun.append(Reconciler(NAMESPACE, name, clients, lease))
+        begun[-1].reconcile()
         stored = json.loads(kubectl("get", "kafkacluster", name, "-n", NAMESPACE, "-o", "json").stdout)
         found: Object = next(c for c in stored["status"]["conditions"] if c["type"] == "Reachable")
         return found
 
     yield look
-    for turn in begun:
-        turn.close()
+    for reconciler in begun:
+        reconciler.close()
 
 
 SASL = {

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from kafka_medic.controller.store import Store
 from kafka_medic.resources.kafkacluster_status import MAX_FINDINGS
+from tests.integration.operated_cluster import Place, persons
 from tests.integration.people import people
-from tests.integration.turns import Place, persons
 from tests.unit.controller.test_status_room import largest
 
 NAMESPACE = "large-status"

@@ -1,6 +1,6 @@
 """The admission policies count as what they are, and from then on, on a real API server and with the real chart.
 
-The operator's own turns with its own rights; only Kafka is in memory.
+The operator's own reconciles with its own rights; only Kafka is in memory.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from kafka_medic.clients.kubernetes_api import KubernetesApi
 from kafka_medic.controller.store import Store
 from kafka_medic.resources.admission import Standing
 from kafka_medic.resources.phases import Phase
+from tests.integration.operated_cluster import OperatedCluster, Person, chart_rules, nothing_is_done, persons
 from tests.integration.people import RELEASE, RELEASE_NAMESPACE, Object, create, helm, people, settled
-from tests.integration.turns import Person, Turns, chart_rules, nothing_is_done, persons
 from tests.testbed import kubectl, wait_for
 from tests.unit.resources.sources import CHART
 
@@ -45,9 +45,9 @@ def who(role: str, operator: str, folder: Path) -> Iterator[Who]:
 
 
 @pytest.fixture
-def cluster(who: Who) -> Iterator[Turns]:
+def cluster(who: Who) -> Iterator[OperatedCluster]:
     standing()
-    it = Turns(who("operator"), who("admin"), NAMESPACE, f"orders-{uuid.uuid4().hex[:6]}")
+    it = OperatedCluster(who("operator"), who("admin"), NAMESPACE, f"orders-{uuid.uuid4().hex[:6]}")
     yield it
     it.close()
     it.leave()
@@ -75,7 +75,7 @@ def seen(who: Who) -> Standing:
     return found
 
 
-def test_what_the_real_chart_installs_is_what_the_operator_expects(cluster: Turns, who: Who) -> None:
+def test_what_the_real_chart_installs_is_what_the_operator_expects(cluster: OperatedCluster, who: Who) -> None:
     """As the API server has it, with what it fills in; and in force since their creation."""
     found = seen(who)
     assert found.why == ""
@@ -106,7 +106,7 @@ NARROWED: list[tuple[str, str, Object, str]] = [
 ]
 
 
-def test_whatever_narrows_a_policy_or_its_binding_counts_as_not_installed(cluster: Turns, who: Who) -> None:
+def test_whatever_narrows_a_policy_or_its_binding_counts_as_not_installed(cluster: OperatedCluster, who: Who) -> None:
     """An administrator's edits, each in its turn; and edited back, none of them is as if nothing had been."""
     for kind, about, change, field in NARROWED:
         name = named(about)
@@ -137,7 +137,7 @@ def again(stored: Object) -> None:
 
 @pytest.mark.parametrize("kind", [POLICY, BINDING])
 def test_while_one_is_gone_nobodys_word_counts_and_after_it_none_from_before(
-    cluster: Turns, who: Who, kind: str
+    cluster: OperatedCluster, who: Who, kind: str
 ) -> None:
     name = cluster.ask(who("bob"))
     cluster.until(name, Phase.AWAITING_APPROVAL)
@@ -150,7 +150,7 @@ def test_while_one_is_gone_nobodys_word_counts_and_after_it_none_from_before(
     assert (allowed["status"], allowed["reason"]) == ("False", "PoliciesMissing")
     again(stored)
     settled()
-    cluster.turns(3)
+    cluster.reconcile(3)
     assert cluster.kafka.writes == []
     ended = cluster.run(name)
     assert ended.status.phase is Phase.SUPERSEDED
@@ -162,17 +162,17 @@ def off() -> None:
     install("--set", "admission.enabled=false")
 
 
-def test_an_approval_forged_while_admission_was_off(cluster: Turns, who: Who) -> None:
+def test_an_approval_forged_while_admission_was_off(cluster: OperatedCluster, who: Who) -> None:
     """mallory writes alice's name under it while nothing checks names. What a person asks for afterwards is done."""
     name = cluster.ask(who("bob"))
     cluster.until(name, Phase.AWAITING_APPROVAL)
     off()
     forged = cluster.word(name, approver="alice")
     wait_for("the policies to go", lambda: create(forged, user="mallory").returncode == 0, seconds=30)
-    cluster.turns(3)
+    cluster.reconcile(3)
     assert cluster.kafka.writes == []
     standing()
-    cluster.turns(4)
+    cluster.reconcile(4)
     assert cluster.kafka.writes == []
     assert cluster.run(name).status.phase is Phase.SUPERSEDED
     assert "so who asked for it is not proven" in cluster.why(name)
@@ -183,7 +183,7 @@ def test_an_approval_forged_while_admission_was_off(cluster: Turns, who: Who) ->
     assert cluster.run(honest).status.approved_by == "alice"
 
 
-def test_a_cause_forged_while_admission_was_off_is_nothing_that_auto_does(cluster: Turns, who: Who) -> None:
+def test_a_cause_forged_while_admission_was_off_is_nothing_that_auto_does(cluster: OperatedCluster, who: Who) -> None:
     """mallory makes up a finding, for which Auto needs nobody."""
     cluster.rule(mode="Auto")
     off()
@@ -198,15 +198,15 @@ def test_a_cause_forged_while_admission_was_off_is_nothing_that_auto_does(cluste
         return True
 
     wait_for("the policies to go", forged, seconds=30)
-    cluster.turns(3)
+    cluster.reconcile(3)
     assert cluster.kafka.writes == []
     standing()
-    cluster.turns(1)
+    cluster.reconcile(1)
     assert cluster.run(made[0]).status.phase is Phase.SUPERSEDED
 
 
 def test_an_upgrade_that_changes_a_policy_asks_for_the_approval_anew(
-    cluster: Turns, who: Who, operator: str, tmp_path: Path
+    cluster: OperatedCluster, who: Who, operator: str, tmp_path: Path
 ) -> None:
     """The operator of the chart before may not even read policies of other names, and the new one finds the run older
     than its own."""
@@ -219,7 +219,7 @@ def test_an_upgrade_that_changes_a_policy_asks_for_the_approval_anew(
     superseded(cluster, name)
 
 
-def test_an_upgrade_that_changes_no_policy_leaves_approvals_as_they_are(cluster: Turns, who: Who) -> None:
+def test_an_upgrade_that_changes_no_policy_leaves_approvals_as_they_are(cluster: OperatedCluster, who: Who) -> None:
     name = approved_but_paused(cluster, who)
     install("--set", "log.format=full")
     cluster.rule(paused=None)
@@ -230,7 +230,7 @@ def test_an_upgrade_that_changes_no_policy_leaves_approvals_as_they_are(cluster:
 
 
 def test_what_was_approved_before_an_uninstall_counts_for_nothing_after_the_install(
-    cluster: Turns, who: Who, operator: str, tmp_path: Path
+    cluster: OperatedCluster, who: Who, operator: str, tmp_path: Path
 ) -> None:
     name = approved_but_paused(cluster, who)
     cluster.close()  # its ServiceAccount goes
@@ -240,7 +240,7 @@ def test_what_was_approved_before_an_uninstall_counts_for_nothing_after_the_inst
     superseded(cluster, name)
 
 
-def approved_but_paused(cluster: Turns, who: Who) -> str:
+def approved_but_paused(cluster: OperatedCluster, who: Who) -> str:
     name = cluster.ask(who("bob"))
     cluster.until(name, Phase.AWAITING_APPROVAL)
     cluster.rule(paused=True)
@@ -248,9 +248,9 @@ def approved_but_paused(cluster: Turns, who: Who) -> str:
     return name
 
 
-def superseded(cluster: Turns, name: str) -> None:
+def superseded(cluster: OperatedCluster, name: str) -> None:
     cluster.rule(paused=None)
-    cluster.turns(4)
+    cluster.reconcile(4)
     assert cluster.kafka.writes == []
     assert cluster.run(name).status.phase is Phase.SUPERSEDED
     assert "so who asked for it is not proven" in cluster.why(name)

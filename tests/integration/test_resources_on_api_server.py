@@ -16,6 +16,7 @@ import pytest
 from kafka_medic.resources.definitions import DEFINITIONS, SCHEMA_DIGEST_ANNOTATION
 from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.playbook import Playbook
+from tests.integration.operated_cluster import PLAYBOOK
 from tests.integration.people import (
     CRDS,
     RELEASE,
@@ -34,7 +35,6 @@ from tests.integration.people import (
     refused,
     remediation,
 )
-from tests.integration.turns import PLAYBOOK
 from tests.testbed import kubectl, wait_for
 from tests.unit.resources.refused import REFUSED
 from tests.unit.resources.sources import CHART, NOW, ROOT, documents, smallest

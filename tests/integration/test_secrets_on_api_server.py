@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from kafka_medic.clients.failures import ReadFailed
 from kafka_medic.clients.kubernetes_api import KubernetesApi
-from kafka_medic.clients.ports import ReadFailed
 from kafka_medic.controller.store import Store
 from kafka_medic.resources.kafkacluster import KafkaCluster
+from tests.integration.operated_cluster import Person, chart_rules, persons
 from tests.integration.people import Object, create, created, patch, people, placed, refused
-from tests.integration.turns import Person, chart_rules, persons
 from tests.testbed import kubectl, wait_for
 
 NAMESPACE = "secrets"

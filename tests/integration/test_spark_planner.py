@@ -14,13 +14,13 @@ from pyspark import SparkContext
 
 from kafka_medic.cli import main
 from kafka_medic.cli import plan as command
-from kafka_medic.plan.local import plan_local
 from kafka_medic.plan.model import PLAN_SCHEMA, Plan
 from kafka_medic.plan.problem import Problem, ProblemError
+from kafka_medic.plan.solver.local import plan_local
 from kafka_medic.plan.spark import engine
 from kafka_medic.plan.spark.question import Question
 from kafka_medic.plan.spark.session import session
-from kafka_medic.plan.verify import verify
+from kafka_medic.plan.verify.rules import verify
 from kafka_medic.plan.wanted import Wanted
 from tests.property.plan.test_plan_properties import clusters
 from tests.unit.plan.cluster_tables import brokers, partitions

@@ -13,8 +13,8 @@ from kafka_medic.clients.kubernetes_api import ApiFailure, custom_path
 from kafka_medic.controller.lease import ClusterLease
 from kafka_medic.resources.kafkacluster import STRIMZI_ROLL
 from kafka_medic.resources.vocabulary import RESTORE_FINALIZER
+from tests.integration.operated_cluster import Person, persons
 from tests.integration.people import RELEASE, Object, created, helm, placed
-from tests.integration.turns import Person, persons
 from tests.testbed import apply, kubectl, wait_for
 from tests.unit.resources.sources import CHART
 

@@ -12,8 +12,8 @@ import yaml
 from kafka_medic.cluster.groups import Committed, GroupMember
 from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.resources.phases import Phase
+from tests.integration.operated_cluster import OperatedCluster, Person, persons
 from tests.integration.people import Object, helm, people
-from tests.integration.turns import Person, Turns, persons
 from tests.simulation.kafka import SimKafka
 from tests.testbed import apply, kubectl, wait_for
 from tests.unit.resources.sources import CHART
@@ -66,7 +66,7 @@ def workload(kind: str, name: str) -> Object:
     return {"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec}
 
 
-class Shop(Turns):
+class Shop(OperatedCluster):
     """Its group billing has a member for each Pod there is of that workload, and perhaps a stranger."""
 
     def __init__(self, known: dict[str, Person], kind: str) -> None:
@@ -95,12 +95,12 @@ class Shop(Turns):
         wait_for(f"the Pods of {self.workload}", there, 60, every=0.05)
         return seen[0]
 
-    def turns(self, count: int = 2) -> None:
+    def reconcile(self, count: int = 2) -> None:
         for _ in range(count):
             alive = self.replicas() + self.stranger
             self.kafka.states["billing"] = "Stable" if alive else "Empty"
             self.kafka.members_of["billing"] = [GroupMember("shop", f"/10.0.0.{n}") for n in range(alive)]
-            super().turns(1)
+            super().reconcile(1)
 
 
 @pytest.fixture(params=KINDS)
@@ -118,18 +118,18 @@ def test_scaled_to_nothing_and_back_to_what_it_was_after_the_reset_and_at_a_reje
         return shop.ask(known["bob"], RESET, parameters={"workload": workload, "groups": "billing"})
 
     another = asks(f"{shop.workload}-too")
-    shop.turns()
+    shop.reconcile()
     assert "forbidden" in shop.why(another), "the operator may scale what it is given alone"
     shop.admin.delete(shop.path("remediations", another))
 
     rejected = asks(shop.workload)
     shop.until(rejected, Phase.AWAITING_APPROVAL)
-    shop.turns()
+    shop.reconcile()
     assert shop.replicas() == REPLICAS, "nobody has approved it"
     shop.stranger = True
     shop.say(known["alice"], rejected)
     shop.until(rejected, Phase.RUNNING)
-    shop.turns(3)
+    shop.reconcile(3)
     assert shop.replicas() == 0
     assert "a member of billing is still there" in shop.why(rejected)
     shop.say(known["alice"], rejected, decision="Reject")

@@ -1,6 +1,6 @@
 """Tenants who do not trust each other, on a real API server: what they try, what refuses it, and what the honest do.
 
-The operator's own turns with its own rights; only Kafka is in memory.
+The operator's own reconciles with its own rights; only Kafka is in memory.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from kafka_medic.clients.kubernetes_api import ApiFailure, custom_path
 from kafka_medic.controller import plan_parts
 from kafka_medic.resources.phases import Phase
 from kafka_medic.resources.remediation import Remediation
-from kafka_medic.resources.remediation_plan import Artifact
+from kafka_medic.resources.remediation_plan import Artifact, ReplicaMoves
 from kafka_medic.resources.vocabulary import API_VERSION
 from tests.incident.operator import account_kubeconfig
+from tests.integration.operated_cluster import PLAYBOOK, OperatedCluster, Person, chart_rules, nothing_is_done, persons
 from tests.integration.people import Object, people, settled
 from tests.integration.test_policies_on_api_server import BINDING, POLICY, again
-from tests.integration.turns import PLAYBOOK, Person, Turns, chart_rules, nothing_is_done, persons
 from tests.testbed import kubectl, wait_for
 
 NAMESPACE = "tenants"
@@ -59,26 +59,26 @@ def _file(folder: Path) -> Path:
 
 
 @pytest.fixture
-def cluster(who: Who, request: pytest.FixtureRequest) -> Iterator[Turns]:
+def cluster(who: Who, request: pytest.FixtureRequest) -> Iterator[OperatedCluster]:
     name = "".join(c if c.isalnum() else "-" for c in request.node.name.removeprefix("test_"))[:40].strip("-")
-    it = Turns(who("operator"), who("admin"), NAMESPACE, name, limits={"cooldown": "0s"})
+    it = OperatedCluster(who("operator"), who("admin"), NAMESPACE, name, limits={"cooldown": "0s"})
     yield it
     it.close()
     it.leave()
 
 
-def runs(cluster: Turns, *, own: bool) -> list[Remediation]:
+def runs(cluster: OperatedCluster, *, own: bool) -> list[Remediation]:
     found = cluster.admin.list(cluster.path("remediations"))
     mine = [r for r in found if r["spec"]["clusterRef"]["uid"] == cluster.uid]
     return [Remediation.parse(r) for r in mine if ("cause" in r["spec"]) == own]
 
 
-def proposed(cluster: Turns) -> Remediation:
+def proposed(cluster: OperatedCluster) -> Remediation:
     for _ in range(20):
         for run in runs(cluster, own=True):
             if run.status.phase is Phase.AWAITING_APPROVAL:
                 return run
-        cluster.turns(1)
+        cluster.reconcile(1)
     raise AssertionError("nothing was proposed")
 
 
@@ -108,7 +108,7 @@ def use(*resources: str, names: tuple[str, ...] = (PLAYBOOK,)) -> None:
     wait_for("mallory's role", lambda: kubectl(*asked, *extra, check=False).returncode == 0, seconds=30)
 
 
-def test_which_playbook_with_which_parameters(cluster: Turns, who: Who) -> None:
+def test_which_playbook_with_which_parameters(cluster: OperatedCluster, who: Who) -> None:
     def ask(playbook: str = PLAYBOOK, **parameters: str) -> str:
         return cluster.ask(who("mallory"), playbook, requestedBy="mallory", parameters=parameters)
 
@@ -134,7 +134,7 @@ def test_which_playbook_with_which_parameters(cluster: Turns, who: Who) -> None:
     cluster.ask(who("bob"), parameters={f"p{n}": "1" for n in range(32)})
 
 
-def test_a_service_account_approves_nothing_unless_it_is_listed(cluster: Turns, who: Who) -> None:
+def test_a_service_account_approves_nothing_unless_it_is_listed(cluster: OperatedCluster, who: Who) -> None:
     run = proposed(cluster)
     cluster.rule(paused=True)
     cluster.say(who("robot"), run.name, approver=ROBOT)
@@ -144,7 +144,7 @@ def test_a_service_account_approves_nothing_unless_it_is_listed(cluster: Turns, 
     assert cluster.until(run.name, Phase.APPROVED).status.approved_by == ROBOT
 
 
-def test_who_holds_a_machines_token_is_not_two_people(cluster: Turns, who: Who) -> None:
+def test_who_holds_a_machines_token_is_not_two_people(cluster: OperatedCluster, who: Who) -> None:
     """alice may have made the robot ask, and then approves."""
     run = cluster.ask(who("robot"), requestedBy=ROBOT)
     cluster.until(run, Phase.AWAITING_APPROVAL)
@@ -155,7 +155,7 @@ def test_who_holds_a_machines_token_is_not_two_people(cluster: Turns, who: Who) 
     assert cluster.until(run, Phase.APPROVED).status.approved_by == "alice, carol"
 
 
-def test_a_request_that_nobody_approves_keeps_no_proposal_back(cluster: Turns, who: Who) -> None:
+def test_a_request_that_nobody_approves_keeps_no_proposal_back(cluster: OperatedCluster, who: Who) -> None:
     asked = cluster.ask(who("bob"))
     cluster.until(asked, Phase.AWAITING_APPROVAL)
     run = proposed(cluster)
@@ -163,7 +163,7 @@ def test_a_request_that_nobody_approves_keeps_no_proposal_back(cluster: Turns, w
     cluster.until(run.name, Phase.SUCCEEDED, 60)
 
 
-def test_a_name_that_was_taken_beforehand(cluster: Turns, who: Who) -> None:
+def test_a_name_that_was_taken_beforehand(cluster: OperatedCluster, who: Who) -> None:
     """Whoever knows how names are made takes the next one; here it is seen once before."""
     first = proposed(cluster)
     cluster.admin.delete(cluster.path("remediations", first.name))
@@ -191,7 +191,7 @@ def test_a_name_that_was_taken_beforehand(cluster: Turns, who: Who) -> None:
     cluster.until(run.name, Phase.SUCCEEDED, 60)
 
 
-def test_a_forged_journal_while_the_policies_are_away(cluster: Turns, who: Who) -> None:
+def test_a_forged_journal_while_the_policies_are_away(cluster: OperatedCluster, who: Who) -> None:
     """carol may write every status, once nothing refuses it: what she writes there is never sent."""
     run = proposed(cluster)
     path = cluster.path("remediations", run.name, "status")
@@ -246,20 +246,20 @@ def _passes(attempt: Callable[[], None]) -> bool:
     return True
 
 
-def test_another_namespaces_kafkacluster_holds_up_nothing_by_a_finalizer(cluster: Turns, who: Who) -> None:
+def test_another_namespaces_kafkacluster_holds_up_nothing_by_a_finalizer(cluster: OperatedCluster, who: Who) -> None:
     """carol's KafkaCluster for the same Kafka, older or not, with the operator's finalizer on it."""
-    other = Turns(who("operator"), who("admin"), NAMESPACE, f"{cluster.name[:30]}-twin")
+    other = OperatedCluster(who("operator"), who("admin"), NAMESPACE, f"{cluster.name[:30]}-twin")
     try:
         other.kafka.cluster_id = cluster.kafka.cluster_id
         other.rule(mode="Observe")
-        other.turns(2)
+        other.reconcile(2)
         finalizer = {"metadata": {"finalizers": ["kafkamedic.dev/restore"]}}
         path = custom_path("kafkaclusters", NAMESPACE, other.name)
         run = proposed(cluster)
         cluster.say(who("alice"), run.name)
         for _ in range(60):
             who("carol").merge(path, finalizer)
-            cluster.turns(1)
+            cluster.reconcile(1)
             if cluster.run(run.name).status.phase is Phase.SUCCEEDED:
                 return
         raise AssertionError(cluster.why(run.name))
@@ -269,14 +269,14 @@ def test_another_namespaces_kafkacluster_holds_up_nothing_by_a_finalizer(cluster
 
 
 def test_an_approver_reads_a_long_plan_with_their_own_rights(
-    cluster: Turns, who: Who, monkeypatch: pytest.MonkeyPatch
+    cluster: OperatedCluster, who: Who, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A file of a megabyte in pieces that the API server takes; whoever may not read the run may not read them."""
     run = proposed(cluster)
     assert run.status.plan is not None
     data = random.Random(1).randbytes(1_000_000)
     sha256 = hashlib.sha256(data).hexdigest()
-    plan = run.status.plan.model_copy(update={"artifact": Artifact(uri="file:///x", sha256=sha256)})
+    plan = run.status.plan.with_parts(ReplicaMoves(artifact=Artifact(uri="file:///x", sha256=sha256)))
     monkeypatch.setattr(plan_parts, "contents", lambda _: data)
     for _ in range(2):  # again, as after a crash
         assert plan_parts.publish(who("admin"), run, plan) is None

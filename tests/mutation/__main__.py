@@ -15,7 +15,7 @@ from kafka_medic.guard.cluster_wide import CLUSTER_WIDE
 from kafka_medic.guard.restart import RESTART_GUARDS
 from tests.mutation.allow import VARIABLE
 
-TESTS = ("tests/unit/guard", "tests/unit/playbook", "tests/unit/controller")
+TESTS = ("tests/unit/guard", "tests/unit/playbook", "tests/unit/controller", "tests/scenario")
 MUTANTS = (
     *(f"restart:{name}" for name, _ in RESTART_GUARDS),
     *(f"cluster_wide:{name}" for name in CLUSTER_WIDE),

@@ -23,13 +23,13 @@ from pathlib import Path
 from typing import Any
 
 from kafka_medic.controller import __main__ as controller
-from kafka_medic.controller import lease, roll_call, turn
+from kafka_medic.controller import lease, run_reconciler, watch_audit
 from tests.simulation.canary import SimCanary
 from tests.simulation.kafka import SimKafka
 
 LEASE_SECONDS = 6
 SLOW_SECONDS = 2.0 * LEASE_SECONDS
-DEAF_AFTER = 6
+STALLED_AFTER = 6
 
 
 class SharedKafka:
@@ -123,13 +123,13 @@ class SlowKafka(SharedKafka):
 if __name__ == "__main__":
     folder, namespace, port, *options = sys.argv[1:]
     lease.DURATION_SECONDS = LEASE_SECONDS
-    roll_call.EVERY_SECONDS, roll_call.MISSED_SECONDS = 1.0, float(DEAF_AFTER)
+    watch_audit.EVERY_SECONDS, watch_audit.MISSED_SECONDS = 1.0, float(STALLED_AFTER)
     if "stop-before-effect" in options:
         options.remove("stop-before-effect")
-        turn.carry_out = stop_before_effects(turn.carry_out)  # type: ignore[attr-defined]
+        run_reconciler.carry_out = stop_before_effects(run_reconciler.carry_out)  # type: ignore[attr-defined]
     if "stop-after-renewal" in options:
         options.remove("stop-after-renewal")
-        turn.carry_out = marked(turn.carry_out)  # type: ignore[attr-defined]
+        run_reconciler.carry_out = marked(run_reconciler.carry_out)  # type: ignore[attr-defined]
         controller.ClusterLease = StopsAfterRenewal  # type: ignore[attr-defined, misc]
     kind = SlowKafka if "slow-reads" in options else SharedKafka
     options = [option for option in options if option != "slow-reads"]

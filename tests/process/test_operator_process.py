@@ -28,10 +28,10 @@ from kafka_medic.controller.notices import PAUSES
 from kafka_medic.resources.phases import Phase
 from kafka_medic.resources.remediation import Remediation
 from tests.incident.operator import kubeconfig, lists_namespaces
+from tests.integration.operated_cluster import PLAYBOOK, Person, Place
 from tests.integration.people import people
-from tests.integration.turns import PLAYBOOK, Person, Place
 from tests.process.bad_line import READ, WATCH, WRITE, BadLine, Fault
-from tests.process.sim_operator import DEAF_AFTER, LEASE_SECONDS, SLOW_SECONDS, SharedKafka
+from tests.process.sim_operator import LEASE_SECONDS, SLOW_SECONDS, STALLED_AFTER, SharedKafka
 from tests.process.webhook import KEY, PATH, receiving
 from tests.simulation.world import factor_one_cluster
 from tests.testbed import external_kubeconfig, own_state, wait_for
@@ -154,7 +154,7 @@ def looked(place: Place) -> str:
 
 
 def looks_on(place: Place, within: float) -> None:
-    """Another whole turn ends well."""
+    """Another whole reconcile ends well."""
     before = looked(place)
     wait_for("another look", lambda: looked(place) > before, within)
 
@@ -294,7 +294,7 @@ def test_whatever_the_line_does_nothing_wrong_is_done(
         line.fault = FAULTS["watches say nothing"]
         unheard = Place(place.admin, NAMESPACE, "unheard")
         try:
-            wait_for("liveness to fail", lambda: operator.alive() == 500, DEAF_AFTER + 30)
+            wait_for("liveness to fail", lambda: operator.alive() == 500, STALLED_AFTER + 30)
         finally:
             unheard.leave()
 

@@ -1,4 +1,4 @@
-"""What has to be true before each effect of an operator, by what it read last in that turn; a part of the oracle."""
+"""What has to be true before each effect of an operator, by its last reads in that reconcile; a part of the oracle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an operator's write may rest on: what it has read in that turn, what its run has written down, and who has said
+"""What an operator's write may rest on: what that reconcile has read, what its run has written down, and who has said
 yes to that; a part of the oracle."""
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Grounds:
     def known(self, seen: dict[str, Any], kind: str, now: float) -> tuple[Any, ...]:
         found: tuple[Any, ...] | None = seen.get(kind)
         if found is None:
-            self.blame(f"written without knowing {kind}: not read in this turn, or not answered")
+            self.blame(f"written without knowing {kind}: not read in this reconcile, or not answered")
         assert found is not None
         if now - found[0] > FRESH:
             self.blame(f"written on {kind} as of {now - found[0]:.0f} s ago")

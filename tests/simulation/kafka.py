@@ -1,6 +1,6 @@
 """A Kafka cluster in memory, behind the same port as the real one.
 
-It does what decisions depend on: reassignments take turns to catch up, a target joins the ISR later than the move
+It does what decisions depend on: reassignments take reconciles to catch up, a target joins the ISR later than the move
 is reported complete, a broker that is down answers nothing and leads nothing, a cancelled reassignment goes back.
 tests/contract holds it to the real Kafka.
 """
@@ -13,31 +13,26 @@ from types import SimpleNamespace
 
 import pyarrow as pa
 
-from kafka_medic.clients import kafka_wire
+from kafka_medic.clients import kafka_admin
 from kafka_medic.clients.answers import Groups, LogDir, LogDirs
-from kafka_medic.clients.pod_identity import PodAddress
+from kafka_medic.clients.failures import FailureKind, ReadFailed, WriteFailed
 from kafka_medic.clients.ports import (
-    BOUNDS_SCHEMA,
-    LED_SCHEMA,
     Address,
     BrokerView,
     ClusterDescription,
     ConfigChange,
-    FailureKind,
     LogRecord,
     MaySend,
     NewTopic,
     Node,
     OwnRecord,
-    ReadFailed,
+    PodAddress,
     Reassignment,
-    WriteFailed,
-    table_of,
-    unasked,
+    always,
 )
-from kafka_medic.cluster.elements import STORAGE_ERROR
+from kafka_medic.clients.tables import BOUNDS_SCHEMA, LED_SCHEMA, table_of
 from kafka_medic.cluster.groups import Committed, GroupMember, GroupOffsets
-from kafka_medic.cluster.snapshot import ConfigValue, Quorum, TopicPartition
+from kafka_medic.cluster.snapshot import STORAGE_ERROR, ConfigValue, Quorum, TopicPartition
 from tests.simulation.brokers import MIN_ISR, SimBrokers, SimPartition
 
 READ_ONLY = (
@@ -293,7 +288,7 @@ class SimKafka(SimBrokers):
             lag, age = self._fetched(voter)
             at = (clock // 500 - lag, clock - age) if voter not in unheard else (-1, -1)
             told.append(SimpleNamespace(replica_id=voter, log_end_offset=at[0], last_caught_up_timestamp=at[1]))
-        return kafka_wire.quorum(SimpleNamespace(leader_id=leader, current_voters=told))
+        return kafka_admin.quorum(SimpleNamespace(leader_id=leader, current_voters=told))
 
     def _fetched(self, voter: int) -> tuple[int, int]:
         """How many records it is behind, and how many milliseconds ago it was not: a record comes twice a second
@@ -341,7 +336,7 @@ class SimKafka(SimBrokers):
         if not part.adding:
             self.completes(part)
 
-    def alter_configs(self, changes: Sequence[ConfigChange], may_send: MaySend = unasked) -> None:
+    def alter_configs(self, changes: Sequence[ConfigChange], may_send: MaySend = always) -> None:
         self._writable()
         self.writes.append(f"configs {sorted({c.name for c in changes})} {sorted({str(c.value) for c in changes})[:1]}")
         asked: set[str | None] = set()

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from kafka_medic.clients.zookeeper import Registrations
 from kafka_medic.cluster.accounts import TopicRecord
 from kafka_medic.cluster.snapshot import Controller, Quorum, Voter
+from kafka_medic.controller.reconciler import Reconciler
 from kafka_medic.controller.renewals import Renewals
-from kafka_medic.controller.turn import Turn
 from tests.simulation.kafka import SimKafka
 from tests.simulation.serial import Rounds
 
@@ -42,16 +42,16 @@ API_CALLS = frozenset({"get", "list", "create", "replace", "merge"})
 
 @dataclass
 class Operator:
-    """A process: how many requests of each kind it has sent, and what it has read in this turn (kept by the oracle).
+    """A process: how many requests of each kind it has sent, and what this reconcile has read (kept by the oracle).
     `skew`: by how many seconds the clock of its machine is ahead of the API server's. `process`: each one has a number
-    of its own. `beside`: the present request is not the turn's but one that renews a lease. `stopped_until`: the end of
-    a pause, in which none of its threads runs; `hung_until`: the end of a renewal that is not answered."""
+    of its own. `beside`: the present request is not the reconcile's but one that renews a lease. `stopped_until`: the
+    end of a pause, in which none of its threads runs; `hung_until`: the end of a renewal that is not answered."""
 
     name: str
     counts: dict[str, int] = field(default_factory=lambda: {"effect": 0, "status": 0, "call": 0, "renewal": 0})
     busy: bool = False
     skew: float = 0.0
-    turn: Turn | None = None
+    reconciler: Reconciler | None = None
     seen: dict[str, Any] = field(default_factory=dict)
     canaries: list[Rounds] = field(default_factory=list)
     renewals: Renewals | None = None

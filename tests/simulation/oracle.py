@@ -1,7 +1,7 @@
 """What must hold after every event, whatever happens: the project's invariants, said once more and by other means than
 the guards say them. Nothing here asks a guard, a detector or the engine, nor imports anything of the product.
 
-A write is judged by what was true when its operator last read it, in the same turn: between a read and a write the
+A write is judged by what was true when its operator last read it, in the same reconcile: between a read and a write the
 world may change, and no operator could know. What was not read, or not answered, permits nothing.
 
 A request that is carried out after its caller gave up was judged when it was sent. What it then meets is nobody's
@@ -192,7 +192,7 @@ class Oracle(Effects):
                 self.effects.append("elect")
             case "groups":
                 known = seen.get("groups", (now, {}))[1]
-                seen["groups"] = now, known | {g.group: (g.state, dict(g.committed)) for g in answer.told}
+                seen["groups"] = now, known | {g.group: (g.state, dict(g.committed)) for g in answer.offsets}
             case "commit_offsets":
                 self.effects.append("offsets")
                 self.offsets |= {(args[0], tp): c.offset for tp, c in args[1].items() if tp not in answer}

@@ -403,7 +403,7 @@ WEIGHTS = {
 
 
 class Prefix:
-    """An undisturbed run, as far as it was asked for: the world before each turn, and what each turn wrote."""
+    """An undisturbed run, as far as it was asked for: the world before each reconcile, and what each one wrote."""
 
     def __init__(self, scenario: str) -> None:
         self._scenario, self._stage = scenario, SCENARIOS[scenario]()
@@ -417,20 +417,20 @@ class Prefix:
 
     def moment(self, number: int) -> bytes:
         while len(self._moments) <= number:
-            self._turn()
+            self._reconcile()
         return self._moments[number]
 
     def to_the_end(self) -> tuple[range, dict[int, list[str]]]:
-        """Every moment's number, and by number what the turn after it wrote."""
+        """Every moment's number, and by number what the reconcile after it wrote."""
         while not self._over:
-            self._turn()
+            self._reconcile()
         return range(len(self._moments)), self._sharp
 
-    def _turn(self) -> None:
+    def _reconcile(self) -> None:
         stage, here = self._stage, len(self._moments)
         self._moments.append(stage.freeze())
-        before, turns = len(stage.oracle.effects), stage.turns
-        while stage.turns == turns:
+        before, reconciles = len(stage.oracle.effects), stage.reconciles
+        while stage.reconciles == reconciles:
             stage.next()
         if wrote := stage.oracle.effects[before:]:
             self._sharp[here] = wrote

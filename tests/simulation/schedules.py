@@ -1,8 +1,9 @@
 """Schedules: from where, which faults, how long. A schedule is plain data, made from a seed or read from a file.
 
-Most are short and sharp: they begin at a moment of an undisturbed run, frozen right before one of its turns (mostly one
-in which something is written), meet one to three faults within the next seconds, and are watched for a few turns. Every
-`WHOLE`th goes from the first look to the end of every run, with faults all along, and has to get there once they stop.
+Most are short and sharp: they begin at a moment of an undisturbed run, frozen right before one of its reconciles
+(mostly one in which something is written), meet one to three faults within the next seconds, and are watched for a few
+reconciles. Every `WHOLE`th goes from the first look to the end of every run, with faults all along, and has to get
+there once they stop.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ WHOLE = 40
 SLICED = 4
 LARGE = {"ROWS_AT_MOST": 0, "OTHERS": 0, "SLICE_ROWS": 9, "ACTING_SLICE_ROWS": 12}
 """Of every `SLICED`th schedule, the sizes of `observe.view_reads`."""
-SHARP_TURNS, SHARP_SECONDS = 3, 400.0
-CALM_TURNS, IDLE_TURNS = 150, 20
+SHARP_RECONCILES, SHARP_SECONDS = 3, 400.0
+CALM_RECONCILES, IDLE_RECONCILES = 150, 20
 HORIZON = 120.0
 """Seconds within which the faults of a whole schedule begin."""
 LONG = 120.0, 300.0
@@ -36,7 +37,7 @@ SOURCES = ("views", "reassignments", "configs", "log-dirs", "kafka", "quorum", "
 
 @dataclass
 class Schedule:
-    """`moment`: before which turn of the scenario's undisturbed run it begins. `whole`: to the end of every run.
+    """`moment`: before which reconcile of the scenario's undisturbed run it begins. `whole`: to the end of every run.
     `slices`: views are read as in a cluster that is too large for whole ones."""
 
     seed: int
@@ -56,7 +57,7 @@ class Outcome:
     """`violation`: what did not hold, with where the runs stood; None when everything did."""
 
     violation: str | None
-    turns: int
+    reconciles: int
     events: int
     effects: int
 
@@ -162,7 +163,7 @@ def _fault(chance: random.Random, schedule: Schedule) -> Fault:
 
 
 def _broker(chance: random.Random, schedule: Schedule) -> int:
-    """Every other time the one that the turn concerns which comes next, if it concerns one."""
+    """Every other time the one that the reconcile concerns which comes next, if it concerns one."""
     _, sharp = prefix(schedule.scenario).to_the_end()
     told = [w.partition(" ")[2] for w in sharp.get(schedule.moment, ()) if " " in w]
     if told and chance.random() < 0.5:
@@ -176,7 +177,7 @@ def _broker(chance: random.Random, schedule: Schedule) -> int:
 
 
 class _InternalFaults(logging.Handler):
-    """An exception inside a guard or a step is a fault of ours, and the turn only logs it."""
+    """An exception inside a guard or a step is a fault of ours, and the reconcile only logs it."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
@@ -209,7 +210,7 @@ def run(schedule: Schedule) -> Outcome:
 
 def _run(stage: Stage, schedule: Schedule) -> Outcome:
     FAULTS.heard.clear()
-    began = stage.turns, stage.events, len(stage.oracle.effects)
+    began = stage.reconciles, stage.events, len(stage.oracle.effects)
     violation = None
     try:
         _play(stage, schedule)
@@ -224,7 +225,7 @@ def _run(stage: Stage, schedule: Schedule) -> Outcome:
             if "status" in r
         ]
         violation += f"\n  at {stage.elapsed:.2f} s, effects {stage.oracle.effects}, runs {told}"
-    counts = stage.turns - began[0], stage.events - began[1], len(stage.oracle.effects) - began[2]
+    counts = stage.reconciles - began[0], stage.events - began[1], len(stage.oracle.effects) - began[2]
     return Outcome(violation, *counts)
 
 
@@ -239,23 +240,27 @@ def _play(stage: Stage, schedule: Schedule) -> None:
             last = max(last, fault[1] + lasts)
         else:
             stage.aimed.append(list(fault))
-    end, turns = stage.elapsed + last, stage.turns
+    end, reconciles = stage.elapsed + last, stage.reconciles
     if not schedule.whole:
         until = stage.elapsed + SHARP_SECONDS
-        while stage.turns < turns + SHARP_TURNS * schedule.operators and stage.elapsed < until and not stage.quiet():
+        while (
+            stage.reconciles < reconciles + SHARP_RECONCILES * schedule.operators
+            and stage.elapsed < until
+            and not stage.quiet()
+        ):
             stage.next()
         return
     while stage.elapsed < end and not stage.quiet():
         stage.next()
     # Liveness: whatever was wrong is over. Every run gets to an end, if people do their part.
     stage.aimed.clear()
-    calm = stage.turns
+    calm = stage.reconciles
     while not stage.quiet():
-        if stage.turns > calm + CALM_TURNS * schedule.operators:
+        if stage.reconciles > calm + CALM_RECONCILES * schedule.operators:
             if stage.beyond_cure():
                 return
             stage.oracle.blame("nothing is wrong any more, and a run does not end")
-        if stage.turns > calm + IDLE_TURNS * schedule.operators and stage.ended():
+        if stage.reconciles > calm + IDLE_RECONCILES * schedule.operators and stage.ended():
             return  # what there was to do went by itself, or a person does not want it done
         stage.next()
 

@@ -1,4 +1,4 @@
-"""A turn without threads: what it reads side by side is read in the order of asking, and a canary is stepped."""
+"""A reconcile without threads: what it reads side by side is read in the order of asking, and a canary is stepped."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from concurrent.futures import Executor
 from contextlib import contextmanager
 from typing import Any
 
+from kafka_medic.controller import api_state as api_state_room
 from kafka_medic.controller import canary as canary_room
-from kafka_medic.controller import facts as facts_room
 from kafka_medic.controller import store as store_room
 from kafka_medic.observe import pods as pods_room
 from kafka_medic.observe import snapshot as snapshot_room
@@ -60,9 +60,12 @@ class Rounds(Canary):
 
 @contextmanager
 def one_after_another(rounds: Callable[..., Canary] = Canary) -> Iterator[None]:
-    """`rounds`: what makes the canary of a turn, if it is to make any."""
-    # Of a turn that is held up for long, another operator's begins and ends within.
-    names = [(snapshot_room, "SideBySide"), *((r, "ThreadPoolExecutor") for r in (pods_room, store_room, facts_room))]
+    """`rounds`: what makes the canary of a reconcile, if it is to make any."""
+    # Of a reconcile that is held up for long, another operator's begins and ends within.
+    names = [
+        (snapshot_room, "SideBySide"),
+        *((r, "ThreadPoolExecutor") for r in (pods_room, store_room, api_state_room)),
+    ]
     before = [(room, name, getattr(room, name)) for room, name in names]
     rounds_before = canary_room.Canary  # type: ignore[attr-defined]
     for room, name, _ in before:

@@ -46,7 +46,7 @@ GUARDED = {"restart": "evict", "reassign": "reassign", "elect": "elect", "reset_
 def _concerns(mutant: str, scenario: str) -> bool:
     effect = GUARDED.get(mutant.partition(":")[0], "")
     _, sharp = prefix(scenario).to_the_end()
-    return any(wrote.startswith(effect) for turn in sharp.values() for wrote in turn)
+    return any(wrote.startswith(effect) for effects in sharp.values() for wrote in effects)
 
 
 def _noticed(job: tuple[str, range]) -> tuple[str, schedules.Schedule | None, str, int]:
@@ -79,19 +79,23 @@ def _campaigns(wanted: str, seeds: range, processes: int) -> int:
 
 
 def _chunk(seeds: range) -> tuple[int, int, int, float, list[tuple[int, str, str]]]:
-    """How many turns, events and effects these seeds took, the processor seconds, and what failed."""
+    """How many reconciles, events and effects these seeds took, the processor seconds, and what failed."""
     began = time.process_time()
-    turns = events = effects = 0
+    reconciles = events = effects = 0
     failed = []
     for seed in seeds:
         schedule = schedules.of_seed(seed)
         outcome = schedules.run(schedule)
-        turns, events, effects = turns + outcome.turns, events + outcome.events, effects + outcome.effects
+        reconciles, events, effects = (
+            reconciles + outcome.reconciles,
+            events + outcome.events,
+            effects + outcome.effects,
+        )
         if outcome.violation is not None:
             small = schedules.shrunk(schedule)
             told = schedules.run(small).violation or outcome.violation
             failed.append((seed, told, json.dumps(small.plain())))
-    return turns, events, effects, time.process_time() - began, failed
+    return reconciles, events, effects, time.process_time() - began, failed
 
 
 def main() -> int:
@@ -116,9 +120,9 @@ def main() -> int:
     chunks = [seeds[i : i + CHUNK] for i in range(0, len(seeds), CHUNK)]
     # spawn: Arrow has threads of its own, which do not live through a fork.
     with multiprocessing.get_context("spawn").Pool(args.processes, _begin) as pool:
-        for number, (turns, events, effects, used, failed) in enumerate(pool.imap(_chunk, chunks), 1):
+        for number, (reconciles, events, effects, used, failed) in enumerate(pool.imap(_chunk, chunks), 1):
             done, processor = done + len(chunks[number - 1]), processor + used
-            sums = [a + b for a, b in zip(sums, (turns, events, effects), strict=True)]
+            sums = [a + b for a, b in zip(sums, (reconciles, events, effects), strict=True)]
             for seed, told, kept in failed:
                 failures += 1
                 print(f"FAILED seed {seed}: {told}", flush=True)
@@ -128,7 +132,7 @@ def main() -> int:
                 print(f"  {done} schedules, {time.monotonic() - began:.0f} s", flush=True)
     seconds = time.monotonic() - began
     print(
-        f"{done} schedules, {sums[0]} turns, {sums[1]} events, {sums[2]} effects in {seconds:.0f} s "
+        f"{done} schedules, {sums[0]} reconciles, {sums[1]} events, {sums[2]} effects in {seconds:.0f} s "
         f"({done / seconds:.0f} a second; {1000 * processor / done:.0f} ms of a processor each), {failures} failed"
     )
     return 1 if failures else 0

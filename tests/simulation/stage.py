@@ -1,6 +1,6 @@
-"""A world in which everything is an event of one queue: operators' turns, Pods that stop and start, replicas that catch
-up, people, faults. The clock moves only from one event to the next, and by what each request of an operator takes; so
-whatever happens may happen between any two requests of a turn.
+"""A world in which everything is an event of one queue: operators' reconciles, Pods that stop and start, replicas that
+catch up, people, faults. The clock moves only from one event to the next, and by what each request of an operator
+takes; so whatever happens may happen between any two requests of a reconcile.
 
 All chance comes from one seeded generator, so a schedule runs the same way every time. `freeze` is the whole world at
 one moment; what is thawed goes on with new operator processes, as after a kill -9.
@@ -15,14 +15,16 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
+from kafka_medic.clients.failures import FailureKind, ReadFailed, WriteFailed
 from kafka_medic.clients.kubernetes_api import ApiFailure
-from kafka_medic.clients.ports import FailureKind, LogRecord, ReadFailed, WriteFailed
+from kafka_medic.clients.ports import LogRecord
 from kafka_medic.cluster.snapshot import TopicPartition
+from kafka_medic.controller.clients import Clients
 from kafka_medic.controller.events import recorder
 from kafka_medic.controller.lease import ClusterLease
 from kafka_medic.controller.metrics import Metrics
+from kafka_medic.controller.reconciler import Reconciler
 from kafka_medic.controller.renewals import Renewals
-from kafka_medic.controller.turn import Clients, Turn
 from tests.simulation import frozen
 from tests.simulation.api import SimApi
 from tests.simulation.canary import SimCanary
@@ -37,7 +39,7 @@ from tests.simulation.store import SimStore
 from tests.simulation.world import POLICIES, Killed, World
 
 SPACING = 3.0
-"""Seconds that lie at least between two turns; the real one would look at a broker that is away twice a second."""
+"""Seconds that lie at least between two reconciles; the real one would look at a broker that is away twice a second."""
 REPLICA_LAG = 10.0, 20.0
 """Seconds after which a follower that fetches nothing leaves the ISR (replica.lag.time.max.ms, shortened)."""
 SESSION = 6.0, 18.0
@@ -58,7 +60,7 @@ SERIES = Metrics()
 
 Fault = list[Any]
 """["at", seconds, what, ...], or aimed at an operator's requests: ["crash" or "lost", kind, nth, "before" or "after"]
-with the kinds effect, status, call and renewal (of a lease, beside the turn); ["pause", nth, seconds], before that
+with the kinds effect, status, call and renewal (of a lease, beside the reconcile); ["pause", nth, seconds], before that
 request, or with a last "after" once it was answered; ["late", "effect" or "renewal", nth, seconds]: the caller times
 out, and the request is carried out so much later than it was sent."""
 
@@ -73,7 +75,7 @@ class Stage(Faults):
         self.kafka, self.api = kafka, SimApi()
         kafka.zookeeper, kafka.elr = zookeeper, not zookeeper
         self.random = random.Random(seed)
-        self.elapsed, self.number, self.turns, self.events, self.processes = 0.0, 0, 0, 0, 0
+        self.elapsed, self.number, self.reconciles, self.events, self.processes = 0.0, 0, 0, 0, 0
         self.queue: list[tuple[float, int, str, tuple[Any, ...]]] = []
         self.pods: SimPods | None = None
         self.starting: set[int] = set()
@@ -158,7 +160,7 @@ class Stage(Faults):
         skew = self.chance.uniform(-SKEW, SKEW) if self.chance else 0.0
         self.operators[name] = Operator(name, skew=skew)
         self._process(self.operators[name])
-        self.later(0.5, "turn", name)
+        self.later(0.5, "reconcile", name)
 
     def _process(self, operator: Operator) -> None:
         api: Any = Line(self, operator, self.api, API_CALLS)
@@ -176,7 +178,7 @@ class Stage(Faults):
         clock = lambda: self.elapsed  # noqa: E731
         renewals = operator.renewals = Renewals(clock)
         chance = random.Random(f"renewals {operator.name}").random
-        operator.turn = Turn(
+        operator.reconciler = Reconciler(
             "ns", "c", clients,
             lambda c: renewals.keep(ClusterLease(api, "ns", "c", c.uid or "", operator.name, clock, chance)),
         )  # fmt: skip
@@ -186,7 +188,8 @@ class Stage(Faults):
         self.later(UNHELD, "renews", operator.name, operator.process)
 
     def on_renews(self, name: str, process: int) -> None:
-        """What the threads do that renew leases beside the turns: whenever one is due, and while their process runs."""
+        """What the threads do that renew leases beside the reconciles: whenever one is due, while their process
+        runs."""
         operator = self.operators[name]
         if operator.process != process or operator.renewals is None:
             return None  # killed since
@@ -202,7 +205,7 @@ class Stage(Faults):
         return self.later(max(min(wait, UNHELD), AWAKE), "renews", name, process)
 
     def _renewal(self, operator: Operator, name: str, send: Callable[[], Any], args: tuple[Any, ...]) -> Any:
-        """It takes no time of the turn's."""
+        """It takes no time of the reconcile's."""
         operator.counts["renewal"] += 1
         fault = self._met(operator, "renewal") if self.aimed else None
         if fault is not None:
@@ -215,24 +218,24 @@ class Stage(Faults):
             raise ApiFailure(0, "simulated: no answer")
         return send()
 
-    def on_turn(self, name: str) -> None:
+    def on_reconcile(self, name: str) -> None:
         operator = self.operators[name]
         if operator.busy:  # it is in the middle of one: a long pause
-            return self.later(SPACING, "turn", name)
-        if operator.turn is None:
+            return self.later(SPACING, "reconcile", name)
+        if operator.reconciler is None:
             self._process(operator)
         operator.busy, operator.seen = True, {}
-        assert operator.turn is not None
-        self.turns += 1
+        assert operator.reconciler is not None
+        self.reconciles += 1
         try:
             with one_after_another(functools.partial(self._rounds, operator)):
-                wait = operator.turn.run()
+                wait = operator.reconciler.reconcile()
         except ApiFailure as problem:
             wait = 0.2 if problem.conflict else 5.0
         except Killed:
-            operator.turn, operator.renewals, operator.canaries, wait = None, None, [], self.random.uniform(1, 20)
+            operator.reconciler, operator.renewals, operator.canaries, wait = None, None, [], self.random.uniform(1, 20)
         operator.busy = False
-        self.later(max(wait, SPACING), "turn", name)
+        self.later(max(wait, SPACING), "reconcile", name)
         return None
 
     def _rounds(self, operator: Operator, *args: Any) -> Rounds:

@@ -1,4 +1,4 @@
-"""The operator's own turn over a simulated Kafka and API server, with a clock that only moves when told."""
+"""The operator's own reconcile over a simulated Kafka and API server, with a clock that only moves when told."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from typing import Any
 import yaml
 
 from kafka_medic.cluster.clock import Skew
+from kafka_medic.controller.clients import Clients
 from kafka_medic.controller.events import recorder
 from kafka_medic.controller.lease import ClusterLease
 from kafka_medic.controller.metrics import Metrics
 from kafka_medic.controller.plan_files import PlanFiles
-from kafka_medic.controller.turn import Clients, Turn
+from kafka_medic.controller.reconciler import Reconciler
 from kafka_medic.resources.admission import REQUIRED_POLICIES, ExpectedPolicy
 from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.phases import TERMINAL_PHASES
@@ -67,7 +68,7 @@ class World:
     kafka: SimKafka
     api: SimApi = field(default_factory=SimApi)
     now: datetime = datetime(2026, 1, 1, 12, tzinfo=UTC)
-    turn: Turn | None = None
+    reconciler: Reconciler | None = None
     pods: SimPods | None = None
     series: Metrics = field(default_factory=Metrics)
     files: Path | None = None
@@ -126,7 +127,7 @@ class World:
     def timestamp(self) -> str:
         return (self.now + timedelta(seconds=self.ahead)).strftime(UTC_FORMAT)
 
-    def operator(self, identity: str = "operator") -> Turn:
+    def operator(self, identity: str = "operator") -> Reconciler:
         """A fresh operator process: nothing is carried over but what the API server and Kafka hold."""
         api = self.wrap_api(self.api)
         clients = Clients(
@@ -140,8 +141,8 @@ class World:
             monotonic=self._monotonic,
             files=PlanFiles(self.files),
         )
-        self.turn = Turn("ns", "c", clients, self._lease_of(api, identity))
-        return self.turn
+        self.reconciler = Reconciler("ns", "c", clients, self._lease_of(api, identity))
+        return self.reconciler
 
     def _lease_of(self, api: Any, identity: str) -> Callable[[KafkaCluster], ClusterLease]:
         return lambda c: ClusterLease(api, "ns", "c", c.uid or "", identity, self._monotonic)
@@ -150,15 +151,15 @@ class World:
         return self.now.timestamp()
 
     def step(self, seconds: float = 15.0) -> None:
-        """One turn, then time passes in Kafka and on the clock."""
-        if self.turn is None:
+        """One reconcile, then time passes in Kafka and on the clock."""
+        if self.reconciler is None:
             self.operator()
-        assert self.turn is not None
+        assert self.reconciler is not None
         self.api.created_at = self.timestamp()
         # As from the dates of its answers, which are in whole seconds.
         self.api.skew = Skew(self.ahead - 0.5, self.ahead + 0.5)
         with one_after_another():
-            self.turn.run()
+            self.reconciler.reconcile()
         self.kafka.tick()
         if self.pods is not None:
             self.pods.tick()
@@ -192,23 +193,25 @@ class World:
         body = {"apiVersion": API_VERSION, "kind": "RemediationApproval", "metadata": meta, "spec": spec}
         self.put("remediationapprovals", body)
 
-    def until(self, happened: Callable[[], bool], turns: int = 60, seconds: float = 15.0) -> None:
-        for _ in range(turns):
+    def until(self, happened: Callable[[], bool], reconciles: int = 60, seconds: float = 15.0) -> None:
+        for _ in range(reconciles):
             if happened():
                 return
             self.step(seconds)
         state = [(r.name, r.status.phase, r.status.message) for r in self.runs()]
-        raise AssertionError(f"it did not happen within {turns} turns; {state}; {self.api.events[-5:]}")
+        raise AssertionError(f"it did not happen within {reconciles} reconciles; {state}; {self.api.events[-5:]}")
 
-    def until_phase(self, phase: str, turns: int = 60, seconds: float = 15.0) -> Remediation:
-        self.until(lambda: any(r.status.phase == phase for r in self.runs()), turns, seconds)
+    def until_phase(self, phase: str, reconciles: int = 60, seconds: float = 15.0) -> Remediation:
+        self.until(lambda: any(r.status.phase == phase for r in self.runs()), reconciles, seconds)
         return next(r for r in self.runs() if r.status.phase == phase)
 
-    def to_the_end(self, turns: int = 80, seconds: float = 15.0, meanwhile: Callable[[], object] = lambda: None) -> int:
+    def to_the_end(
+        self, reconciles: int = 80, seconds: float = 15.0, meanwhile: Callable[[], object] = lambda: None
+    ) -> int:
         """Until every run has ended: a person approves each plan that waits for it, and each operator that is killed
-        has a successor, which nobody kills. `meanwhile`: after each turn. Answers how many were killed."""
+        has a successor, which nobody kills. `meanwhile`: after each reconcile. Answers how many were killed."""
         deaths = 0
-        for _ in range(turns):
+        for _ in range(reconciles):
             runs = self.runs()
             for run in runs:
                 if run.status.phase == "AwaitingApproval" and not run.status.approvals:

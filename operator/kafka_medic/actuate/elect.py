@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kafka_medic.clients.ports import BrokerView, FailureKind, Kafka, ReadFailed, WriteFailed
+from kafka_medic.clients.failures import FailureKind, ReadFailed, WriteFailed
+from kafka_medic.clients.ports import BrokerView, Kafka
 from kafka_medic.playbook.effects import ElectPreferred
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kafka_medic.clients.ports import FailureKind, Kafka, ReadFailed, WriteFailed
+from kafka_medic.clients.failures import FailureKind, ReadFailed, WriteFailed
+from kafka_medic.clients.ports import Kafka
 from kafka_medic.cluster.groups import EMPTY
 from kafka_medic.playbook.effects import SetOffsets
 
@@ -24,7 +25,7 @@ def set_offsets(kafka: Kafka, intent: SetOffsets, ask: Callable[[], None]) -> No
         raise WriteFailed(FailureKind.REFUSED, f"not sent: {told}; it ends by itself, or at its timeout")
     if why := found.unread.get(intent.group):
         raise WriteFailed(why.kind, f"not sent: {why.message}")
-    group = next(iter(found.told), None)
+    group = next(iter(found.offsets), None)
     if group is None and found.unlisted:
         silent = ", ".join(map(str, sorted(found.unlisted)[:5]))
         told = f"broker {silent} did not list its groups, so whether group {intent.group} exists is not known"

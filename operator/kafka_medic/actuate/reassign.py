@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kafka_medic.clients.ports import FailureKind, KafkaWrites, WriteFailed
+from kafka_medic.clients.failures import FailureKind, WriteFailed
+from kafka_medic.clients.ports import KafkaWrites
 from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.playbook.effects import Reassign, Reorder
 

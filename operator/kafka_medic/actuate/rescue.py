@@ -5,16 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 
-from kafka_medic.clients.ports import (
-    FailureKind,
-    Kafka,
-    LogRecord,
-    MaySend,
-    NewTopic,
-    OwnRecord,
-    ReadFailed,
-    WriteFailed,
-)
+from kafka_medic.clients.failures import FailureKind, ReadFailed, WriteFailed
+from kafka_medic.clients.ports import Kafka, LogRecord, MaySend, NewTopic, OwnRecord
 from kafka_medic.playbook.effects import RescuePart, RescueRecords
 
 PREFIX = "kafka-medic-"

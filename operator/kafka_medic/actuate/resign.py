@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from kafka_medic.clients.ports import FailureKind, WriteFailed
+from kafka_medic.clients.failures import FailureKind, WriteFailed
 from kafka_medic.playbook.effects import ResignController
 
 

@@ -76,9 +76,9 @@ def run(args: argparse.Namespace) -> int:
         cluster = read_cluster(args.cluster)
         check_fits(cluster, snapshot, args.cluster)
         # Leases and other remediations are Kubernetes' to tell; what the resource itself says is checked.
-        asked = {Guard.NOT_PAUSED, Guard.WITHIN_WINDOW}
+        guards = {Guard.NOT_PAUSED, Guard.WITHIN_WINDOW}
         rules = judge_run(cluster.spec.remediation, (), None, snapshot.taken_at, starting=False)
-        own_rules = tuple(r for r in rules if r.guard in asked)
+        own_rules = tuple(r for r in rules if r.guard in guards)
     try:
         judgement: Judgement = args.judge(snapshot, args)
         judgement = judge((*judgement.reasons, *own_rules))
@@ -93,8 +93,8 @@ def run(args: argparse.Namespace) -> int:
         table = output.table(("VERDICT", "GUARD", "REASON"), rows)
         output.put(f"{args.action}: {output.word(judgement.verdict.value)}\n\n{table}")
     else:
-        told = [{"guard": r.guard.value, "message": r.message, "verdict": r.verdict.value} for r in reasons]
-        output.write({"verdict": judgement.verdict.value, "reasons": told}, args.output)
+        documents = [{"guard": r.guard.value, "message": r.message, "verdict": r.verdict.value} for r in reasons]
+        output.write({"verdict": judgement.verdict.value, "reasons": documents}, args.output)
     return exits.OF_VERDICT[judgement.verdict]
 
 

@@ -14,7 +14,7 @@ from kafka_medic.cluster.snapshot import Snapshot
 from kafka_medic.diagnose.diagnosis import diagnose
 from kafka_medic.diagnose.expectations import Expectations
 from kafka_medic.diagnose.finding import Finding
-from kafka_medic.diagnose.memory import Memory, remember
+from kafka_medic.diagnose.memory import DetectorMemory, remember
 
 _EXAMPLES = """\
 examples:
@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
         cluster = read_cluster(args.cluster)
         check_fits(cluster, snapshot, args.cluster)
         expectations = Expectations.from_spec(cluster.spec.expectations)
-    memory = remember(remember(Memory(), previous), snapshot) if previous else None
+    memory = remember(remember(DetectorMemory(), previous), snapshot) if previous else None
     findings = diagnose(snapshot, previous=previous, expectations=expectations, memory=memory)
     output.note_unknown(snapshot)
     if args.output == "table":
@@ -68,8 +68,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _check_order(snapshot: Snapshot, previous: Snapshot, file: str) -> None:
     if previous.taken_at > snapshot.taken_at:
-        told = f"was taken at {timestamp(previous.taken_at)}, after --snapshot ({timestamp(snapshot.taken_at)})"
-        raise UnusableInputError(file, told, "give the earlier one as --previous")
+        message = f"was taken at {timestamp(previous.taken_at)}, after --snapshot ({timestamp(snapshot.taken_at)})"
+        raise UnusableInputError(file, message, "give the earlier one as --previous")
     ids = previous.cluster.id, snapshot.cluster.id
     if None not in ids and ids[0] != ids[1]:
         raise UnusableInputError(file, f"is of cluster {ids[0]}, but --snapshot is of cluster {ids[1]}")

@@ -52,8 +52,8 @@ def read_cluster(file: str) -> KafkaCluster:
     try:
         return KafkaCluster.parse(document)
     except ResourceError as problem:
-        told = "; ".join(str(p) for p in problem.problems)
-        raise UnusableInputError(named(file), f"not a usable KafkaCluster: {told}", _CLUSTER_WAY_OUT) from None
+        message = "; ".join(str(p) for p in problem.problems)
+        raise UnusableInputError(named(file), f"not a usable KafkaCluster: {message}", _CLUSTER_WAY_OUT) from None
 
 
 def check_fits(cluster: KafkaCluster, snapshot: Snapshot, file: str) -> None:
@@ -83,8 +83,8 @@ def parsed(text: str, file: str, way_out: str, *, yaml_too: bool = False) -> Any
         where = f"line {problem.lineno} column {problem.colno}"
         raise UnusableInputError(named(file), f"is not JSON: {problem.msg} at {where}", way_out) from None
     except yaml.YAMLError as problem:
-        told = " ".join(str(problem).split())[:300]
-        raise UnusableInputError(named(file), f"is not YAML: {told}", way_out) from None
+        message = " ".join(str(problem).split())[:300]
+        raise UnusableInputError(named(file), f"is not YAML: {message}", way_out) from None
     except ValueError as problem:
         raise UnusableInputError(named(file), str(problem)[:300], way_out) from None
 
@@ -102,15 +102,15 @@ def text_of(file: str, way_out: str, most: int = MAX_BYTES) -> str:
     except IsADirectoryError:
         raise UnusableInputError(file, "is a directory, not a file", way_out) from None
     except (OSError, ValueError) as problem:
-        told = getattr(problem, "strerror", None) or str(problem)
-        raise UnusableInputError(file, f"cannot be read: {told}", way_out) from None
+        message = getattr(problem, "strerror", None) or str(problem)
+        raise UnusableInputError(file, f"cannot be read: {message}", way_out) from None
     if len(data) > most:
         raise UnusableInputError(named(file), f"is longer than {most >> 20} MiB", way_out)
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as problem:
-        told = f"is not text in UTF-8 (byte {problem.start})"
-        raise UnusableInputError(named(file), told, way_out) from None
+        message = f"is not text in UTF-8 (byte {problem.start})"
+        raise UnusableInputError(named(file), message, way_out) from None
 
 
 def _json(text: str) -> Any:

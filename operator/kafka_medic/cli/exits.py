@@ -9,7 +9,7 @@ REFUSED = 1
 """`remediation`: nothing was written, because somebody who may said no, or because it would not count."""
 ENDED_OTHERWISE = 2
 """`remediation --watch`: the run has ended, and not as Succeeded."""
-NOT_TOLD = 3
+NO_ANSWER = 3
 """`remediation`: the API server does not answer; `offsets`: the cluster does not."""
 UNUSABLE_INPUT = 4
 UNUSABLE_PLAN = 2
@@ -34,5 +34,5 @@ class RefusedError(Exception):
         super().__init__(why + (f"\n  {way_out}" if way_out else ""))
 
 
-class NotToldError(Exception):
+class NoAnswerError(Exception):
     """Whoever had to be asked did not answer, so that nothing is known and nothing was done by what follows."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from kafka_medic.cli import exits, output
-from kafka_medic.cli.exits import NotToldError, RefusedError, UnusableInputError
+from kafka_medic.cli.exits import NoAnswerError, RefusedError, UnusableInputError
 
 _DESCRIPTION = "Name what is wrong with a Kafka cluster, ask whether a cure may be applied, and decide on cures."
 _EXAMPLES = """\
@@ -90,9 +90,9 @@ def main(argv: Sequence[str] | None = None, *, as_plugin: bool = False) -> int:
     except RefusedError as problem:
         output.note(str(problem))
         return exits.REFUSED
-    except NotToldError as problem:
+    except NoAnswerError as problem:
         output.note(str(problem))
-        return exits.NOT_TOLD
+        return exits.NO_ANSWER
     except KeyboardInterrupt:
         return exits.INTERRUPTED
     return int(code)

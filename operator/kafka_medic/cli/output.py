@@ -67,15 +67,15 @@ def _escaped(text: str) -> str:
     return _OBEYED.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
 
 
-def tell(text: str) -> None:
+def put_stderr(text: str) -> None:
     """Text on standard error, as it is: a question, or a progress."""
     print(disarmed(text), end="", file=sys.stderr, flush=True)
 
 
 def note(text: str) -> None:
     """A remark that is not part of the answer; a way out stands on a line of its own."""
-    told = "\n".join(printable(line) for line in text.split("\n"))
-    tell(f"kafka-medic: {told}\n")
+    lines = "\n".join(printable(line) for line in text.split("\n"))
+    put_stderr(f"kafka-medic: {lines}\n")
 
 
 def note_unknown(snapshot: Snapshot) -> None:

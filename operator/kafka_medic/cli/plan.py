@@ -22,7 +22,8 @@ from kafka_medic.cli import exits, output
 from kafka_medic.cli.plan_check import DefectError, checked_and_written, refuse_broken
 from kafka_medic.cli.plan_figures import figures
 from kafka_medic.plan.arrow import compute, leave_pandas_out, names
-from kafka_medic.plan.artifact import (
+from kafka_medic.plan.estimate import Estimate, estimate
+from kafka_medic.plan.files.artifact import (
     PLAN,
     REASSIGNMENT,
     plan_batches,
@@ -30,20 +31,19 @@ from kafka_medic.plan.artifact import (
     write_reassignment,
     write_summary,
 )
-from kafka_medic.plan.estimate import Estimate, estimate
-from kafka_medic.plan.inputs import InputError, is_parquet, parquet_rows, read_brokers, read_partitions
-from kafka_medic.plan.local import plan_local
+from kafka_medic.plan.files.inputs import InputError, is_parquet, parquet_rows, read_brokers, read_partitions
+from kafka_medic.plan.files.png import PngError, can_draw
+from kafka_medic.plan.files.read_back import read_plan, verify_read_back
+from kafka_medic.plan.files.report_data import ReportData, report_data
 from kafka_medic.plan.model import Summary
-from kafka_medic.plan.png import PngError, can_draw
 from kafka_medic.plan.problem import Broker, Problem, ProblemError
-from kafka_medic.plan.relocate import plan_relocation
 from kafka_medic.plan.relocation import Leave, LowerImbalance, Relocation, SpreadRacks
-from kafka_medic.plan.report import Picture, picture
+from kafka_medic.plan.solver.local import plan_local
+from kafka_medic.plan.solver.relocate import plan_relocation
 from kafka_medic.plan.spark.session import SparkError, session
-from kafka_medic.plan.verify import verify
-from kafka_medic.plan.verify_moves import verify_moves
+from kafka_medic.plan.verify.moves import verify_moves
+from kafka_medic.plan.verify.rules import verify
 from kafka_medic.plan.wanted import Wanted
-from kafka_medic.plan.written import read_plan, verify_written
 
 OK, DEFECT, BAD_INPUT = 0, 1, exits.UNUSABLE_PLAN
 RAISE, VERIFY = "raise-replication-factor", "verify"
@@ -62,7 +62,7 @@ LARGEST_LOCAL = 4_000_000
 LARGEST_REASSIGNMENT = 2_000_000
 """Partitions of a Spark plan up to which reassignment.json is written; Kafka takes 10,000 of them in one request."""
 MASTER, REMOTE = "KAFKA_MEDIC_SPARK_MASTER", "KAFKA_MEDIC_SPARK_REMOTE"
-"""Environment: where Spark is when the command's line does not say. The chart's planner has one of them."""
+"""Environment: where Spark is unless the command line names it. The chart's planner has one of them."""
 _EXAMPLES = """\
 examples:
   kafka-medic plan raise-replication-factor --partitions partitions.json --brokers brokers.json \\
@@ -107,6 +107,13 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.set_defaults(run=run)
     questions = parser.add_subparsers(dest="question", required=True, metavar="QUESTION")
+    _add_raising(questions)
+    for question, summary in MOVING.items():
+        _add_moving(questions, question, summary)
+    _add_verifying(questions)
+
+
+def _add_raising(questions: Any) -> None:
     raising = questions.add_parser(
         RAISE,
         help="add replicas to every partition that has too few",
@@ -136,20 +143,25 @@ def add_parser(subparsers: Any) -> None:
     raising.add_argument(
         "--spark-conf", action="append", default=[], metavar="KEY=VALUE", help="Spark's own settings (repeat it)"
     )
-    for question, told in MOVING.items():
-        moving = questions.add_parser(
-            question,
-            help=told,
-            description=textwrap.fill(f"{told[0].upper()}{told[1:]}. {FOR_PEOPLE}", 100),
-            epilog=_EXAMPLES,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-        _add_inputs(moving)
-        _add_output(moving)
-        if question in ("replace-broker", "move-off"):
-            moving.add_argument("--broker", type=int, required=True, metavar="N", help="the broker's id")
-        if question == "lower-imbalance":
-            moving.add_argument("--max-moves", type=int, required=True, metavar="N", help="replicas that may move")
+
+
+def _add_moving(questions: Any, question: str, summary: str) -> None:
+    moving = questions.add_parser(
+        question,
+        help=summary,
+        description=textwrap.fill(f"{summary[0].upper()}{summary[1:]}. {FOR_PEOPLE}", 100),
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    _add_inputs(moving)
+    _add_output(moving)
+    if question in ("replace-broker", "move-off"):
+        moving.add_argument("--broker", type=int, required=True, metavar="N", help="the broker's id")
+    if question == "lower-imbalance":
+        moving.add_argument("--max-moves", type=int, required=True, metavar="N", help="replicas that may move")
+
+
+def _add_verifying(questions: Any) -> None:
     verifying = questions.add_parser(
         VERIFY,
         help=f"check a written {RAISE} plan anew, before it is carried out",
@@ -215,7 +227,7 @@ def _run(args: argparse.Namespace) -> int:
     if getattr(args, "engine", "") != "spark":  # whose Connect needs pandas
         leave_pandas_out()
     if args.question == VERIFY:
-        return _verify_written(args)
+        return _verify_read_back(args)
     if args.throttle is not None and args.throttle < 1:
         raise _OptionError(f"--throttle {args.throttle}: has to be at least 1 byte per second")
     if args.png:
@@ -228,11 +240,11 @@ def _run(args: argparse.Namespace) -> int:
     return OK
 
 
-def _verify_written(args: argparse.Namespace) -> int:
+def _verify_read_back(args: argparse.Namespace) -> int:
     brokers = read_brokers(_brokers_file(args), beside=args.brokers is None)
     problem = _problem(args, _wanted(args), brokers)
     table, waved = read_plan(args.plan, problem.partitions)
-    if broken := verify_written(problem, table, waved=waved):
+    if broken := verify_read_back(problem, table, waved=waved):
         output.put("\n".join(f"broken: {rule}" for rule in broken))
         return DEFECT
     output.put(
@@ -271,14 +283,14 @@ def _move(args: argparse.Namespace, began: float) -> tuple[Summary, Estimate]:
     brokers = read_brokers(_brokers_file(args), beside=args.brokers is None)
     partitions = read_partitions(args.partitions)
     output.note(f"read {partitions.num_rows:,} partitions and {len(brokers):,} brokers")
-    asked = Relocation(partitions, brokers, _question(args))
-    if left := asked.left_alone():
+    relocation = Relocation(partitions, brokers, _question(args))
+    if left := relocation.left_alone():
         output.note(f"{left:,} partitions have a replica on a broker that is not alive and are left as they are")
-    plan = plan_relocation(asked)
+    plan = plan_relocation(relocation)
     output.note(f"planned {plan.summary.moves:,} moves of replicas in {plan.summary.waves:,} waves; checking")
-    leaders = asked.leaders_of_changed(plan)
-    drawn = partial(picture, asked, plan, leaders, args.throttle, MOVING[args.question])
-    plan = checked_and_written(args.output, plan, partial(verify_moves, asked, plan), drawn, began, png=args.png)
+    leaders = relocation.leaders_of_changed(plan)
+    drawn = partial(report_data, relocation, plan, leaders, args.throttle, MOVING[args.question])
+    plan = checked_and_written(args.output, plan, partial(verify_moves, relocation, plan), drawn, began, png=args.png)
     output.note(f"wrote plan.parquet, reassignment.json, summary.json and report.html to {args.output}. {FOR_PEOPLE}")
     return plan.summary, estimate(plan, leaders, args.throttle)
 
@@ -307,7 +319,7 @@ def _here(
     plan = plan_local(problem)
     output.note(f"planned {plan.summary.moves:,} new replicas in {plan.summary.waves:,} waves; checking")
     leaders = problem.leaders_of_changed()
-    drawn = partial(picture, problem, plan, leaders, args.throttle)
+    drawn = partial(report_data, problem, plan, leaders, args.throttle)
     plan = checked_and_written(args.output, plan, partial(verify, problem, plan), drawn, began, png=args.png)
     output.note(f"wrote plan.parquet, reassignment.json, summary.json and report.html to {args.output}")
     return plan.summary, estimate(plan, leaders, args.throttle)
@@ -321,33 +333,38 @@ def _on_spark(
     from kafka_medic.plan.spark.engine import plan_spark  # noqa: PLC0415
     from kafka_medic.plan.spark.question import Question  # noqa: PLC0415
 
+    ordered = tuple(sorted(brokers, key=lambda broker: broker.id))
+    question = Question(ordered, wanted, by_bytes=args.balance == "bytes")
     with plan_directory(args.output.absolute()) as work, tempfile.TemporaryDirectory(dir=work) as own:
-        source = args.partitions.absolute()
-        if is_parquet(source):
-            parquet_rows(source)  # what is no Parquet is better refused before Spark starts
-        else:
-            source = Path(own) / "partitions.parquet"
-            pq.write_table(read_partitions(args.partitions), source)
-        ordered = tuple(sorted(brokers, key=lambda broker: broker.id))
-        question = Question(ordered, wanted, by_bytes=args.balance == "bytes")
+        source = _spark_source(args.partitions.absolute(), Path(own))
         with session(*_spark_place(args), settings) as spark:
             done = plan_spark(spark, source.as_uri(), question, (work / PLAN).as_uri())
         refuse_broken(done.problems)
         summary = replace(done.summary, seconds=round(time.monotonic() - began, 3))
-        written = f"plan.parquet, summary.json and report.html to {args.output}"
+        files = f"plan.parquet, summary.json and report.html to {args.output}"
         if summary.partitions <= LARGEST_REASSIGNMENT:
             write_reassignment(work / REASSIGNMENT, plan_batches(work / PLAN))
-            written = f"reassignment.json, {written}"
-        shown = done.shown
-        page = Picture(
-            ordered, summary, done.replicas, done.leaders, *done.waves, shown.waves.moved, shown.waves.busiest,
-            shown.topics, args.throttle, uncounted=shown.uncounted,
+            files = f"reassignment.json, {files}"
+        waves, details = done.details.waves, done.details
+        report = ReportData(
+            ordered, summary, done.replicas, done.leaders, *done.waves, waves.moved, waves.busiest,
+            details.topics, args.throttle, uncounted=details.uncounted,
         )  # fmt: skip
-        write_summary(work, page, png=args.png)
-    output.note(f"wrote {written}")
-    busiest_in = int(shown.waves.received.max(initial=0))
+        write_summary(work, report, png=args.png)
+    output.note(f"wrote {files}")
+    busiest_in = int(waves.received.max(initial=0))
     seconds = None if args.throttle is None else max(busiest_in, done.sent) / args.throttle
     return summary, Estimate(done.copied, busiest_in, done.sent, seconds, done.unknown)
+
+
+def _spark_source(partitions: Path, work: Path) -> Path:
+    """The partitions as Parquet, which Spark's tasks read; other input is first written to `work` as Parquet."""
+    if is_parquet(partitions):
+        parquet_rows(partitions)  # what is no Parquet is better refused before Spark starts
+        return partitions
+    source = work / "partitions.parquet"
+    pq.write_table(read_partitions(partitions), source)
+    return source
 
 
 def _is_large(partitions: Path) -> bool:
@@ -366,7 +383,7 @@ def _topics(partitions: pa.Table) -> list[str]:
 
 
 def _spark_place(args: argparse.Namespace) -> tuple[str | None, str | None]:
-    """(master, Connect server): what the line says wins over the environment."""
+    """(master, Connect server): the command line wins over the environment."""
     if args.spark_master or args.spark_remote:
         return args.spark_master, args.spark_remote
     return os.environ.get(MASTER) or None, os.environ.get(REMOTE) or None

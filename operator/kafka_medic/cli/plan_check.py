@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from kafka_medic.cli import output
-from kafka_medic.plan.artifact import plan_directory, write_rows, write_summary
+from kafka_medic.plan.files.artifact import plan_directory, write_rows, write_summary
+from kafka_medic.plan.files.report_data import ReportData
 from kafka_medic.plan.model import Plan
-from kafka_medic.plan.report import Picture
 
 
 class DefectError(Exception):
@@ -19,7 +19,7 @@ class DefectError(Exception):
 
 
 def refuse_broken(broken: Sequence[str]) -> None:
-    """Raises DefectError once it is said what is wrong."""
+    """Raises DefectError once it has named the broken rules."""
     if broken:
         output.note(f"the plan failed its own check, nothing was written (a defect): {'; '.join(broken[:20])}")
         raise DefectError
@@ -29,7 +29,7 @@ def checked_and_written(
     directory: Path,
     plan: Plan,
     check: Callable[[], Sequence[str]],
-    draw: Callable[[], Picture],
+    draw: Callable[[], ReportData],
     began: float,
     *,
     png: bool,
@@ -39,7 +39,7 @@ def checked_and_written(
     cannot be written."""
     with plan_directory(directory) as work, ThreadPoolExecutor(1, "plan") as beside:
 
-        def written_and_drawn() -> Picture:
+        def written_and_drawn() -> ReportData:
             write_rows(work, plan)
             return draw()
 

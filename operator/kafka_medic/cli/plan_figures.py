@@ -23,7 +23,7 @@ def figures(summary: Summary, cost: Estimate, done: str) -> str:
         *_of_one_topic("a topic's leaders on a broker", summary.topic_leaders),
         ("rack violations", f"{summary.rack_violations:,}", f"{summary.rack_violations_bound:,}"),
         ("waves", f"{summary.waves:,}", ""),
-        *([("brokers of unknown room", f"{summary.room_unknown:,}", "")] * bool(summary.room_unknown)),
+        *([("brokers of unknown room", f"{summary.capacity_unknown:,}", "")] * bool(summary.capacity_unknown)),
         ("bytes to copy", _bytes(cost), ""),
     ]
     if cost.seconds is not None:
@@ -45,8 +45,8 @@ def _bytes(cost: Estimate) -> str:
     amount, unit = float(cost.bytes_total), 0
     while amount >= 1024 and unit < len(_UNITS) - 1:
         amount, unit = amount / 1024, unit + 1
-    shown = f"{amount:.1f} {_UNITS[unit]}" if unit else f"{cost.bytes_total} B"
-    return f"{shown} and {cost.unknown:,} partitions of unknown size" if cost.unknown else shown
+    size = f"{amount:.1f} {_UNITS[unit]}" if unit else f"{cost.bytes_total} B"
+    return f"{size} and {cost.unknown:,} partitions of unknown size" if cost.unknown else size
 
 
 def _duration(seconds: float) -> str:

@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _take(cluster: KafkaCluster, secrets: Path | Held | None, where: str) -> Snapshot:
     # Imported here: the clients' libraries take a while to load, and no other subcommand needs them.
-    from kafka_medic.clients.ports import ClientFailure, FailureKind  # noqa: PLC0415
+    from kafka_medic.clients.failures import ClientFailure, FailureKind  # noqa: PLC0415
     from kafka_medic.observe.command import take_snapshot  # noqa: PLC0415
 
     try:
@@ -111,7 +111,7 @@ def _quorum(snapshot: Snapshot) -> str:
     return f"{what}: leader {leader}; {voters or 'no member is known'}\n"
 
 
-def _told(view: View | None) -> str:
+def _reported(view: View | None) -> str:
     """How much of its view a broker reported."""
     if view is None or view.members is None:
         return UNKNOWN
@@ -121,13 +121,13 @@ def _told(view: View | None) -> str:
 
 
 def _broker(broker: Broker, view: View | None) -> tuple[str, ...]:
-    told = _told(view)
+    reported = _reported(view)
     rate = UNKNOWN if broker.bytes_in_rate is None else f"{broker.bytes_in_rate:.0f}"
     address = f"{broker.host}:{broker.port}" if broker.host else "-"
     ready = "" if broker.pod is None or broker.pod.ready is not False else " (not Ready)"
     pod = f"{broker.pod.name}{ready}" if broker.pod else "-"
     answers = (_yes(broker.registered), _yes(broker.reachable), _yes(broker.recovering))
-    return (str(broker.id), broker.rack or "-", address, *answers, rate, told, pod)
+    return (str(broker.id), broker.rack or "-", address, *answers, rate, reported, pod)
 
 
 def _partitions(snapshot: Snapshot) -> str:
@@ -150,8 +150,8 @@ def _groups(snapshot: Snapshot) -> str:
     if table is None:
         return UNKNOWN
     states = dict(zip(table["group"].to_pylist(), table["state"].to_pylist(), strict=True))
-    told = Counter(state or "in a state that is not known" for state in states.values())
-    each = "".join(f", {count} {printable(state)}" for state, count in sorted(told.items()))
+    counts = Counter(state or "in a state that is not known" for state in states.values())
+    each = "".join(f", {count} {printable(state)}" for state, count in sorted(counts.items()))
     return f"{len(states)} with {table.num_rows} committed offsets{each}"
 
 

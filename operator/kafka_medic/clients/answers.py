@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from kafka_medic.clients.ports import SIZES_SCHEMA, ReadFailed, table_of
+from kafka_medic.clients.failures import ReadFailed
+from kafka_medic.clients.tables import SIZES_SCHEMA, table_of
 from kafka_medic.cluster.groups import GroupOffsets
 from kafka_medic.cluster.snapshot import TopicPartition
 
@@ -70,6 +71,6 @@ class Groups:
     """Consumer groups as their coordinators report them. `unread`: groups that are listed and whose offsets could not
     be read. `unlisted`: brokers that did not list their groups, so that a group that is missing here may exist."""
 
-    told: Sequence[GroupOffsets]
+    offsets: Sequence[GroupOffsets]
     unread: Mapping[str, ReadFailed] = field(default_factory=dict)
     unlisted: Mapping[int, ReadFailed] = field(default_factory=dict)

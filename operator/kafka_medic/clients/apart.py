@@ -29,21 +29,18 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+from kafka_medic.clients.failures import ClientFailure, FailureKind, ReadFailed, WriteFailed
 from kafka_medic.clients.oauth import TokenSource
 from kafka_medic.clients.ports import (
     Broken,
     CanaryEvent,
-    ClientFailure,
     ClusterDescription,
     ConfigChange,
     Connection,
-    FailureKind,
     LogRecord,
     MaySend,
     NewTopic,
     OwnRecord,
-    ReadFailed,
-    WriteFailed,
 )
 from kafka_medic.cluster.snapshot import TopicPartition
 
@@ -160,26 +157,27 @@ class _Process:
         name: str,
         *args: Any,
         as_type: type[ClientFailure] = ReadFailed,
-        asked: dict[str, Callable[[], Any]] | None = None,
+        callbacks: dict[str, Callable[[], Any]] | None = None,
     ) -> Any:
-        """What the client's method answers. `asked`: what it may ask back while it works."""
-        return self._exchange(("call", name, args), as_type, asked or {})
+        """What the client's method answers. `callbacks`: what it may call back while it works."""
+        return self._exchange(("call", name, args), as_type, callbacks or {})
 
-    def _exchange(self, words: Any, as_type: type[ClientFailure], asked: dict[str, Callable[[], Any]]) -> Any:
+    def _exchange(self, words: Any, as_type: type[ClientFailure], callbacks: dict[str, Callable[[], Any]]) -> Any:
         end = time.monotonic() + CALL_SECONDS
         try:
             self._pipe.send(words)
             while True:
                 if not self._pipe.poll(max(0.0, end - time.monotonic())):
                     raise EOFError
-                kind, told = _Records(io.BytesIO(self._pipe.recv_bytes(MAX_ANSWER))).load()
+                kind, answer = _Records(io.BytesIO(self._pipe.recv_bytes(MAX_ANSWER))).load()
                 self.used = time.monotonic()
                 if kind == "ask":
-                    self._pipe.send(asked[str(told)]())
+                    self._pipe.send(callbacks[str(answer)]())
                 elif kind == "failed":
-                    raise (WriteFailed if told[0] == "WriteFailed" else ReadFailed)(FailureKind(told[1]), str(told[2]))
+                    failure, reason, message = answer
+                    raise (WriteFailed if failure == "WriteFailed" else ReadFailed)(FailureKind(reason), str(message))
                 else:
-                    return told
+                    return answer
         except (OSError, EOFError, pickle.UnpicklingError, KeyError, TypeError, ValueError) as problem:
             self.end()
             what = "its process ended, or did not answer" if isinstance(problem, OSError | EOFError) else "garbage"
@@ -225,15 +223,15 @@ class AdminApart:
     def members(self) -> ClusterDescription:
         """By a new client, which does not know a controller or a leader of before."""
         self.close()
-        told: ClusterDescription = self._call("members")
-        return told
+        described: ClusterDescription = self._call("members")
+        return described
 
     def offsets_at(self, partitions: Sequence[TopicPartition], ms: int) -> dict[TopicPartition, int | None]:
-        told: dict[TopicPartition, int | None] = self._call("offsets_at", list(partitions), ms)
-        return told
+        offsets: dict[TopicPartition, int | None] = self._call("offsets_at", list(partitions), ms)
+        return offsets
 
     def alter_configs(self, changes: Sequence[ConfigChange], may_send: MaySend) -> None:
-        self._call("alter_configs", list(changes), as_type=WriteFailed, asked={"may_send": may_send})
+        self._call("alter_configs", list(changes), as_type=WriteFailed, callbacks={"may_send": may_send})
 
     def create_topic(self, topic: NewTopic) -> None:
         self._call("create_topic", topic, as_type=WriteFailed)
@@ -246,7 +244,7 @@ class AdminApart:
         name: str,
         *args: Any,
         as_type: type[ClientFailure] = ReadFailed,
-        asked: dict[str, Callable[[], Any]] | None = None,
+        callbacks: dict[str, Callable[[], Any]] | None = None,
     ) -> Any:
         with self._lock:
             if self._process is not None and time.monotonic() - self._process.used > REUSED_SECONDS:
@@ -255,7 +253,7 @@ class AdminApart:
                 if self._process is None:
                     token = None if self._tokens is None else self._tokens.token()
                     self._process = _Process("admin", self._connection, token)
-                return self._process.call(name, *args, as_type=as_type, asked=asked)
+                return self._process.call(name, *args, as_type=as_type, callbacks=callbacks)
             except ClientFailure as problem:
                 if problem.kind is FailureKind.OTHER:
                     self._end()
@@ -276,7 +274,7 @@ class RecordsApart:
             raise WriteFailed(problem.kind, problem.message) from None
         try:
             more = {"records": lambda: list(islice(rest, RECORDS_AT_ONCE))}
-            return int(process.call("append", topic, partition, as_type=WriteFailed, asked=more))
+            return int(process.call("append", topic, partition, as_type=WriteFailed, callbacks=more))
         finally:
             process.end()
 
@@ -308,8 +306,8 @@ class CanaryApart:
         self._call("forget", partition)
 
     def poll(self, seconds: float) -> Sequence[CanaryEvent]:
-        told = [] if self._dead else self._call("poll", seconds)
-        events, self._broken = [*(told or ()), *self._broken], []
+        polled = [] if self._dead else self._call("poll", seconds)
+        events, self._broken = [*(polled or ()), *self._broken], []
         return events
 
     def close(self) -> None:
@@ -376,8 +374,8 @@ def _serve(pipe: Pipe) -> None:
         try:
             if client is None:
                 client, idle = _Client(pipe, name, args), IDLE_SECONDS if name == "admin" else None
-            told = os.getpid() if kind == "make" else client.call(name, args)
-            answer: Any = ("answer", told)
+            result = os.getpid() if kind == "make" else client.call(name, args)
+            answer: Any = ("answer", result)
         except ClientFailure as problem:
             answer = ("failed", (type(problem).__name__, problem.kind.value, problem.message))
         pipe.send_bytes(pickle.dumps(answer))

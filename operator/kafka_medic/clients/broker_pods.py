@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from kafka_medic.clients.failures import FailureKind, WriteFailed
 from kafka_medic.clients.kubernetes_api import ApiFailure, KubernetesApi, Object
-from kafka_medic.clients.ports import FailureKind, WriteFailed
 from kafka_medic.resources.kafkacluster import STRIMZI_ROLL
 
 

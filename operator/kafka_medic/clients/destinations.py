@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from kafka_medic.clients.ports import FailureKind, ReadFailed
+from kafka_medic.clients.failures import FailureKind, ReadFailed
 
 IpAddress: TypeAlias = "ipaddress.IPv4Address | ipaddress.IPv6Address"
 Sockaddr: TypeAlias = "tuple[int, int, int, str, tuple[str, int]]"

@@ -16,7 +16,8 @@ import aiohttp
 from prometheus_client.parser import text_string_to_metric_families
 
 from kafka_medic.clients.destinations import Destinations
-from kafka_medic.clients.ports import LONGEST_TIMEOUT, FailureKind, ReadFailed
+from kafka_medic.clients.failures import FailureKind, ReadFailed
+from kafka_medic.clients.ports import LONGEST_TIMEOUT
 
 PATH = "/metrics"
 MAX_BYTES = 64 * 1024 * 1024
@@ -127,8 +128,8 @@ def _samples(line: bytes) -> list[Sample]:
     try:
         families = list(text_string_to_metric_families(line.decode()))
     except (ValueError, LookupError) as problem:
-        told = f"a line is not in Prometheus' text format: {line[:80]!r} ({type(problem).__name__})"
-        raise ReadFailed(FailureKind.OTHER, told) from None
+        message = f"a line is not in Prometheus' text format: {line[:80]!r} ({type(problem).__name__})"
+        raise ReadFailed(FailureKind.OTHER, message) from None
     return [
         Sample(s.name.lower(), {k.lower(): v for k, v in s.labels.items()}, s.value)
         for family in families

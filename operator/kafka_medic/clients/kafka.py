@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from kafka_medic.clients.answers import Groups, LogDirs
 from kafka_medic.clients.apart import AdminApart, RecordsApart
-from kafka_medic.clients.kafka_wire import WireAdmin
+from kafka_medic.clients.failures import FailureKind, ReadFailed, WriteFailed
+from kafka_medic.clients.kafka_admin import KafkaAdmin
 from kafka_medic.clients.oauth import TokenSource
-from kafka_medic.clients.pod_identity import PodAddress
 from kafka_medic.clients.ports import (
     LONGEST_TIMEOUT,
     Address,
@@ -22,15 +22,13 @@ from kafka_medic.clients.ports import (
     ClusterDescription,
     ConfigChange,
     Connection,
-    FailureKind,
     LogRecord,
     MaySend,
     NewTopic,
     OwnRecord,
-    ReadFailed,
+    PodAddress,
     Reassignment,
-    WriteFailed,
-    unasked,
+    always,
 )
 from kafka_medic.clients.tls import explained, split_address
 from kafka_medic.cluster.groups import Committed, GroupMember
@@ -38,7 +36,7 @@ from kafka_medic.cluster.snapshot import ConfigValue, Quorum, TopicPartition
 
 RENEWED_SECONDS = 300.0
 """As long as this, librdkafka is not asked again whether it is let in. It says why it is not, kafka-python does not."""
-PATIENCE = 0.5
+LIBRDKAFKA_TIMEOUT = 0.5
 """Seconds for which librdkafka is waited for once kafka-python has its answer. If it takes longer it has come upon a
 broker that hangs, and goes on beside the look."""
 
@@ -53,10 +51,10 @@ class RealKafka:
         self._connection = connection
         self._permit(self._bootstrap)
         self._tokens = TokenSource(connection.oauth, connection.timeout_seconds) if connection.oauth else None
-        self._wire = WireAdmin(connection, self._tokens)
+        self._admin = KafkaAdmin(connection, self._tokens)
         if self._tokens is not None:
             self._tokens.token()
-        self._rd = AdminApart(connection, self._tokens)
+        self._librdkafka = AdminApart(connection, self._tokens)
         self._own = RecordsApart(connection)
         self._beside = ThreadPoolExecutor(1, "librdkafka-metadata")
         self._renewed: Future[ClusterDescription] | None = None
@@ -70,8 +68,8 @@ class RealKafka:
         if time.monotonic() >= self._fresh_until:
             self._permit(self._bootstrap)
             with suppress(ReadFailed):  # the look itself finds out why
-                self._wire.members()
-            self._permit(self._wire.advertised())
+                self._admin.members()
+            self._permit(self._admin.advertised())
         described = self._described()
         self._connection.destinations.check_servers(n.host for n in described.nodes)
         return described
@@ -93,41 +91,41 @@ class RealKafka:
 
     def _described(self) -> ClusterDescription:
         """Every observation begins here, so this is where it is found out why a secured connection fails. Both
-        libraries are asked at the same time. One that waits for a hung broker delays the answer by PATIENCE at most.
-        While librdkafka's answer is fresh, kafka-python is asked alone."""
-        self._wire.begin()
+        libraries read at the same time. librdkafka delays the answer by LIBRDKAFKA_TIMEOUT at most, where it waits for
+        a hung broker. While its last answer is fresh, kafka-python reads alone."""
+        self._admin.begin()
         if self._tokens is not None:
             self._tokens.token()
         renewed = None if time.monotonic() < self._fresh_until else self._renew()
         try:
-            told: ClusterDescription | ReadFailed = self._wire.members()
+            described: ClusterDescription | ReadFailed = self._admin.members()
         except ReadFailed as problem:
-            told, self._fresh_until = problem, 0.0
+            described, self._fresh_until = problem, 0.0
             if renewed is None:
                 raise explained(self._connection, [], problem) from None
         if renewed is None:
-            assert not isinstance(told, ReadFailed)
-            return told
+            assert not isinstance(described, ReadFailed)
+            return described
         try:
-            heard = renewed.result(None if isinstance(told, ReadFailed) else PATIENCE)
+            confirmed = renewed.result(None if isinstance(described, ReadFailed) else LIBRDKAFKA_TIMEOUT)
         except TimeoutError:
-            assert not isinstance(told, ReadFailed)
-            return told
+            assert not isinstance(described, ReadFailed)
+            return described
         except ReadFailed as problem:
-            if isinstance(told, ReadFailed) or problem.kind is not FailureKind.UNREACHABLE:
+            if isinstance(described, ReadFailed) or problem.kind is not FailureKind.UNREACHABLE:
                 raise explained(self._connection, [], problem) from None
-            return told
+            return described
         finally:
             if renewed.done():
-                self._rd.close()  # its process: nothing is asked of it until something is to be changed
-        if isinstance(told, ReadFailed):
-            raise self._refusal(explained(self._connection, [(n.host, n.port) for n in heard.nodes], told))
-        return told
+                self._librdkafka.close()  # its process: nothing is asked of it until something is to be changed
+        if isinstance(described, ReadFailed):
+            raise self._refusal(explained(self._connection, [(n.host, n.port) for n in confirmed.nodes], described))
+        return described
 
     def _renew(self) -> Future[ClusterDescription]:
         """librdkafka asks the controller and the leaders that it last heard of, which may be down by now."""
         if self._renewed is None or self._renewed.done():
-            self._renewed = self._beside.submit(self._rd.members)
+            self._renewed = self._beside.submit(self._librdkafka.members)
             self._renewed.add_done_callback(self._note)
         return self._renewed
 
@@ -138,8 +136,8 @@ class RealKafka:
     def _up_to_date(self) -> AdminApart:
         """librdkafka, which has just read who the controller and the leaders are, if that did not take long."""
         with suppress(ReadFailed, TimeoutError):  # what it is needed for tells what is wrong
-            self._renew().result(PATIENCE)
-        return self._rd
+            self._renew().result(LIBRDKAFKA_TIMEOUT)
+        return self._librdkafka
 
     def _refusal(self, problem: ReadFailed) -> ReadFailed:
         """kafka-python tries again until time is up and does not tell that it was refused: librdkafka, which goes on
@@ -149,57 +147,57 @@ class RealKafka:
         anew = AdminApart(self._connection, self._tokens)
         try:
             anew.members()
-        except ReadFailed as told:
-            return told
+        except ReadFailed as refusal:
+            return refusal
         finally:
             anew.close()
         return problem
 
     def views(self, brokers: Sequence[int]) -> Mapping[int, BrokerView | ReadFailed]:
-        return self._wire.views(brokers)
+        return self._admin.views(brokers)
 
     def memberships(self, brokers: Sequence[int]) -> Mapping[int, BrokerView | ReadFailed]:
-        return self._wire.memberships(brokers)
+        return self._admin.memberships(brokers)
 
     def slices(self, topics: Mapping[int, Sequence[str]]) -> Mapping[int, BrokerView | ReadFailed]:
-        return self._wire.slices(topics)
+        return self._admin.slices(topics)
 
     def unnamed_views(self, brokers: Mapping[int, Sequence[Address]]) -> Mapping[int, BrokerView | ReadFailed]:
-        return self._wire.unnamed_views(brokers)
+        return self._admin.unnamed_views(brokers)
 
     def identities(self, pods: Mapping[int, PodAddress], ids: Sequence[int]) -> Mapping[int, int | ReadFailed]:
-        return self._wire.identities(pods, ids)
+        return self._admin.identities(pods, ids)
 
     def reassignments(self) -> Mapping[TopicPartition, Reassignment]:
-        return self._wire.reassignments()
+        return self._admin.reassignments()
 
     def topic_configs(
         self, topics: Sequence[str], among: Sequence[int] | None = None, names: Sequence[str] | None = None
     ) -> Mapping[str, Mapping[str, ConfigValue] | ReadFailed]:
-        return self._wire.topic_configs(topics, among, names)
+        return self._admin.topic_configs(topics, among, names)
 
     def broker_configs(
         self, brokers: Sequence[int], names: Sequence[str] | None = None
     ) -> Mapping[int, Mapping[str, ConfigValue] | ReadFailed]:
-        return self._wire.broker_configs(brokers, names)
+        return self._admin.broker_configs(brokers, names)
 
     def cluster_configs(self, among: Sequence[int] | None = None) -> Mapping[str, ConfigValue]:
-        return self._wire.cluster_configs(among)
+        return self._admin.cluster_configs(among)
 
     def log_dirs(self, brokers: Sequence[int]) -> Mapping[int, LogDirs | ReadFailed]:
-        return self._wire.log_dirs(brokers)
+        return self._admin.log_dirs(brokers)
 
     def log_bounds(self, led: pa.Table) -> Mapping[int, pa.Table | ReadFailed]:
-        return self._wire.log_bounds(led)
+        return self._admin.log_bounds(led)
 
     def own_log_ends(self, broker: int, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
-        return self._wire.own_log_ends(broker, partitions)
+        return self._admin.own_log_ends(broker, partitions)
 
     def epoch_ends(self, broker: int, epochs: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
-        return self._wire.epoch_ends(broker, epochs)
+        return self._admin.epoch_ends(broker, epochs)
 
     def read_log(self, broker: int, tp: TopicPartition, start: int, end: int) -> tuple[Sequence[LogRecord], int]:
-        return self._wire.read_log(broker, tp, start, end)
+        return self._admin.read_log(broker, tp, start, end)
 
     def read_topic(self, topic: str, partition: int) -> Iterable[LogRecord]:
         return self._own.read_topic(topic, partition)
@@ -208,30 +206,30 @@ class RealKafka:
         return self._own.append(topic, partition, records)
 
     def groups(self, wanted: Callable[[str], bool], brokers: Sequence[int] | None = None) -> Groups:
-        named = [node.id for node in self._wire.members().nodes] if brokers is None else brokers
-        return self._wire.groups.read(wanted, named)
+        named = [node.id for node in self._admin.members().nodes] if brokers is None else brokers
+        return self._admin.groups.read(wanted, named)
 
     def group_members(self, groups: Sequence[str]) -> Mapping[str, Sequence[GroupMember]]:
-        return self._wire.groups.members(groups)
+        return self._admin.groups.members(groups)
 
     def unsettled(self, group: str) -> Sequence[TopicPartition]:
-        return self._wire.groups.unsettled(group)
+        return self._admin.groups.unsettled(group)
 
     def offsets_at(self, partitions: Sequence[TopicPartition], ms: int) -> Mapping[TopicPartition, int | None]:
         return self._up_to_date().offsets_at(partitions, ms)
 
     def quorum(self) -> Quorum:
-        return self._wire.quorum()
+        return self._admin.quorum()
 
     def version(self) -> str | None:
-        return self._wire.version()
+        return self._admin.version()
 
     def alter_reassignments(
         self, targets: Mapping[TopicPartition, Sequence[int] | None]
     ) -> Mapping[TopicPartition, str]:
-        return self._wire.changes.alter_reassignments(targets)
+        return self._admin.changes.alter_reassignments(targets)
 
-    def alter_configs(self, changes: Sequence[ConfigChange], may_send: MaySend = unasked) -> None:
+    def alter_configs(self, changes: Sequence[ConfigChange], may_send: MaySend = always) -> None:
         # librdkafka sends what concerns a broker to that broker, and refuses a resource without a name.
         named = [c for c in changes if c.resource]
         if named:
@@ -239,7 +237,7 @@ class RealKafka:
         if shared := [c for c in changes if not c.resource]:
             if not may_send():
                 raise WriteFailed(FailureKind.REFUSED, "stopped before the request for all brokers")
-            self._wire.alter_cluster_configs(shared)
+            self._admin.alter_cluster_configs(shared)
 
     def create_topic(self, topic: NewTopic) -> None:
         self._up_to_date().create_topic(topic)
@@ -248,12 +246,12 @@ class RealKafka:
         self._up_to_date().add_partitions(topic, total, assignment)
 
     def elect_preferred(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, str]:
-        return self._wire.changes.elect_preferred(partitions)
+        return self._admin.changes.elect_preferred(partitions)
 
     def commit_offsets(self, group: str, offsets: Mapping[TopicPartition, Committed]) -> Mapping[TopicPartition, str]:
-        return self._wire.groups.commit(group, offsets)
+        return self._admin.groups.commit(group, offsets)
 
     def close(self) -> None:
         self._beside.shutdown()
-        self._wire.close()
-        self._rd.close()
+        self._admin.close()
+        self._librdkafka.close()

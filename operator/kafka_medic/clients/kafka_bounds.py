@@ -114,11 +114,11 @@ def _varint(_: type, ctx: Any, var_name: str, indent: str) -> None:
 
 def _tagged(field: Any, ctx: Any, var_name: str, indent: str, version: int) -> None:
     """As `StructField._emit_tagged_decode`, without a copy of all that follows."""
-    fields, told = ctx.next_var("tf"), ctx.next_var("tfd")
+    fields, values = ctx.next_var("tf"), ctx.next_var("tfd")
     ctx.globs[fields] = field.tagged_fields(version)
     ctx.globs["_taken"] = _taken
-    ctx.emit(indent, f"{told}, pos = _taken({fields}, data, pos, {version})")
-    ctx.emit(indent, f"for _tk, _tv in {told}.items():")
+    ctx.emit(indent, f"{values}, pos = _taken({fields}, data, pos, {version})")
+    ctx.emit(indent, f"for _tk, _tv in {values}.items():")
     ctx.emit(indent, f"    if {var_name}.tags is None: {var_name}.tags = set()")
     ctx.emit(indent, f"    {var_name}.tags.add(_tk)")
     ctx.emit(indent, f"    setattr({var_name}, _tk, _tv)")
@@ -140,8 +140,8 @@ def _known(fields: Any, data: Any, version: int | None = None) -> dict[str, Any]
         tag, size = UnsignedVarInt32.decode(data), UnsignedVarInt32.decode(data)
         if tag in fields._tags:
             # A tagged entry has no tagged fields of its own.
-            told = fields._tags[tag]
-            found[told.name] = told.decode(data, version=version, compact=True, tagged=None)
+            field = fields._tags[tag]
+            found[field.name] = field.decode(data, version=version, compact=True, tagged=None)
         else:
             data.read(max(0, size))
     return found

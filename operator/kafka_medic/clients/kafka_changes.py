@@ -9,9 +9,9 @@ from typing import Any
 from kafka import errors
 from kafka.protocol.admin import AlterPartitionReassignmentsRequest, ElectLeadersRequest
 
-from kafka_medic.clients.kafka_link import WireLink, answer_of, failure_of, know
-from kafka_medic.clients.patience import seconds_for
-from kafka_medic.clients.ports import WriteFailed
+from kafka_medic.clients.failures import WriteFailed
+from kafka_medic.clients.kafka_link import KafkaLink, answer_of, failure_of, know
+from kafka_medic.clients.timeouts import change_timeout
 from kafka_medic.cluster.snapshot import TopicPartition
 
 PREFERRED = 0
@@ -20,10 +20,10 @@ SERVERS_SHARE = 0.9
 """Of what we wait, for the server: an answer that comes too late for us is none."""
 
 
-class WireChanges:
+class KafkaChanges:
     """What changes something, each time in one request that is sent once."""
 
-    def __init__(self, link: WireLink, who: Callable[[], Any]) -> None:
+    def __init__(self, link: KafkaLink, who: Callable[[], Any]) -> None:
         """`who`: a request that asks who the controller is."""
         self._link = link
         self._who = who
@@ -42,14 +42,14 @@ class WireChanges:
             wanted = [named(name=topic, partitions=parts) for topic, parts in topics.items()]
             return AlterPartitionReassignmentsRequest(timeout_ms=milliseconds, topics=wanted)
 
-        answer = self._send(request, len(targets), "alter partition reassignments", lambda told: [told.error_code])
+        answer = self._send(request, len(targets), "alter partition reassignments", lambda result: [result.error_code])
         refused = {}
         for topic in answer.responses:
-            for told in topic.partitions:
-                tp, error = TopicPartition(topic.name, told.partition_index), errors.for_code(told.error_code)
+            for result in topic.partitions:
+                tp, error = TopicPartition(topic.name, result.partition_index), errors.for_code(result.error_code)
                 # Cancelling what already ended is the state that was asked for.
                 over = targets.get(tp) is None and error is errors.NoReassignmentInProgressError
-                if told.error_code and not over:
+                if result.error_code and not over:
                     refused[tp] = error.__name__
         return refused
 
@@ -64,10 +64,11 @@ class WireChanges:
                 election_type=PREFERRED, topic_partitions=list(topics.items()), timeout_ms=milliseconds
             )
 
-        def codes(told: Any) -> Iterable[int]:
+        def codes(answer: Any) -> Iterable[int]:
             # With ZooKeeper, who is not the controller says so of each partition.
-            yield getattr(told, "error_code", 0)
-            yield from (part.error_code for result in told.replica_election_results for part in result.partition_result)
+            yield getattr(answer, "error_code", 0)
+            results = answer.replica_election_results
+            yield from (part.error_code for result in results for part in result.partition_result)
 
         answer = self._send(request, len(partitions), "elect preferred leaders", codes)
         return {
@@ -83,7 +84,7 @@ class WireChanges:
         """To the controller, as whoever answered last has it. Only if that one says that it is not, and so has done
         nothing, to the one that it names."""
         link = self._link
-        seconds = seconds_for(link.seconds, things)
+        seconds = change_timeout(link.seconds, things)
 
         async def send(client: Any) -> Any:
             end = time.monotonic() + seconds
@@ -94,11 +95,11 @@ class WireChanges:
                 link.spare([node])
                 raise
             if errors.NotControllerError.errno in codes(answer):
-                told = await answer_of(client, node, self._who(), max(0.0, end - time.monotonic()))
-                know(client, {broker.node_id: broker for broker in told.brokers})
+                members = await answer_of(client, node, self._who(), max(0.0, end - time.monotonic()))
+                know(client, {broker.node_id: broker for broker in members.brokers})
                 left = max(0.0, end - time.monotonic())
                 wanted = request(int(left * 1000 * SERVERS_SHARE))
-                answer = await answer_of(client, told.controller_id, wanted, left)
+                answer = await answer_of(client, members.controller_id, wanted, left)
             return answer
 
         answer = link.call(lambda c: c._manager.run(send, c), WriteFailed, what)

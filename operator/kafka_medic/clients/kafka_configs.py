@@ -9,8 +9,9 @@ from typing import Any
 from kafka import errors
 from kafka.protocol.admin import DescribeConfigsRequest, IncrementalAlterConfigsRequest
 
+from kafka_medic.clients.failures import ReadFailed, WriteFailed
 from kafka_medic.clients.kafka_link import failure_of
-from kafka_medic.clients.ports import ConfigChange, ReadFailed, WriteFailed
+from kafka_medic.clients.ports import ConfigChange
 from kafka_medic.cluster.snapshot import ConfigValue
 
 TOPIC, BROKER = 2, 4
@@ -25,8 +26,8 @@ def configs_request(kind: int, resources: Sequence[str], names: Sequence[str] | 
     """`names`: which settings of each resource; None: all."""
     resource = DescribeConfigsRequest.DescribeConfigsResource
     keys = None if names is None else list(names)
-    asked = [resource(resource_type=kind, resource_name=name, configuration_keys=keys) for name in resources]
-    return DescribeConfigsRequest(resources=asked, include_synonyms=False)
+    settings = [resource(resource_type=kind, resource_name=name, configuration_keys=keys) for name in resources]
+    return DescribeConfigsRequest(resources=settings, include_synonyms=False)
 
 
 def configs(answer: Any) -> dict[str, dict[str, ConfigValue] | ReadFailed]:
@@ -56,8 +57,8 @@ def alter_request(changes: Sequence[ConfigChange]) -> Any:
         resource.AlterableConfig(name=c.name, config_operation=_DELETE if c.value is None else _SET, value=c.value)
         for c in changes
     ]
-    asked = resource(resource_type=BROKER, resource_name=EVERY_BROKER, configs=entries)
-    return IncrementalAlterConfigsRequest(resources=[asked], validate_only=False)
+    everybody = resource(resource_type=BROKER, resource_name=EVERY_BROKER, configs=entries)
+    return IncrementalAlterConfigsRequest(resources=[everybody], validate_only=False)
 
 
 def altered(answer: Any) -> None:
@@ -66,6 +67,6 @@ def altered(answer: Any) -> None:
         refuse(WriteFailed, result.error_code, "settings of all brokers", result.error_message)
 
 
-def refuse(as_type: type[ReadFailed] | type[WriteFailed], code: int, what: str, told: str | None = None) -> None:
+def refuse(as_type: type[ReadFailed] | type[WriteFailed], code: int, what: str, message: str | None = None) -> None:
     if code:
-        raise failure_of(as_type, errors.for_code(code)(told or ""), what)
+        raise failure_of(as_type, errors.for_code(code)(message or ""), what)

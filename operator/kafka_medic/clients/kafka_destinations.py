@@ -13,7 +13,7 @@ from kafka import errors
 from kafka.net.inet import KafkaNetSocket
 
 from kafka_medic.clients.destinations import Destinations
-from kafka_medic.clients.ports import ReadFailed
+from kafka_medic.clients.failures import ReadFailed
 
 SCHEME = "kafka-medic"
 

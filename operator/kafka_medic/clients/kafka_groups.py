@@ -21,9 +21,9 @@ from kafka.structs import OffsetAndMetadata
 from kafka.structs import TopicPartition as WireTopicPartition
 
 from kafka_medic.clients.answers import Groups
+from kafka_medic.clients.failures import FailureKind, ReadFailed, WriteFailed
 from kafka_medic.clients.kafka_configs import refuse
-from kafka_medic.clients.kafka_link import WireLink, failure_of
-from kafka_medic.clients.ports import FailureKind, ReadFailed, WriteFailed
+from kafka_medic.clients.kafka_link import KafkaLink, failure_of
 from kafka_medic.cluster.groups import Committed, GroupMember, GroupOffsets
 from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.resources.name_patterns import among
@@ -52,10 +52,10 @@ class ConsumerGroupDescribeResponse(ApiMessage, load_json=MESSAGES):  # type: ig
     """The answer to it, which kafka-python finds by its API key."""
 
 
-class WireGroups:
+class KafkaGroups:
     """What is asked of groups' coordinators."""
 
-    def __init__(self, link: WireLink) -> None:
+    def __init__(self, link: KafkaLink) -> None:
         self._link = link
 
     def read(self, wanted: Callable[[str], bool], brokers: Sequence[int]) -> Groups:
@@ -64,36 +64,36 @@ class WireGroups:
         if not brokers:
             raise ReadFailed(FailureKind.UNREACHABLE, "groups: no broker could be asked")
         lists = self._link.ask_each(brokers, lambda _: ListGroupsRequest(min_version=0), listed, "groups")
-        unlisted = {b: told for b, told in lists.items() if isinstance(told, ReadFailed)}
+        unlisted = {b: answer for b, answer in lists.items() if isinstance(answer, ReadFailed)}
         if unlisted and len(unlisted) == len(lists):
             raise next(iter(unlisted.values()))
         states = {
-            b: {group: told[group] for group in among(wanted, told)}
-            for b, told in lists.items()
-            if not isinstance(told, ReadFailed)
+            b: {group: answer[group] for group in among(wanted, answer)}
+            for b, answer in lists.items()
+            if not isinstance(answer, ReadFailed)
         }
-        offsets = committed(self._offsets, {b: list(told) for b, told in states.items()}, self._link.seconds)
+        offsets = committed(self._offsets, {b: list(answer) for b, answer in states.items()}, self._link.seconds)
         return merged(states, offsets, unlisted)
 
     def _offsets(
         self, groups: Mapping[int, Sequence[str]]
     ) -> Mapping[int, Mapping[str, Offsets | ReadFailed] | ReadFailed]:
-        return self._link.ask_each(groups, lambda b: offsets_request(groups[b]), told_offsets, "committed offsets")
+        return self._link.ask_each(groups, lambda b: offsets_request(groups[b]), decoded_offsets, "committed offsets")
 
     def members(self, groups: Sequence[str]) -> Mapping[str, Sequence[GroupMember]]:
         if not groups:
             return {}
         what = f"members of {len(groups)} groups from {groups[0]} on"
-        ask = _asked(lambda c: c._manager.run(_classic, c, groups))
+        ask = _refreshing(lambda c: c._manager.run(_classic, c, groups))
         found: dict[str, tuple[GroupMember, ...]] = self._link.call(ask, ReadFailed, what)
         newer = [group for group in groups if group not in found]
         if newer:
             with contextlib.suppress(ReadFailed):  # brokers before 4.0 do not know the request
-                found |= self._link.call(_asked(lambda c: c._manager.run(_describe, c, newer)), ReadFailed, what)
+                found |= self._link.call(_refreshing(lambda c: c._manager.run(_describe, c, newer)), ReadFailed, what)
         return found
 
     def unsettled(self, group: str) -> Sequence[TopicPartition]:
-        ask = _asked(lambda c: c._manager.run(_unsettled, c, group))
+        ask = _refreshing(lambda c: c._manager.run(_unsettled, c, group))
         return self._link.call(ask, ReadFailed, f"open transactions of group {group}")
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, Committed]) -> Mapping[TopicPartition, str]:
@@ -105,10 +105,10 @@ class WireGroups:
             for tp, c in offsets.items()
         }
         what = f"offsets of group {group}"
-        answer = self._link.call(_asked(lambda c: c.alter_group_offsets(group, wanted)), WriteFailed, what)
-        told = {TopicPartition(tp.topic, tp.partition): error for tp, error in answer.items()}
-        refused = {tp: error.__name__ for tp, error in told.items() if error is not errors.NoError}
-        return refused | dict.fromkeys(offsets.keys() - told.keys(), "not in the answer")
+        answer = self._link.call(_refreshing(lambda c: c.alter_group_offsets(group, wanted)), WriteFailed, what)
+        results = {TopicPartition(tp.topic, tp.partition): error for tp, error in answer.items()}
+        refused = {tp: error.__name__ for tp, error in results.items() if error is not errors.NoError}
+        return refused | dict.fromkeys(offsets.keys() - results.keys(), "not in the answer")
 
 
 def listed(_: int, answer: Any) -> dict[str, str | None]:
@@ -128,7 +128,7 @@ def offsets_request(groups: Sequence[str]) -> Any:
     return OffsetFetchRequest(groups=wanted, min_version=8, max_version=8)
 
 
-def told_offsets(_: int, answer: Any) -> dict[str, Offsets | ReadFailed]:
+def decoded_offsets(_: int, answer: Any) -> dict[str, Offsets | ReadFailed]:
     """By group, each with its own error. None for a partition whose offset has one."""
     found: dict[str, Offsets | ReadFailed] = {}
     for group in answer.groups:
@@ -155,13 +155,13 @@ def committed(
     left = {broker: list(names) for broker, names in groups.items() if names}
     while left:
         part = {broker: names[:GROUPS_AT_ONCE] for broker, names in left.items()}
-        for broker, told in ask(part).items():
-            if isinstance(told, ReadFailed):
-                found[broker] |= dict.fromkeys(left.pop(broker), told)
+        for broker, answer in ask(part).items():
+            if isinstance(answer, ReadFailed):
+                found[broker] |= dict.fromkeys(left.pop(broker), answer)
                 continue
             for group in part[broker]:
                 missing = ReadFailed(FailureKind.OTHER, f"offsets of group {group}: not in the answer")
-                found[broker][group] = told.get(group, missing)
+                found[broker][group] = answer.get(group, missing)
         left = {broker: rest for broker, names in left.items() if (rest := names[GROUPS_AT_ONCE:])}
         if left and time.monotonic() > end:
             done = total - sum(map(len, left.values()))
@@ -180,7 +180,7 @@ def merged(
 ) -> Groups:
     """One answer for each group. While a group moves to another coordinator two brokers may list it: the one that
     answers for its offsets counts, and of two that answer differently none."""
-    told: dict[str, GroupOffsets] = {}
+    by_group: dict[str, GroupOffsets] = {}
     unread: dict[str, ReadFailed] = {}
     disputed: set[str] = set()
     for broker, its in offsets.items():
@@ -189,18 +189,18 @@ def merged(
                 unread.setdefault(group, found)
                 continue
             one = GroupOffsets(group, states[broker][group], found)
-            if group in told and told[group] != one:
+            if group in by_group and by_group[group] != one:
                 disputed.add(group)
-            told[group] = one
+            by_group[group] = one
     for group in disputed:
         unread[group] = ReadFailed(FailureKind.OTHER, f"offsets of group {group}: two brokers answer, and differ")
-    known = {group: one for group, one in told.items() if group not in disputed}
+    known = {group: one for group, one in by_group.items() if group not in disputed}
     return Groups(tuple(known.values()), {g: why for g, why in unread.items() if g not in known}, unlisted)
 
 
-def _one(told: Any) -> Committed:
-    epoch = told.committed_leader_epoch
-    return Committed(told.committed_offset, epoch if epoch >= 0 else None, told.metadata or "")
+def _one(offset: Any) -> Committed:
+    epoch = offset.committed_leader_epoch
+    return Committed(offset.committed_offset, epoch if epoch >= 0 else None, offset.metadata or "")
 
 
 async def _classic(client: Any, groups: Sequence[str]) -> dict[str, tuple[GroupMember, ...]]:
@@ -254,9 +254,9 @@ async def _coordinators(client: Any, groups: Sequence[str]) -> tuple[dict[int, l
 def members(answer: Mapping[str, Mapping[str, Any]]) -> dict[str, tuple[GroupMember, ...]]:
     """From DescribeGroups, of which version 6 says of a group of the new protocol that it is not there (KIP-1043)."""
     return {
-        group: tuple(GroupMember(m["client_id"], m["client_host"]) for m in told["members"])
-        for group, told in answer.items()
-        if not told.get("error")
+        group: tuple(GroupMember(m["client_id"], m["client_host"]) for m in description["members"])
+        for group, description in answer.items()
+        if not description.get("error")
     }
 
 
@@ -267,9 +267,9 @@ async def _describe(client: Any, groups: Sequence[str]) -> dict[str, tuple[Group
         request = ConsumerGroupDescribeRequest(group_ids=its, include_authorized_operations=False)
         answer = await client._manager.send(request, node_id=node)
         return {
-            told.group_id: tuple(GroupMember(m.client_id, m.client_host) for m in told.members)
-            for told in answer.groups
-            if not told.error_code
+            group.group_id: tuple(GroupMember(m.client_id, m.client_host) for m in group.members)
+            for group in answer.groups
+            if not group.error_code
         }
 
     return await _by_coordinator(client, groups, ask)
@@ -282,16 +282,16 @@ async def _unsettled(client: Any, group: str) -> Sequence[TopicPartition]:
     for _, request in client._list_group_offsets_requests({group: None}):
         request.require_stable = True
         answer = await client._manager.send(request, node_id=node)
-        for told in answer.groups if answer.API_VERSION >= 8 else [answer]:
-            if told.error_code:
-                raise errors.for_code(told.error_code)(f"group {group}")
-            parts = [(topic.name, part) for topic in told.topics for part in topic.partitions]
+        for result in answer.groups if answer.API_VERSION >= 8 else [answer]:
+            if result.error_code:
+                raise errors.for_code(result.error_code)(f"group {group}")
+            parts = [(topic.name, part) for topic in result.topics for part in topic.partitions]
             open_ = [(name, part) for name, part in parts if part.error_code == errors.UnstableOffsetCommitError.errno]
             found += [TopicPartition(name, part.partition_index) for name, part in open_]
     return sorted(found)
 
 
-def _asked(question: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _refreshing(question: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def ask(client: Any) -> Any:
         try:
             return question(client)

@@ -22,9 +22,9 @@ from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 from kafka.protocol.admin import DescribeClusterRequest
 from kafka.protocol.metadata import MetadataRequest
 
-from kafka_medic.clients.kafka_whereabouts import TRY_SECONDS, is_it, who_are_you
-from kafka_medic.clients.pod_identity import PodAddress
-from kafka_medic.clients.ports import Address, FailureKind, ReadFailed
+from kafka_medic.clients.failures import FailureKind, ReadFailed
+from kafka_medic.clients.kafka_discovery import TRY_SECONDS, confirms, identity_request
+from kafka_medic.clients.ports import Address, PodAddress
 from kafka_medic.clients.tls import names_another_host
 
 _LOG = logging.getLogger(__name__)
@@ -32,15 +32,17 @@ CONTROLLERS = 2
 """KIP-919's endpoint type."""
 
 
-async def identify(client: Any, said: int, pod: PodAddress, ids: Sequence[int], seconds: float) -> int:
-    """The id that answers there. `said`: the id that the Pod is said to have. Raises what kept it from answering."""
-    if await _over_the_link(client, said, pod.ip, seconds):
-        return said
+async def identify(client: Any, claimed: int, pod: PodAddress, ids: Sequence[int], seconds: float) -> int:
+    """The id that answers there. `claimed`: the id that the Pod is said to have. Raises what kept it from answering."""
+    if await _over_the_link(client, claimed, pod.ip, seconds):
+        return claimed
     end = time.monotonic() + TRY_SECONDS
-    asked = [client._manager.call_soon(_at, client, (pod.ip, port), pod.hosts, said, ids, end) for port in pod.ports]
+    pending = [
+        client._manager.call_soon(_at, client, (pod.ip, port), pod.hosts, claimed, ids, end) for port in pod.ports
+    ]
     found: set[int] = set()
     problems: list[Exception] = []
-    for answer in asked:
+    for answer in pending:
         try:
             found.add(await answer)
         except Exception as problem:  # noqa: BLE001 - another port may be the right one; the first failure is reported
@@ -59,29 +61,29 @@ async def _over_the_link(client: Any, broker: int, ip: str, seconds: float) -> b
         manager.reset_backoff(broker)
         connection = manager.get_connection(broker)
         # With the usual time limit, since kafka-python closes a connection on which a request has run out of time.
-        sent = connection.send_request(who_are_you([broker]), int(seconds * 1000))
+        sent = connection.send_request(identity_request([broker]), int(seconds * 1000))
         answer = await manager.wait_for(sent, TRY_SECONDS * 1000)
-        return is_it(answer) and _plain(connection.transport.getPeer()[0]) == _plain(ip)
+        return confirms(answer) and _plain(connection.transport.getPeer()[0]) == _plain(ip)
     except Exception as problem:  # noqa: BLE001 - then it is asked at the Pod's own address
         _LOG.debug("broker %s: not identified by the connection to it: %s", broker, problem)
         return False
 
 
-async def _at(client: Any, address: Address, hosts: Sequence[str], said: int, ids: Sequence[int], end: float) -> int:
+async def _at(client: Any, address: Address, hosts: Sequence[str], claimed: int, ids: Sequence[int], end: float) -> int:
     """By a connection of its own, which is closed again. The certificate has to be for one of these hosts."""
     for host in hosts if client._manager.ssl_enabled else ():
         try:
-            return await _ask(client, address, host, said, ids, end)
+            return await _ask(client, address, host, claimed, ids, end)
         except ssl.SSLCertVerificationError as problem:
             if not names_another_host(problem) or host == hosts[-1]:
                 raise
-    return await _ask(client, address, address[0], said, ids, end)
+    return await _ask(client, address, address[0], claimed, ids, end)
 
 
-async def _ask(client: Any, address: Address, host: str, said: int, ids: Sequence[int], end: float) -> int:
+async def _ask(client: Any, address: Address, host: str, claimed: int, ids: Sequence[int], end: float) -> int:
     connection = await _connected(client, address, host, end)
     try:
-        found = await _own_id(connection, said, ids, end)
+        found = await _own_id(connection, claimed, ids, end)
         cluster = await _cluster(connection, end)
         if cluster != client._manager.cluster.cluster_id:
             raise ReadFailed(FailureKind.OTHER, f"broker {found} of another Kafka cluster, {cluster}, answers")
@@ -90,9 +92,9 @@ async def _ask(client: Any, address: Address, host: str, said: int, ids: Sequenc
         connection.close()
 
 
-async def _own_id(connection: Any, said: int, ids: Sequence[int], end: float) -> int:
-    for asked in ([said], [i for i in ids if i != said]):
-        answer = await connection.send_request(who_are_you(asked), _left(end)) if asked else None
+async def _own_id(connection: Any, claimed: int, ids: Sequence[int], end: float) -> int:
+    for part in ([claimed], [i for i in ids if i != claimed]):
+        answer = await connection.send_request(identity_request(part), _left(end)) if part else None
         for result in answer.results if answer is not None else ():
             if result.error_code == 0:
                 return int(result.resource_name)
@@ -104,10 +106,10 @@ async def _own_id(connection: Any, said: int, ids: Sequence[int], end: float) ->
 async def _cluster(connection: Any, end: float) -> str | None:
     """A controller that is no broker answers no metadata request."""
     if MetadataRequest.API_KEY in connection.broker_version_data.api_versions:
-        asked: Any = MetadataRequest(topics=[], allow_auto_topic_creation=False)
+        request: Any = MetadataRequest(topics=[], allow_auto_topic_creation=False)
     else:
-        asked = DescribeClusterRequest(endpoint_type=CONTROLLERS)
-    answer = await connection.send_request(asked, _left(end))
+        request = DescribeClusterRequest(endpoint_type=CONTROLLERS)
+    answer = await connection.send_request(request, _left(end))
     if code := getattr(answer, "error_code", 0):
         raise errors.for_code(code)(getattr(answer, "error_message", None) or "")
     return str(answer.cluster_id) if answer.cluster_id is not None else None

@@ -24,10 +24,11 @@ from kafka.future import Future
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from kafka_medic.clients import kafka_bounds, kafka_inflate
+from kafka_medic.clients.failures import ClientFailure, FailureKind, ReadFailed, WriteFailed
 from kafka_medic.clients.kafka_destinations import Bounds
-from kafka_medic.clients.kafka_transport import Selector, read_in_pieces
+from kafka_medic.clients.kafka_transport import Selector, read_in_pieces, unmetered
 from kafka_medic.clients.oauth import TokenSource
-from kafka_medic.clients.ports import Address, ClientFailure, Connection, FailureKind, ReadFailed, WriteFailed
+from kafka_medic.clients.ports import Address, Connection
 from kafka_medic.clients.tls import client_context
 
 AT_ONCE = 10
@@ -46,12 +47,12 @@ F = TypeVar("F", bound=ClientFailure)
 logging.getLogger("kafka").setLevel(logging.CRITICAL)
 
 
-class WireLink:
+class KafkaLink:
     """One kafka-python admin client for one cluster, connected when first needed. May be used by several threads at
     the same time."""
 
     def __init__(
-        self, connection: Connection, tokens: TokenSource | None = None, beside: WireLink | None = None
+        self, connection: Connection, tokens: TokenSource | None = None, beside: KafkaLink | None = None
     ) -> None:
         """`beside`: the link that finds out who is there, for one that is for something else. Raises ReadFailed for
         certificates and keys that cannot be used."""
@@ -74,7 +75,7 @@ class WireLink:
         """Brokers that said who is there and nothing more, and until when others are asked rather than they."""
         self._controller = -1
         """The controller as they had it; with KRaft any live broker (KIP-590)."""
-        self._told: dict[int, Any] = {}
+        self._nodes: dict[int, Any] = {}
         """Where each broker is, as they had it."""
 
     def begin(self) -> None:
@@ -155,11 +156,11 @@ class WireLink:
         async def ask(client: Any) -> Any:
             manager = client._manager
             known = [node.node_id for node in manager.cluster.brokers()]
-            asked = random.sample(known, min(AT_ONCE, len(known)))
+            chosen = random.sample(known, min(AT_ONCE, len(known)))
             self._answered = answered = []
-            first, left = Future(), [len(asked)]
+            first, left = Future(), [len(chosen)]
 
-            def heard(broker: int, answer: Any) -> None:
+            def on_answer(broker: int, answer: Any) -> None:
                 answered.append(broker)
                 if not first.is_done:
                     first.success(answer)
@@ -169,17 +170,17 @@ class WireLink:
                 if not left[0] and not first.is_done:
                     first.failure(problem)
 
-            for broker in asked:
+            for broker in chosen:
                 sent = _sent(client, broker, request(), self.seconds)
-                sent.add_callback(lambda answer, broker=broker: heard(broker, answer))
+                sent.add_callback(lambda answer, broker=broker: on_answer(broker, answer))
                 sent.add_errback(failed)
-            if not asked:
+            if not chosen:
                 raise errors.NodeNotReadyError("no broker is known")
             answer = await manager.wait_for(first, self.seconds * 1000)
             # The client reads metadata anew only every so often, and until then knows no broker that came back, nor
             # its new address. `_coordinator_brokers` is where it looks for those that its own metadata does not name.
-            self._told = {node.node_id: node for node in answer.brokers}
-            know(client, self._told)
+            self._nodes = {node.node_id: node for node in answer.brokers}
+            know(client, self._nodes)
             self._controller = answer.controller_id
             return answer
 
@@ -222,13 +223,13 @@ class WireLink:
                 if not left and not first.is_done:
                     first.failure(problem)
 
-            def heard(node: int, answer: Any) -> None:
+            def on_answer(node: int, answer: Any) -> None:
                 if not first.is_done:
                     first.success((node, answer))
 
             for node in nodes:
                 sent = _sent(client, node, request(), self.seconds)
-                sent.add_callback(lambda answer, node=node: heard(node, answer))
+                sent.add_callback(lambda answer, node=node: on_answer(node, answer))
                 sent.add_errback(lambda problem, node=node: failed(node, problem))
             try:
                 answer: tuple[int, Any] = await client._manager.wait_for(first, self.seconds * 1000)
@@ -246,14 +247,14 @@ class WireLink:
         """Who answered when last it was asked who is there, the controller first; the client learns where they are.
         Before those that are spared come the others that were named."""
         known = self if self._beside is None else self._beside
-        know(client, known._told)
+        know(client, known._nodes)
 
         def spared(broker: int) -> bool:
             return self._spared(broker) or known._spared(broker)
 
         answered = sorted(known._answered, key=lambda b: (spared(b), b != known._controller))
         if answered and spared(answered[0]):
-            answered = [b for b in known._told if b not in answered and not spared(b)] + answered
+            answered = [b for b in known._nodes if b not in answered and not spared(b)] + answered
         return answered or [client._manager.least_loaded_node()]
 
     def spare(self, brokers: Collection[int]) -> None:
@@ -302,9 +303,9 @@ def observations_of(seconds: float) -> None:
     OBSERVATION_SECONDS = seconds
 
 
-def know(client: Any, told: Mapping[int, Any]) -> None:
-    client._manager.cluster._brokers.update(told)
-    client._manager.cluster._coordinator_brokers.update(told)
+def know(client: Any, nodes: Mapping[int, Any]) -> None:
+    client._manager.cluster._brokers.update(nodes)
+    client._manager.cluster._coordinator_brokers.update(nodes)
 
 
 def _sent(client: Any, node: Any, request: Any, seconds: float) -> Any:
@@ -403,9 +404,9 @@ def failure_of(as_type: type[F], problem: BaseException, what: str) -> F:
         kind = FailureKind.UNREACHABLE
     else:
         kind = FailureKind.OTHER
-    told = f"{type(problem).__name__}: {problem}"
+    detail = f"{type(problem).__name__}: {problem}"
     # The same failure has the same words in every look, whichever limit was reached first and after how long.
-    return as_type(kind, f"{what}: {'no answer in time' if _LATE.search(told) else told}"[:500])
+    return as_type(kind, f"{what}: {'no answer in time' if _LATE.search(detail) else detail}"[:500])
 
 
 class _Provider(AbstractTokenProvider):  # type: ignore[misc]
@@ -433,6 +434,7 @@ def _settings(
         "metadata_max_age_ms": 30000,
         "max_in_flight_requests_per_connection": IN_FLIGHT,
         "selector": Selector,
+        "kafka_client": unmetered,
     }
     if connection.protocol.startswith("SASL"):
         settings["sasl_mechanism"] = connection.sasl_mechanism

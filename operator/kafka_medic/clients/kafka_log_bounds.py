@@ -6,6 +6,9 @@ A cluster has one row of these for each partition, so requests and responses are
 from __future__ import annotations
 
 import struct
+from collections import defaultdict
+from collections.abc import Mapping, MutableMapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,8 +19,8 @@ from kafka import errors
 from kafka.protocol.consumer.offsets import ListOffsetsRequest
 
 from kafka_medic.clients.kafka_log_ends import ABSENT
-from kafka_medic.clients.log_columns import OFFSETS_VERSIONS, encode_offsets
-from kafka_medic.clients.ports import BOUNDS_SCHEMA
+from kafka_medic.clients.log_columns import OFFSETS_VERSIONS, OffsetsReader, encode_offsets
+from kafka_medic.clients.tables import BOUNDS_SCHEMA
 from kafka_medic.clients.undecoded import undecoded
 from kafka_medic.cluster.partition_rows import NOWHERE, Rows
 
@@ -31,22 +34,50 @@ class OffsetsRequest(undecoded(ListOffsetsRequest), init=False):  # type: ignore
     LED_SCHEMA, with the rows of a topic together. A broker that leads under another epoch answers with an error. The
     response is a ResponseBytes."""
 
-    def __init__(self, led: pa.Table, timestamp: int, timeout_ms: int) -> None:
+    def __init__(
+        self, led: pa.Table, timestamp: int, timeout_ms: int, encoded: MutableMapping[int, bytes] | None = None
+    ) -> None:
+        """`encoded`: bodies of the same request that were sent before, by version."""
         earliest, latest = OFFSETS_VERSIONS
         super().__init__(min_version=earliest, max_version=latest)
         self._led, self._timestamp, self._timeout_ms = led, timestamp, timeout_ms
+        self._encoded = {} if encoded is None else encoded
 
     def encode(self, version: int | None = None, header: bool = False, framed: bool = False) -> bytes:
         """In place of ApiMessage.encode, which `KafkaProtocol.send_request` calls."""
         if version is not None:
             self.API_VERSION = version
         known: int = self.API_VERSION
-        body = encode_offsets(
-            known, self._led, replica=CONSUMER, timestamp=self._timestamp, timeout_ms=self._timeout_ms
-        )
+        body = self._encoded.get(known)
+        if body is None:
+            body = self._encoded[known] = encode_offsets(
+                known, self._led, replica=CONSUMER, timestamp=self._timestamp, timeout_ms=self._timeout_ms
+            )
         if header:
             body = self.encode_header(flexible=self.flexible_version_q(known)) + body
         return struct.pack(">i", len(body)) + body if framed else body
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Led:
+    """The requests for log bounds, kept for the next observation of the same partitions. `wanted`, `started`:
+    the rows of each leader, all and those whose log start is read. `encoded`: requests by timestamp and leader, each
+    by version. `readers`: of each leader's responses."""
+
+    table: pa.Table
+    wanted: Mapping[int, pa.Table]
+    started: Mapping[int, pa.Table]
+    encoded: defaultdict[tuple[int, int], dict[int, bytes]]
+    readers: defaultdict[int, OffsetsReader]
+
+    @classmethod
+    def of(cls, led: pa.Table, before: Led | None) -> Led:
+        """`led` has LED_SCHEMA. The same as before if that was made of equal rows."""
+        if before is not None and before.table.equals(led):
+            return before
+        wanted = by_leader(led)
+        started = wanted if led["start"].to_numpy().all() else by_leader(led.filter(led["start"]))
+        return cls(led, wanted, started, defaultdict(dict), defaultdict(OffsetsReader))
 
 
 def by_leader(led: pa.Table) -> dict[int, pa.Table]:
@@ -71,8 +102,8 @@ def bounds(led: pa.Table, starts: pa.Table, ends: pa.Table) -> pa.Table:
     """BOUNDS_SCHEMA, of the partitions in `led` that are in each answer that is to have them. Answers have
     OFFSETS_SCHEMA. An error of the start counts before one of the end. Without a row: what the broker does not hold or
     does not serve."""
-    start, start_error = _told(led, starts)
-    end, end_error = _told(led, ends)
+    start, start_error = _offsets(led, starts)
+    end, end_error = _offsets(led, ends)
     unread = ~led["start"].to_numpy()
     begun = (start >= 0) | unread
     error = np.where(start_error != 0, start_error, np.where(begun, end_error, 0))
@@ -96,7 +127,7 @@ def bounds(led: pa.Table, starts: pa.Table, ends: pa.Table) -> pa.Table:
     return pa.table(columns, schema=BOUNDS_SCHEMA)
 
 
-def _told(led: pa.Table, answer: pa.Table) -> tuple[Ints, Ints]:
+def _offsets(led: pa.Table, answer: pa.Table) -> tuple[Ints, Ints]:
     """Of each row of `led` the offset, -1 for none, and the code of an error other than that it is not served. The last
     counts where an answer has several for one partition."""
     codes, offsets = (answer[name].to_numpy().astype(np.int64) for name in ("error", "offset"))

@@ -13,7 +13,7 @@ from typing import Any
 from kafka import errors
 from kafka.protocol.consumer.offsets import ListOffsetsRequest, OffsetForLeaderEpochRequest
 
-from kafka_medic.clients.ports import FailureKind, ReadFailed
+from kafka_medic.clients.failures import FailureKind, ReadFailed
 from kafka_medic.cluster.snapshot import TopicPartition
 
 DEBUGGING_REPLICA = -2
@@ -44,7 +44,7 @@ def log_ends_request(partitions: Iterable[TopicPartition]) -> Any:
 
 def log_ends(answer: Any) -> dict[TopicPartition, int | ReadFailed]:
     """Nothing for a partition that the broker does not hold, or not serve; ReadFailed for any other error."""
-    return _told((t.name, p.partition_index, p.error_code, p.offset) for t in answer.topics for p in t.partitions)
+    return _ends((t.name, p.partition_index, p.error_code, p.offset) for t in answer.topics for p in t.partitions)
 
 
 def epoch_ends_request(epochs: Mapping[TopicPartition, int]) -> Any:
@@ -60,25 +60,25 @@ def epoch_ends_request(epochs: Mapping[TopicPartition, int]) -> Any:
 
 def epoch_ends(answer: Any) -> dict[TopicPartition, int | ReadFailed]:
     """As `log_ends`; an epoch that the broker never had is left out."""
-    return _told((t.topic, p.partition, p.error_code, p.end_offset) for t in answer.topics for p in t.partitions)
+    return _ends((t.topic, p.partition, p.error_code, p.end_offset) for t in answer.topics for p in t.partitions)
 
 
 def known(found: Mapping[TopicPartition, int | ReadFailed]) -> dict[TopicPartition, int]:
     """Those that could be read. Raises the first failure when there is nothing else."""
-    told = {tp: end for tp, end in found.items() if not isinstance(end, ReadFailed)}
+    ends = {tp: end for tp, end in found.items() if not isinstance(end, ReadFailed)}
     failed = next((end for end in found.values() if isinstance(end, ReadFailed)), None)
-    if failed is not None and not told:
+    if failed is not None and not ends:
         raise failed
-    return told
+    return ends
 
 
-def _told(rows: Iterable[tuple[str, int, int, int]]) -> dict[TopicPartition, int | ReadFailed]:
+def _ends(rows: Iterable[tuple[str, int, int, int]]) -> dict[TopicPartition, int | ReadFailed]:
     found: dict[TopicPartition, int | ReadFailed] = {}
     for topic, partition, code, offset in rows:
         error = errors.for_code(code)
         if code and not issubclass(error, ABSENT):
-            told = f"log end of {topic}-{partition}: {error.__name__}"
-            found[TopicPartition(topic, partition)] = ReadFailed(FailureKind.OTHER, told)
+            message = f"log end of {topic}-{partition}: {error.__name__}"
+            found[TopicPartition(topic, partition)] = ReadFailed(FailureKind.OTHER, message)
         elif not code and offset >= 0:
             found[TopicPartition(topic, partition)] = offset
     return found

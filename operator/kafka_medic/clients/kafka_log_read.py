@@ -15,7 +15,8 @@ from kafka import errors
 from kafka.protocol.consumer.fetch import FetchRequest
 from kafka.record.memory_records import MemoryRecords
 
-from kafka_medic.clients.ports import FailureKind, LogRecord, ReadFailed
+from kafka_medic.clients.failures import FailureKind, ReadFailed
+from kafka_medic.clients.ports import LogRecord
 from kafka_medic.cluster.snapshot import TopicPartition
 
 FUTURE_LOCAL_REPLICA = -3
@@ -54,12 +55,12 @@ def fetched(answer: Any, tp: TopicPartition, start: int, end: int) -> tuple[list
     itself (transactions) are left out. Raises ReadFailed, also when no step ahead was made."""
     if answer.error_code:
         raise ReadFailed(FailureKind.OTHER, f"log of {tp}: {errors.for_code(answer.error_code).__name__}")
-    (told,) = (p for t in answer.responses for p in t.partitions)
-    if told.error_code:
-        raise ReadFailed(FailureKind.OTHER, f"log of {tp}: {errors.for_code(told.error_code).__name__}")
+    (partition,) = (p for t in answer.responses for p in t.partitions)
+    if partition.error_code:
+        raise ReadFailed(FailureKind.OTHER, f"log of {tp}: {errors.for_code(partition.error_code).__name__}")
     found: list[LogRecord] = []
     after = start
-    for batch in _batches(MemoryRecords(told.records or b"")):
+    for batch in _batches(MemoryRecords(partition.records or b"")):
         for record in batch:
             after = max(after, record.offset + 1)
             if start <= record.offset < end and not getattr(batch, "is_control_batch", False):

@@ -10,9 +10,10 @@ from weakref import WeakValueDictionary
 import pyarrow as pa
 from kafka.protocol.metadata import MetadataRequest
 
+from kafka_medic.clients.failures import ReadFailed
 from kafka_medic.clients.kafka_configs import refuse
 from kafka_medic.clients.metadata_columns import LATEST_VERSION, decode
-from kafka_medic.clients.ports import BrokerView, ReadFailed
+from kafka_medic.clients.ports import BrokerView
 from kafka_medic.clients.undecoded import ResponseBytes, undecoded
 
 _WholeRequest = undecoded(MetadataRequest)

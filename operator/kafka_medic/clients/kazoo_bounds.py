@@ -70,8 +70,8 @@ class BoundedConnection(ConnectionHandler):  # type: ignore[misc]
         found = super()._read_header(timeout)
         header = found[0]
         # This project sets no watch, and kazoo has one ping on its way at most.
-        unasked = header.xid == WATCH_XID or (header.xid == PING_XID and not self.ping_outstanding.is_set())
-        if unasked or (header.xid >= 0 and not self.client._pending):
+        unsolicited = header.xid == WATCH_XID or (header.xid == PING_XID and not self.ping_outstanding.is_set())
+        if unsolicited or (header.xid >= 0 and not self.client._pending):
             raise ConnectionDropped(f"a reply that nothing was asked for (xid {header.xid})")
         return found
 

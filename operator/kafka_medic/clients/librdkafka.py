@@ -21,20 +21,10 @@ from confluent_kafka.admin import (
 )
 from confluent_kafka.admin import NewTopic as RdNewTopic
 
+from kafka_medic.clients.failures import ClientFailure, FailureKind, ReadFailed, WriteFailed
 from kafka_medic.clients.oauth import Token, TokenSource
-from kafka_medic.clients.patience import seconds_for
-from kafka_medic.clients.ports import (
-    ClientFailure,
-    ClusterDescription,
-    ConfigChange,
-    Connection,
-    FailureKind,
-    MaySend,
-    NewTopic,
-    Node,
-    ReadFailed,
-    WriteFailed,
-)
+from kafka_medic.clients.ports import ClusterDescription, ConfigChange, Connection, MaySend, NewTopic, Node
+from kafka_medic.clients.timeouts import change_timeout
 from kafka_medic.cluster.snapshot import TopicPartition
 
 T = TypeVar("T")
@@ -104,9 +94,10 @@ class LibrdkafkaAdmin:
         """Who is registered, by whichever broker answers first. Its requests to the controller go to the one that it
         heard of when it began (any live broker with KRaft), so a client is not to be used for long."""
         self._forget()
-        told = self._read(lambda: self._client.describe_cluster(request_timeout=self._timeout), "metadata")
-        nodes = sorted((Node(int(n.id), str(n.host), int(n.port), None) for n in told.nodes), key=lambda n: n.id)
-        return ClusterDescription(told.cluster_id, tuple(nodes), told.controller.id if told.controller else None)
+        described = self._read(lambda: self._client.describe_cluster(request_timeout=self._timeout), "metadata")
+        nodes = sorted((Node(int(n.id), str(n.host), int(n.port), None) for n in described.nodes), key=lambda n: n.id)
+        controller = described.controller.id if described.controller else None
+        return ClusterDescription(described.cluster_id, tuple(nodes), controller)
 
     def offsets_at(self, partitions: Sequence[TopicPartition], ms: int) -> Mapping[TopicPartition, int | None]:
         """Of those that could be read. Raises the first failure when there are none."""
@@ -163,7 +154,7 @@ class LibrdkafkaAdmin:
             self._alter(request)
 
     def _alter(self, resources: list[ConfigResource]) -> None:
-        seconds = seconds_for(self._timeout, len(resources))
+        seconds = change_timeout(self._timeout, len(resources))
         for resource, future in self._client.incremental_alter_configs(resources, request_timeout=seconds).items():
             try:
                 future.result(timeout=seconds + 1)
@@ -262,7 +253,7 @@ def _failure(as_type: type[ClientFailure], error: Any, what: str) -> ClientFailu
 
 
 def _lasting(text: str) -> str:
-    """Without how long this attempt took, so that the same failure has the same words in every turn."""
+    """Without how long this attempt took, so that the same failure has the same words in every reconcile."""
     return _AFTER.sub("", text)
 
 
@@ -285,11 +276,11 @@ def client_settings(connection: Connection, tokens: TokenSource | None = None) -
     if connection.oauth is not None:
         source = tokens or TokenSource(connection.oauth, connection.timeout_seconds)
 
-        def told(_: str) -> tuple[str, float]:
+        def access_token(_: str) -> tuple[str, float]:
             token = source.token()
             return token.text, token.expires
 
-        settings["oauth_cb"] = told
+        settings["oauth_cb"] = access_token
     if connection.uses_tls:
         optional |= {
             "ssl.ca.pem": connection.tls.ca,

@@ -16,18 +16,9 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
 from confluent_kafka import TopicPartition as RdTopicPartition
 
+from kafka_medic.clients.failures import FailureKind, ReadFailed
 from kafka_medic.clients.librdkafka import client_settings
-from kafka_medic.clients.ports import (
-    Broken,
-    CanaryEvent,
-    Connection,
-    Delivered,
-    FailureKind,
-    ReadFailed,
-    Returned,
-    Undelivered,
-    Unread,
-)
+from kafka_medic.clients.ports import Broken, CanaryEvent, Connection, Delivered, Returned, Undelivered, Unread
 
 GROUP = "kafka-medic-canary"
 QUEUE_RECORDS = 1000

@@ -9,8 +9,9 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka import TopicPartition as Assignment
 
+from kafka_medic.clients.failures import FailureKind, ReadFailed, WriteFailed
 from kafka_medic.clients.librdkafka import client_settings
-from kafka_medic.clients.ports import Connection, FailureKind, LogRecord, OwnRecord, ReadFailed, WriteFailed
+from kafka_medic.clients.ports import Connection, LogRecord, OwnRecord
 from kafka_medic.cluster.snapshot import TopicPartition
 
 WRITE_SECONDS = 60.0
@@ -87,8 +88,8 @@ class OwnTopics:
                 if (error := message.error()) is not None:
                     raise ReadFailed(FailureKind.OTHER, f"read {tp}: {error.str()}")
                 at = (message.offset() or 0) + 1
-                told: Any = message.headers() or ()
-                headers = tuple((str(k), v if isinstance(v, bytes) else None) for k, v in told)
+                raw: Any = message.headers() or ()
+                headers = tuple((str(k), v if isinstance(v, bytes) else None) for k, v in raw)
                 yield LogRecord(tp, at - 1, message.timestamp()[1], message.key(), message.value(), headers)
         finally:
             consumer.close()

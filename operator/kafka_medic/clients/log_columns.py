@@ -20,8 +20,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_medic.clients.ports import SIZES_SCHEMA, schema_of
 from kafka_medic.clients.response_cursor import MAX_TOPIC_NAME, Cursor, at_each_byte
+from kafka_medic.clients.tables import SIZES_SCHEMA, schema_of
 
 LOG_DIRS_VERSIONS = (0, 5)
 """Version 1 is as 0, 2 has compact lengths and tagged fields, 3 an error code of the whole response, 4 the bytes of
@@ -45,6 +45,9 @@ MAX_NAMES_BYTES = 32 << 20
 """Of a column of topic names. A name may have 249 bytes, and a partition 21 in a response."""
 MAX_DIRECTORIES = 1_000
 """Of a broker. Each becomes a table of its own, and 5 bytes could ask for one."""
+MAX_KEPT_BYTES = 1 << 16
+"""Of a response whose places are kept, about 2,000 partitions: an operator watches many small clusters or few large
+ones."""
 _LONG = 0x80
 """From here on a varint has several bytes."""
 Ints = npt.NDArray[np.int64]
@@ -114,23 +117,80 @@ def _directory(cursor: Cursor) -> DecodedLogDir:
 def decode_offsets(version: int, body: bytes) -> pa.Table:
     """The ListOffsets response in `body`, which begins behind the response header: OFFSETS_SCHEMA, in the response's
     order. Raises MalformedResponse, also for names that no topic may have."""
+    return OffsetsReader().read(version, body)
+
+
+class OffsetsReader:
+    """Decodes the responses of one broker. A response to the same request has the same partitions in the same places,
+    so that most often only offsets and errors are read."""
+
+    def __init__(self) -> None:
+        self._known: tuple[_Offsets, _Fixed] | None = None
+
+    def read(self, version: int, body: bytes) -> pa.Table:
+        """As `decode_offsets`."""
+        if self._known is not None and self._known[1].fits(version, body):
+            return self._known[0].table(body)
+        found = _offsets(version, body)
+        self._known = (found, _Fixed.of(version, body, found.places)) if len(body) <= MAX_KEPT_BYTES else None
+        return found.table(body)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Offsets:
+    """The partitions of a ListOffsets response, and where each begins."""
+
+    names: Any
+    numbers: Any
+    places: Ints
+
+    def table(self, body: bytes) -> pa.Table:
+        columns: list[Any] = [
+            self.names,
+            self.numbers,
+            _native(at_each_byte(body, ">i2")[self.places + 4]),
+            _native(at_each_byte(body, ">i8")[self.places + 14]),
+        ]
+        return pa.table(columns, schema=OFFSETS_SCHEMA)
+
+
+def _offsets(version: int, body: bytes) -> _Offsets:
     cursor = Cursor(body, "ListOffsets", version, OFFSETS_FLEXIBLE_FROM)
     with cursor.whole_response(*OFFSETS_VERSIONS):
         if version >= 2:
             cursor.int32()  # throttle time, in milliseconds
-        topics = _topics(cursor, 26 if version >= 4 else 22)  # number, error code, timestamp, offset, leader epoch
+        topics = _topics(cursor, _offsets_bytes(version))
         cursor.tags()
         cursor.end()
         places = topics.partitions
-        return pa.table(
-            [
-                topics.names_of_partitions(cursor),
-                _native(at_each_byte(body, ">i4")[places]),
-                _native(at_each_byte(body, ">i2")[places + 4]),
-                _native(at_each_byte(body, ">i8")[places + 14]),
-            ],
-            schema=OFFSETS_SCHEMA,
-        )
+        return _Offsets(topics.names_of_partitions(cursor), _native(at_each_byte(body, ">i4")[places]), places)
+
+
+def _offsets_bytes(version: int) -> int:
+    """Of a partition: number, error code, timestamp, offset, leader epoch."""
+    return 26 if version >= 4 else 22
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Fixed:
+    """The bytes of a ListOffsets response that decide which partitions there are and where. `value`: the response with
+    zeros where it is `free`, in the throttle time and behind each partition's number."""
+
+    version: int
+    free: npt.NDArray[np.bool_]
+    value: npt.NDArray[np.uint8]
+
+    @classmethod
+    def of(cls, version: int, body: bytes, places: Ints) -> _Fixed:
+        free = np.zeros(len(body), np.bool_)
+        free[: 4 if version >= 2 else 0] = True
+        free[(places[:, None] + np.arange(4, _offsets_bytes(version))).ravel()] = True
+        return cls(version, free, np.where(free, 0, np.frombuffer(body, np.uint8)))
+
+    def fits(self, version: int, body: bytes) -> bool:
+        if version != self.version or len(body) != len(self.value):
+            return False
+        return np.array_equal(np.where(self.free, 0, np.frombuffer(body, np.uint8)), self.value)
 
 
 def encode_offsets(version: int, rows: pa.Table, *, replica: int, timestamp: int, timeout_ms: int) -> bytes:

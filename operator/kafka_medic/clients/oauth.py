@@ -19,7 +19,8 @@ from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from kafka_medic.clients.destinations import Sockaddr
-from kafka_medic.clients.ports import FailureKind, OAuthClient, ReadFailed, TlsMaterial
+from kafka_medic.clients.failures import FailureKind, ReadFailed
+from kafka_medic.clients.ports import OAuthClient, TlsMaterial
 from kafka_medic.clients.tls import client_context, why
 from kafka_medic.cluster.clock import EXACT, Skew, measured
 
@@ -57,21 +58,14 @@ class TokenSource:
         """Raises ReadFailed that says what the endpoint answered, and no secret."""
         with self._lock:
             if self._held is None or time.time() >= self._renew_at:
-                asked = time.time()
+                started = time.time()
                 self._held = self._fetch()
-                self._renew_at = asked + _USED * (self._held.expires - asked)
+                self._renew_at = started + _USED * (self._held.expires - started)
             return self._held
 
     def _fetch(self) -> Token:
         where = f"token endpoint {self._host}:{self._port}"
-        if self._context is None:
-            link = http.client.HTTPConnection(self._host, self._port, timeout=self._timeout)
-        else:
-            link = http.client.HTTPSConnection(self._host, self._port, timeout=self._timeout, context=self._context)
-        if self._client.destinations is not None:
-            places = self._client.destinations.token_endpoint(self._host, self._port)
-            link._create_connection = lambda _, seconds, *__: _connected(places, seconds)  # type: ignore[attr-defined]
-        late = threading.Event()
+        link, late = self._link(), threading.Event()
 
         def give_up() -> None:
             # An answer that trickles in never runs into the socket's own timeout. Below TLS, whose own shutdown is not
@@ -96,20 +90,26 @@ class TokenSource:
                 raise ReadFailed(FailureKind.TLS, f"{where}: the TLS handshake failed") from None
             raise ReadFailed(found.kind, f"token endpoint {found.message}") from None
         except (OSError, http.client.HTTPException, ValueError, AttributeError) as problem:
-            told = f"no answer within {self._timeout:g} s" if late.is_set() else type(problem).__name__
-            raise ReadFailed(FailureKind.UNREACHABLE, f"{where}: {told}") from None
+            reason = f"no answer within {self._timeout:g} s" if late.is_set() else type(problem).__name__
+            raise ReadFailed(FailureKind.UNREACHABLE, f"{where}: {reason}") from None
         finally:
             watch.cancel()
             link.close()
         if late.is_set():
             raise ReadFailed(FailureKind.UNREACHABLE, f"{where}: no whole answer within {self._timeout:g} s")
-        if status in (400, 401, 403):
-            raise ReadFailed(
-                FailureKind.AUTHENTICATION, f"{where} refused the client (HTTP {status}); check clientId, clientSecret"
-            )
-        if status != 200:
-            raise ReadFailed(FailureKind.OTHER, f"{where} answered HTTP {status}")
+        _refuse(status, where)
         return _read(body, where, skew)
+
+    def _link(self) -> http.client.HTTPConnection:
+        link = (
+            http.client.HTTPConnection(self._host, self._port, timeout=self._timeout)
+            if self._context is None
+            else http.client.HTTPSConnection(self._host, self._port, timeout=self._timeout, context=self._context)
+        )
+        if self._client.destinations is not None:
+            places = self._client.destinations.token_endpoint(self._host, self._port)
+            link._create_connection = lambda _, seconds, *__: _connected(places, seconds)  # type: ignore[attr-defined]
+        return link
 
     def _form(self) -> str:
         form = {"grant_type": "client_credentials"}
@@ -125,6 +125,16 @@ class TokenSource:
             "Content-Type": "application/x-www-form-urlencoded",
             "Accept": "application/json",
         }
+
+
+def _refuse(status: int, where: str) -> None:
+    """Raises ReadFailed for an HTTP status other than 200."""
+    if status in (400, 401, 403):
+        raise ReadFailed(
+            FailureKind.AUTHENTICATION, f"{where} refused the client (HTTP {status}); check clientId, clientSecret"
+        )
+    if status != 200:
+        raise ReadFailed(FailureKind.OTHER, f"{where} answered HTTP {status}")
 
 
 def _connected(places: Sequence[Sockaddr], seconds: float) -> socket.socket:

@@ -8,58 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import pyarrow as pa
 
-from kafka_medic.clients.pod_identity import PodIdentityReads
+from kafka_medic.clients.answers import Groups, LogDirs
+from kafka_medic.clients.destinations import Destinations
+from kafka_medic.clients.failures import ReadFailed
 from kafka_medic.cluster.groups import Committed, GroupMember
 from kafka_medic.cluster.snapshot import STATES_SCHEMA, ConfigValue, Quorum, TopicPartition
 
-if TYPE_CHECKING:
-    from kafka_medic.clients.answers import Groups, LogDirs
-    from kafka_medic.clients.destinations import Destinations
-
-
-class FailureKind(StrEnum):
-    """Why a read or write failed, as far as the cure differs."""
-
-    UNREACHABLE = "Unreachable"
-    DESTINATION = "DestinationRefused"
-    CREDENTIALS = "CredentialsUnusable"
-    AUTHENTICATION = "AuthenticationFailed"
-    AUTHORIZATION = "NotAuthorized"
-    WRONG_PROTOCOL = "WrongProtocol"
-    CERTIFICATE_UNTRUSTED = "CertificateUntrusted"
-    CERTIFICATE_EXPIRED = "CertificateExpired"
-    HOST_NAME = "HostNameMismatch"
-    CLIENT_CERTIFICATE = "ClientCertificateRefused"
-    TLS = "TlsFailed"
-    UNSUPPORTED = "Unsupported"
-    REFUSED = "Refused"
-    OTHER = "Error"
-
-
 LONGEST_TIMEOUT = 60.0
 """Seconds for one answer at most, whatever `probes.timeout` allows."""
-
-
-class ClientFailure(Exception):
-    """A client call that did not succeed. The message holds no secret."""
-
-    def __init__(self, kind: FailureKind, message: str) -> None:
-        super().__init__(f"{kind.value}: {message}")
-        self.kind = kind
-        self.message = message
-
-
-class ReadFailed(ClientFailure):
-    """A read that did not answer in full."""
-
-
-class WriteFailed(ClientFailure):
-    """A write that was refused, or whose outcome is not known: look before you try again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +162,7 @@ MaySend = Callable[[], bool]
 """Asked right before each request of a write that needs several."""
 
 
-def unasked() -> bool:
+def always() -> bool:
     """For who writes alone."""
     return True
 
@@ -238,57 +198,17 @@ class OwnRecord:
     headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
-def schema_of(*columns: tuple[str, pa.DataType, bool]) -> pa.Schema:
-    """Of columns with their name, their type and whether they may be null."""
-    return pa.schema([pa.field(name, kind, nullable=nullable) for name, kind, nullable in columns])
+@dataclass(frozen=True, slots=True)
+class PodAddress:
+    """Where to ask which broker a Pod runs. `hosts`: names by which brokers advertise themselves, the likeliest first;
+    with TLS the Pod's certificate has to be for one of them, since it is hardly ever for its IP."""
+
+    ip: str
+    ports: tuple[int, ...]
+    hosts: tuple[str, ...]
 
 
-SIZES_SCHEMA = schema_of(("topic", pa.string(), False), ("partition", pa.int32(), False), ("bytes", pa.int64(), False))
-"""One row a replica of a log directory: its size in bytes."""
-
-LED_SCHEMA = schema_of(
-    ("topic", pa.string(), False),
-    ("partition", pa.int32(), False),
-    ("leader", pa.int32(), False),
-    ("epoch", pa.int32(), True),
-    ("start", pa.bool_(), False),
-)
-"""One row a partition: its leader, the epoch under which that broker has to lead (null: any), and whether to read where
-the log starts as well."""
-
-BOUNDS_SCHEMA = schema_of(
-    ("topic", pa.string(), False),
-    ("partition", pa.int32(), False),
-    ("start", pa.int64(), True),
-    ("end", pa.int64(), True),
-    ("error", pa.string(), True),
-)
-"""One row a partition: the offsets at which its log starts and ends, or why the leader reports neither. A start
-that was not to be read is null."""
-
-
-def led_table(leaders: Mapping[TopicPartition, int], epochs: Mapping[TopicPartition, int] | None = None) -> pa.Table:
-    """LED_SCHEMA, from single partitions, to read starts and ends."""
-    of = epochs or {}
-    return table_of([(tp.topic, tp.partition, leader, of.get(tp), True) for tp, leader in leaders.items()], LED_SCHEMA)
-
-
-def table_of(rows: Sequence[tuple[object, ...]], schema: pa.Schema) -> pa.Table:
-    """From single rows, for callers with a handful of them."""
-    columns = [list(column) for column in zip(*rows, strict=True)] if rows else [[]] * len(schema)
-    return pa.table(columns, schema=schema)
-
-
-def bounds_of(table: pa.Table) -> dict[TopicPartition, tuple[int | None, int] | ReadFailed]:
-    """Single partitions of a table with BOUNDS_SCHEMA, for callers with a handful of them."""
-    found: dict[TopicPartition, tuple[int | None, int] | ReadFailed] = {}
-    for topic, number, start, end, error in zip(*(column.to_pylist() for column in table.columns), strict=True):
-        bounds = (start, end) if error is None else ReadFailed(FailureKind.OTHER, error)
-        found[TopicPartition(topic, number)] = bounds
-    return found
-
-
-class KafkaReads(PodIdentityReads, Protocol):
+class KafkaReads(Protocol):
     """Reading. Each method has the connection's timeout as its deadline, however many brokers it asks and however many
     of them hang, and raises ReadFailed. Several may be called at the same time."""
 
@@ -306,6 +226,11 @@ class KafkaReads(PodIdentityReads, Protocol):
     def unnamed_views(self, brokers: Mapping[int, Sequence[Address]]) -> Mapping[int, BrokerView | ReadFailed]:
         """The view of brokers that the cluster does not name, each looked for at these addresses and among the
         bootstrap servers. Whoever answers has shown that it is that broker; `own_log_ends` then knows it too."""
+
+    def identities(self, pods: Mapping[int, PodAddress], ids: Sequence[int]) -> Mapping[int, int | ReadFailed]:
+        """Which broker or KRaft controller answers at the own address of each Pod; the key is the id that the Pod is
+        said to have. `ids`: all there are. One that answers has shown that it is that one. Takes a short time at most,
+        and a Pod that does not answer fails alone."""
 
     def reassignments(self) -> Mapping[TopicPartition, Reassignment]: ...
 
@@ -373,7 +298,7 @@ class KafkaWrites(Protocol):
     ) -> Mapping[TopicPartition, str]:
         """Start (or, with None, cancel) reassignments. Answers the refused ones with the broker's reason."""
 
-    def alter_configs(self, changes: Sequence[ConfigChange], may_send: MaySend = unasked) -> None:
+    def alter_configs(self, changes: Sequence[ConfigChange], may_send: MaySend = always) -> None:
         """One request for all topics and one for each broker; what is left when `may_send` says no is not sent."""
 
     def create_topic(self, topic: NewTopic) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kafka_medic.clients.ports import FailureKind, ReadFailed
+from kafka_medic.clients.failures import FailureKind, ReadFailed
 
 MAX_TOPIC_NAME = 249
 """Bytes; org.apache.kafka.common.internals.Topic."""

@@ -16,7 +16,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from kafka_medic.clients.ports import Connection, FailureKind, ReadFailed, TlsMaterial
+from kafka_medic.clients.failures import FailureKind, ReadFailed
+from kafka_medic.clients.ports import Connection, TlsMaterial
 
 _ENDS = ("-----BEGIN", "PRIVATE KEY-----")
 # openssl-verification-options(1); X509_V_ERR_* in x509_vfy.h
@@ -145,25 +146,26 @@ def why(problem: ssl.SSLError, host: str, port: int) -> ReadFailed | None:
     """A failed handshake in words; None for one that was broken off without any."""
     where = f"{host}:{port}"
     if isinstance(problem, ssl.SSLCertVerificationError):
-        code, told = problem.verify_code, problem.verify_message
+        code, detail = problem.verify_code, problem.verify_message
         if code in _EXPIRED:
             return ReadFailed(FailureKind.CERTIFICATE_EXPIRED, f"{where}: the server's certificate has expired")
         if code in _OTHER_HOST:
             return ReadFailed(
-                FailureKind.HOST_NAME, f"{where}: the server's certificate is for another host name: {told}"
+                FailureKind.HOST_NAME, f"{where}: the server's certificate is for another host name: {detail}"
             )
         if code in _UNTRUSTED:
             return ReadFailed(
                 FailureKind.CERTIFICATE_UNTRUSTED,
-                f"{where}: the server's certificate is not signed by a trusted authority ({told}); the CA may be wrong",
+                f"{where}: the server's certificate is not signed by a trusted authority ({detail}); "
+                "the CA may be wrong",
             )
-        return ReadFailed(FailureKind.TLS, f"{where}: the server's certificate: {told}")
+        return ReadFailed(FailureKind.TLS, f"{where}: the server's certificate: {detail}")
     reason = problem.reason or ""
     if "ALERT" in reason and ("CERTIFICATE" in reason or "UNKNOWN_CA" in reason):
-        told = reason.split("ALERT_", 1)[1].replace("_", " ").lower()
+        detail = reason.split("ALERT_", 1)[1].replace("_", " ").lower()
         return ReadFailed(
             FailureKind.CLIENT_CERTIFICATE,
-            f"{where}: the server wants a client certificate that it trusts; it saw none, or refused ours ({told})",
+            f"{where}: the server wants a client certificate that it trusts; it saw none, or refused ours ({detail})",
         )
     if "ALERT" in reason:
         return ReadFailed(FailureKind.TLS, f"{where}: the server refused the handshake ({reason})")

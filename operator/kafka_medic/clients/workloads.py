@@ -3,8 +3,8 @@ for, and all the rights that it takes."""
 
 from __future__ import annotations
 
+from kafka_medic.clients.failures import FailureKind, ReadFailed, WriteFailed
 from kafka_medic.clients.kubernetes_api import ApiFailure, KubernetesApi, Object
-from kafka_medic.clients.ports import FailureKind, ReadFailed, WriteFailed
 from kafka_medic.cluster.workloads import Workload
 from kafka_medic.resources.vocabulary import WorkloadKind
 
@@ -36,8 +36,8 @@ class ScaledWorkloads:
             if present.uid != uid or present.replicas == after:
                 return
             if present.replicas != before:
-                told = f"not sent: {kind.value} {name} is to run {present.replicas} replicas by now, not {before}"
-                raise WriteFailed(FailureKind.REFUSED, told)
+                message = f"not sent: {kind.value} {name} is to run {present.replicas} replicas by now, not {before}"
+                raise WriteFailed(FailureKind.REFUSED, message)
             # With the resourceVersion that was read this is a compare-and-set.
             self._api.replace(self._path(kind, name), found | {"spec": {"replicas": after}})
         except ApiFailure as problem:

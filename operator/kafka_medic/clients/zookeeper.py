@@ -23,8 +23,9 @@ from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandl
 from kazoo.hosts import collect_hosts
 
 from kafka_medic.clients.destinations import Destinations
+from kafka_medic.clients.failures import FailureKind, ReadFailed, WriteFailed
 from kafka_medic.clients.kazoo_bounds import BoundedConnection
-from kafka_medic.clients.ports import LONGEST_TIMEOUT, EnsembleConnection, FailureKind, ReadFailed, WriteFailed
+from kafka_medic.clients.ports import LONGEST_TIMEOUT, EnsembleConnection
 from kafka_medic.clients.tls import client_context, handshake_failure
 from kafka_medic.cluster.accounts import TopicRecord
 from kafka_medic.cluster.snapshot import Controller, Quorum, Voter
@@ -158,9 +159,9 @@ class ZooKeeper:
                 marked = set(read(client.get_children_async(f"{self._chroot}/admin/delete_topics")))
             except NoNodeError:
                 marked = set()
-            asked = {name: client.get_async(f"{self._chroot}/brokers/topics/{name}") for name in names}
+            requests = {name: client.get_async(f"{self._chroot}/brokers/topics/{name}") for name in names}
             found: dict[str, TopicRecord | None] = dict.fromkeys(marked & set(names))
-            for name, pending in asked.items():
+            for name, pending in requests.items():
                 if name in marked:
                     continue
                 try:
@@ -182,8 +183,8 @@ class ZooKeeper:
         numbers = list(assigned)
         for first in range(0, len(numbers), STATES_AT_ONCE):
             part = numbers[first : first + STATES_AT_ONCE]
-            asked = {number: client.get_async(f"{base}/{number}/state") for number in part}
-            for number, pending in asked.items():
+            requests = {number: client.get_async(f"{base}/{number}/state") for number in part}
+            for number, pending in requests.items():
                 try:
                     state = json.loads(read(pending)[0])
                 except NoNodeError:  # the controller writes it after the assignment
@@ -229,7 +230,7 @@ class ZooKeeper:
         if refused:
             raise WriteFailed(FailureKind.REFUSED, f"ZooKeeper did not delete /controller: {', '.join(refused)}")
 
-    def _explained(self, told: str) -> ReadFailed:
+    def _explained(self, message: str) -> ReadFailed:
         """kazoo goes on trying after a failed handshake and says that time ran out: one of our own says why."""
         context = self._secured()
         if context is not None:
@@ -237,7 +238,7 @@ class ZooKeeper:
                 reason = handshake_failure(context, host, port, min(2.0, self._timeout))
                 if reason is not None:
                     return ReadFailed(reason.kind, f"ZooKeeper {reason.message}")
-        return ReadFailed(FailureKind.UNREACHABLE, f"ZooKeeper: {told}")
+        return ReadFailed(FailureKind.UNREACHABLE, f"ZooKeeper: {message}")
 
     def _secured(self) -> ssl.SSLContext | None:
         if self._context is None and self._tls is not None:
@@ -261,14 +262,14 @@ class ZooKeeper:
                 answers[number] = mode
 
         # Threads of our own: looking a name up has no timeout, and nobody waits for one that hangs in it.
-        asking = [
+        threads = [
             threading.Thread(target=ask, args=(number, *server), daemon=True)
             for number, server in enumerate(servers, start=1)
         ]
         end = time.monotonic() + self._timeout
-        for thread in asking:
+        for thread in threads:
             thread.start()
-        for thread in asking:
+        for thread in threads:
             thread.join(max(0.0, end - time.monotonic()))
         modes = {number: answers.get(number) for number in range(1, len(servers) + 1)}
         if all(mode is None for mode in modes.values()):

@@ -61,8 +61,8 @@ def settle(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Accounts:
-    """Accounts side by side. `words`: of each table, by topic, its incarnation. `codes`, `keys`: of each table's rows,
-    the topic's place in `topics`, and one number for topic and partition. `covers`: as in `settle`."""
+    """Accounts side by side. `incarnations`: of each table, by topic. `codes`, `keys`: of each table's rows, the
+    topic's place in `topics`, and one number for topic and partition. `covers`: as in `settle`."""
 
     topics: list[str]
     tables: list[pa.Table]
@@ -71,7 +71,7 @@ class _Accounts:
     voters: int
     codes: list[Ints]
     keys: list[Ints]
-    words: list[list[str]]
+    incarnations: list[list[str]]
     covers: Mapping[int, frozenset[str]]
 
     @classmethod
@@ -85,110 +85,121 @@ class _Accounts:
     ) -> _Accounts:
         names: Any = pc.unique(pa.concat_tables([t.select(["topic"]) for t in tables])["topic"])
         topics = sorted(names.to_pylist())
-        codes, keys, words = [], [], []
+        codes, keys, incarnations = [], [], []
         for table in tables:
             code: Any = pc.index_in(table["topic"], value_set=pa.array(topics, pa.string()))
             at = np.asarray(code.to_numpy(), dtype=np.int64)
             codes.append(at)
             keys.append((at << 32) | np.asarray(table["partition"].to_numpy(), dtype=np.int64))
-            said = [GONE] * len(topics)
+            by_topic = [GONE] * len(topics)
             firsts = np.unique(at, return_index=True)
             for topic, topic_id in zip(firsts[0].tolist(), table["topicId"].take(firsts[1]).to_pylist(), strict=True):
-                said[topic] = topic_id or UNNAMED
-            words.append(said)
-        return cls(topics, tables, brokers, controller, voters, codes, keys, words, covers)
+                by_topic[topic] = topic_id or UNNAMED
+            incarnations.append(by_topic)
+        return cls(topics, tables, brokers, controller, voters, codes, keys, incarnations, covers)
 
     def decided(self, records: Mapping[str, TopicRecord | None]) -> tuple[pa.Table, frozenset[str]]:
         """(the decided partitions, the disputed topics)."""
-        exists: list[str | None] = []
-        disputed: set[str] = set()
-        speaks = [self._speaks(brokers) for brokers in self.brokers]
-        for code, topic in enumerate(self.topics):
-            said = [words[code] for words, mine in zip(self.words, speaks, strict=True) if mine[code]]
-            if len({*said} - {UNNAMED}) > 1 or {*said} >= {UNNAMED, GONE}:
-                disputed.add(topic)
-            told = {n: words[code] for n, words in enumerate(self.words)}
-            exists.append(incarnation(self._expanded(told, topic), self.controller, self.voters))
-        recorded = np.array([topic in records for topic in self.topics], dtype=np.bool_)
-        settled = np.array([word is not None and word != GONE for word in exists], dtype=np.bool_) & ~recorded
-        unsettled = np.array([word is None for word in exists], dtype=np.bool_) & ~recorded
+        covered = [self._covered(brokers) for brokers in self.brokers]
+        decided, disputed = self._incarnations(covered)
+        unrecorded = np.array([topic not in records for topic in self.topics], dtype=np.bool_)
+        exists = np.array([found not in (None, GONE) for found in decided], dtype=np.bool_) & unrecorded
+        undecided = np.array([found is None for found in decided], dtype=np.bool_) & unrecorded
         # By table: does its account concern the incarnation that exists?
         concerns = [
-            np.fromiter((s in (e, UNNAMED) for s, e in zip(words, exists, strict=True)), dtype=np.bool_)
-            & settled
-            & mine
-            for words, mine in zip(self.words, speaks, strict=True)
+            np.fromiter((own in (found, UNNAMED) for own, found in zip(mine, decided, strict=True)), dtype=np.bool_)
+            & exists
+            & topics
+            for mine, topics in zip(self.incarnations, covered, strict=True)
         ]
-        plain, rows, more = self._partitions(concerns)
-        disputed |= more
-        nowhere = {
-            tuple(divmod(int(k), 1 << 32))
-            for keys, mine in zip(self.keys, speaks, strict=True)
-            for k in keys[(unsettled & mine)[keys >> 32]]
-        }
-        rows += [(self.topics[c], p, None, None, None, None) for c, p in sorted(nowhere)]
-        for topic, record in records.items():
-            for number, (leader, epoch, isr, replicas) in sorted(record.partitions.items() if record else ()):
-                rows.append((topic, number, leader, epoch, replicas, isr))
-        ids = {t: None if e in (None, UNNAMED) else e for t, e in zip(self.topics, exists, strict=True)}
+        agreed, rows, more = self._partitions(concerns)
+        rows += self._unknown([undecided & topics for topics in covered])
+        rows += _recorded(records)
+        ids = {t: None if found in (None, UNNAMED) else found for t, found in zip(self.topics, decided, strict=True)}
         ids |= {topic: record.topic_id if record else None for topic, record in records.items()}
         if rows:
             columns: list[list[Any]] = [list(column) for column in zip(*rows, strict=True)]
-            extra = pa.table([*columns, [ids[row[0]] for row in rows]], schema=STATES_SCHEMA)
-            plain = pa.concat_tables([plain, extra])
-        ordered = plain.sort_by([("topic", "ascending"), ("partition", "ascending")]).combine_chunks()
-        return ordered, frozenset(disputed)
+            single = pa.table([*columns, [ids[row[0]] for row in rows]], schema=STATES_SCHEMA)
+            agreed = pa.concat_tables([agreed, single])
+        ordered = agreed.sort_by([("topic", "ascending"), ("partition", "ascending")]).combine_chunks()
+        return ordered, frozenset(disputed | more)
 
-    def _speaks(self, brokers: Sequence[int]) -> Mask:
+    def _covered(self, brokers: Sequence[int]) -> Mask:
         """By topic, whether any of these brokers was asked about it."""
         if not all(broker in self.covers for broker in brokers):
             return np.ones(len(self.topics), dtype=np.bool_)
-        asked = frozenset().union(*(self.covers[broker] for broker in brokers))
-        return np.fromiter((topic in asked for topic in self.topics), dtype=np.bool_)
+        topics = frozenset().union(*(self.covers[broker] for broker in brokers))
+        return np.fromiter((topic in topics for topic in self.topics), dtype=np.bool_)
+
+    def _incarnations(self, covered: Sequence[Mask]) -> tuple[list[str | None], set[str]]:
+        """(by topic, the incarnation that exists, None where that is undecided; the topics on which accounts
+        differ)."""
+        decided: list[str | None] = []
+        disputed: set[str] = set()
+        for code, topic in enumerate(self.topics):
+            by_table = {n: mine[code] for n, mine in enumerate(self.incarnations)}
+            given = {by_table[n] for n, topics in enumerate(covered) if topics[code]}
+            if len(given - {UNNAMED}) > 1 or given >= {UNNAMED, GONE}:
+                disputed.add(topic)
+            decided.append(incarnation(self._expanded(by_table, topic), self.controller, self.voters))
+        return decided, disputed
+
+    def _unknown(self, undecided: Sequence[Mask]) -> list[tuple[Any, ...]]:
+        """Every partition that a table lists of its undecided topics, with nothing known of it."""
+        keys = {int(key) for keys, topics in zip(self.keys, undecided, strict=True) for key in keys[topics[keys >> 32]]}
+        return [(self.topics[key >> 32], key & 0xFFFFFFFF, None, None, None, None) for key in sorted(keys)]
 
     def _partitions(self, concerns: list[Mask]) -> tuple[pa.Table, list[tuple[Any, ...]], set[str]]:
         """(rows on which the accounts agree, the disputed ones one by one, their topics)."""
         mine = [mask[code] for mask, code in zip(concerns, self.codes, strict=True)]
         every = np.unique(np.concatenate([keys[m] for keys, m in zip(self.keys, mine, strict=True)]))
         topic = every >> 32
-        has_word = [mask[topic] for mask in concerns]
+        has_account = [mask[topic] for mask in concerns]
         places: list[Ints] = []  # of each table, by key: its row, -1 where it has none
         for keys, m in zip(self.keys, mine, strict=True):
             place = np.full(len(every), -1, dtype=np.int64)
             place[np.searchsorted(every, keys[m])] = np.flatnonzero(m)
             places.append(place)
-        differs = np.zeros(len(every), dtype=np.bool_)
-        first = np.full(len(every), -1, dtype=np.int64)
+        differs = self._differ(has_account, places)
+        agreed = pa.concat_tables(self.tables).take(self._first_rows(places)[~differs])
+        rows = self._disputed(every, np.flatnonzero(differs), has_account, places)
+        return agreed, rows, {self.topics[c] for c in np.unique(topic[differs]).tolist()}
+
+    def _differ(self, has_account: Sequence[Mask], places: Sequence[Ints]) -> Mask:
+        """By key, whether the tables that have an account of it differ, or one of them lacks the partition."""
+        differs = np.zeros(len(places[0]), dtype=np.bool_)
         marked = [marks(table) for table in self.tables]
-        low, high = (np.full((len(every), len(marked[0])), edge, dtype=np.int64) for edge in (_HIGH, _LOW))
-        for place, words, mark in zip(places, has_word, marked, strict=True):
+        low, high = (np.full((len(differs), len(marked[0])), edge, dtype=np.int64) for edge in (_HIGH, _LOW))
+        for place, given, mark in zip(places, has_account, marked, strict=True):
             there = place >= 0
-            differs |= words & ~there
+            differs |= given & ~there
             for column, values in enumerate(mark):
                 low[there, column] = np.minimum(low[there, column], values[place[there]])
                 high[there, column] = np.maximum(high[there, column], values[place[there]])
         differs |= (low != high).any(axis=1)
+        return differs
+
+    def _first_rows(self, places: Sequence[Ints]) -> Ints:
+        """By key, its row in the first table that has one, counted through all tables."""
+        first = np.full(len(places[0]), -1, dtype=np.int64)
         start = 0
         for place, table in zip(places, self.tables, strict=True):
             free = (first < 0) & (place >= 0)
             first[free] = place[free] + start
             start += table.num_rows
-        whole = pa.concat_tables(self.tables)
-        plain = whole.take(first[~differs])
-        rows = self._disputed(every, np.flatnonzero(differs), has_word, places)
-        return plain, rows, {self.topics[c] for c in np.unique(topic[differs]).tolist()}
+        return first
 
     def _disputed(
-        self, every: Ints, at: Ints, has_word: Sequence[Mask], places: Sequence[Ints]
+        self, every: Ints, at: Ints, has_account: Sequence[Mask], places: Sequence[Ints]
     ) -> list[tuple[Any, ...]]:
         """The disputed partitions, without those of which it is decided that they do not exist."""
         read = [self._read(table, place[at]) for table, place in zip(self.tables, places, strict=True)]
-        words = np.stack([mask[at] for mask in has_word], axis=1).tolist()
+        given = np.stack([mask[at] for mask in has_account], axis=1).tolist()
         # Few combinations of accounts are distinct, within a topic where not everybody was asked about all.
         known: dict[tuple[Any, ...], tuple[Any, ...] | None] = {}
         rows = []
         for n, key in enumerate(every[at].tolist()):
-            accounts = tuple(rows_of[n] if said else _SILENT for rows_of, said in zip(read, words[n], strict=True))
+            accounts = tuple(rows_of[n] if has else _SILENT for rows_of, has in zip(read, given[n], strict=True))
             topic = self.topics[key >> 32]
             case = (accounts, topic if self.covers else None)
             if case not in known:
@@ -248,6 +259,15 @@ _Account = tuple[Leadership, tuple[int, ...], tuple[int, ...]]
 """Leader and epoch, ISR, replicas."""
 _SILENT = "silent"
 _LOW, _HIGH = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+
+
+def _recorded(records: Mapping[str, TopicRecord | None]) -> list[tuple[Any, ...]]:
+    """The partitions of ZooKeeper's records, as rows."""
+    return [
+        (topic, number, leader, epoch, replicas, isr)
+        for topic, record in records.items()
+        for number, (leader, epoch, isr, replicas) in sorted(record.partitions.items() if record else ())
+    ]
 
 
 def marks(table: pa.Table) -> tuple[Ints, ...]:

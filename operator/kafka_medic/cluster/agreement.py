@@ -22,8 +22,8 @@ AGREEMENT = "agreement"
 """Where a Snapshot keeps it (`Snapshot.worked_out`)."""
 UNKNOWN = -2
 """In a column of numbers: null. Kafka's own are -1 and higher."""
-UNHEARD = UNKNOWN - 1
-"""Below every account: the broker was not asked."""
+NOT_ASKED = UNKNOWN - 1
+"""Below every account: the broker was not asked about the partition."""
 
 
 def _column(name: str, kind: pa.DataType) -> pa.Field[Any]:
@@ -140,8 +140,8 @@ def _agreement(snapshot: Snapshot) -> Agreement:
         if one.any:
             found[view.broker] = one
     unidentified = frozenset(v.broker for v in views if v.leaders is not None and _unidentified(snapshot, v.leaders))
-    said = {tp: f"accounts of {tp} differ: {'; '.join(_accounts_of(snapshot, tp))}" for tp in set(doubts.values())}
-    doubted = {broker: said[tp] for broker, tp in doubts.items()}
+    reasons = {tp: f"accounts of {tp} differ: {'; '.join(_accounts_of(snapshot, tp))}" for tp in set(doubts.values())}
+    doubted = {broker: reasons[tp] for broker, tp in doubts.items()}
     doubted = dict.fromkeys(*_members_in_doubt(snapshot, voting)) | doubted
     return Agreement(len(voting), voters, found, undecided, doubted, unidentified, snapshot)
 
@@ -155,7 +155,7 @@ def _accounts_of(snapshot: Snapshot, tp: TopicPartition) -> list[str]:
         texts[key] = "no such partition" if row is None else _account(row["leader"], row["epoch"], row["topicId"])
     by_account: dict[str, list[int]] = {}
     for view in snapshot.views or ():
-        if view.leaders is not None and view.asked_about(tp.topic):
+        if view.leaders is not None and view.covers_topic(tp.topic):
             by_account.setdefault(texts[id(view.leaders)], []).append(view.broker)
     return [f"{account} ({_brokers(who)})" for account, who in sorted(by_account.items())]
 
@@ -163,17 +163,17 @@ def _accounts_of(snapshot: Snapshot, tp: TopicPartition) -> list[str]:
 def _members_in_doubt(snapshot: Snapshot, voting: list[View]) -> tuple[list[int], str]:
     """(every voter while they differ on a broker that may be registered or not, of which in words)."""
     for unsure in (b.id for b in snapshot.brokers or () if b.registered is None):
-        words = {v.broker: unsure in v.members for v in voting if v.members is not None}
-        if len(set(words.values())) > 1:
-            return list(words), f"accounts differ on whether broker {unsure} is registered"
+        votes = {v.broker: unsure in v.members for v in voting if v.members is not None}
+        if len(set(votes.values())) > 1:
+            return list(votes), f"accounts differ on whether broker {unsure} is registered"
     return [], ""
 
 
-def _unidentified(snapshot: Snapshot, told: pa.Table) -> bool:
+def _unidentified(snapshot: Snapshot, leaders: pa.Table) -> bool:
     decided = snapshot.partitions
-    if decided is None or not told["topicId"].null_count:
+    if decided is None or not leaders["topicId"].null_count:
         return False
-    nameless: Any = pc.unique(told.filter(pc.is_null(told["topicId"]))["topic"])
+    nameless: Any = pc.unique(leaders.filter(pc.is_null(leaders["topicId"]))["topic"])
     mine = decided.filter(pc.is_in(decided["topic"], value_set=nameless))
     return mine.num_rows > mine["topicId"].null_count
 
@@ -206,17 +206,20 @@ class _Columns:
     ids: list[str | None]
     """By topic."""
 
+    def leadership(self, row: int) -> Leadership:
+        return Leadership(int(self.leader[row]), int(self.epoch[row]))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Voice:
+class _Account:
     """One voter's account. `covers`: the topics, by their places, that it was asked about; None: all."""
 
     broker: int
-    told: _Columns
+    reported: _Columns
     covers: Ints | None
 
-    def heard(self, keys: Ints) -> Mask:
-        """Of each partition, whether this is its own word."""
+    def about(self, keys: Ints) -> Mask:
+        """Of each partition, whether the voter was asked about it."""
         return np.ones(len(keys), dtype=np.bool_) if self.covers is None else np.isin(keys >> 32, self.covers)
 
 
@@ -224,7 +227,7 @@ def _beliefs(
     snapshot: Snapshot, voting: list[View], voters: int
 ) -> tuple[dict[int, pa.Table], tuple[TopicPartition, ...], dict[int, TopicPartition]]:
     """(what differs, by identity of a view's table; undecided partitions; by broker, the first of those of which it may
-    tell an earlier state)."""
+    report an earlier state)."""
     decided = snapshot.partitions
     tables = {id(v.leaders): v.leaders for v in snapshot.views or () if v.leaders is not None}
     if decided is None or not tables:
@@ -233,16 +236,15 @@ def _beliefs(
         return {}, (), {}
     names: Any = pc.unique(pa.concat_tables([t.select(["topic"]) for t in (decided, *tables.values())])["topic"])
     topics = sorted(names.to_pylist())
-    truth = _columns(decided, topics, "leaderEpoch")
-    told = {key: _columns(table, topics, "epoch") for key, table in tables.items()}
+    reported = {key: _columns(table, topics, "epoch") for key, table in tables.items()}
     at = {topic: code for code, topic in enumerate(topics)}
-    voices = [_Voice(v.broker, told[id(v.leaders)], _codes(v.covers, at)) for v in voting]
-    truth = _raised(truth, voices, _controller_of(snapshot), voters)
-    found = {key: _differing(truth, mine, topics) for key, mine in told.items()}
+    accounts = [_Account(v.broker, reported[id(v.leaders)], _codes(v.covers, at)) for v in voting]
+    truth = _raised(_columns(decided, topics, "leaderEpoch"), accounts, _controller_of(snapshot), voters)
+    found = {key: _differing(truth, mine, topics) for key, mine in reported.items()}
     unknown = truth.keys[(truth.leader == UNKNOWN) | (truth.epoch == UNKNOWN)]
-    undecided = unknown[_disputed(unknown, list(told.values()))]
+    undecided = unknown[_disputed(unknown, list(reported.values()))]
     named = tuple(TopicPartition(topics[key >> 32], key & 0xFFFFFFFF) for key in undecided.tolist())
-    doubted = _doubted(undecided, voices) if named and voices else {}
+    doubted = _doubted(undecided, accounts) if named and accounts else {}
     return found, named, {broker: named[first] for broker, first in doubted.items()}
 
 
@@ -254,13 +256,13 @@ def _controller_of(snapshot: Snapshot) -> int | None:
     return snapshot.controller.id if snapshot.controller else None
 
 
-def _same(decided: pa.Table, told: pa.Table) -> bool:
-    if decided.num_rows != told.num_rows or decided["leader"].null_count or decided["leaderEpoch"].null_count:
+def _same(decided: pa.Table, reported: pa.Table) -> bool:
+    if decided.num_rows != reported.num_rows or decided["leader"].null_count or decided["leaderEpoch"].null_count:
         return False
-    if not told["topicId"].null_count and not told["topicId"].equals(decided["topicId"]):
+    if not reported["topicId"].null_count and not reported["topicId"].equals(decided["topicId"]):
         return False
     pairs = (("topic", "topic"), ("partition", "partition"), ("leader", "leader"), ("leaderEpoch", "epoch"))
-    return all(decided[mine].equals(told[theirs]) for mine, theirs in pairs)
+    return all(decided[mine].equals(reported[theirs]) for mine, theirs in pairs)
 
 
 def _columns(table: pa.Table, topics: list[str], epoch: str) -> _Columns:
@@ -295,32 +297,38 @@ def _other(truth: _Columns, mine: _Columns) -> Mask:
     return np.fromiter((a is not None and b is not None and a != b for a, b in pairs), dtype=np.bool_)
 
 
-def _raised(truth: _Columns, voices: Sequence[_Voice], controller: int | None, voters: int) -> _Columns:
+def _raised(truth: _Columns, accounts: Sequence[_Account], controller: int | None, voters: int) -> _Columns:
     """With rules 4 and 5 on partitions of which a voter's view is ahead."""
+    tables = {id(account.reported): account.reported for account in accounts}
+    wanted = _ahead(truth, list(tables.values()))
+    if not len(wanted):
+        return truth
+    rows = {key: _places(wanted, mine.keys) for key, mine in tables.items()}
+    # By table: has it the partition, of no other incarnation?
+    usable = {key: (rows[key] >= 0) & ~_other(truth, mine)[wanted >> 32] for key, mine in tables.items()}
+    covered = [account.about(wanted) for account in accounts]
+    leader, epoch = truth.leader.copy(), truth.epoch.copy()
+    for n, at in enumerate(_places(wanted, truth.keys).tolist()):
+        leaderships = {
+            account.broker: account.reported.leadership(int(rows[key][n]))
+            for account, mine in zip(accounts, covered, strict=True)
+            if mine[n] and usable[key := id(account.reported)][n]
+        }
+        found = leadership(leaderships, controller, voters)
+        decided = (UNKNOWN, UNKNOWN) if found is None or found.epoch is None else (found.leader, found.epoch)
+        leader[at], epoch[at] = decided
+    return _Columns(truth.keys, leader, epoch, truth.ids)
+
+
+def _ahead(truth: _Columns, tables: Sequence[_Columns]) -> Ints:
+    """Partitions of which any of these tables has a later epoch than the decided one, within the incarnation."""
     ahead: set[int] = set()
-    for mine in {id(voice.told): voice.told for voice in voices}.values():
+    for mine in tables:
         at = _places(mine.keys, truth.keys)
         newer = (at >= 0) & ~_other(truth, mine)[mine.keys >> 32] & (mine.leader != UNKNOWN)
         newer[newer] = (truth.epoch[at[newer]] != UNKNOWN) & (mine.epoch[newer] > truth.epoch[at[newer]])
         ahead.update(mine.keys[newer].tolist())
-    if not ahead:
-        return truth
-    leader, epoch = truth.leader.copy(), truth.epoch.copy()
-    wanted = np.array(sorted(ahead), dtype=np.int64)
-    tables = {id(voice.told): voice.told for voice in voices}
-    rows = {key: _places(wanted, mine.keys).tolist() for key, mine in tables.items()}
-    others = {key: _other(truth, mine) for key, mine in tables.items()}
-    heard = [voice.heard(wanted) for voice in voices]
-    for n, at in enumerate(_places(wanted, truth.keys).tolist()):
-        accounts = {
-            voice.broker: Leadership(int(voice.told.leader[row]), int(voice.told.epoch[row]))
-            for voice, theirs in zip(voices, heard, strict=True)
-            if theirs[n] and (row := rows[id(voice.told)][n]) >= 0 and not others[id(voice.told)][int(wanted[n]) >> 32]
-        }
-        found = leadership(accounts, controller, voters)
-        decided = (UNKNOWN, UNKNOWN) if found is None or found.epoch is None else (found.leader, found.epoch)
-        leader[at], epoch[at] = decided
-    return _Columns(truth.keys, leader, epoch, truth.ids)
+    return np.array(sorted(ahead), dtype=np.int64)
 
 
 def _differing(truth: _Columns, mine: _Columns, topics: list[str]) -> pa.Table:
@@ -333,42 +341,50 @@ def _differing(truth: _Columns, mine: _Columns, topics: list[str]) -> pa.Table:
     older, led = np.zeros(len(at), dtype=np.bool_), np.zeros(len(at), dtype=np.bool_)
     older[same] = mine.epoch[same] != truth.epoch[at[same]]
     led[same] = (mine.epoch[same] == truth.epoch[at[same]]) & (mine.leader[same] != truth.leader[at[same]])
-    lacking = np.flatnonzero((_places(truth.keys, mine.keys) < 0) & settled & ~_other(truth, mine)[truth.keys >> 32])
-    chosen = [
-        ("behind", np.flatnonzero(older)),
-        ("other leader", np.flatnonzero(led)),
-        ("other incarnation", np.flatnonzero(other)),
-        ("gone", np.flatnonzero((at < 0) & ~other)),
+    kinds = {"behind": older, "other leader": led, "other incarnation": other, "gone": (at < 0) & ~other}
+    found = [_reported(kind, mine, truth, np.flatnonzero(where), at, topics) for kind, where in kinds.items()]
+    missing = (_places(truth.keys, mine.keys) < 0) & settled & ~_other(truth, mine)[truth.keys >> 32]
+    return pa.concat_tables([*found, _missing(truth, np.flatnonzero(missing), topics)]).combine_chunks()
+
+
+def _reported(kind: str, mine: _Columns, truth: _Columns, rows: Ints, at: Ints, topics: list[str]) -> pa.Table:
+    """Rows of `mine` that differ, beside what is decided of them. `at`: the place in `truth` of each row."""
+    decided = at[rows]
+    # A last row of nulls, for those that have none in `truth`.
+    leaders, epochs = np.append(truth.leader, UNKNOWN), np.append(truth.epoch, UNKNOWN)
+    ids = [mine.ids[code] or "" for code in (mine.keys[rows] >> 32).tolist()]
+    reported = (mine.leader[rows], mine.epoch[rows])
+    return _beliefs_table(kind, mine.keys[rows], reported, ids, (leaders[decided], epochs[decided]), topics)
+
+
+def _missing(truth: _Columns, rows: Ints, topics: list[str]) -> pa.Table:
+    """Rows of `truth` that the broker does not report."""
+    unknown = np.full(len(rows), UNKNOWN, dtype=np.int64)
+    decided = (truth.leader[rows], truth.epoch[rows])
+    return _beliefs_table("missing", truth.keys[rows], (unknown, unknown), [""] * len(rows), decided, topics)
+
+
+def _beliefs_table(
+    kind: str, keys: Ints, reported: tuple[Ints, Ints], ids: list[str], decided: tuple[Ints, Ints], topics: list[str]
+) -> pa.Table:
+    names = [topics[code] for code in (keys >> 32).tolist()]
+    kinds = [kind] * len(keys)
+    columns = [
+        pa.array(names, pa.string()),
+        pa.array(keys & 0xFFFFFFFF),
+        *map(pa.array, reported),
+        pa.array(ids, pa.string()),
+        pa.array(kinds, pa.string()),
+        *map(pa.array, decided),
     ]
-    rows = np.concatenate([where for _, where in chosen])
-    actual = at[rows]
-    actual_leader = np.where(actual >= 0, truth.leader[actual], UNKNOWN) if len(truth.keys) else actual
-    actual_epoch = np.where(actual >= 0, truth.epoch[actual], UNKNOWN) if len(truth.keys) else actual
-    kinds = [kind for kind, where in chosen for _ in range(len(where))] + ["missing"] * len(lacking)
-    keys = np.concatenate([mine.keys[rows], truth.keys[lacking]])
-    nothing = np.full(len(lacking), UNKNOWN, dtype=np.int64)
-    codes = (keys >> 32).tolist()
-    lacks = len(codes) - len(lacking)
-    return pa.table(
-        [
-            pa.array([topics[code] for code in codes], pa.string()),
-            keys & 0xFFFFFFFF,
-            np.concatenate([mine.leader[rows], nothing]),
-            np.concatenate([mine.epoch[rows], nothing]),
-            pa.array([(mine.ids[code] or "") if n < lacks else "" for n, code in enumerate(codes)], pa.string()),
-            pa.array(kinds, pa.string()),
-            np.concatenate([actual_leader, truth.leader[lacking]]),
-            np.concatenate([actual_epoch, truth.epoch[lacking]]),
-        ],
-        schema=BELIEFS_SCHEMA,
-    )
+    return pa.table(columns, schema=BELIEFS_SCHEMA)
 
 
-def _disputed(keys: Ints, told: Sequence[_Columns]) -> Mask:
+def _disputed(keys: Ints, tables: Sequence[_Columns]) -> Mask:
     """Whether accounts of these partitions differ."""
-    first = told[0]
+    first = tables[0]
     differs: Mask = np.zeros(len(keys), dtype=np.bool_)
-    for mine in told[1:]:
+    for mine in tables[1:]:
         differs |= _other(first, mine)[keys >> 32]
         here, there = _places(keys, first.keys), _places(keys, mine.keys)
         differs |= (here < 0) != (there < 0)
@@ -379,25 +395,26 @@ def _disputed(keys: Ints, told: Sequence[_Columns]) -> Mask:
     return differs
 
 
-def _doubted(keys: Ints, voices: Sequence[_Voice]) -> dict[int, int]:
-    """By broker, the place in `keys` of the first partition of which it may tell an earlier state. Beyond doubt is only
-    the account with the latest epoch where two brokers give it, and all report the same incarnation."""
+def _doubted(keys: Ints, accounts: Sequence[_Account]) -> dict[int, int]:
+    """By broker, the place in `keys` of the first partition of which it may report an earlier state. Beyond doubt is
+    only the account with the latest epoch where two brokers give it, and all report the same incarnation."""
     lacking: Mask = np.zeros(len(keys), dtype=np.bool_)
-    heard = [voice.heard(keys) for voice in voices]
+    covered = [account.about(keys) for account in accounts]
     epochs, leaders = [], []
-    for voice, mine in zip(voices, heard, strict=True):
-        at = _places(keys, voice.told.keys)
-        lacking |= mine & ((at < 0) | _other(voices[0].told, voice.told)[keys >> 32])
-        epochs.append(np.where(mine, np.append(voice.told.epoch, UNKNOWN)[at], UNHEARD))
-        leaders.append(np.where(mine, np.append(voice.told.leader, UNKNOWN)[at], UNHEARD))
-    latest = np.max(epochs, axis=0)
-    leader = np.max([np.where(e == latest, told_, UNHEARD) for e, told_ in zip(epochs, leaders, strict=True)], axis=0)
-    same = [(e == latest) & (told_ == leader) for e, told_ in zip(epochs, leaders, strict=True)]
-    rivals = sum((e == latest) & (told_ != leader) for e, told_ in zip(epochs, leaders, strict=True)) > 0
-    open_ = lacking | rivals | (np.sum(same, axis=0) < 2)
+    for account, mine in zip(accounts, covered, strict=True):
+        at = _places(keys, account.reported.keys)
+        lacking |= mine & ((at < 0) | _other(accounts[0].reported, account.reported)[keys >> 32])
+        epochs.append(np.where(mine, np.append(account.reported.epoch, UNKNOWN)[at], NOT_ASKED))
+        leaders.append(np.where(mine, np.append(account.reported.leader, UNKNOWN)[at], NOT_ASKED))
+    by_epoch, by_leader = np.stack(epochs), np.stack(leaders)  # a row for each account
+    is_latest = by_epoch == by_epoch.max(axis=0)
+    latest_leader = np.where(is_latest, by_leader, NOT_ASKED).max(axis=0)
+    is_same = is_latest & (by_leader == latest_leader)
+    rivals = (is_latest & ~is_same).any(axis=0)
+    undecidable = lacking | rivals | (is_same.sum(axis=0) < 2)
     doubtful = {
-        voice.broker: np.flatnonzero(mine & (open_ | ~one))
-        for voice, mine, one in zip(voices, heard, same, strict=True)
+        account.broker: np.flatnonzero(mine & (undecidable | ~same))
+        for account, mine, same in zip(accounts, covered, is_same, strict=True)
     }
     return {broker: int(places[0]) for broker, places in doubtful.items() if len(places)}
 

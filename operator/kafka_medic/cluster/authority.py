@@ -109,12 +109,12 @@ def membership(
         return described, frozenset()
     registered, unsure = set(), set()
     for broker in everybody:
-        words = {witness: broker in members for witness, members in accounts.items()}
-        found = weigh(words, controller, len(everybody))
+        votes = {witness: broker in members for witness, members in accounts.items()}
+        found = weigh(votes, controller, len(everybody))
         if found is None:
-            others = {witness: word for witness, word in words.items() if witness != broker}
-            heard = len(others) > 1 or controller in others
-            found = next(iter(others.values())) if heard and len(set(others.values())) == 1 else None
+            others = {witness: vote for witness, vote in votes.items() if witness != broker}
+            enough = len(others) > 1 or controller in others
+            found = next(iter(others.values())) if enough and len(set(others.values())) == 1 else None
         if len(accounts) == 1 and (broker in described) != found:
             found = None  # one account, and another broker's contradicts it
         if found is None:

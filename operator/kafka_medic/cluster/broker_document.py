@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafka_medic.cluster.elements import Directory
 from kafka_medic.cluster.fields import SnapshotDocumentError, list_of, mapping, number, optional, required, whole
-from kafka_medic.cluster.snapshot import Broker, ClientSoftware, Pod, Rollout, TopicPartition
+from kafka_medic.cluster.snapshot import Broker, ClientSoftware, Directory, Pod, Rollout, TopicPartition
 
 
 def broker_out(broker: Broker) -> dict[str, Any]:

@@ -54,12 +54,12 @@ def measured(date: str | None, sent: datetime, answered: datetime) -> Skew | Non
     """From the `Date` of an answer; None without one that can be read. `sent` and `answered`: by the operator's
     clock."""
     try:
-        told = parsedate_to_datetime(date or "")
+        date_ = parsedate_to_datetime(date or "")
     except ValueError:
         return None
-    if told.tzinfo is None or answered < sent:
+    if date_.tzinfo is None or answered < sent:
         return None
-    return Skew((told - answered).total_seconds(), (told - sent).total_seconds() + RESOLUTION)
+    return Skew((date_ - answered).total_seconds(), (date_ - sent).total_seconds() + RESOLUTION)
 
 
 def remark(skew: Skew | None) -> str | None:

@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from kafka_medic.cluster.broker_document import broker_in, broker_out, pod_in, pod_out, rollout_in, rollout_out
 from kafka_medic.cluster.diverged_document import diverged_in, diverged_out
-from kafka_medic.cluster.elements import Element
 from kafka_medic.cluster.fields import (
     SnapshotDocumentError,
     list_of,
@@ -34,6 +33,7 @@ from kafka_medic.cluster.snapshot import (
     PARTITIONS_SCHEMA,
     ClusterInfo,
     Controller,
+    Element,
     Mode,
     Quorum,
     Snapshot,
@@ -324,5 +324,5 @@ def _check_column(values: Sequence[Any], field: pa.Field[Any], path: str) -> Non
         raise SnapshotDocumentError(f"{path}[{i}].{field.name}", f"must be {wanted} or null, not {values[i]!r}")
     for i, ids in enumerate(values):
         if ids is not None and (not isinstance(ids, list | tuple) or not set(map(type, ids)) <= {kind, _NULL}):
-            told = f"must be a list of {wanted} numbers or null, not {ids!r}"
-            raise SnapshotDocumentError(f"{path}[{i}].{field.name}", told)
+            message = f"must be a list of {wanted} numbers or null, not {ids!r}"
+            raise SnapshotDocumentError(f"{path}[{i}].{field.name}", message)

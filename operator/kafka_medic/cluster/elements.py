@@ -7,43 +7,15 @@ the two apart. Code that acts on absence calls one of the functions here first.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-if TYPE_CHECKING:
-    from kafka_medic.cluster.snapshot import Broker, Snapshot, TopicPartition
+from kafka_medic.cluster.snapshot import Broker, Directory, Element, Snapshot, TopicPartition
 
-STORAGE_ERROR = "KAFKA_STORAGE_ERROR"
-"""Kafka's own code for a log directory that is offline until its broker starts again (KIP-112)."""
 CONFIGS, GROUPS, LOG_DIRS = "configs", "groups", "log-dirs"
 TOPIC, BROKER, GROUP = "TOPIC", "BROKER", "GROUP"
 """Kinds of elements. A BROKER without a name is what is set at run time for all of them (KIP-226)."""
-
-
-class Element(NamedTuple):
-    """One element of a source: the settings of a topic or a broker, a group, a broker's groups or directories."""
-
-    source: str
-    kind: str
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Directory:
-    """A log directory as its broker reports it. `error`: why it could not be read, STORAGE_ERROR when it failed;
-    `total`, `usable`: bytes of its volume (KIP-827)."""
-
-    path: str
-    error: str | None = None
-    total: int | None = None
-    usable: int | None = None
-
-    @property
-    def failed(self) -> bool:
-        return self.error == STORAGE_ERROR
 
 
 def settings_unread(snapshot: Snapshot, kind: str, resource: str) -> str | None:

@@ -16,13 +16,15 @@ from typing import Any, Literal, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_medic.cluster.elements import Directory, Element
-
 NO_LEADER = -1
 """Kafka's own value for a partition that nobody leads (as opposed to null: not known)."""
 
 INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state")
 """Topics that Kafka creates for itself and whose loss takes groups or transactions with it."""
+
+
+STORAGE_ERROR = "KAFKA_STORAGE_ERROR"
+"""Kafka's own code for a log directory that is offline until its broker starts again (KIP-112)."""
 
 
 class Mode(StrEnum):
@@ -175,6 +177,29 @@ class ClientSoftware:
     connections: int | None = None
 
 
+class Element(NamedTuple):
+    """One element of a source: the settings of a topic or a broker, a group, a broker's groups or directories."""
+
+    source: str
+    kind: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Directory:
+    """A log directory as its broker reports it. `error`: why it could not be read, STORAGE_ERROR when it failed;
+    `total`, `usable`: bytes of its volume (KIP-827)."""
+
+    path: str
+    error: str | None = None
+    total: int | None = None
+    usable: int | None = None
+
+    @property
+    def failed(self) -> bool:
+        return self.error == STORAGE_ERROR
+
+
 @dataclass(frozen=True, slots=True)
 class Broker:
     """A broker that is registered, or that some partition still names as a replica. `bytes_in_rate`: what clients send
@@ -279,7 +304,7 @@ class View:
     observed_at: datetime | None = None
     covers: frozenset[str] | None = None
 
-    def asked_about(self, topic: str) -> bool:
+    def covers_topic(self, topic: str) -> bool:
         return self.covers is None or topic in self.covers
 
 
@@ -380,10 +405,6 @@ class Snapshot:
         if broker is not None:
             return broker.pod
         return next((v.pod for v in self.controllers_apart() if v.id == node), None)
-
-    def live_brokers(self) -> tuple[Broker, ...] | None:
-        """Brokers known to be registered and answering; None when the brokers are not known at all."""
-        return None if self.brokers is None else tuple(b for b in self.brokers if b.live)
 
     def rows(self, wanted: set[TopicPartition] | None = None) -> Iterator[PartitionRow]:
         """Partitions as rows: all of them, or only `wanted`. Nothing when partitions are not known."""

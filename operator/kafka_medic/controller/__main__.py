@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import logging
 import os
 import socket
@@ -20,6 +21,7 @@ from kafka_medic.clients.kafka_link import observations_of
 from kafka_medic.clients.kubernetes_api import KubernetesApi
 from kafka_medic.clients.metadata_columns import MAX_PARTITIONS
 from kafka_medic.clients.zookeeper import ZooKeeper
+from kafka_medic.controller.clients import Clients
 from kafka_medic.controller.events import recorder
 from kafka_medic.controller.fleet import Fleet, Key
 from kafka_medic.controller.handlers import register
@@ -28,15 +30,15 @@ from kafka_medic.controller.log_lines import one_line
 from kafka_medic.controller.metrics import Metrics
 from kafka_medic.controller.notices import Notices
 from kafka_medic.controller.plan_files import PlanFiles
+from kafka_medic.controller.reconciler import Reconciler
 from kafka_medic.controller.renewals import Renewals
-from kafka_medic.controller.roll_call import RollCall
 from kafka_medic.controller.rules import Rules, read_rules
 from kafka_medic.controller.store import Store
-from kafka_medic.controller.turn import Clients, Turn
+from kafka_medic.controller.watch_audit import WatchAudit
 from kafka_medic.resources.kafkacluster import KafkaCluster
 
 OBSERVATION_SECONDS = 200.0
-"""Below `fleet.DEAF_SECONDS`: a cluster whose servers are slow is no reason to restart the operator."""
+"""Below `fleet.STALLED_SECONDS`: a cluster whose servers are slow is no reason to restart the operator."""
 
 
 def identity() -> str:
@@ -47,7 +49,7 @@ def identity() -> str:
 
 def liveness_endpoint(port: int) -> str | None:
     """Where kopf serves /healthz: on the Pod's own address, which is IPv6 in some clusters; on every IPv4 address
-    where none is told."""
+    where POD_IP is not set."""
     address = os.environ.get("POD_IP") or "0.0.0.0"  # noqa: S104  # nosec B104
     return f"http://{f'[{address}]' if ':' in address else address}:{port}/healthz" if port else None
 
@@ -86,13 +88,13 @@ def build(
         starts=Starts(renewals.keep(Lease(leases, where, "kafka-medic.starts", me)) if where else None),
     )
 
-    def make_turn(key: Key) -> Turn:
+    def make_reconciler(key: Key) -> Reconciler:
         def lease(cluster: KafkaCluster) -> ClusterLease:
             return renewals.keep(ClusterLease(leases, key[0], key[1], cluster.uid or "", me))
 
-        return Turn(namespace=key[0], name=key[1], clients=clients, lease=lease)
+        return Reconciler(namespace=key[0], name=key[1], clients=clients, lease=lease)
 
-    return Fleet(make_turn, clusters_per_namespace), store
+    return Fleet(make_reconciler, clusters_per_namespace), store
 
 
 def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
@@ -165,6 +167,12 @@ def _count(text: str) -> int:
     return int(text)
 
 
+def collect_less() -> None:
+    """Python's collector leaves out what the process has loaded so far. All of that stays until the process ends."""
+    gc.collect()
+    gc.freeze()
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     """Run until ended by a signal."""
     options = arguments(argv)
@@ -173,7 +181,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     formats = {"full": kopf.LogFormat.FULL, "plain": kopf.LogFormat.PLAIN, "json": kopf.LogFormat.JSON}
     kopf.configure(log_format=formats[options.log_format])
     logging.setLogRecordFactory(one_line)
-    # The kubelet asks every few seconds; what it asks and that all is well is not worth a line each time.
+    # The kubelet probes every few seconds, which is not worth a line each time.
     for noisy in ("aiohttp.access", "kopf.activities.probe", "kopf.objects"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     # It names the address of a request that fails, and there may be a secret in that.
@@ -186,6 +194,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     notices = Notices(options.webhook_directory) if options.webhook_directory else None
     if notices is not None:
         notices.start()
+    collect_less()
     namespaces = [n.strip() for n in options.watch_namespaces.split(",") if n.strip()]
     limits = (
         options.most_at_once,
@@ -198,9 +207,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     renewals.start()
     leases = KubernetesApi(once=True)
     fleet, store = build(api, me, metrics, namespaces, notices, *limits, leases=leases, renewals=renewals)
-    roll_call = RollCall(store.cluster_names, fleet)
+    watch_audit = WatchAudit(store.cluster_names, fleet)
     registry = kopf.OperatorRegistry()
-    register(registry, fleet, store, roll_call)
+    register(registry, fleet, store, watch_audit)
     if options.metrics_port:
         metrics.serve(options.metrics_port)
     kopf.run(

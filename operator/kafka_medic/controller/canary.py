@@ -1,4 +1,4 @@
-"""The canary of one KafkaCluster, for as long as the KafkaCluster asks for one: its topic is kept, its records run.
+"""The canary of one KafkaCluster, for as long as the KafkaCluster asks for one: its topic and its records.
 
 Enabling it in the KafkaCluster is the permission for its two kinds of write: records into its own topic, and making
 and keeping that topic. A topic that does not carry the marks of ours is never touched, nor written to.
@@ -13,15 +13,11 @@ from datetime import datetime, timedelta
 
 import pyarrow as pa
 
-from kafka_medic.clients.ports import CanaryClient, Connection, FailureKind, Kafka, NewTopic, ReadFailed, WriteFailed
+from kafka_medic.clients.failures import FailureKind, ReadFailed, WriteFailed
+from kafka_medic.clients.ports import CanaryClient, Connection, Kafka, NewTopic
 from kafka_medic.cluster.snapshot import ConfigValue, Snapshot, TopicPartition
 from kafka_medic.controller.backoff import pause_after
-from kafka_medic.controller.events import Note
-from kafka_medic.diagnose.expectations import Expectations
-from kafka_medic.guard.fit import fit_to_receive
-from kafka_medic.guard.verdict import Verdict
-from kafka_medic.observe.canary import Canary, Outcome
-from kafka_medic.plan.canary_topic import (
+from kafka_medic.controller.canary_topic import (
     Add,
     Change,
     Create,
@@ -33,6 +29,11 @@ from kafka_medic.plan.canary_topic import (
     recognised,
     rows_of,
 )
+from kafka_medic.controller.events import Note
+from kafka_medic.diagnose.expectations import Expectations
+from kafka_medic.guard.fit import fit_to_receive
+from kafka_medic.guard.verdict import Verdict
+from kafka_medic.observe.canary import Canary, Outcome
 from kafka_medic.resources.durations import parse_duration
 from kafka_medic.resources.kafkacluster import Canary as CanarySpec
 from kafka_medic.resources.kafkacluster import KafkaCluster
@@ -55,7 +56,7 @@ class CanaryKeeper:
 
     connect: ConnectCanary
     now: Callable[[], datetime]
-    told: Callable[[Outcome], None] = lambda _: None
+    report: Callable[[Outcome], None] = lambda _: None
     _running: tuple[object, Canary] | None = None
     _problem: str = "not begun yet"
     _due: tuple[Change, datetime] | None = None
@@ -91,9 +92,9 @@ class CanaryKeeper:
         unreadable: Sequence[str],
         may_write: Callable[[], bool],
     ) -> Note | None:
-        """Once a turn, with the cluster's Remediations and the names of those that cannot be read. `may_write` is asked
-        right before a change: for the Lease, and whether all of this is still fresh. Answers what was changed or could
-        not be, if it is news. A fault of ours in it is no reason to end the turn."""
+        """Called once in each reconcile. `unreadable`: names of Remediations that cannot be read. `may_write` is called
+        right before a change: for the Lease, and whether all of this is still fresh. Returns what was changed or could
+        not be, if it is news. A fault of ours in here does not end the reconcile."""
         try:
             return self._keep(cluster, snapshot, connected, runs, unreadable, may_write)
         except Exception as problem:  # noqa: BLE001
@@ -116,7 +117,7 @@ class CanaryKeeper:
             self.stop()
             return None
         if connected is None or snapshot.partitions is None:
-            # Nothing is known of the topic: the records go on as before, and say so themselves.
+            # The topic is unknown: the canary continues to send, and its results show why.
             self._watch(None)
             return None
         connection, kafka = connected
@@ -163,7 +164,7 @@ class CanaryKeeper:
         self.stop()
         self._ours = ours
         canary = Canary(
-            spec.topic, lambda delivery: self.connect(connection, spec.topic, delivery), interval, timeout, self.told
+            spec.topic, lambda delivery: self.connect(connection, spec.topic, delivery), interval, timeout, self.report
         )
         self._running = (wanted, canary)
         canary.start()
@@ -205,7 +206,7 @@ class CanaryKeeper:
     def _carry_out(self, topic: str, change: Change, kafka: Kafka) -> Note | None:
         self._due = None
         try:
-            told = _send(topic, change, kafka)
+            done = _send(topic, change, kafka)
         except WriteFailed as problem:
             self._failures += 1
             self._not_before = self.now() + timedelta(seconds=pause_after(self._failures))
@@ -214,7 +215,7 @@ class CanaryKeeper:
             return ("Warning", "CanaryTopicFailed", self._problem) if self._failures == 1 else None
         self._failures, self._not_before = 0, None
         self._problem = f"topic {topic} was made and is not seen yet"
-        return ("Normal", "CanaryTopic", told)
+        return ("Normal", "CanaryTopic", done)
 
 
 def _send(topic: str, change: Change, kafka: Kafka) -> str:
@@ -228,14 +229,14 @@ def _send(topic: str, change: Change, kafka: Kafka) -> str:
             return f"raised canary topic {topic} to {total} partitions"
         case Place(targets):
             refused = kafka.alter_reassignments(dict(targets))
-            told = f"moved partitions of canary topic {topic}: {', '.join(str(tp) for tp, _ in targets[:5])}"
+            done = f"moved partitions of canary topic {topic}: {', '.join(str(tp) for tp, _ in targets[:5])}"
         case Elect(partitions):
             refused = kafka.elect_preferred(partitions)
-            told = f"elected preferred leaders of canary topic {topic}: {', '.join(map(str, partitions[:5]))}"
+            done = f"elected preferred leaders of canary topic {topic}: {', '.join(map(str, partitions[:5]))}"
     if refused:
         tp, why = next(iter(refused.items()))
         raise WriteFailed(FailureKind.REFUSED, f"{tp}: {why}")
-    return told
+    return done
 
 
 def _settings(kafka: Kafka, topic: str) -> Mapping[str, ConfigValue]:

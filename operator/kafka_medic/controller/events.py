@@ -71,7 +71,7 @@ def so_far(status: RemediationStatus) -> str:
 
 
 def recorder(api: KubernetesApi) -> Recorder:
-    """Writes events and never fails a turn: an event that is lost is a line in the log all the same."""
+    """Writes events and never fails a reconcile: an event that is lost is a line in the log all the same."""
 
     def record(about: Resource | Unparsed, note: Note) -> None:
         kind, reason, message = note

@@ -31,9 +31,9 @@ def _hidden(old: FindingStatus, snapshot: Snapshot) -> Iterator[str]:
             yield from (f"min.insync.replicas of {r.tp}" for r in _rows(old.affected, snapshot) if r.min_isr is None)
         case "MinInsyncReplicasLow" | "LeftoverThrottle":
             names = {f"{TOPIC.lower()} {name}" for name in old.affected} | set(old.affected)
-            yield from (told for name, told in _settings(snapshot) if name in names)
+            yield from (message for name, message in _settings(snapshot) if name in names)
         case "ReplicationFactorLow" if old.id == DEFAULTS:
-            yield from (told for name, told in _settings(snapshot) if not name.startswith(f"{TOPIC.lower()} "))
+            yield from (message for name, message in _settings(snapshot) if not name.startswith(f"{TOPIC.lower()} "))
 
 
 def _settings(snapshot: Snapshot) -> Iterator[tuple[str, str]]:

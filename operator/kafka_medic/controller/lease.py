@@ -39,7 +39,7 @@ ANSWERED = 1 / 6
 MARGIN = 1 / 6
 """How long before the end the holder takes it for lost: 5 s, for clocks that run at different speeds."""
 ROOM = 2 / 3
-"""What has to be left when an effect is sent: 20 s, the longest wait for a change (`clients.patience.MOST_SECONDS`).
+"""What has to be left when an effect is sent: 20 s, the longest wait for a change (`clients.timeouts.MOST_SECONDS`).
 So no more than 5 s lie between the last compare-and-set and the effect."""
 LONGEST_USE = 600.0
 """Seconds after `hold` from which a lease in use is not renewed: twice what the liveness probe gives a reconcile. Where
@@ -66,7 +66,7 @@ class Lease:
         self._namespace, self._name = namespace, name
         self._identity, self._owners = identity, owners
         self._seen: tuple[str, float] | None = None
-        self._asking = threading.Lock()
+        self._requesting = threading.Lock()
         self._until: float | None = None
         self._due: float | None = None
         self._stored: dict[str, Any] | None = None
@@ -93,19 +93,19 @@ class Lease:
         return until is not None and until - self._monotonic() >= DURATION_SECONDS * ROOM
 
     def hold(self) -> bool | None:
-        """Take it, or renew it once that is due. True: ours; False: somebody else's; None: could not be told. Sends no
+        """Take it, or renew it once that is due. True: ours; False: somebody else's; None: unreadable. Sends no
         request while it is held and no renewal is due: what acts confirms it."""
-        with self._asking:
+        with self._requesting:
             self._used_since = now = self._monotonic()
             if self.held() and self._due is not None and now < self._due:
                 return True
-            return self._told(self._take)
+            return self._answer(self._take)
 
     def confirm(self) -> bool | None:
         """Renew it now, if it was ours without a gap since `hold`. Answers as `hold`, and never takes it: what its
         holder has read by then may be older than what another operator did."""
-        with self._asking:
-            return self._told(self._renew) if self.held() else False
+        with self._requesting:
+            return self._answer(self._renew) if self.held() else False
 
     def rested(self) -> None:
         """The work that `hold` was called for has ended. The lease stays ours."""
@@ -113,17 +113,17 @@ class Lease:
 
     def renew(self) -> None:
         """One renewal beside the work. Sends nothing if a thread that works is at it, or the lease is lost."""
-        if not self._asking.acquire(blocking=False):
+        if not self._requesting.acquire(blocking=False):
             self._later()
             return
         try:
             self._renew_beside()
         finally:
-            self._asking.release()
+            self._requesting.release()
 
     def release(self) -> None:
-        """Let the next operator go on at once. Best effort: it runs out by itself."""
-        with self._asking:
+        """Let the next operator take it at once. Best effort: it runs out by itself."""
+        with self._requesting:
             mine, self._stored = self._stored, None
             self._until = self._due = self._used_since = None
             if mine is None:
@@ -142,9 +142,9 @@ class Lease:
         self._closed = True
         self.release()
 
-    def _told(self, ask: Callable[[], bool]) -> bool | None:
+    def _answer(self, request: Callable[[], bool]) -> bool | None:
         try:
-            return ask()
+            return request()
         except ApiFailure as problem:
             if problem.conflict:
                 return False
@@ -193,8 +193,8 @@ class Lease:
             _LOG.error("lease %s: in use for %.0f s, not renewed any more", self._name, LONGEST_USE)
             return
         self._later()  # also if what follows fails by a fault of ours
-        if self._told(self._renew_known) is False and self.held():
-            self._told(self._renew)
+        if self._answer(self._renew_known) is False and self.held():
+            self._answer(self._renew)
 
     def _renew_known(self) -> bool:
         """In one request, as client-go does. A conflict may be a request of our own that was answered too late."""
@@ -295,7 +295,7 @@ class ClusterLease(Lease):
 
 @dataclass(slots=True)
 class Starts:
-    """One start at a time, over all clusters: held from the look at the others until the start is written, so that two
+    """One start at a time, over all clusters: held from the read of the others until the start is written, so that two
     starts do not pass each other unseen. `lease` keeps other processes out; None: there are no others."""
 
     lease: Lease | None = None
@@ -303,7 +303,7 @@ class Starts:
 
     @contextmanager
     def passing(self) -> Iterator[bool]:
-        """Whether it is this one's turn; if not, another process is at it, or that could not be told."""
+        """Whether this one may start; if not, another process is starting a run, or the lease could not be read."""
         with self.lock:
             if self.lease is None:
                 yield True

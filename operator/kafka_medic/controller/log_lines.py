@@ -1,4 +1,4 @@
-"""What a Kafka cluster says does not look like lines of the operator's own log."""
+"""Text from a Kafka cluster cannot imitate lines of the operator's log."""
 
 from __future__ import annotations
 

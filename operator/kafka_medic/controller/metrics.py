@@ -1,7 +1,7 @@
-"""What Prometheus may ask of the operator.
+"""What Prometheus may scrape from the operator.
 
-By its conventions: one prefix, base units, `_total` for what only grows, times as timestamps and not as ages. What a
-cluster is like now is told from its last turn, so that its series end with it; what is counted is removed by name.
+By its conventions: one prefix, base units, `_total` for what only grows, times as timestamps and not as ages. The
+gauges of a cluster are as of its last reconcile, so that its series end with it; counters are removed by name.
 Labels hold names of KafkaClusters, sources, brokers, partitions of the canary and words of closed vocabularies, and
 nothing else: no topic, no group, no address, no message.
 """
@@ -36,7 +36,7 @@ CANARY_BUCKETS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10
 
 @dataclass(frozen=True, slots=True)
 class _Now:
-    """One KafkaCluster as of its last good turn."""
+    """One KafkaCluster as of its last good reconcile."""
 
     at: datetime
     snapshot: Snapshot
@@ -82,8 +82,8 @@ class Metrics(Collector):
             "kafka_medic_effects_total", "Effects of Remediations, by outcome: sent or failed.", [*CLUSTER, "outcome"],
             registry=registry,
         )  # fmt: skip
-        self._turns = Counter(
-            "kafka_medic_turns_total", "Turns of the loop that ended well.", CLUSTER, registry=registry
+        self._reconciles = Counter(
+            "kafka_medic_reconciles_total", "Reconciles that ended well.", CLUSTER, registry=registry
         )
         registry.register(self)
 
@@ -99,7 +99,7 @@ class Metrics(Collector):
 
         return stop, int(server.server_port)
 
-    # -- told by the workers ----------------------------------------------------------------------
+    # -- called by the workers --------------------------------------------------------------------
 
     def observed(self, key: Key, snapshot: Snapshot) -> None:
         """A snapshot was taken."""
@@ -112,7 +112,7 @@ class Metrics(Collector):
             if not source.known:
                 self._probe_failures.labels(*key, source.name).inc()
 
-    def turned(
+    def reconciled(
         self,
         key: Key,
         at: datetime,
@@ -121,11 +121,11 @@ class Metrics(Collector):
         runs: Sequence[Remediation],
         longest_leaderless_ms: int | None,
     ) -> None:
-        """A turn has ended well."""
+        """A reconcile has ended well."""
         before = self._now.get(key)
         phases = tuple(r.status.phase for r in runs)
         self._now[key] = _Now(at, snapshot, tuple(findings), phases, longest_leaderless_ms)
-        self._turns.labels(*key).inc()
+        self._reconciles.labels(*key).inc()
         if before is not None:
             for broker, partition in _led(before.snapshot) - _led(snapshot):
                 gone = {"namespace": key[0], "cluster": key[1], "broker": broker, "partition": partition}
@@ -133,8 +133,8 @@ class Metrics(Collector):
                 self._canary_failures.remove_by_labels(gone)
 
     def lease(self, key: Key, held: bool | None) -> None:
-        """Whether this process holds the cluster's Lease; None: could not be told. What another one looks at now, it
-        tells of."""
+        """Whether this process holds the cluster's Lease; None: unknown. The operator that holds
+        it exports the cluster's series."""
         self._lease[key] = held
         if held is False:
             self._now.pop(key, None)
@@ -144,9 +144,9 @@ class Metrics(Collector):
         self._effects.labels(*key, outcome).inc()
 
     def canary(self, key: Key) -> Callable[[Outcome], None]:
-        """Where the canary of one cluster tells its outcomes."""
+        """What the canary of one cluster calls with its outcomes."""
 
-        def told(outcome: Outcome) -> None:
+        def record(outcome: Outcome) -> None:
             if outcome.dropped:
                 self._canary_dropped.labels(*key).inc()
                 return
@@ -158,7 +158,7 @@ class Metrics(Collector):
             if outcome.error is not None:
                 self._canary_failures.labels(*where).inc()
 
-        return told
+        return record
 
     def gone(self, key: Key) -> None:
         """The KafkaCluster is not watched any more: so are its series."""
@@ -167,13 +167,13 @@ class Metrics(Collector):
         self._probes = {labels: probe for labels, probe in self._probes.items() if labels[:2] != key}
         mine = {"namespace": key[0], "cluster": key[1]}
         for metric in (self._probe, self._probe_failures, self._canary, self._canary_failures, self._canary_dropped,
-                       self._effects, self._turns):  # fmt: skip
+                       self._effects, self._reconciles):  # fmt: skip
             metric.remove_by_labels(mine)
 
-    # -- asked by Prometheus ----------------------------------------------------------------------
+    # -- called by Prometheus ---------------------------------------------------------------------
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """What each cluster is like as of its last good turn."""
+        """What each cluster is like as of its last good reconcile."""
         build = GaugeMetricFamily(
             "kafka_medic_build_info", "Always 1; the labels say what runs.", labels=["version", "python"]
         )
@@ -187,14 +187,15 @@ class Metrics(Collector):
             name = "kafka_medic_api_clock_skew_seconds"
             yield GaugeMetricFamily(name, "By how much the API server's clock is ahead of this process's.", skew.about)
         states = sorted(self._now.items())
-        last = _family("kafka_medic_last_turn_timestamp_seconds", "When the last good turn of the loop ended.")
+        last = _family("kafka_medic_last_reconcile_timestamp_seconds", "When the last good reconcile ended.")
         findings = _family("kafka_medic_findings", "Findings.", "type", "severity", "state")
         known = _family("kafka_medic_source_known", "1 if the last read of the source answered.", "source")
         phases = _family("kafka_medic_remediations", "Remediations that exist.", "phase")
         diverged = _family("kafka_medic_diverged_brokers", "Brokers with a finding ViewDiverged.")
         leaderless = _family("kafka_medic_leaderless_partitions", "Partitions known to have no leader.")
         current = _family(
-            "kafka_medic_leaderless_seconds", "How long some partition has had no leader, as of the last good turn."
+            "kafka_medic_leaderless_seconds",
+            "How long some partition has had no leader, as of the last reconcile.",
         )
         longest = _family("kafka_medic_longest_leaderless_seconds", "The longest time that was ever seen.")
         for key, now in states:

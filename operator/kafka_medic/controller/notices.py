@@ -1,4 +1,4 @@
-"""Notices to the outside: what is told as an event goes to a webhook too. Out only; nothing is decided by an answer."""
+"""Notices to the outside: each event goes to a webhook too. Out only; nothing is decided by a response."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ def notice(about: Resource | Unparsed, note: Note, at: datetime) -> dict[str, An
 
 @dataclass(slots=True)
 class Notices:
-    """A thread of its own delivers them, one after the other. `tell` never waits and never fails."""
+    """A thread of its own delivers them, one after the other. `send` never waits and never fails."""
 
     folder: Path
     pause: Callable[[float], object] = time.sleep
     _waiting: deque[Mapping[str, Any]] = field(default_factory=lambda: deque(maxlen=WAITING))
-    _told: threading.Event = field(default_factory=threading.Event)
+    _queued: threading.Event = field(default_factory=threading.Event)
     _dropped: int = 0
 
     def start(self) -> None:
@@ -67,14 +67,14 @@ class Notices:
 
         def both(about: Resource | Unparsed, note: Note) -> None:
             record(about, note)
-            self.tell(notice(about, note, datetime.now(UTC)))
+            self.send(notice(about, note, datetime.now(UTC)))
 
         return both
 
-    def tell(self, what: Mapping[str, Any]) -> None:
+    def send(self, what: Mapping[str, Any]) -> None:
         self._dropped += len(self._waiting) == WAITING
         self._waiting.append(what)
-        self._told.set()
+        self._queued.set()
 
     def deliver_waiting(self) -> None:
         """All that wait, each tried a few times."""
@@ -100,8 +100,8 @@ class Notices:
 
     def _loop(self) -> None:
         while True:
-            self._told.wait()
-            self._told.clear()
+            self._queued.wait()
+            self._queued.clear()
             try:
                 self.deliver_waiting()
             except Exception as fault:  # noqa: BLE001

@@ -1,4 +1,4 @@
-"""Remediations whose KafkaCluster is not there: no worker will ever take them up, so somebody has to say so."""
+"""Remediations whose KafkaCluster does not exist: no worker reconciles them, so an event reports them."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class Orphans:
 
     def __init__(self, store: Store, record: Recorder) -> None:
         self._store, self._record = store, record
-        self._said: set[str | None] = set()
+        self._reported: set[str | None] = set()
 
-    def look(self, raw: dict[str, Any]) -> None:
-        """Asks the API server itself: when the operator starts, Remediations may be heard of before their clusters."""
+    def check(self, raw: dict[str, Any]) -> None:
+        """Reads the API server: when the operator starts, Remediations may be received before their clusters."""
         try:
             run = Remediation.parse(raw)
-            if run.uid in self._said or run.status.phase in TERMINAL_PHASES:
+            if run.uid in self._reported or run.status.phase in TERMINAL_PHASES:
                 return
             self._store.cluster_raw(run.namespace or "", run.spec.cluster_ref.name)
         except ResourceError as problem:
@@ -35,7 +35,7 @@ class Orphans:
             if not problem.not_found:
                 _LOG.warning("whether the KafkaCluster of %s exists could not be read: %s", run.name, problem)
                 return
-            self._said.add(run.uid)
+            self._reported.add(run.uid)
             message = f"no KafkaCluster named {run.spec.cluster_ref.name} in this namespace"
             if run.status.restore_owed:
                 left = "what the run has set is not taken back"

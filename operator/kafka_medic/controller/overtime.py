@@ -17,8 +17,8 @@ from typing import TypeVar
 EVERY_SECONDS = 0.25
 LONG_SECONDS = 10.0
 LONG_AT_ONCE = 2
-"""Of the computations that have taken LONG_SECONDS, only so many go on: those that began last are cut off. Each slows
-all other threads down."""
+"""Of the computations that have taken LONG_SECONDS, only so many continue: those that began last are cut off. Each
+slows all other threads down."""
 T = TypeVar("T")
 
 

@@ -9,7 +9,15 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kafka_medic.playbook.plan_file import UnreadablePlan, contents, is_missing, whole, without_file
+from kafka_medic.playbook.plan_file import (
+    UnreadablePlan,
+    artifact_of,
+    contents,
+    is_missing,
+    whole,
+    with_contents_of,
+    without_file,
+)
 from kafka_medic.resources.phases import TERMINAL_PHASES
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_plan import Plan
@@ -37,10 +45,11 @@ class PlanFiles:
         changes, about which nothing is done. What stands beside the file's name in the status is never believed: the
         digest does not cover it."""
         plan = run.status.plan
-        if plan is None or plan.artifact is None or run.status.phase in TERMINAL_PHASES:
+        artifact = artifact_of(plan)
+        if plan is None or artifact is None or run.status.phase in TERMINAL_PHASES:
             return run
         try:
-            found = self._whole(plan, plan.artifact.sha256)
+            found = self._whole(plan, artifact.sha256)
         except (OSError, UnreadablePlan) as problem:
             _LOG.warning("%s/%s: the plan's file: %s", run.metadata.namespace, run.name, problem)
             found = without_file(plan)
@@ -49,9 +58,10 @@ class PlanFiles:
     def filed(self, status: RemediationStatus) -> RemediationStatus:
         """The status as the Remediation holds it; what does not fit is in its file before. Raises OSError."""
         plan = status.plan
-        if plan is None or plan.artifact is None or is_missing(plan):
+        artifact = artifact_of(plan)
+        if plan is None or artifact is None or is_missing(plan):
             return status
-        path = self._path(plan.artifact.sha256)
+        path = self._path(artifact.sha256)
         if not path.exists():
             self._remove_old(path.parent)
             with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".plan.", delete=False) as file:
@@ -72,7 +82,7 @@ class PlanFiles:
             while len(self._read) >= HELD:
                 self._read.pop(next(iter(self._read)), None)
             self._read[sha256] = held
-        return plan.model_copy(update={"changes": held.changes, "reorders": held.reorders, "elections": held.elections})
+        return with_contents_of(plan, held)
 
     def _path(self, sha256: str) -> Path:
         if self.directory is None:

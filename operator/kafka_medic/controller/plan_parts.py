@@ -6,7 +6,7 @@ import base64
 from typing import Any
 
 from kafka_medic.clients.kubernetes_api import ApiFailure, KubernetesApi, custom_path
-from kafka_medic.playbook.plan_file import contents, is_missing
+from kafka_medic.playbook.plan_file import artifact_of, contents, is_missing
 from kafka_medic.resources.plan_part import MAX_PART_BYTES, MAX_PARTS, PlanPart, part_name
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_plan import Plan
@@ -17,7 +17,7 @@ from kafka_medic.resources.vocabulary import API_VERSION
 def to_publish(before: RemediationStatus, after: RemediationStatus) -> Plan | None:
     """The plan that is new in the status and lies in a file; None where there is none."""
     plan = after.plan
-    if plan is None or plan.artifact is None or is_missing(plan):
+    if plan is None or artifact_of(plan) is None or is_missing(plan):
         return None
     return plan if before.plan is None or before.plan.digest != plan.digest else None
 
@@ -51,7 +51,8 @@ def _write(api: KubernetesApi, path: str, body: dict[str, Any]) -> None:
 
 
 def _body(run: Remediation, plan: Plan, number: int, count: int, piece: bytes) -> dict[str, Any]:
-    assert plan.artifact is not None  # to_publish saw to it
+    artifact = artifact_of(plan)
+    assert artifact is not None  # to_publish saw to it
     owner = {"apiVersion": API_VERSION, "kind": run.KIND, "name": run.name, "uid": run.uid}
     return {
         "apiVersion": API_VERSION,
@@ -64,7 +65,7 @@ def _body(run: Remediation, plan: Plan, number: int, count: int, piece: bytes) -
         },
         "spec": {
             "remediationRef": {"name": run.name, "uid": run.uid},
-            "sha256": plan.artifact.sha256,
+            "sha256": artifact.sha256,
             "part": number,
             "parts": count,
             "data": base64.b64encode(piece).decode("ascii"),

@@ -19,7 +19,7 @@ from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.phases import ACTING_PHASES, TERMINAL_PHASES, Phase
 from kafka_medic.resources.playbook import Playbook
 from kafka_medic.resources.remediation import Remediation
-from kafka_medic.resources.remediation_plan import MAX_INLINE_CHANGES
+from kafka_medic.resources.remediation_plan import MAX_INLINE_CHANGES, Reorders, ReplicaMoves
 from kafka_medic.resources.vocabulary import API_VERSION, RemediationMode, Severity
 
 GAVE_UP = (Phase.REJECTED, Phase.EXPIRED, Phase.FAILED, Phase.ABORTED)
@@ -41,8 +41,8 @@ def due(
     order is proposed instead. One that was superseded, because the cluster was no longer as planned, is proposed again;
     an owner's own, which had nothing to do, is not.
 
-    What a person asked for holds up a proposal only while it acts: whoever may ask could otherwise keep the operator
-    from proposing anything.
+    A person's request blocks a proposal only while it acts. Otherwise everybody who may request a run could keep
+    the operator from proposing anything.
     """
     policy = cluster.spec.remediation
     if breaker(policy.breaker, [OtherRun.of(r) for r in runs], now).state is BreakerState.OPEN:
@@ -148,8 +148,8 @@ def _over(
     findings: Sequence[Finding],
     runs: Sequence[Remediation],
 ) -> Iterator[Finding]:
-    """What drains were made for and is over. Over is what neither this look nor the last one told: one
-    that could not be read stays in the status."""
+    """What drains were made for and is over. Over is what neither this observation nor the last one
+    found: one that could not be read stays in the status."""
     lasting = {f.id for f in findings} | {f.id for f in cluster.status.findings}
     for drain in runs:
         cause, plan, ended = drain.spec.cause, drain.status.plan, drain.status.finished_at
@@ -158,7 +158,8 @@ def _over(
         made_by = playbooks.get(drain.spec.playbook.name)
         if cause.finding_id in lasting or (made_by is not None and takes_back(made_by)):
             continue
-        if not plan.reorders or plan.changes:  # no drain: orders that come with added replicas are to stay
+        # Orders that come with added replicas are to stay: that was no drain.
+        if not plan.part(Reorders).reorders or plan.part(ReplicaMoves).changes:
             continue
         yield Finding(cause.finding_id, cause.finding_type, Severity.INFO, "is over", (), (), since=ended)
 
@@ -231,7 +232,7 @@ def renamed(body: Mapping[str, Any], taken_by: str) -> dict[str, Any]:
 
 
 def is_that_proposal(found: Mapping[str, Any], body: Mapping[str, Any]) -> bool:
-    """Whether the object under a proposal's name is the proposal itself, which an earlier turn has created."""
+    """Whether the object under a proposal's name is the proposal itself, which an earlier reconcile has created."""
     spec, wanted = found.get("spec"), body["spec"]
     if not isinstance(spec, Mapping) or found["metadata"].get("deletionTimestamp") is not None:
         return False
@@ -242,7 +243,7 @@ _SUFFIX = 6
 
 
 def _body(cluster: KafkaCluster, playbook: Playbook, finding: Finding, known: Sequence[Remediation]) -> dict[str, Any]:
-    """The name is made of what it is for and how many there were, so that two turns cannot create it twice."""
+    """The name is made of what it is for and how many there were, so that two reconciles cannot create it twice."""
     override = cluster.spec.remediation.override(playbook.name)
     parameters = {k: str(v) for k, v in (override.parameters if override else {}).items()}
     seed = f"{cluster.uid}/{finding.id}/{sorted(r.uid or '' for r in known)}"

@@ -12,7 +12,7 @@ from kafka_medic.controller.lease import Lease
 
 THREADS = 4
 """For all leases together, however many there are. One request that hangs occupies one of them for five seconds."""
-LOOK_SECONDS = 1.0
+SEARCH_SECONDS = 1.0
 """Within which a lease that a reconcile has taken is found. Its first renewal is due seconds later."""
 _LOG = logging.getLogger(__name__)
 L = TypeVar("L", bound=Lease)
@@ -24,7 +24,7 @@ class Renewals:
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
         self._leases: set[Lease] = set()
-        self._at_it: set[Lease] = set()
+        self._renewing: set[Lease] = set()
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._threads = [
@@ -49,24 +49,24 @@ class Renewals:
         one is due."""
         with self._lock:
             self._leases = {lease for lease in self._leases if not lease.closed}
-            waiting = [(due, lease) for lease in self._leases - self._at_it if (due := lease.due) is not None]
+            waiting = [(due, lease) for lease in self._leases - self._renewing if (due := lease.due) is not None]
             first, lease = min(waiting, key=lambda found: found[0], default=(float("inf"), None))
             wait = first - self._monotonic()
             if lease is None or wait > 0:
                 return wait
-            self._at_it.add(lease)
+            self._renewing.add(lease)
         try:
             lease.renew()
         except Exception:  # noqa: BLE001
             # A fault of ours: the lease is lost by the clock if it lasts, and the others are renewed all the same.
             _LOG.exception("a lease could not be renewed")
-            return LOOK_SECONDS
+            return SEARCH_SECONDS
         finally:
             with self._lock:
-                self._at_it.discard(lease)
+                self._renewing.discard(lease)
         return 0.0
 
     def _loop(self) -> None:
         while not self._stopping.is_set():
             if wait := self.step():
-                self._stopping.wait(min(wait, LOOK_SECONDS))
+                self._stopping.wait(min(wait, SEARCH_SECONDS))

@@ -9,10 +9,10 @@ from kafka_medic.cluster.clock import Skew, remark
 from kafka_medic.cluster.names import printable
 from kafka_medic.cluster.snapshot import Mode, Snapshot
 from kafka_medic.controller.hidden import hidden
-from kafka_medic.controller.memory import status_fields
+from kafka_medic.controller.kept_state import status_fields
 from kafka_medic.controller.status_room import fitted
 from kafka_medic.diagnose.finding import Finding
-from kafka_medic.diagnose.memory import Memory
+from kafka_medic.diagnose.memory import DetectorMemory
 from kafka_medic.diagnose.versions import unjudged
 from kafka_medic.resources.admission import Standing
 from kafka_medic.resources.conditions import Condition, ConditionStatus, set_condition
@@ -68,13 +68,13 @@ NEEDED: Mapping[str, tuple[str, ...]] = {
 """Without these sources a condition is Unknown: nothing found because nothing was seen is not health."""
 
 IN_ITS_PLACE: Mapping[str, tuple[str, ...]] = {"quorum": ("zookeeper", "ensemble")}
-"""What a cluster on ZooKeeper is asked instead."""
+"""What is read of a cluster on ZooKeeper instead."""
 
 ADVICE = frozenset({"VersionsSupported"})
 """Conditions that do not count for Ready: an old version is a plan to be made, not something wrong now."""
 
 OPTIONAL = frozenset({"canary", "kubernetes", "metrics", "pod-identity", "rollouts"})
-"""Sources that a snapshot may be without because nobody asked for them: what they would tell says nothing about
+"""Sources that a snapshot may be without because the spec does not ask for them: they say nothing about
 readiness. Any other that is absent was not reached."""
 SOURCES_OF: Mapping[str, tuple[str, ...]] = {
     "NodeMaintenance": ("kubernetes",),
@@ -105,7 +105,7 @@ def unseen(before: Sequence[FindingStatus], now: Sequence[Finding], snapshot: Sn
     states = {s.name: s.known for s in snapshot.sources}
     kept = []
     for old in before:
-        needed = _asked(SOURCES_OF.get(old.type) or NEEDED.get(CONDITION_OF.get(old.type, ""), ()), snapshot)
+        needed = _sources_of_mode(SOURCES_OF.get(old.type) or NEEDED.get(CONDITION_OF.get(old.type, ""), ()), snapshot)
         unread = sorted(name for name in needed if not states.get(name, name in OPTIONAL))
         if old.id in seen or old.type in ("ClusterUnreachable", "OperatorIsolated"):
             continue
@@ -130,10 +130,10 @@ def unseen(before: Sequence[FindingStatus], now: Sequence[Finding], snapshot: Sn
     return tuple(kept)
 
 
-def _asked(names: Sequence[str], snapshot: Snapshot) -> tuple[str, ...]:
+def _sources_of_mode(names: Sequence[str], snapshot: Snapshot) -> tuple[str, ...]:
     if snapshot.cluster.mode is not Mode.ZOOKEEPER:
         return tuple(names)
-    return tuple(asked for name in names for asked in IN_ITS_PLACE.get(name, (name,)))
+    return tuple(source for name in names for source in IN_ITS_PLACE.get(name, (name,)))
 
 
 def held(findings: Sequence[Finding]) -> tuple[Finding, ...]:
@@ -147,7 +147,7 @@ def cluster_status(
     findings: Sequence[Finding],
     treated_by: Mapping[str, str],
     allowed: tuple[bool, str, str],
-    memory: Memory | None = None,
+    memory: DetectorMemory | None = None,
 ) -> KafkaClusterStatus:
     """`treated_by`: finding id -> Remediation. `allowed`: whether the operator may remediate, reason word, sentence."""
     now, generation = snapshot.taken_at, cluster.metadata.generation
@@ -182,13 +182,13 @@ def cluster_status(
         version=snapshot.cluster.version or cluster.status.version,
         cluster_id=snapshot.cluster.id or cluster.status.cluster_id,
         last_observed_at=now,
-        **status_fields(memory or Memory(), now),
+        **status_fields(memory or DetectorMemory(), now),
     )
     return fitted(found)
 
 
 def without_times(status: KafkaClusterStatus) -> KafkaClusterStatus:
-    """But for when things were read, which evidence tells as well."""
+    """Without the times of reads, which evidence holds as well."""
     findings = tuple(f.model_copy(update={"evidence": ()}) for f in status.findings)
     return status.model_copy(update={"last_observed_at": None, "findings": findings})
 
@@ -264,7 +264,7 @@ def _condition(kind: str, snapshot: Snapshot, findings: Sequence[Finding]) -> tu
     mine = [f for f in findings if CONDITION_OF.get(f.type) == kind and f.firing()]
     if mine:
         return ConditionStatus.FALSE, mine[0].type, "; ".join(f.message for f in mine[:5])
-    for name in _asked(NEEDED[kind], snapshot):
+    for name in _sources_of_mode(NEEDED[kind], snapshot):
         source = snapshot.source(name)
         if source is None:
             return ConditionStatus.UNKNOWN, "NotProbed", f"{name} is not read"
@@ -272,7 +272,7 @@ def _condition(kind: str, snapshot: Snapshot, findings: Sequence[Finding]) -> tu
             return ConditionStatus.UNKNOWN, "SourceUnknown", f"{name}: {source.error}"
     if kind == "VersionsSupported" and (why := unjudged(snapshot)):
         return ConditionStatus.UNKNOWN, "VersionUnknown", why
-    sources = (snapshot.source(name) for name in _asked(NEEDED[kind], snapshot))
+    sources = (snapshot.source(name) for name in _sources_of_mode(NEEDED[kind], snapshot))
     gaps = "; ".join(f"{s.name}: {s.error}" for s in sources if s is not None and s.error)
     return ConditionStatus.TRUE, "AsExpected", f"not known in full: {gaps}" if gaps else ""
 

@@ -22,6 +22,8 @@ def fitted(status: KafkaClusterStatus) -> KafkaClusterStatus:
     """The status with as much detail as there is room for. Groups go as a whole: which ones had committed beyond a log
     end is then not known. A shorter list would say that the others had not, and it decides whose offsets are reset."""
     found = status
+    if not status.findings and not status.log_end_regressions:
+        return status  # all that could be left out is not there
     for affected, evidence, groups in DETAIL:
         found = _cut(status, affected, evidence, groups)
         if size(found) <= MAX_BYTES:

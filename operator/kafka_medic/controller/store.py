@@ -1,6 +1,6 @@
 """The custom resources in the API server, typed.
 
-Status is written by compare-and-set: whoever wrote in between wins, and the turn is taken again from fresh reads.
+Status is written by compare-and-set: whoever wrote in between wins, and the operator reconciles again from fresh reads.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any, TypeVar, cast
 
+from kafka_medic.clients.failures import FailureKind, ReadFailed
 from kafka_medic.clients.kubernetes_api import ApiFailure, KubernetesApi, custom_path
-from kafka_medic.clients.ports import FailureKind, ReadFailed
 from kafka_medic.cluster.names import printable
 from kafka_medic.controller.proposals import is_that_proposal, renamed
 from kafka_medic.guard.namesakes import Namesake
@@ -45,7 +45,7 @@ MAX_PARSED = 1000
 """Objects that are kept taken apart; each holds a plan of 500 partitions at most."""
 FORBIDDEN = 403
 PROPOSE_ATTEMPTS = 5
-"""In one turn, each under a name that was free a moment before."""
+"""In one reconcile, each under a name that was free a moment before."""
 _ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 _ADMISSION_PLURALS = ("validatingadmissionpolicies", "validatingadmissionpolicybindings")
 
@@ -60,7 +60,7 @@ class Store:
     def __init__(
         self, api: KubernetesApi, namespaces: Sequence[str] = (), policies: Sequence[ExpectedPolicy] = ()
     ) -> None:
-        """`namespaces`: where KafkaClusters are looked for; none named: everywhere. `policies`: as the chart rendered
+        """`namespaces`: where KafkaClusters are; none named: everywhere. `policies`: as the chart rendered
         them."""
         self.api = api
         self._expected = tuple(policies)
@@ -93,7 +93,7 @@ class Store:
         return kind.parse({"apiVersion": f"{GROUP}/v1alpha1", "kind": kind.KIND, **raw})
 
     def cluster_names(self) -> dict[tuple[str, str], int | None]:
-        """Every KafkaCluster where this operator looks, as (namespace, name) with its generation."""
+        """Every KafkaCluster in the watched namespaces, as (namespace, name) with its generation."""
         found: dict[tuple[str, str], int | None] = {}
         for namespace in self.namespaces or (None,):
             for raw in self.api.list(custom_path(KafkaCluster.PLURAL, namespace)):
@@ -106,7 +106,7 @@ class Store:
         return self.api.get(custom_path(KafkaCluster.PLURAL, namespace, name))
 
     def namesakes(self, cluster: KafkaCluster, cluster_id: str | None, now: datetime) -> list[Namesake] | None:
-        """What runs of other KafkaClusters do to the same Kafka cluster, wherever this operator looks, by their own
+        """What runs of other KafkaClusters in the watched namespaces do to the same Kafka cluster, by their own
         Remediations: a finalizer, or an age, is anybody's to have. None: they cannot be read, or cannot know of this
         KafkaCluster, because its own status does not name the Kafka cluster yet."""
         if cluster_id is None or cluster.status.cluster_id != cluster_id or cluster.metadata.creation_timestamp is None:
@@ -151,7 +151,7 @@ class Store:
             return []
 
     def acting_elsewhere(self, namespace: str, cluster: str) -> list[str] | None:
-        """The other KafkaClusters with a run under way, wherever this operator looks; None: they cannot be read."""
+        """The other KafkaClusters in the watched namespaces with a run under way; None: they cannot be read."""
         found = set()
         try:
             for where in self.namespaces or (None,):
@@ -171,14 +171,14 @@ class Store:
         before = [c for c in status.get("conditions") or [] if c.get("type") == condition]
         if before and (before[0].get("reason"), before[0].get("message")) == ("InvalidSpec", message[:8192]):
             return
-        told = {
+        present = {
             "type": condition,
             "status": "False",
             "reason": "InvalidSpec",
             "message": message[:8192],
             "lastTransitionTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         }
-        status["conditions"] = [*conditions, told]
+        status["conditions"] = [*conditions, present]
         metadata = raw["metadata"]
         self.api.replace(custom_path(kind.PLURAL, metadata.get("namespace"), metadata["name"], "status"), raw)
 
@@ -217,9 +217,9 @@ class Store:
         return self.typed(Remediation, self.api.get(custom_path(Remediation.PLURAL, namespace, name)))
 
     def propose(self, body: dict[str, Any]) -> tuple[Remediation | None, list[str]]:
-        """Create it; None when an earlier turn has. And, in words, the objects that are in its place: however many
+        """Create it; None when an earlier reconcile has. And, in words, the objects that are in its place: however many
         there are, it has the name that follows them, or, where that is taken at that very moment, is left for the next
-        turn."""
+        reconcile."""
         path, taken = custom_path(Remediation.PLURAL, body["metadata"]["namespace"]), list[str]()
         for _ in range(PROPOSE_ATTEMPTS):
             try:
@@ -259,14 +259,14 @@ class Store:
             (present if exact else others).append(approval)
         people = sorted({_who(a) for a in present})
         rights = {who: self._may_approve(*who, run) for who in people}
-        said = Counter[tuple[str, Decision]]()
+        repeats = Counter[tuple[str, Decision]]()
         ranked = []
         for approval in present:
-            word = approval.spec.approver, approval.spec.decision
-            said[word] += 1
+            key = approval.spec.approver, approval.spec.decision
+            repeats[key] += 1
             # Status has room for so many: a word that can count comes before one that cannot, a No before a Yes, and
             # nobody is crowded out by another's saying it again.
-            ranked.append((rights[_who(approval)] is False, word[1] is not Decision.REJECT, said[word], approval))
+            ranked.append((rights[_who(approval)] is False, key[1] is not Decision.REJECT, repeats[key], approval))
         ranked.sort(key=lambda r: r[:3])
         # About another plan or an earlier run of the same name: listed with why, and whoever said it needs no right.
         kept = [*(r[3] for r in ranked), *others][:MAX_APPROVALS]
@@ -312,7 +312,7 @@ class Store:
         if not paths:
             return standing((), ())
         try:
-            # Side by side: all of them are read in every turn of a run, and again before each effect.
+            # Side by side: all of them are read in every reconcile of a run, and again before each effect.
             with ThreadPoolExecutor(len(paths), "policies") as pool:
                 found = list(pool.map(self._if_there, paths))
         except ApiFailure as problem:
@@ -340,7 +340,7 @@ class Store:
                 "resourceVersion": current.metadata.resource_version,
                 "uid": current.uid,
             },
-            # The spec is not looked at on this path, but the server validates the whole object.
+            # The API server ignores the spec on this path, but validates the whole object.
             "spec": current.model_dump(mode="json", by_alias=True, exclude_none=True, include={"spec"})["spec"],
             "status": status.to_kubernetes(),
         }
@@ -369,8 +369,8 @@ class Store:
         return current.model_copy(update={"metadata": now})
 
     def secret(self, cluster: KafkaCluster, name: str) -> Mapping[str, bytes]:
-        """What is in a Secret that this KafkaCluster, as it was read in this turn, may have sent to its servers. Raises
-        ReadFailed, naming the Secret and the key, and never what is in it."""
+        """The content of a Secret that this KafkaCluster, as this reconcile read it, may have sent to its servers.
+        Raises ReadFailed, which names the Secret and the key, and never their content."""
         try:
             stored = self.api.get(f"/api/v1/namespaces/{cluster.namespace}/secrets/{name}")
         except ApiFailure as problem:
@@ -428,7 +428,7 @@ def _about_another(raw: dict[str, Any], run: Remediation, digest: str | None) ->
     """Whether an approval that cannot be read as a whole says all the same that it is about another run or plan."""
     spec = raw.get("spec")
     reference = spec.get("remediationRef") if isinstance(spec, dict) else None
-    said = [spec.get("planDigest")] if isinstance(spec, dict) else []
-    said += [reference.get("name"), reference.get("uid")] if isinstance(reference, dict) else []
+    named = [spec.get("planDigest")] if isinstance(spec, dict) else []
+    named += [reference.get("name"), reference.get("uid")] if isinstance(reference, dict) else []
     present = (digest, run.name, run.uid)
-    return any(isinstance(word, str) and word not in present for word in said)
+    return any(isinstance(value, str) and value not in present for value in named)

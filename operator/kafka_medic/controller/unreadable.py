@@ -1,4 +1,4 @@
-"""Objects that this version cannot read: whoever wrote one is told, on the object itself."""
+"""Objects that this version cannot read: an event on the object reports it."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ class Unreadable:
 
     def __init__(self, record: Recorder) -> None:
         self._record = record
-        self._said: dict[str | None, object] = {}
+        self._reported: dict[str | None, object] = {}
 
-    def look(self, kind: type[Resource], raw: dict[str, Any]) -> None:
+    def check(self, kind: type[Resource], raw: dict[str, Any]) -> None:
         metadata = raw.get("metadata") or {}
         uid, generation = metadata.get("uid"), metadata.get("generation")
         try:
             kind.parse(raw)
         except ResourceError as problem:
-            if uid in self._said and self._said[uid] == generation:
+            if uid in self._reported and self._reported[uid] == generation:
                 return
-            self._said[uid] = generation
+            self._reported[uid] = generation
             _LOG.error("unreadable: %s", problem)
             note = ("Warning", "Unreadable", f"this version of the operator cannot read it: {problem}")
             self._record(Unparsed.of(kind, raw), note)
         else:
-            self._said.pop(uid, None)
+            self._reported.pop(uid, None)
 
     def forget(self, raw: dict[str, Any]) -> None:
         """It is gone."""
-        self._said.pop((raw.get("metadata") or {}).get("uid"), None)
+        self._reported.pop((raw.get("metadata") or {}).get("uid"), None)

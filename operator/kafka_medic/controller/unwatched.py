@@ -14,7 +14,7 @@ _LOG = logging.getLogger(__name__)
 REASON = "TooManyInNamespace"
 
 
-def tell_unwatched(api: Any, fleet: Fleet) -> None:
+def report_unwatched(api: Any, fleet: Fleet) -> None:
     """Writes the condition Ready of each, where it does not say so already. One that cannot be written is reported with
     the next change of any KafkaCluster."""
     for (namespace, name), count in fleet.unwatched().items():

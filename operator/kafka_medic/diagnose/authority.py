@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kafka_medic.cluster.quorum import FETCH_TIMEOUT_MS
 from kafka_medic.cluster.snapshot import Mode, Quorum, Voter
 from kafka_medic.diagnose.columns import some
 from kafka_medic.diagnose.finding import Finding
 from kafka_medic.diagnose.scene import Scene, blind
 from kafka_medic.resources.vocabulary import Severity
 
-FETCH_TIMEOUT_MS = 2000
-"""Default of `controller.quorum.fetch.timeout.ms` (Kafka broker configs, KIP-595), in milliseconds: a voter
-that has not caught up for longer would be voting for a new leader."""
 CONTROLLER_FOR = 30.0
 QUORUM_FOR = 30.0
 
@@ -71,7 +69,7 @@ def _quorum(scene: Scene) -> Iterator[Finding]:
         + (": no majority" if lost else ""),
         affected=tuple(f"{'zookeeper' if zookeeper else 'voter'}-{v.id}" for v in behind),
         evidence=(
-            some([_told(v, quorum, zookeeper) for v in behind]),
+            some([_described(v, quorum, zookeeper) for v in behind]),
             scene.read_from(*(("ensemble", "zookeeper") if zookeeper else ("quorum",)), "kafka"),
         ),
         for_seconds=QUORUM_FOR,
@@ -93,7 +91,7 @@ def _behind(voter: Voter, quorum: Quorum) -> bool:
     return voter.last_caught_up_ms >= FETCH_TIMEOUT_MS
 
 
-def _told(voter: Voter, quorum: Quorum, zookeeper: bool) -> str:
+def _described(voter: Voter, quorum: Quorum, zookeeper: bool) -> str:
     if zookeeper:
         return f"server {voter.id} does not serve"
     if voter.last_caught_up_ms is None:

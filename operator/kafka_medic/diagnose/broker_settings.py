@@ -45,23 +45,23 @@ def detect(scene: Scene) -> Iterator[Finding]:
     """BrokerConfigDiffers, one for each setting."""
     if scene.snapshot.configs is None:
         return
-    now = _accounts(scene.snapshot.configs)
-    before = scene.previous.configs if scene.previous is not None else None
+    differing = {
+        name: values for name, values in _accounts(scene.snapshot.configs).items() if len(set(values.values())) > 1
+    }
+    before = scene.previous.configs if differing and scene.previous is not None else None
     earlier = None if before is None else _accounts(before)
-    for name, told in now.items():
-        if len(set(told.values())) < 2:
-            continue
-        moved = earlier is not None and earlier.get(name) != told
-        yield _finding(scene, name, told, moved=moved)
+    for name, values in differing.items():
+        moved = earlier is not None and earlier.get(name) != values
+        yield _finding(scene, name, values, moved=moved)
 
 
-def _finding(scene: Scene, name: str, told: Mapping[int, str], *, moved: bool) -> Finding:
+def _finding(scene: Scene, name: str, values: Mapping[int, str], *, moved: bool) -> Finding:
     by_value: dict[str, list[int]] = {}
-    for broker, value in sorted(told.items()):
+    for broker, value in sorted(values.items()):
         by_value.setdefault(value, []).append(broker)
-    silent = sorted({b.id for b in scene.brokers} - set(told))
+    silent = sorted({b.id for b in scene.brokers} - set(values))
     # Whoever does not report may have either: only more than half of all brokers outvote the others.
-    most = [value for value, ids in by_value.items() if 2 * len(ids) > len(told) + len(silent)]
+    most = [value for value, ids in by_value.items() if 2 * len(ids) > len(values) + len(silent)]
     others = {value: ids for value, ids in by_value.items() if value not in most}
     words = ", ".join(f"{value[:60]} on broker {some(list(map(str, ids)), SHOWN)}" for value, ids in others.items())
     peers = f"; most brokers have {most[0][:60]}" if most else ", and no value has a majority"

@@ -74,8 +74,8 @@ def _down_finding(scene: Scene, broker: Broker) -> Finding:
     if broker.registered is False:
         evidence.append(f"not registered, {scene.read_from('zookeeper', 'quorum', 'kafka')}")
     if broker.reachable is False:
-        said = "registered, yet does not answer" if broker.registered else "does not answer"
-        evidence.append(f"{said}, {scene.read_from('views', 'kafka')}")
+        state = "registered, yet does not answer" if broker.registered else "does not answer"
+        evidence.append(f"{state}, {scene.read_from('views', 'kafka')}")
     if broker.pod is not None:
         state = {True: "Ready", False: "not Ready", None: "in a state that is not known"}[broker.pod.ready]
         evidence.append(f"Pod {broker.pod.name} is {state}, {scene.read_from('kubernetes')}")
@@ -94,8 +94,8 @@ def _down_finding(scene: Scene, broker: Broker) -> Finding:
 
 def _left(broker: Broker) -> str:
     left = [(broker.remaining_logs, "logs"), (broker.remaining_segments, "segments")]
-    told = [f"{n} {what}" for n, what in left if n is not None]
-    return f" ({' and '.join(told)} left)" if told else ""
+    parts = [f"{n} {what}" for n, what in left if n is not None]
+    return f" ({' and '.join(parts)} left)" if parts else ""
 
 
 def _unlisted(scene: Scene) -> Iterator[Finding]:

@@ -82,8 +82,8 @@ def probed(scene: Scene) -> tuple[dict[int, list[Probed]], frozenset[int]]:
         if failures == 0:
             fine.add(leader)
         elif failures >= FAILURES:
-            told = row["lastError"] or "no reason given"
-            failing[leader].append(Probed(str(tp), leader, failures, told, row["lastOkAt"]))
+            error = row["lastError"] or "no reason given"
+            failing[leader].append(Probed(str(tp), leader, failures, error, row["lastOkAt"]))
     return failing, frozenset(fine - set(failing))
 
 
@@ -104,8 +104,8 @@ def _side(broker_id: int, others: list[int], fine: frozenset[int]) -> str:
 
 
 def _age(scene: Scene, probe: Probed) -> float:
-    """Seconds for which it is known to fail already: the canary looks more often than a turn does when a broker does
-    not answer."""
+    """Seconds for which it is known to fail already: the canary sends more often than the operator
+    reconciles when a broker does not answer."""
     if probe.last_ok is None:
         return 0.0
     return max(0.0, (scene.snapshot.taken_at - parse_timestamp(probe.last_ok)).total_seconds())

@@ -28,7 +28,7 @@ STATIC = (*FACTORS, "transaction.state.log.min.isr")
 """Read-only at run time: a broker reads them from its configuration when it starts. MIN_ISR has the update mode
 cluster-wide (https://kafka.apache.org/documentation/#brokerconfigs, "Update Mode")."""
 DEFAULTS = (*STATIC, MIN_ISR)
-TOLD = "told defaults"
+BROKER_DEFAULTS = "broker defaults"
 """Where a Snapshot keeps them (`Snapshot.worked_out`)."""
 
 
@@ -47,18 +47,18 @@ def expected(name: str, expectations: Expectations) -> int:
     return expectations.replication_factor if name in FACTORS else expectations.min_in_sync_replicas
 
 
-def told_defaults(snapshot: Snapshot) -> Mapping[tuple[str, int], int]:
+def broker_defaults(snapshot: Snapshot) -> Mapping[tuple[str, int], int]:
     """By setting and broker, what each broker that was asked has read or was given at run time. What is no number is
     not known, and left out."""
     if snapshot.configs is None:
         return {}
-    if TOLD not in snapshot.worked_out:
-        snapshot.worked_out[TOLD] = MappingProxyType(_told(snapshot.configs))
-    found: Mapping[tuple[str, int], int] = snapshot.worked_out[TOLD]
+    if BROKER_DEFAULTS not in snapshot.worked_out:
+        snapshot.worked_out[BROKER_DEFAULTS] = MappingProxyType(_broker_defaults(snapshot.configs))
+    found: Mapping[tuple[str, int], int] = snapshot.worked_out[BROKER_DEFAULTS]
     return found
 
 
-def _told(configs: pa.Table) -> dict[tuple[str, int], int]:
+def _broker_defaults(configs: pa.Table) -> dict[tuple[str, int], int]:
     of_brokers = configs.filter(pc.equal(configs["resourceType"], pa.scalar("BROKER")))
     columns: list[list[Any]] = [of_brokers[name].to_pylist() for name in ("name", "resource", "value")]
     return {
@@ -72,7 +72,7 @@ def low_defaults(snapshot: Snapshot, expectations: Expectations) -> tuple[Defaul
     """What is below what is expected, by setting and then by broker."""
     return tuple(
         Default(name, broker, value, wanted)
-        for (name, broker), value in sorted(told_defaults(snapshot).items(), key=_in_order)
+        for (name, broker), value in sorted(broker_defaults(snapshot).items(), key=_in_order)
         if value < (wanted := expected(name, expectations))
     )
 
@@ -116,6 +116,6 @@ def _cure(name: str, wanted: int) -> str:
     )
 
 
-def _in_order(told: tuple[tuple[str, int], int]) -> tuple[int, int]:
-    (name, broker), _ = told
+def _in_order(entry: tuple[tuple[str, int], int]) -> tuple[int, int]:
+    (name, broker), _ = entry
     return DEFAULTS.index(name), broker

@@ -18,6 +18,8 @@ from kafka_medic.diagnose import (
     broker_settings,
     brokers,
     canary,
+    connectivity,
+    controller_stuck,
     disks,
     identity,
     leaders,
@@ -25,23 +27,21 @@ from kafka_medic.diagnose import (
     moves,
     offsets,
     partitions,
-    progress,
-    reach,
     regressions,
     replication,
-    unled,
+    stalled_groups,
     versions,
     views,
 )
 from kafka_medic.diagnose.expectations import Expectations
 from kafka_medic.diagnose.finding import Finding, FindingState
-from kafka_medic.diagnose.memory import Memory
+from kafka_medic.diagnose.memory import DetectorMemory
 from kafka_medic.diagnose.scene import Scene
 from kafka_medic.resources.vocabulary import Severity
 
 Detector = Callable[[Scene], Iterator[Finding]]
 DETECTORS: tuple[Detector, ...] = (
-    reach.detect,
+    connectivity.detect,
     views.detect,
     brokers.detect,
     identity.detect,
@@ -55,8 +55,8 @@ DETECTORS: tuple[Detector, ...] = (
     leaders.detect,
     offsets.detect,
     regressions.detect,
-    progress.detect,
-    unled.detect,
+    stalled_groups.detect,
+    controller_stuck.detect,
     moves.detect,
     versions.detect,
 )
@@ -75,7 +75,7 @@ def diagnose(
     fired: Collection[str] = (),
     ours: frozenset[TopicPartition] = frozenset(),
     being_set: frozenset[str] = frozenset(),
-    memory: Memory | None = None,
+    memory: DetectorMemory | None = None,
 ) -> tuple[Finding, ...]:
     """What is wrong, worst first. A finding's `since` is what its detector knows from `memory` (which holds `snapshot`
     already, see `memory.remember`); else the time remembered for its id; else, when it was there in `previous` already,
@@ -96,8 +96,8 @@ def diagnose(
     by_detector = {detector: [_named(f) for f in detector(scene)] for detector in DETECTORS}
     found = {f.id: f for findings in by_detector.values() for f in findings}
     known = remembered or {}
-    unheard = [detector for detector in DETECTORS if any(f.id not in known for f in by_detector[detector])]
-    since = _since(scene, found, known, unheard)
+    undated = [detector for detector in DETECTORS if any(f.id not in known for f in by_detector[detector])]
+    since = _since(scene, found, known, undated)
     aged = (_shown(f).seen(since=since[f.id], now=snapshot.taken_at) for f in found.values())
     lasting = {id_ for id_, then in (remembered or {}).items() if id_ in fired and id_ in found and since[id_] <= then}
     aged = (replace(f, state=FindingState.FIRING) if f.id in lasting else f for f in aged)

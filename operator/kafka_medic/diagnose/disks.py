@@ -3,62 +3,34 @@
 A failed directory is Kafka's own word. The broker reports KAFKA_STORAGE_ERROR for it until it starts again, and
 continues with the others (KIP-112). A directory that is unreadable for another reason is not called failed.
 
-How fast a volume fills takes several observations (`Disks`, kept in the Memory). Deleted segments give room back in
-jumps, a reassignment takes some for a while, and two observations may be a second apart. So a pace is the least of four
-quarters of the time watched, each at least SPACING long. A volume that lost no room in one of them is not filling. A
-pace is believed for AHEAD times as long as it was watched.
+How fast a volume fills takes several observations (`free_space`). So a pace is the least of four quarters of the
+time watched, each at least SPACING long. A volume that lost no room in one of them is not filling. A pace is believed
+for AHEAD times as long as it was watched.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from kafka_medic.cluster.elements import Directory, failed_directories
-from kafka_medic.cluster.snapshot import Broker, Snapshot
+from kafka_medic.cluster.elements import failed_directories
+from kafka_medic.cluster.snapshot import Broker, Directory
 from kafka_medic.diagnose.columns import Mask, Partitions, some
 from kafka_medic.diagnose.finding import Finding
+from kafka_medic.diagnose.free_space import QUARTER_SAMPLES, QUARTERS, VolumeHistory
+from kafka_medic.diagnose.scene import Scene
 from kafka_medic.resources.durations import format_bytes, format_duration
 from kafka_medic.resources.vocabulary import Severity
 
-if TYPE_CHECKING:
-    from kafka_medic.diagnose.scene import Scene
-
-SPACING = 225.0
-"""Seconds between two samples that are kept. Kafka looks for segments to delete every 300 s by default
-(`log.retention.check.interval.ms`), so that of four quarters some have a deletion in them."""
-QUARTERS = 4
-QUARTER_SAMPLES = (1, 4, 16)
-"""How many samples a quarter has: of the last 15 minutes, hour and four hours."""
-KEPT = QUARTERS * QUARTER_SAMPLES[-1] + 1
 AHEAD = 6.0
 CRITICAL_SECONDS = 4 * 3600.0
 CRITICAL_SHARE = 0.05
 ONE_VOLUME = 0.001
 """Of the total: directories whose free bytes differ by no more are on one volume, read moments apart."""
-OTHER_SIZE = 0.01
-"""Of the total: a volume whose size differs by more is another one."""
-
-
-@dataclass(frozen=True, slots=True)
-class History:
-    """Free bytes of a directory's volume, by a clock of our own, the oldest first."""
-
-    total: int
-    samples: tuple[tuple[float, int], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Disks:
-    """By broker and path, at `clock` seconds since the first look."""
-
-    clock: float = 0.0
-    histories: Mapping[tuple[int, str], History] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,32 +59,6 @@ class Filling:
             f"{format_bytes(int(self.pace))}/s less in each quarter of the last {_about(self.watched)}: full in about "
             f"{_about(self.left)}"
         )
-
-
-def watch(disks: Disks, snapshot: Snapshot, passed: float) -> Disks:
-    """After one more look, `passed` seconds later. A broker that did not report its directories stays as it was."""
-    clock, known = disks.clock + passed, disks.histories
-    found: dict[tuple[int, str], History] = {}
-    for broker in snapshot.brokers or ():
-        if broker.directories is None:
-            found |= {key: history for key, history in known.items() if key[0] == broker.id}
-            continue
-        for directory in broker.directories:
-            key = (broker.id, directory.path)
-            if (grown := _grown(known.get(key), directory, clock)) is not None:
-                found[key] = grown
-    return Disks(clock, known if snapshot.brokers is None else found)
-
-
-def _grown(history: History | None, directory: Directory, clock: float) -> History | None:
-    total, usable = directory.total, directory.usable
-    if directory.error is not None or total is None or usable is None:
-        return None
-    if history is None or abs(total - history.total) > OTHER_SIZE * history.total:
-        return History(total, ((clock, usable),))
-    if clock - history.samples[-1][0] < SPACING:
-        return history
-    return History(total, (*history.samples, (clock, usable))[-KEPT:])
 
 
 def detect(scene: Scene) -> Iterator[Finding]:
@@ -185,7 +131,7 @@ def _filling(scene: Scene, broker: Broker) -> list[Filling]:
     """The broker's volumes that fill up, each once, the first to be full first."""
     if scene.memory is None:
         return []
-    histories = scene.memory.disks.histories
+    histories = scene.memory.free_space.histories
     volumes: list[list[tuple[Directory, int, int]]] = []
     for d in sorted(broker.directories or (), key=lambda d: d.path):
         if d.error is not None or d.total is None or d.usable is None:
@@ -207,7 +153,7 @@ def _filling(scene: Scene, broker: Broker) -> list[Filling]:
     return sorted(found, key=lambda f: f.left)
 
 
-def _pace(history: History, free: int) -> tuple[float, float] | None:
+def _pace(history: VolumeHistory, free: int) -> tuple[float, float] | None:
     """Bytes a second that are lost in each quarter of the time watched, and that time; None: it is not filling, or not
     so soon that it could be told."""
     for each in QUARTER_SAMPLES:

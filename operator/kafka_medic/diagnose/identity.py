@@ -15,10 +15,10 @@ MISMATCHED_FOR = 30.0
 
 def detect(scene: Scene) -> Iterator[Finding]:
     """What has not answered is no mismatch."""
-    said = [(b.id, b.pod) for b in scene.brokers if b.pod is not None]
-    said += [(v.id, v.pod) for v in scene.snapshot.controllers_apart() if v.pod is not None]
-    runs = {pod.answers_as: pod.name for _, pod in said if pod.answers_as is not None}
-    for broker, pod in said:
+    pods = [(b.id, b.pod) for b in scene.brokers if b.pod is not None]
+    pods += [(v.id, v.pod) for v in scene.snapshot.controllers_apart() if v.pod is not None]
+    runs = {pod.answers_as: pod.name for _, pod in pods if pod.answers_as is not None}
+    for broker, pod in pods:
         if pod.answers_as is not None and pod.answers_as != broker:
             yield _finding(scene, broker, pod, pod.answers_as, runs.get(broker))
 

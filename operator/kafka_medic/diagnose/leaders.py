@@ -63,7 +63,7 @@ def detect(scene: Scene) -> Iterator[Finding]:
     off = [b for b in brokers if gone[b] and gone[b] > TOLERATED * total[b]]
     if not off:
         return
-    told = [f"broker {b} leads {total[b] - gone[b]} of the {total[b]} partitions it is preferred for" for b in off]
+    counts = [f"broker {b} leads {total[b] - gone[b]} of the {total[b]} partitions it is preferred for" for b in off]
     examples = p.names(np.flatnonzero(away & is_any(preferred, off))[:10])
     yield Finding(
         id="LeadersImbalanced",
@@ -72,7 +72,7 @@ def detect(scene: Scene) -> Iterator[Finding]:
         message=f"{sum(gone[b] for b in off)} partitions are not led by their preferred replica",
         affected=tuple(broker_name(b) for b in off),
         evidence=(
-            some(told),
+            some(counts),
             f"for example {some(examples)}",
             *([by_kafka] if (by_kafka := rebalanced_by_kafka(scene.snapshot)) else []),
             scene.read_from("kafka", "views"),

@@ -1,8 +1,9 @@
-"""What one look cannot tell: how far each log once reached, how groups get on, since when a partition has no leader,
-how fast a disk fills.
+"""What detectors remember between observations: how far each log once reached, how far groups have read, since when a
+partition has no leader, how fast a disk fills.
 
-`remember` folds one Snapshot after another into a Memory. It is kept in the operator's process; the parts that must
-outlive it (`regressions`, `longest`, the oldest rows of `unled`) go into the KafkaCluster's status and come back.
+`remember` folds one Snapshot after another into a DetectorMemory. The memory stays in the operator's process. The
+parts that must outlive it (`regressions`, `longest`, the oldest rows of `leaderless`) go into the KafkaCluster's status
+and come back.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ import pyarrow.compute as pc
 
 from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
 from kafka_medic.diagnose.columns import partitions_of
-from kafka_medic.diagnose.disks import Disks, watch
-from kafka_medic.diagnose.progress import PROGRESS_SCHEMA, fastest, follow
-from kafka_medic.diagnose.regressions import ENDS_SCHEMA, Regression, compare
-from kafka_medic.diagnose.unled import UNLED_SCHEMA, Outage, lengthen, longest_of, outages
+from kafka_medic.diagnose.free_space import FreeSpace, measure
+from kafka_medic.diagnose.group_progress import PROGRESS_SCHEMA, fastest, follow
+from kafka_medic.diagnose.leaderless import LEADERLESS_SCHEMA, Outage, lengthen, longest_of, outages
+from kafka_medic.diagnose.log_ends import ENDS_SCHEMA, Compared, Regression, compare
 
 KEEP_SECONDS = 7 * 24 * 3600.0
 """How long a regression, and an interval without a leader, is remembered: `log.retention.hours` is 168 by default
@@ -31,16 +32,16 @@ CLOCK_SLACK = 60.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Memory:
+class DetectorMemory:
     """`regressions` holds the worst MAX_REGRESSIONS; `dropped` counts those that there was no room for. `recreated`:
     topics that were deleted and made again under the same name, and when that was noticed. `longest`: the longest time
     without a leader of each of the MAX_OUTAGES topics that had the longest. `unseen_seconds` is the time since
     the partitions were last known. `paces`: the fastest at which each group was seen reading, in offsets a second.
-    `disks`: how much was free on each broker's disks."""
+    `free_space`: on each broker's volumes."""
 
     at: datetime | None = None
     ends: pa.Table = field(default_factory=ENDS_SCHEMA.empty_table)
-    unled: pa.Table = field(default_factory=UNLED_SCHEMA.empty_table)
+    leaderless: pa.Table = field(default_factory=LEADERLESS_SCHEMA.empty_table)
     progress: pa.Table = field(default_factory=PROGRESS_SCHEMA.empty_table)
     paces: dict[str, float] = field(default_factory=dict)
     regressions: tuple[Regression, ...] = ()
@@ -48,7 +49,7 @@ class Memory:
     recreated: dict[str, datetime] = field(default_factory=dict)
     longest: tuple[Outage, ...] = ()
     unseen_seconds: float = 0.0
-    disks: Disks = field(default_factory=Disks)
+    free_space: FreeSpace = field(default_factory=FreeSpace)
 
     @property
     def longest_leaderless(self) -> Outage | None:
@@ -57,71 +58,79 @@ class Memory:
 
 
 def remember(
-    memory: Memory, snapshot: Snapshot, *, elapsed: float | None = None, keep_seconds: float = KEEP_SECONDS
-) -> Memory:
-    """The memory after one more look. `elapsed`: seconds since the look before by a clock that cannot be set; without
-    it the snapshots' own times are believed as far as they go forward."""
+    memory: DetectorMemory, snapshot: Snapshot, *, elapsed: float | None = None, keep_seconds: float = KEEP_SECONDS
+) -> DetectorMemory:
+    """The memory after one more observation. `elapsed`: seconds since the observation before, by a clock that cannot be
+    set. Without it the snapshots' own times count as far as they go forward."""
     now = snapshot.taken_at
     wall = 0.0 if memory.at is None else (now - memory.at).total_seconds()
     passed = max(0.0, wall if elapsed is None else elapsed)
     jumped = 0.0 if elapsed is None or memory.at is None or abs(wall - passed) <= CLOCK_SLACK else wall - passed
     memory = _aged(_shifted(memory, jumped), now, keep_seconds)
-    memory = replace(memory, disks=watch(memory.disks, snapshot, passed))
+    memory = replace(memory, free_space=measure(memory.free_space, snapshot, passed))
     p = partitions_of(snapshot)
     if p is None or snapshot.partitions is None:
         return replace(memory, at=now, unseen_seconds=memory.unseen_seconds + passed)
     topic_ids = snapshot.partitions["topicId"]
     found = compare(memory.ends, p, topic_ids, snapshot, now)
     recreated = memory.recreated | dict.fromkeys(sorted(found.recreated), now)
-    kept = {r.tp: r for r in memory.regressions if r.topic not in found.recreated and not found.passed(r)}
-    for new in found.regressions:
-        kept[new.tp] = kept[new.tp].joined(new) if new.tp in kept else new
-    worst = sorted(kept.values(), key=lambda r: (not r.groups, -r.records, r.tp))
+    worst = _worst_first(memory.regressions, found)
     memory = _without(memory, found.recreated)
     followed = follow(memory.progress, p, snapshot, passed)
-    unled, ended = lengthen(memory.unled, p, snapshot, passed + memory.unseen_seconds)
-    return Memory(
+    leaderless, ended = lengthen(memory.leaderless, p, snapshot, passed + memory.unseen_seconds)
+    return DetectorMemory(
         at=now,
         ends=found.ends,
-        unled=unled,
+        leaderless=leaderless,
         progress=followed.progress,
         paces=fastest(memory.paces, followed.paces, snapshot),
         regressions=tuple(worst[:MAX_REGRESSIONS]),
         dropped=memory.dropped + max(0, len(worst) - MAX_REGRESSIONS) if worst else 0,
         recreated=dict(sorted(recreated.items(), key=lambda item: item[1])[-MAX_RECREATED:]),
-        longest=longest_of((*memory.longest, *outages(unled, now), *outages(ended, now)), MAX_OUTAGES),
-        disks=memory.disks,
+        longest=longest_of((*memory.longest, *outages(leaderless, now), *outages(ended, now)), MAX_OUTAGES),
+        free_space=memory.free_space,
     )
 
 
-def _without(memory: Memory, recreated: frozenset[str]) -> Memory:
+def _worst_first(before: tuple[Regression, ...], found: Compared) -> list[Regression]:
+    """The regressions of before that still matter, joined with the new ones. Those that concern groups come first."""
+    kept = {r.tp: r for r in before if r.topic not in found.recreated and not found.passed(r)}
+    for new in found.regressions:
+        kept[new.tp] = kept[new.tp].joined(new) if new.tp in kept else new
+    return sorted(kept.values(), key=lambda r: (not r.groups, -r.records, r.tp))
+
+
+def _without(memory: DetectorMemory, recreated: frozenset[str]) -> DetectorMemory:
     """What is remembered of a deleted topic says nothing of the one that has its name now."""
     if not recreated:
         return memory
     names = pa.array(sorted(recreated), pa.string())
-    unled, progress = (
-        t.filter(pc.invert(pc.is_in(t["topic"], value_set=names))) for t in (memory.unled, memory.progress)
+    leaderless, progress = (
+        t.filter(pc.invert(pc.is_in(t["topic"], value_set=names))) for t in (memory.leaderless, memory.progress)
     )
-    return replace(memory, unled=unled, progress=progress)
+    return replace(memory, leaderless=leaderless, progress=progress)
 
 
 def restored(
-    regressions: tuple[Regression, ...], dropped: int, longest: tuple[Outage, ...], unled: dict[TopicPartition, Outage]
-) -> Memory:
+    regressions: tuple[Regression, ...],
+    dropped: int,
+    longest: tuple[Outage, ...],
+    leaderless: dict[TopicPartition, Outage],
+) -> DetectorMemory:
     """A memory from what outlived the process. An interval without a leader goes on from where it was."""
     rows = [
         {"topic": tp.topic, "partition": tp.partition, "leader": o.leader, "epoch": o.epoch, "seconds": o.seconds}
-        for tp, o in unled.items()
+        for tp, o in leaderless.items()
     ]
-    return Memory(
+    return DetectorMemory(
         regressions=regressions,
         dropped=dropped,
         longest=longest_of(longest, MAX_OUTAGES),
-        unled=pa.Table.from_pylist(rows, schema=UNLED_SCHEMA),
+        leaderless=pa.Table.from_pylist(rows, schema=LEADERLESS_SCHEMA),
     )
 
 
-def _shifted(memory: Memory, seconds: float) -> Memory:
+def _shifted(memory: DetectorMemory, seconds: float) -> DetectorMemory:
     """The clock was set: what was written down by the old one is rewritten by the new one, so that nothing becomes old
     or young by that alone."""
     if not seconds:
@@ -135,7 +144,7 @@ def _shifted(memory: Memory, seconds: float) -> Memory:
     )
 
 
-def _aged(memory: Memory, now: datetime, keep_seconds: float) -> Memory:
+def _aged(memory: DetectorMemory, now: datetime, keep_seconds: float) -> DetectorMemory:
     def young(at: datetime) -> bool:
         return (now - at).total_seconds() <= keep_seconds
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from kafka_medic.cluster.elements import TOPIC, settings_unread
 from kafka_medic.cluster.min_isr import MIN_ISR, Minimums
-from kafka_medic.cluster.min_isr import UNKNOWN as NOT_TOLD
+from kafka_medic.cluster.min_isr import UNKNOWN as UNKNOWN_MINIMUM
 from kafka_medic.cluster.snapshot import Snapshot
 from kafka_medic.diagnose.columns import Partitions, partitions_of, some
 from kafka_medic.diagnose.expectations import Expectations
@@ -49,16 +49,16 @@ def low_minimums(snapshot: Snapshot, expectations: Expectations) -> LowMinimums 
         if (wanted := _wanted(topic, expectations)) > value and (own or wanted > expectations.min_in_sync_replicas)
     }
     topics = sorted(p.topics) if snapshot.unread else ()
-    untold = tuple(t for t in topics if settings_unread(snapshot, TOPIC, t) and _wanted(t, expectations) > 1)
+    unread = tuple(t for t in topics if settings_unread(snapshot, TOPIC, t) and _wanted(t, expectations) > 1)
     if not low:
-        return LowMinimums({}, untold)
+        return LowMinimums({}, unread)
     fewest = _fewest_replicas(p, low)
     found = {
         topic: low[topic]
         for topic in sorted(low)
         if fewest.get(topic, 0) >= max(low[topic][1] + 1, expectations.factor_of(topic) or 0)
     }
-    return LowMinimums(found, (*(topic for topic in sorted(low) if fewest.get(topic) == UNKNOWN), *untold))
+    return LowMinimums(found, (*(topic for topic in sorted(low) if fewest.get(topic) == UNKNOWN), *unread))
 
 
 def detect(scene: Scene) -> Iterator[Finding]:
@@ -96,7 +96,7 @@ def _minimums(p: Partitions, minimums: Minimums) -> Iterator[tuple[str, int, boo
     values = minimums.of_brokers(p.replicas.ids)
     none = np.iinfo(np.int64).max
     lowest = np.full(len(p.topics), none, dtype=np.int64)
-    np.minimum.at(lowest, p.topic[p.replicas.rows], np.where(values == NOT_TOLD, none, values))
+    np.minimum.at(lowest, p.topic[p.replicas.rows], np.where(values == UNKNOWN_MINIMUM, none, values))
     for code, topic in enumerate(p.topics):
         own = minimums.own.get(topic)
         if own is not None:

@@ -44,7 +44,7 @@ def _foreign(scene: Scene, p: Partitions, moving: Mask) -> Iterator[Finding]:
     if not rows:
         return
     chosen = np.array(rows, dtype=np.int64)
-    told = [f"{p.name(r)} +{_ids(p, r, added=True)} -{_ids(p, r, added=False)}" for r in rows[:10]]
+    shown = [f"{p.name(r)} +{_ids(p, r, added=True)} -{_ids(p, r, added=False)}" for r in rows[:10]]
     more = f" and {len(rows) - 10} more" if len(rows) > 10 else ""
     yield Finding(
         id="ForeignReassignment",
@@ -52,7 +52,7 @@ def _foreign(scene: Scene, p: Partitions, moving: Mask) -> Iterator[Finding]:
         severity=Severity.INFO,
         message=f"somebody else is moving {len(rows)} partitions; nothing is moved or restarted meanwhile",
         affected=p.names(chosen),
-        evidence=(", ".join(told) + more, *_endless(p, chosen), scene.read_from("reassignments", "kafka")),
+        evidence=(", ".join(shown) + more, *_endless(p, chosen), scene.read_from("reassignments", "kafka")),
     )
 
 
@@ -78,7 +78,7 @@ def _leftover(scene: Scene) -> Iterator[Finding]:
     if not found:
         return
     holders = sorted({f"{r['resourceType'].lower()} {r['resource']}" for r in found})
-    told = [f"{r['resourceType'].lower()} {r['resource']}: {r['name']}={_shown(r['value'])}" for r in found]
+    settings = [f"{r['resourceType'].lower()} {r['resource']}: {r['name']}={_shown(r['value'])}" for r in found]
     yield Finding(
         id="LeftoverThrottle",
         type="LeftoverThrottle",
@@ -86,7 +86,7 @@ def _leftover(scene: Scene) -> Iterator[Finding]:
         message="replication throttles are set though no reassignment is in flight; they slow every catch-up",
         affected=tuple(holders),
         evidence=(
-            some(told),
+            some(settings),
             f"no reassignment in flight, {scene.read_from('reassignments', 'kafka')}",
             f"settings {scene.read_from('configs', 'kafka')}",
         ),

@@ -38,7 +38,7 @@ def detect(scene: Scene) -> Iterator[Finding]:
         by_group[names[i]].append(i)
     for group, entries in sorted(by_group.items()):
         rows = [int(row_of[i]) for i in entries]
-        told = [
+        positions = [
             f"{p.name(r)} committed {committed.values[i]}, log end {p.log_end.values[r]}, log start {_start(p, r)}: "
             f"the next {committed.values[i] - p.log_end.values[r]} records written there would be skipped"
             for i, r in zip(entries, rows, strict=True)
@@ -51,7 +51,7 @@ def detect(scene: Scene) -> Iterator[Finding]:
             message=f"group {group} has committed offsets beyond the log end of {len(entries)} partitions",
             affected=(group, *(str(p.name(r)) for r in rows)),
             evidence=(
-                some(told),
+                some(positions),
                 f"the group is {state or 'in an unknown state'}, {scene.read_from('groups', 'kafka')}",
                 f"log ends {scene.read_from('log-ends', 'kafka')}",
                 *(["the log ends were read before the committed offsets, so this may be a race"] if late else []),

@@ -81,8 +81,8 @@ def _unreadable(scene: Scene, p: Partitions, leaderless: Mask) -> Iterator[str]:
     if groups is None:
         yield "which groups wait for these partitions is not known"
         return
-    if now.groups is not None and (untold := groups_unread(now)):
-        yield f"whether other groups wait for these partitions is not known: {some(untold, 3)}"
+    if now.groups is not None and (unread := groups_unread(now)):
+        yield f"whether other groups wait for these partitions is not known: {some(unread, 3)}"
     row_of = p.rows_of(groups["topic"], numbers(groups["partition"]).values)
     committed = numbers(groups["committed"])
     waiting = (row_of >= 0) & committed.known & (committed.values >= 0)

@@ -43,8 +43,8 @@ def _refusing(snapshot: Snapshot) -> Refusing:
     assert table is not None
     minimums = Minimums.of_snapshot(snapshot)
     needed = minimums.column(table["topic"], table["leader"])
-    told = np.array([t in minimums.own or t in minimums.fall_back for t in p.topics], dtype=np.bool_)[p.topic]
-    needed = np.where(~told & p.min_isr.known, p.min_isr.values, needed)
+    configured = np.array([t in minimums.own or t in minimums.fall_back for t in p.topics], dtype=np.bool_)[p.topic]
+    needed = np.where(~configured & p.min_isr.known, p.min_isr.values, needed)
     before = parse_version(CAPPED_SINCE)
     old = [b.id for b in snapshot.brokers or () if (v := parse_version(b.version)) and within(v, None, before)]
     uncapped = is_any(p.leader.values, old)

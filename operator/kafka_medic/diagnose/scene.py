@@ -1,24 +1,20 @@
-"""What every detector looks at: the snapshot, the one before it, and what is expected, with the columns read
-once."""
+"""What every detector reads: the snapshot, the snapshot before, expectations and memory. Columns are read once."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from kafka_medic.cluster.document import timestamp
 from kafka_medic.cluster.snapshot import NO_LEADER, Broker, Snapshot, TopicPartition
 from kafka_medic.diagnose.columns import Partitions, partitions_of
 from kafka_medic.diagnose.expectations import Expectations
-
-if TYPE_CHECKING:
-    from kafka_medic.diagnose.memory import Memory
+from kafka_medic.diagnose.memory import DetectorMemory
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scene:
-    """One look at a cluster. `ours` are the partitions that this project's own runs are moving at the
-    moment. `memory` already holds this snapshot; without it, what only several looks can tell is not told."""
+    """One observation of a cluster. `ours`: partitions that this project's own runs are moving now. `memory` already
+    holds this snapshot. Without memory, detectors that need several observations report nothing."""
 
     snapshot: Snapshot
     expectations: Expectations
@@ -26,7 +22,7 @@ class Scene:
     ours: frozenset[TopicPartition] = frozenset()
     being_set: frozenset[str] = frozenset()
     """Topics whose settings a run of this project changes once it has added their replicas."""
-    memory: Memory | None = None
+    memory: DetectorMemory | None = None
     partitions: Partitions | None = field(init=False)
     brokers: tuple[Broker, ...] = field(init=False)
     """Empty when the brokers are not known: ask `live` first where that matters."""
@@ -47,12 +43,12 @@ class Scene:
         return broker is None or broker.registered is False or broker.reachable is False
 
     def unknown(self, source: str) -> bool:
-        """The snapshot says of this source that it did not answer."""
+        """This source did not answer, by the snapshot."""
         found = self.snapshot.source(source)
         return found is not None and not found.known
 
     def read_from(self, *names: str) -> str:
-        """Who said it and when, for the evidence: the first of these sources that the snapshot speaks of."""
+        """The source and its time, for the evidence: the first of these sources that the snapshot names."""
         for name in names:
             source = self.snapshot.source(name)
             if source is not None and source.observed_at is not None:
@@ -61,7 +57,7 @@ class Scene:
 
 
 def blind(scene: Scene) -> bool:
-    """No broker answers: what is said of single brokers then tells nothing about them."""
+    """No broker answers. What the snapshot holds of single brokers then means nothing."""
     if scene.unknown("kafka"):
         return True
     if scene.snapshot.brokers is None:

@@ -24,9 +24,9 @@ class _Seen:
     """Something with a version: who it is, how it is named in `affected`, and who said so."""
 
     who: str
-    told: str
+    text: str
     version: Version
-    said_by: str
+    source: str
 
 
 def detect(scene: Scene) -> Iterator[Finding]:
@@ -50,11 +50,11 @@ def unjudged(snapshot: Snapshot) -> str | None:
     if not snapshot.brokers:
         return "the brokers are not known"
     for broker in snapshot.brokers:
-        told = broker.version or snapshot.cluster.version
-        if told is None:
+        version = broker.version or snapshot.cluster.version
+        if version is None:
             return f"the version of broker {broker.id} is not known"
-        if parse_version(told) is None:
-            return f"broker {broker.id} says {told[:64]}, which is no version of Apache Kafka's own"
+        if parse_version(version) is None:
+            return f"broker {broker.id} says {version[:64]}, which is no version of Apache Kafka's own"
     return None
 
 
@@ -85,14 +85,14 @@ def _clients(scene: Scene, component: Component) -> Iterator[_Seen]:
     for broker in scene.brokers:
         for client in broker.clients or ():
             found.setdefault((client.name, client.version), []).append(broker.id)
-    for (name, told), brokers in sorted(found.items()):
+    for (name, text), brokers in sorted(found.items()):
         if component is Component.JAVA_CLIENT:
-            version = parse_version(told) if name == JAVA_CLIENT else None
+            version = parse_version(text) if name == JAVA_CLIENT else None
         else:
-            version = librdkafka_version(name, told)
+            version = librdkafka_version(name, text)
         if version is not None:
             where = some([f"broker {b}" for b in brokers])
-            yield _Seen(f"{name} {told}", told, version, f"connected to {where}, {scene.read_from('metrics')}")
+            yield _Seen(f"{name} {text}", text, version, f"connected to {where}, {scene.read_from('metrics')}")
 
 
 def _affected(advisory: Advisory, version: Version) -> bool:
@@ -113,7 +113,7 @@ def _largest_topic(scene: Scene) -> int:
 
 
 def _finding(advisory: Advisory, hit: list[_Seen]) -> Finding:
-    versions = sorted({s.told for s in hit})
+    versions = sorted({s.text for s in hit})
     return Finding(
         id=f"VersionAdvisory/{advisory.id}",
         type="VersionAdvisory",
@@ -121,20 +121,20 @@ def _finding(advisory: Advisory, hit: list[_Seen]) -> Finding:
         message=f"{advisory.id}: {advisory.component} {some(versions)}: {advisory.effect}",
         affected=tuple(s.who for s in hit),
         evidence=(
-            *_said(hit),
+            *_evidence(hit),
             f"fix: {advisory.fix}",
             f"see {', '.join(advisory.sources)}",
         ),
     )
 
 
-def _said(hit: list[_Seen]) -> Iterator[str]:
+def _evidence(hit: list[_Seen]) -> Iterator[str]:
     """One line for each version and teller, whoever has it."""
     lines: dict[tuple[str, str], list[str]] = {}
     for one in hit:
-        lines.setdefault((one.told, one.said_by), []).append(one.who)
-    for (told, said_by), who in lines.items():
-        yield f"{some(who)}: {told}, {said_by}"
+        lines.setdefault((one.text, one.source), []).append(one.who)
+    for (text, source), who in lines.items():
+        yield f"{some(who)}: {text}, {source}"
 
 
 def _too_old(scene: Scene, brokers: tuple[_Seen, ...]) -> Iterator[Finding]:
@@ -148,7 +148,7 @@ def _too_old(scene: Scene, brokers: tuple[_Seen, ...]) -> Iterator[Finding]:
             id="VersionAdvisory/minimum-version",
             type="VersionAdvisory",
             severity=Severity.WARNING,
-            message=f"brokers run {some(sorted({s.told for s in hit}))}; expectations.minimumVersion is {least}",
+            message=f"brokers run {some(sorted({s.text for s in hit}))}; expectations.minimumVersion is {least}",
             affected=tuple(s.who for s in hit),
-            evidence=(*_said(hit), f"fix: upgrade to {least} or later"),
+            evidence=(*_evidence(hit), f"fix: upgrade to {least} or later"),
         )

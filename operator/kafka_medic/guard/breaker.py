@@ -94,13 +94,4 @@ def relapsed(run: OtherRun, runs: Sequence[OtherRun]) -> bool:
 
 
 def _touches(plan: Plan) -> frozenset[tuple[str, int]]:
-    """Partitions by topic and number; brokers under no topic; offsets by group and partition."""
-    return frozenset(
-        {
-            *((c.topic, c.partition) for c in (*plan.changes, *plan.reorders)),
-            *((e.topic, number) for e in plan.elections for number in e.partitions),
-            *(("", r.broker) for r in plan.restarts),
-            *(("", r.broker) for r in plan.resignations),
-            *((f"{o.group} in {o.topic}", o.partition) for o in plan.offsets),
-        }
-    )
+    return frozenset(touched for part in plan.parts for touched in part.touched())

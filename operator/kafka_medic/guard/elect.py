@@ -163,6 +163,6 @@ def _answer(guard: Guard, fine: str, *refusals: tuple[Verdict, str, Sequence[obj
     """One reason for each kind of refusal that names anything; else Allow."""
     given = [(verdict, text.format(some(names))) for verdict, text, names in refusals if names]
     for verdict, message in given:
-        yield Reason(guard, verdict, message, retry_after=15 if verdict is Verdict.WAIT else None)
+        yield Reason(guard, verdict, message)
     if not given:
         yield Reason(guard, Verdict.ALLOW, fine)

@@ -15,8 +15,6 @@ from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.resources.vocabulary import Guard
 
 FIT_TO_RECEIVE = Guard.FIT_TO_RECEIVE
-RETRY = 15.0
-"""Seconds: one probe interval."""
 
 
 def fit_to_receive(
@@ -131,4 +129,4 @@ def _unknown(message: str) -> Reason:
 
 
 def _wait(message: str) -> Reason:
-    return Reason(FIT_TO_RECEIVE, Verdict.WAIT, message, retry_after=RETRY)
+    return Reason(FIT_TO_RECEIVE, Verdict.WAIT, message)

@@ -59,7 +59,7 @@ def sources_fresh(
     kept = replace(snapshot, sources=tuple(s for s in snapshot.sources if s.name not in but)) if but else snapshot
     problems = tuple(_problems(kept, now, needed, every, max_age))
     if problems:
-        return tuple(Reason(SOURCES_FRESH, Verdict.UNKNOWN, p, retry_after=max_age / 2) for p in problems)
+        return tuple(Reason(SOURCES_FRESH, Verdict.UNKNOWN, p) for p in problems)
     return (Reason(SOURCES_FRESH, Verdict.ALLOW, f"every source answered within {max_age:g} s"),)
 
 

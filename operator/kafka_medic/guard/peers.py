@@ -37,7 +37,7 @@ def target_may_be_touched(snapshot: Snapshot, question: RestartQuestion) -> Reas
         return Reason(guard, Verdict.UNKNOWN, f"the snapshot lists broker {broker_id} more than once")
     if broker.recovering:
         message = f"broker {broker_id} is recovering its log; a restart would begin that again"
-        return Reason(guard, Verdict.WAIT, message, retry_after=30)
+        return Reason(guard, Verdict.WAIT, message)
     if broker.registered is None or (broker.reachable is None and broker.registered):
         return Reason(guard, Verdict.UNKNOWN, f"whether broker {broker_id} is registered and answers is not known")
     if broker.registered and broker.reachable is False:
@@ -123,7 +123,7 @@ def _states(others: list[Broker], limit: str = "; one at a time is the limit") -
     if down:
         yield Reason(guard, Verdict.DENY, f"down already: broker {some(down)}{limit}")
     if recovering:
-        yield Reason(guard, Verdict.WAIT, f"recovering its log: broker {some(recovering)}", retry_after=30)
+        yield Reason(guard, Verdict.WAIT, f"recovering its log: broker {some(recovering)}")
     unknown = [b.id for b in others if b.id not in down and None in (b.registered, b.reachable, b.recovering)]
     if unknown:
         message = f"whether it is registered, answering and recovered is not known: broker {some(unknown)}"
@@ -159,7 +159,7 @@ def _out_of_isr(
         told = [
             f"broker {b} ({n} partitions{unsaid if _unsaid(brokers.get(b)) else ''})" for b, n in sorted(behind.items())
         ]
-        yield Reason(guard, Verdict.WAIT, f"out of the ISR: {some(told)}", retry_after=15)
+        yield Reason(guard, Verdict.WAIT, f"out of the ISR: {some(told)}")
     if unknown:
         yield Reason(guard, Verdict.UNKNOWN, f"replicas or ISR not known: {some(unknown)}")
 
@@ -203,25 +203,32 @@ def _pod(broker: int, pod: Pod | None, question: RestartQuestion) -> Iterator[Re
             yield Reason(guard, Verdict.UNKNOWN, message)
     elif broker not in question.context.together:  # of those its node counts, which has to take it back
         yield from _readiness(broker, pod)
-    if question.context.cordon_is_cause and broker == question.broker:
-        return
-    node = pod.node or "(name not known)"
+    at_target = broker == question.broker
+    if not (at_target and question.context.cordon_is_cause):
+        yield from _cordon(broker, pod, at_target)
+        yield from _maintenance(broker, pod, at_target)
+
+
+def _cordon(broker: int, pod: Pod, at_target: bool) -> Iterator[Reason]:
+    guard, node = PODS_READY_NODE_SCHEDULABLE, pod.node or "(name not known)"
     if pod.cordoned is None:
         message = f"whether the node {node} of broker {broker} is cordoned is not known"
         yield Reason(guard, Verdict.UNKNOWN, message)
-    elif pod.cordoned and broker == question.broker:
+    elif pod.cordoned and at_target:
         message = f"the node {node} of broker {broker} is cordoned: its Pod could not come back there"
         yield Reason(guard, Verdict.DENY, message)
     elif pod.cordoned:
         message = f"the node {node} of broker {broker} is cordoned: a drain may take that broker at any time"
-        yield Reason(guard, Verdict.WAIT, message, retry_after=60)
+        yield Reason(guard, Verdict.WAIT, message)
+
+
+def _maintenance(broker: int, pod: Pod, at_target: bool) -> Iterator[Reason]:
     for sign in pod.maintenance or ():
-        if broker == question.broker:
+        if at_target:
             message = f"{sign}: the Pod of broker {broker} may not come back there"
-            yield Reason(guard, Verdict.DENY, message)
+            yield Reason(PODS_READY_NODE_SCHEDULABLE, Verdict.DENY, message)
         else:
-            message = f"{sign}: broker {broker} may go at any time"
-            yield Reason(guard, Verdict.WAIT, message, retry_after=60)
+            yield Reason(PODS_READY_NODE_SCHEDULABLE, Verdict.WAIT, f"{sign}: broker {broker} may go at any time")
 
 
 def _readiness(broker: int, pod: Pod) -> Iterator[Reason]:
@@ -229,7 +236,7 @@ def _readiness(broker: int, pod: Pod) -> Iterator[Reason]:
     if pod.ready is None:
         yield Reason(guard, Verdict.UNKNOWN, f"whether Pod {pod.name} of broker {broker} is Ready is not known")
     elif not pod.ready:
-        yield Reason(guard, Verdict.WAIT, f"Pod {pod.name} of broker {broker} is not Ready", retry_after=15)
+        yield Reason(guard, Verdict.WAIT, f"Pod {pod.name} of broker {broker} is not Ready")
 
 
 def no_foreign_rollout(snapshot: Snapshot, question: RestartQuestion) -> tuple[Reason, ...]:
@@ -251,6 +258,5 @@ def nothing_rolls_out(snapshot: Snapshot) -> tuple[Reason, ...]:
             return (Reason(guard, Verdict.ALLOW, message),)
         return (Reason(guard, Verdict.UNKNOWN, "whether somebody else is rolling the brokers out is not known"),)
     return tuple(
-        Reason(guard, Verdict.WAIT, f"{r.kind} {r.name} is being rolled out: {r.reason}", retry_after=30)
-        for r in snapshot.rollouts
+        Reason(guard, Verdict.WAIT, f"{r.kind} {r.name} is being rolled out: {r.reason}") for r in snapshot.rollouts
     ) or (Reason(guard, Verdict.ALLOW, "nothing is being rolled out over the brokers"),)

@@ -60,14 +60,28 @@ def _ensemble(quorum: Quorum) -> Reason:
 
 
 def _voters(quorum: Quorum, question: RestartQuestion) -> Iterator[Reason]:
-    guard, limit = QUORUM_KEEPS_MAJORITY, question.context.fetch_timeout_ms
+    guard, total = QUORUM_KEEPS_MAJORITY, len(quorum.voters)
     away = question.context.together | {question.broker}
-    total = len(quorum.voters)
     majority = total // 2 + 1
     if total == 1:
         yield Reason(guard, Verdict.DENY, "the quorum has one voter: without it there is no controller at all")
     if quorum.leader is None or quorum.leader < 0:
         yield Reason(guard, Verdict.UNKNOWN, "the quorum's leader is not known")
+    good, unknown = _caught_up(quorum, away, question.context.fetch_timeout_ms)
+    count = (
+        f"without broker {some(sorted(away))}, {len(good)} of {total} voters are caught up and {majority} are needed"
+    )
+    if unknown:
+        # Even where the rest would do: how far a voter is behind is asked of one leader in one answer.
+        yield Reason(guard, Verdict.UNKNOWN, f"how far behind is not known of voters {some(unknown)}; {count}")
+    elif len(good) < majority and total > 1:
+        yield Reason(guard, Verdict.DENY, count)
+    elif quorum.leader is not None and total > 1:
+        yield Reason(guard, Verdict.ALLOW, count)
+
+
+def _caught_up(quorum: Quorum, away: frozenset[int], limit_ms: int) -> tuple[list[int], list[int]]:
+    """(voters that are caught up, voters of which that is not known), without those that are away."""
     good, unknown = [], []
     for voter in quorum.voters:
         if voter.id in away:
@@ -76,16 +90,9 @@ def _voters(quorum: Quorum, question: RestartQuestion) -> Iterator[Reason]:
             good.append(voter.id)  # the others' lag is measured against it
         elif voter.lag is None or voter.lag < 0 or voter.last_caught_up_ms is None:
             unknown.append(voter.id)
-        elif 0 <= voter.last_caught_up_ms < limit:
+        elif 0 <= voter.last_caught_up_ms < limit_ms:
             good.append(voter.id)
-    told = f"without broker {some(sorted(away))}, {len(good)} of {total} voters are caught up and {majority} are needed"
-    if unknown:
-        # Even where the rest would do: how far a voter is behind is asked of one leader in one answer.
-        yield Reason(guard, Verdict.UNKNOWN, f"how far behind is not known of voters {some(unknown)}; {told}")
-    elif len(good) < majority and total > 1:
-        yield Reason(guard, Verdict.DENY, told)
-    elif quorum.leader is not None and total > 1:
-        yield Reason(guard, Verdict.ALLOW, told)
+    return good, unknown
 
 
 def controller_last(snapshot: Snapshot, question: RestartQuestion) -> Reason:
@@ -103,7 +110,7 @@ def controller_last(snapshot: Snapshot, question: RestartQuestion) -> Reason:
     quorum = snapshot.quorum
     if snapshot.cluster.mode is Mode.KRAFT and quorum is not None and quorum.leader != controller.id:
         message = f"broker {controller.id} is named as controller, but voter {quorum.leader} leads the quorum"
-        return Reason(guard, Verdict.UNKNOWN, message, retry_after=5)
+        return Reason(guard, Verdict.UNKNOWN, message)
     apart = {v.id for v in snapshot.controllers_apart()}
     if broker in question.context.cures:
         remaining &= question.context.cures

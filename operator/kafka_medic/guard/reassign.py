@@ -18,8 +18,6 @@ Move = tuple[str, int, Sequence[int], Sequence[int]]
 """(topic, partition, replicas before, replicas after): as the plan was approved."""
 
 NEEDED = ("kafka", "views", "reassignments")
-RETRY = 15.0
-"""Seconds: one probe interval."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +67,13 @@ def cluster_reachable(snapshot: Snapshot) -> Reason:
     """Some broker answers."""
     guard, brokers = Guard.CLUSTER_REACHABLE, snapshot.brokers
     if not brokers:
-        return Reason(guard, Verdict.UNKNOWN, "the brokers are not known", retry_after=RETRY)
+        return Reason(guard, Verdict.UNKNOWN, "the brokers are not known")
     answering = [b.id for b in brokers if b.reachable is True]
     if answering:
         return Reason(guard, Verdict.ALLOW, f"{len(answering)} brokers answer")
     if any(b.reachable is None for b in brokers):
-        return Reason(guard, Verdict.UNKNOWN, "whether any broker answers is not known", retry_after=RETRY)
-    return Reason(guard, Verdict.WAIT, "no broker answers", retry_after=RETRY)
+        return Reason(guard, Verdict.UNKNOWN, "whether any broker answers is not known")
+    return Reason(guard, Verdict.WAIT, "no broker answers")
 
 
 def _enough_live_brokers(q: _Question) -> Reason:
@@ -88,9 +86,9 @@ def _enough_live_brokers(q: _Question) -> Reason:
     if live >= factor:
         return Reason(guard, Verdict.ALLOW, told)
     if live + unsure >= factor:
-        return Reason(guard, Verdict.UNKNOWN, f"{told}; of {unsure} more it is not known", retry_after=RETRY)
+        return Reason(guard, Verdict.UNKNOWN, f"{told}; of {unsure} more it is not known")
     if len(brokers) >= factor:
-        return Reason(guard, Verdict.WAIT, f"{told}; bring brokers back", retry_after=RETRY)
+        return Reason(guard, Verdict.WAIT, f"{told}; bring brokers back")
     return Reason(guard, Verdict.DENY, f"{told}; add brokers, or expect a lower factor")
 
 
@@ -101,16 +99,27 @@ def _targets_alive(q: _Question) -> tuple[Reason, ...]:
     if q.snapshot.brokers is None or q.snapshot.partitions is None:
         return (Reason(guard, Verdict.UNKNOWN, "the brokers or the partitions are not known"),)
     listed = {b.id for b in q.snapshot.brokers}
+    reasons = [*_targets(q, listed), *_leaders(q)]
+    leaders = sorted({r.leader for r in q.rows.values() if r.leader is not None} & listed)
+    for leader in leaders:
+        reasons += fit.own_view(q.snapshot, leader, guard, "so new replicas may not be able to copy from it")
+    return tuple(reasons) or (Reason(guard, Verdict.ALLOW, "every target lives, and every leader knows its replicas"),)
+
+
+def _targets(q: _Question, listed: set[int]) -> Iterator[Reason]:
+    guard = Guard.TARGETS_ALIVE
     targets = {b for _, after in q.moves.values() for b in after}
-    reasons = []
     if strangers := sorted(targets - listed):
         message = f"the plan puts replicas on broker {some(strangers)}, which the cluster does not have"
-        reasons.append(Reason(guard, Verdict.DENY, message))
+        yield Reason(guard, Verdict.DENY, message)
     if dead := sorted(b for b in targets & listed if q.down(b) is True):
-        message = f"the plan needs broker {some(dead)}, which is down"
-        reasons.append(Reason(guard, Verdict.WAIT, message, retry_after=RETRY))
+        yield Reason(guard, Verdict.WAIT, f"the plan needs broker {some(dead)}, which is down")
     if unsure := sorted(b for b in targets & listed if q.down(b) is None):
-        reasons.append(Reason(guard, Verdict.UNKNOWN, f"whether broker {some(unsure)} lives is not known"))
+        yield Reason(guard, Verdict.UNKNOWN, f"whether broker {some(unsure)} lives is not known")
+
+
+def _leaders(q: _Question) -> Iterator[Reason]:
+    guard = Guard.TARGETS_ALIVE
     leaderless, unknown = [], []
     for tp, row in q.rows.items():
         if row.leader is None or (row.leader >= 0 and q.down(row.leader) is None):
@@ -118,14 +127,9 @@ def _targets_alive(q: _Question) -> tuple[Reason, ...]:
         elif row.leader < 0 or q.down(row.leader):
             leaderless.append(tp)
     if leaderless:
-        message = f"no live leader to copy from: {some(leaderless)}"
-        reasons.append(Reason(guard, Verdict.WAIT, message, retry_after=RETRY))
+        yield Reason(guard, Verdict.WAIT, f"no live leader to copy from: {some(leaderless)}")
     if unknown:
-        reasons.append(Reason(guard, Verdict.UNKNOWN, f"whether a live broker leads is not known: {some(unknown)}"))
-    leaders = sorted({r.leader for r in q.rows.values() if r.leader is not None} & {b.id for b in q.snapshot.brokers})
-    for leader in leaders:
-        reasons += fit.own_view(q.snapshot, leader, guard, "so new replicas may not be able to copy from it")
-    return tuple(reasons) or (Reason(guard, Verdict.ALLOW, "every target lives, and every leader knows its replicas"),)
+        yield Reason(guard, Verdict.UNKNOWN, f"whether a live broker leads is not known: {some(unknown)}")
 
 
 def _fit(q: _Question) -> tuple[Reason, ...]:
@@ -149,7 +153,7 @@ def _no_foreign_reassignment(q: _Question) -> tuple[Reason, ...]:
     reasons = []
     if foreign:
         message = f"somebody else is reassigning {some(foreign)}"
-        reasons.append(Reason(guard, Verdict.WAIT, message, retry_after=60))
+        reasons.append(Reason(guard, Verdict.WAIT, message))
     if unknown:
         message = f"whether a reassignment is in flight is not known for {some(unknown)}"
         reasons.append(Reason(guard, Verdict.UNKNOWN, message))
@@ -175,10 +179,10 @@ def brokers_stable(snapshot: Snapshot) -> tuple[Reason, ...]:
     unknown = [b.id for b in brokers if b.id not in down and None in (b.registered, b.reachable, b.recovering)]
     reasons = []
     if down:
-        reasons.append(Reason(guard, Verdict.WAIT, f"broker {some(down)} is down", retry_after=RETRY))
+        reasons.append(Reason(guard, Verdict.WAIT, f"broker {some(down)} is down"))
     if recovering:
         message = f"broker {some(recovering)} is recovering its log"
-        reasons.append(Reason(guard, Verdict.WAIT, message, retry_after=RETRY))
+        reasons.append(Reason(guard, Verdict.WAIT, message))
     if unknown:
         message = f"whether it is registered, answering and recovered is not known: broker {some(unknown)}"
         reasons.append(Reason(guard, Verdict.UNKNOWN, message))

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 from kafka_medic.cluster.elements import TOPIC, settings_unread
 from kafka_medic.cluster.min_isr import least_to_keep
-from kafka_medic.cluster.snapshot import PartitionRow, Snapshot
+from kafka_medic.cluster.snapshot import PartitionRow, Snapshot, TopicPartition
 from kafka_medic.guard.context import RestartQuestion
 from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.rows import known_ids, target_of
 from kafka_medic.guard.stuck import undeclared
-from kafka_medic.guard.unserved import cannot_catch_up, unserved
+from kafka_medic.guard.unserved import NONE, cannot_catch_up, unserved
 from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.resources.vocabulary import Guard
 
@@ -24,47 +27,72 @@ def isr_stays_above_min(snapshot: Snapshot, question: RestartQuestion) -> tuple[
     down that a stuck controller has left in the ISR, somebody live has to remain in it as well. For a partition that
     the target leads and does not serve, it is enough that a fit broker leads next (`unserved`). One that is below its
     minimum already loses nothing by the restart of a target that cannot catch up before (`cannot_catch_up`)."""
-    guard, rows, broker = ISR_STAYS_ABOVE_MIN, question.rows, question.broker
-    away = question.context.together | {broker}
-    gone = undeclared(snapshot, question)
-    if rows is None:
+    guard, broker = ISR_STAYS_ABOVE_MIN, question.broker
+    if question.rows is None:
         return (Reason(guard, Verdict.UNKNOWN, "the partitions are not known"),)
-    waiting, apart = unserved(snapshot, question), cannot_catch_up(snapshot, question).get(broker, ())
+    loss = _Loss(
+        question.context.together | {broker},
+        undeclared(snapshot, question),
+        unserved(snapshot, question),
+        cannot_catch_up(snapshot, question).get(broker, NONE),
+    )
+    rows = [row for row in question.rows if _concerns(row, broker)]
     unknown: list[str] = []
     thin: dict[str, str] = {}
     below: list[str] = []
-    concerned = 0
     for row in rows:
-        if not _concerns(row, broker):
-            continue
-        concerned += 1
-        target, isr, least = target_of(row), known_ids(row.isr), least_to_keep(snapshot, row, away)
+        target, isr, least = target_of(row), known_ids(row.isr), least_to_keep(snapshot, row, loss.away)
         if target is None or isr is None or least is None:
             unknown.append(f"{row.tp} ({_missing(snapshot, row, least)})")
             continue
         least = max(least, 1)
-        left = len((isr & target) - away)
         if len(target) <= least:
             thin.setdefault(row.topic, f"{row.topic} ({len(target)} replicas, min.insync.replicas {least})")
-        elif gone and not (isr & target) - away - gone:
-            below.append(f"{row.tp} would have nobody live in sync")
-        elif left < least and row.tp not in waiting and not (left and row.tp in apart and not isr & away):
-            below.append(f"{row.tp} would have {left} in sync and needs {least}")
-    reasons = []
+        elif short := loss.shortfall(row.tp, target, isr, least):
+            below.append(f"{row.tp} would have {short}")
+    if reasons := tuple(_refusals(list(thin.values()), below, unknown, loss.away)):
+        return reasons
+    if not rows:
+        return (Reason(guard, Verdict.ALLOW, f"broker {broker} holds no replica"),)
+    message = f"{len(rows) - len(loss.unserved)} partitions on broker {broker} keep min.insync.replicas without it"
+    if loss.unserved:
+        message += f"; no broker serves {some(sorted(loss.unserved))} before it restarts"
+    return (Reason(guard, Verdict.ALLOW, message),)
+
+
+@dataclass(frozen=True, slots=True)
+class _Loss:
+    """What a restart takes from the ISRs. `away`: the target, and brokers that the run has away already. `gone`: down,
+    and in the ISR all the same. `unserved`: partitions that the target leads and does not serve. `behind`: partitions
+    of which the target is out of the ISR until its restart."""
+
+    away: frozenset[int]
+    gone: frozenset[int]
+    unserved: frozenset[TopicPartition]
+    behind: frozenset[TopicPartition]
+
+    def shortfall(self, tp: TopicPartition, target: frozenset[int], isr: frozenset[int], least: int) -> str | None:
+        """What the partition would have in sync, where that is too little; None where it is enough."""
+        staying = (isr & target) - self.away
+        if self.gone and not staying - self.gone:
+            return "nobody live in sync"
+        if len(staying) >= least or tp in self.unserved:
+            return None
+        # Below its minimum already, and the restart takes nobody from the ISR.
+        if staying and tp in self.behind and not isr & self.away:
+            return None
+        return f"{len(staying)} in sync and needs {least}"
+
+
+def _refusals(thin: list[str], below: list[str], unknown: list[str], away: frozenset[int]) -> Iterator[Reason]:
+    guard = ISR_STAYS_ABOVE_MIN
     if thin:
-        told = f"topics with no replica to spare: {some(list(thin.values()))}"
         way_out = "run raise-replication-factor on them first"
-        reasons.append(Reason(guard, Verdict.DENY, f"{told}; {way_out}"))
+        yield Reason(guard, Verdict.DENY, f"topics with no replica to spare: {some(thin)}; {way_out}")
     if below:
-        reasons.append(Reason(guard, Verdict.DENY, f"without broker {some(sorted(away))}, {some(below)}"))
+        yield Reason(guard, Verdict.DENY, f"without broker {some(sorted(away))}, {some(below)}")
     if unknown:
-        reasons.append(Reason(guard, Verdict.UNKNOWN, f"not known: {some(unknown)}"))
-    if reasons:
-        return tuple(reasons)
-    told = f"{concerned - len(waiting)} partitions on broker {broker} keep min.insync.replicas without it"
-    if waiting:
-        told += f"; no broker serves {some(sorted(waiting))} before it restarts"
-    return (Reason(guard, Verdict.ALLOW, told if concerned else f"broker {broker} holds no replica"),)
+        yield Reason(guard, Verdict.UNKNOWN, f"not known: {some(unknown)}")
 
 
 def no_reassignment(_: Snapshot, question: RestartQuestion) -> tuple[Reason, ...]:
@@ -80,10 +108,10 @@ def no_reassignment(_: Snapshot, question: RestartQuestion) -> tuple[Reason, ...
     reasons = []
     if here:
         message = f"being reassigned with broker {broker} in it: {some(here)}"
-        reasons.append(Reason(guard, Verdict.WAIT, message, retry_after=30))
+        reasons.append(Reason(guard, Verdict.WAIT, message))
     if elsewhere:
         message = f"being reassigned elsewhere on the cluster: {some(elsewhere)}"
-        reasons.append(Reason(guard, Verdict.WAIT, message, retry_after=30))
+        reasons.append(Reason(guard, Verdict.WAIT, message))
     if unknown:
         message = f"whether a reassignment is in flight is not known for {some(unknown)}"
         reasons.append(Reason(guard, Verdict.UNKNOWN, message))

@@ -113,7 +113,7 @@ def _partitions_led(snapshot: Snapshot, targets: Mapping[TopicPartition, int]) -
         reasons.append(Reason(PARTITIONS_LED, Verdict.UNKNOWN, f"the leader is not known: {some(unknown)}"))
     if leaderless := sorted(tp for tp, leader in leaders.items() if leader is not None and leader < 0):
         message = f"nobody leads {some(leaderless)}, so where its log ends cannot be told"
-        reasons.append(Reason(PARTITIONS_LED, Verdict.WAIT, message, retry_after=15))
+        reasons.append(Reason(PARTITIONS_LED, Verdict.WAIT, message))
     return tuple(reasons) or (Reason(PARTITIONS_LED, Verdict.ALLOW, "every partition has a leader"),)
 
 

@@ -13,6 +13,7 @@ from kafka_medic.guard.other_runs import OtherRun
 from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.resources.durations import parse_duration
 from kafka_medic.resources.kafkacluster_remediation import Day, RemediationPolicy, Window
+from kafka_medic.resources.remediation_plan import Reorders
 from kafka_medic.resources.vocabulary import Guard
 
 _DAYS = list(Day)
@@ -39,7 +40,7 @@ def within_fleet(use: FleetUse | None) -> Reason:
         named = ", ".join(use.acting[:5])
         others = f"runs are under way on {len(use.acting)} other KafkaClusters ({named})"
         message = f"{others}; the operator's limit is {use.limit} at once"
-        return Reason(guard, Verdict.WAIT, message, retry_after=15)
+        return Reason(guard, Verdict.WAIT, message)
     return Reason(guard, Verdict.ALLOW, f"within the operator's limit of {use.limit} KafkaClusters at once")
 
 
@@ -79,7 +80,7 @@ def _lease(held: bool | None) -> Reason:
     if held is None:
         return Reason(guard, Verdict.UNKNOWN, "the cluster's Lease could not be read or renewed")
     if not held:
-        return Reason(guard, Verdict.WAIT, "another operator holds this cluster's Lease", retry_after=15)
+        return Reason(guard, Verdict.WAIT, "another operator holds this cluster's Lease")
     return Reason(guard, Verdict.ALLOW, "this operator holds the cluster's Lease")
 
 
@@ -89,10 +90,8 @@ def _within_limits(
     guard = Guard.WITHIN_LIMITS
     recent = [o for o in others if o.started_at is not None and now - o.started_at < timedelta(days=1)]
     if len(recent) >= policy.limits.per_day:
-        oldest = min((o.started_at for o in recent if o.started_at), default=now)
-        wait = (oldest + timedelta(days=1) - now).total_seconds()
         message = f"{len(recent)} remediations started within 24 hours; limits.perDay is {policy.limits.per_day}"
-        return Reason(guard, Verdict.WAIT, message, retry_after=max(wait, 60))
+        return Reason(guard, Verdict.WAIT, message)
     begun = (o for o in others if o.finished_at and o.started_at)
     counted = (o for o in begun if not _same_maintenance(itself, o, takes_back))
     rest = timedelta(seconds=parse_duration(policy.limits.cooldown))
@@ -108,7 +107,7 @@ def _within_limits(
             f"{waited_for[-1].name} ended {since.total_seconds():.0f} s ago; "
             f"limits.cooldown is {policy.limits.cooldown}"
         )
-        return Reason(guard, Verdict.WAIT, message, retry_after=(rest - since).total_seconds())
+        return Reason(guard, Verdict.WAIT, message)
     reading = breaker(policy.breaker, (*others, itself) if itself is not None else others, now)
     if reading.state is BreakerState.OPEN:
         return Reason(guard, Verdict.DENY, reading.describe())
@@ -125,7 +124,7 @@ def _same_maintenance(itself: OtherRun | None, other: OtherRun, takes_back: bool
     expects the one to wait for the other."""
     if itself is None or itself.plan is None:
         return False
-    orders = itself.plan.reorders
+    orders = itself.plan.part(Reorders).reorders
     if not takes_back:
         same = (other.playbook, other.cause) == (itself.playbook, itself.cause) and itself.cause is not None
         return same and bool(orders) and bool(other.reorders)
@@ -144,7 +143,7 @@ def within_window(windows: Sequence[Window], now: datetime) -> Reason:
                 return Reason(guard, Verdict.ALLOW, f"inside the window from {window.start} to {window.end}")
         except (ZoneInfoNotFoundError, OSError, ValueError):
             return Reason(guard, Verdict.UNKNOWN, f"windows: no time zone is called {window.time_zone!r}")
-    return Reason(guard, Verdict.WAIT, "outside every window of spec.remediation.windows", retry_after=60)
+    return Reason(guard, Verdict.WAIT, "outside every window of spec.remediation.windows")
 
 
 def _inside(window: Window, now: datetime) -> bool:

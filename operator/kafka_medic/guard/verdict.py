@@ -20,13 +20,11 @@ _SEVERITY = {Verdict.ALLOW: 0, Verdict.WAIT: 1, Verdict.UNKNOWN: 2, Verdict.DENY
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One guard's answer. `retry_after` (seconds) goes with Wait: when a fresh look may find otherwise. `remediation`:
-    the other run that it waits for."""
+    """One guard's answer. `remediation`: the other run that it waits for."""
 
     guard: Guard
     verdict: Verdict
     message: str
-    retry_after: float | None = None
     remediation: str | None = None
 
 
@@ -43,10 +41,6 @@ class Judgement:
         if not self.reasons:
             return Verdict.UNKNOWN
         return max((r.verdict for r in self.reasons), key=_SEVERITY.__getitem__)
-
-    @property
-    def permits(self) -> bool:
-        return self.verdict is Verdict.ALLOW
 
     @property
     def refusals(self) -> tuple[Reason, ...]:

@@ -62,44 +62,57 @@ def _compared(
 ) -> tuple[tuple[Reason, ...], list[int]]:
     """(what refuses, or else the one that allows; the brokers that differ)."""
     guard, away = VIEWS_AGREE, question.context.together
-    unsettled = away | undeclared(snapshot, question)
     if snapshot.views is None or snapshot.brokers is None or snapshot.partitions is None:
         what = [n for n in ("views", "brokers", "partitions") if getattr(snapshot, n) is None]
         return (Reason(guard, Verdict.UNKNOWN, f"not known: {some(what)}"),), []
     views = {v.broker: v for v in snapshot.views}
-    # A broker that is known to be down has no view to give; that it is down is for another guard.
-    asked = [b.id for b in snapshot.brokers if b.reachable is not False and (b.registered is not False or b.reachable)]
-    asked = [b for b in asked if b not in away]
-    differing: list[int] = []
-    silent: list[int] = []
+    expected = _expected(snapshot, away)
     reasons = list(_undecided(snapshot, question))
     if len(views) != len(snapshot.views):
         reasons.append(Reason(guard, Verdict.UNKNOWN, "the snapshot has more than one view of the same broker"))
-    found = agreement(snapshot).disagreements
-    for broker in sorted({*asked, *views} - away):
-        view = views.get(broker)
-        if view is None or view.members is None or view.leaders is None:
-            if broker in asked:
-                silent.append(broker)
-            continue
-        if gaps := list(_gaps(snapshot, view)):
-            reasons.append(Reason(guard, Verdict.UNKNOWN, f"broker {broker}: {some(gaps, EXAMPLES)}"))
-        if differences := list(_differences(snapshot, view, found.get(broker), unsettled)):
-            differing.append(broker)
-            if broker not in excused:
-                message = f"the view of broker {broker} differs: {some(differences, EXAMPLES)}"
-                reasons.append(Reason(guard, Verdict.DENY, message))
-    if silent:
+    whole = [v for v in views.values() if v.broker not in away and v.members is not None and v.leaders is not None]
+    differing = []
+    for view in sorted(whole, key=lambda view: view.broker):
+        refusals, differs = _judged(snapshot, question, view, excused)
+        reasons += refusals
+        if differs:
+            differing.append(view.broker)
+    if silent := sorted(set(expected) - {v.broker for v in whole}):
         message = f"broker {some(silent)} did not report its view of the cluster"
         reasons.append(Reason(guard, Verdict.UNKNOWN, message))
-    if reasons:
-        return tuple(reasons), differing
+    return tuple(reasons) or (_agreed(expected, differing),), differing
+
+
+def _expected(snapshot: Snapshot, away: frozenset[int]) -> list[int]:
+    """Brokers that have to report. One that is known to be down has no view; that it is down is for another guard."""
+    brokers = [b for b in snapshot.brokers or () if b.id not in away]
+    return [b.id for b in brokers if b.reachable is not False and (b.registered is not False or b.reachable)]
+
+
+def _judged(
+    snapshot: Snapshot, question: RestartQuestion, view: View, excused: frozenset[int]
+) -> tuple[list[Reason], bool]:
+    """(what this view refuses, whether it differs)."""
+    reasons = []
+    if gaps := list(_gaps(snapshot, view)):
+        reasons.append(Reason(VIEWS_AGREE, Verdict.UNKNOWN, f"broker {view.broker}: {some(gaps, EXAMPLES)}"))
+    unsettled = question.context.together | undeclared(snapshot, question)
+    found = agreement(snapshot).disagreements.get(view.broker)
+    differences = list(_differences(snapshot, view, found, unsettled))
+    if differences and view.broker not in excused:
+        message = f"the view of broker {view.broker} differs: {some(differences, EXAMPLES)}"
+        reasons.append(Reason(VIEWS_AGREE, Verdict.DENY, message))
+    return reasons, bool(differences)
+
+
+def _agreed(expected: list[int], differing: list[int]) -> Reason:
+    """Where no view refuses."""
     if differing:
         message = f"the views of broker {some(differing)} differ, and this run cures exactly that"
-        return (Reason(guard, Verdict.ALLOW, message),), differing
-    if not asked:
-        return (Reason(guard, Verdict.UNKNOWN, "no broker reported its view of the cluster"),), differing
-    return (Reason(guard, Verdict.ALLOW, f"the views of {len(asked)} brokers agree"),), differing
+        return Reason(VIEWS_AGREE, Verdict.ALLOW, message)
+    if not expected:
+        return Reason(VIEWS_AGREE, Verdict.UNKNOWN, "no broker reported its view of the cluster")
+    return Reason(VIEWS_AGREE, Verdict.ALLOW, f"the views of {len(expected)} brokers agree")
 
 
 def _known_stale(snapshot: Snapshot, broker: int) -> bool:

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_medic.clients.answers import LogDirs
-from kafka_medic.clients.ports import BrokerView, ClusterDescription, ReadFailed
+from kafka_medic.clients.failures import ReadFailed
+from kafka_medic.clients.ports import BrokerView, ClusterDescription
 from kafka_medic.clients.zookeeper import Registrations
 from kafka_medic.cluster.authority import membership
 from kafka_medic.cluster.snapshot import Broker, Mode, Pod, TopicPartition
@@ -60,8 +61,8 @@ def brokers_of(seen: Sighting) -> tuple[Broker, ...] | None:
         node = nodes.get(broker_id)
         is_member = None if members is None else members.has(broker_id)
         answer = (seen.answers or {}).get(broker_id)
-        told = (seen.signs or {}).get(broker_id)
-        signs = told if isinstance(told, BrokerSigns) else _NOTHING
+        found = (seen.signs or {}).get(broker_id)
+        signs = found if isinstance(found, BrokerSigns) else _NOTHING
         disks = seen.disks.get(broker_id)
         return Broker(
             id=broker_id,
@@ -112,9 +113,9 @@ def named_by(states: pa.Table | None) -> set[int]:
 
 
 def _recovering(seen: Sighting, is_member: bool | None, signs: BrokerSigns) -> bool | None:
-    told = signs.page.recovering
-    if told is not None:
-        return told
+    recovering = signs.page.recovering
+    if recovering is not None:
+        return recovering
     # A broker registers (KRaft: is unfenced) only once its logs are loaded and recovered.
     return False if is_member and seen.described is not None else None
 
@@ -122,6 +123,6 @@ def _recovering(seen: Sighting, is_member: bool | None, signs: BrokerSigns) -> b
 def software_version(derived: str | None, signs: Mapping[int, BrokerSigns | ReadFailed] | None) -> str | None:
     """The cluster's version: what its brokers' software calls itself when all that tell agree, else `derived` from the
     requests that a broker knows, which gives no patch release and is a lower bound for one newer than this program."""
-    told = {s.page.version for s in (signs or {}).values() if isinstance(s, BrokerSigns)} - {None}
-    agreed = next(iter(told)) if len(told) == 1 else None
+    versions = {s.page.version for s in (signs or {}).values() if isinstance(s, BrokerSigns)} - {None}
+    agreed = next(iter(versions)) if len(versions) == 1 else None
     return agreed or derived

@@ -18,18 +18,8 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 
-from kafka_medic.clients.ports import (
-    Broken,
-    CanaryClient,
-    CanaryEvent,
-    ClientFailure,
-    Delivered,
-    FailureKind,
-    ReadFailed,
-    Returned,
-    Undelivered,
-    Unread,
-)
+from kafka_medic.clients.failures import ClientFailure, FailureKind, ReadFailed
+from kafka_medic.clients.ports import Broken, CanaryClient, CanaryEvent, Delivered, Returned, Undelivered, Unread
 from kafka_medic.cluster.document import timestamp
 from kafka_medic.cluster.snapshot import CANARY_SCHEMA
 
@@ -95,11 +85,11 @@ class Canary:
         connect: Callable[[float], CanaryClient],
         interval: float,
         timeout: float,
-        told: Callable[[Outcome], None] = lambda _: None,
+        report: Callable[[Outcome], None] = lambda _: None,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        self._topic, self._connect, self._told, self._clock, self._now = topic, connect, told, clock, now
+        self._topic, self._connect, self._report, self._clock, self._now = topic, connect, report, clock, now
         self._interval = interval
         self._timeout = min(timeout, DELIVERY_SHARE * interval)
         self._session = uuid.uuid4().hex[:12].encode()
@@ -136,15 +126,15 @@ class Canary:
         if shown is None:
             raise ReadFailed(FailureKind.OTHER, self._broken or "no round of the canary has ended yet")
         age = self._clock() - shown[1]
-        if age > self._patience():
-            told = f"the canary's last round was {age:.0f} s ago"
-            raise ReadFailed(FailureKind.OTHER, f"{told}; {self._broken}" if self._broken else told)
+        if age > self._stale_after():
+            message = f"the canary's last round was {age:.0f} s ago"
+            raise ReadFailed(FailureKind.OTHER, f"{message}; {self._broken}" if self._broken else message)
         if self._refused is not None:
             raise ReadFailed(FailureKind.AUTHORIZATION, f"topic {self._topic}: {self._refused}")
         rows = [{"topic": self._topic, **row} for row in shown[0]]
         return pa.Table.from_pylist(rows, schema=CANARY_SCHEMA)
 
-    def _patience(self) -> float:
+    def _stale_after(self) -> float:
         return 3 * self._interval + 60.0
 
     # -- the thread -------------------------------------------------------------------------------
@@ -165,7 +155,7 @@ class Canary:
     def step(self) -> float:
         """One small step; answers how long to pause before the next one."""
         now = self._clock()
-        if now - self._watched[1] > self._patience():
+        if now - self._watched[1] > self._stale_after():
             return IDLE_SECONDS
         if self._client is None:
             if now < self._retry_at:
@@ -205,7 +195,7 @@ class Canary:
             track = self._tracks.setdefault(partition, _Track())
             value = b"%s %d %d" % (self._session, partition, next(self._numbers))
             if track.waiting or track.outstanding is not None or not client.send(partition, value):
-                self._told(Outcome(partition, leader, dropped=True))
+                self._report(Outcome(partition, leader, dropped=True))
                 continue
             track.leader, track.value, track.sent_at = leader, value, now
             track.waiting, track.outstanding = True, value
@@ -267,12 +257,12 @@ class Canary:
             if not track.waiting or now - track.sent_at < self._timeout:
                 continue
             if track.produced is None:
-                told = f"not acknowledged within {self._timeout:g} s"
+                reason = f"not acknowledged within {self._timeout:g} s"
             else:
-                told = f"acknowledged after {_ms(track.produced)} ms, not read back within {self._timeout:g} s"
+                reason = f"acknowledged after {_ms(track.produced)} ms, not read back within {self._timeout:g} s"
                 # Behind, or lost its place: the next record is looked for where it is.
                 track.followed = False
-            self._settle(partition, track, "; ".join(filter(None, (told, track.fault, track.trouble))))
+            self._settle(partition, track, "; ".join(filter(None, (reason, track.fault, track.trouble))))
 
     def _settle(self, partition: int, track: _Track, error: str | None) -> None:
         consumed = track.returned[1] if track.returned is not None else None
@@ -289,7 +279,7 @@ class Canary:
             self._backoff, self._broken = FIRST_BACKOFF, None
         else:
             track.failures, track.error = (track.failures or 0) + 1, error
-        self._told(Outcome(partition, track.leader, track.produced, consumed, error))
+        self._report(Outcome(partition, track.leader, track.produced, consumed, error))
         self._show()
 
     def _break(self, error: str) -> None:

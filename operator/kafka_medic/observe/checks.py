@@ -18,13 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_medic.clients.answers import Groups, LogDirs
-from kafka_medic.clients.ports import (
-    BrokerView,
-    ClusterDescription,
-    FailureKind,
-    ReadFailed,
-    Reassignment,
-)
+from kafka_medic.clients.failures import FailureKind, ReadFailed
+from kafka_medic.clients.ports import BrokerView, ClusterDescription, Reassignment
 from kafka_medic.cluster.groups import GroupOffsets
 from kafka_medic.cluster.names import shown
 from kafka_medic.cluster.snapshot import TopicPartition
@@ -63,22 +58,22 @@ def view(found: BrokerView) -> BrokerView:
     states = found.states
     if states is None:
         return found
-    told_by = f"broker {found.broker}"
+    origin = f"broker {found.broker}"
     names: Any = pc.unique(states["topic"])
     illegal: Any = pc.invert(pc.fill_null(pc.match_substring_regex(names, _WHOLE_NAME), False))
     for topic in names.filter(illegal).to_pylist():
-        _topic(topic, told_by)
+        _topic(topic, origin)
     number, leader = (np.asarray(states[name].to_numpy(), dtype=np.int64) for name in ("partition", "leader"))
-    _within(states, number, 0, MAX_PARTITION, f"{told_by}: partition")
-    _within(states, leader, -1, MAX_BROKER, f"{told_by}: leader")
+    _within(states, number, 0, MAX_PARTITION, f"{origin}: partition")
+    _within(states, leader, -1, MAX_BROKER, f"{origin}: leader")
     epoch = numbers(states["leaderEpoch"])
-    _within(states, epoch, -1, MAX_BROKER, f"{told_by}: leader epoch")
+    _within(states, epoch, -1, MAX_BROKER, f"{origin}: leader epoch")
     for name in ("replicas", "isr"):
         rows, flat = _flattened(states[name])
-        _within(states, flat, 0, MAX_BROKER, f"{told_by}: {name}", rows)
+        _within(states, flat, 0, MAX_BROKER, f"{origin}: {name}", rows)
         key = (rows << 32) | flat
-        _twice(states, key, rows, f"{told_by}: {name} name a broker twice")
-    _each_once(states, f"{told_by} tells a partition twice")
+        _twice(states, key, rows, f"{origin}: {name} name a broker twice")
+    _each_once(states, f"{origin} tells a partition twice")
     if (epoch < 0).any() and not states["leaderEpoch"].null_count:
         index = states.schema.get_field_index("leaderEpoch")
         known = pa.array(epoch.astype(np.int32), mask=epoch < 0)
@@ -96,14 +91,14 @@ def reassignments(found: Mapping[TopicPartition, Reassignment]) -> Mapping[Topic
 
 def log_dirs(found: Mapping[int, LogDirs | ReadFailed]) -> dict[int, LogDirs | ReadFailed]:
     """Of each broker by itself."""
-    return {broker: _each(told, lambda told=told, b=broker: _log_dirs(b, told)) for broker, told in found.items()}  # type: ignore[misc]
+    return {b: _each(answer, lambda answer=answer, b=b: _log_dirs(b, answer)) for b, answer in found.items()}  # type: ignore[misc]
 
 
-def _log_dirs(broker: int, told: LogDirs) -> LogDirs:
+def _log_dirs(broker: int, answer: LogDirs) -> LogDirs:
     who = f"broker {broker}"
-    if len({d.path for d in told.directories}) < len(told.directories):
+    if len({d.path for d in answer.directories}) < len(answer.directories):
         raise BadAnswer(f"{who} names a log directory twice")
-    for directory in told.directories:
+    for directory in answer.directories:
         for words, number in (("free", directory.usable), ("in all", directory.total)):
             if number is not None and not 0 <= number < 1 << 63:
                 raise BadAnswer(f"{who} reports {number} bytes {words}")
@@ -112,25 +107,25 @@ def _log_dirs(broker: int, told: LogDirs) -> LogDirs:
             for row in negative.slice(0, 1).to_pylist():
                 raise BadAnswer(f"{who} reports {row['bytes']} bytes for {_named(row)}")
             _each_once(directory.replicas, f"{who} names a replica of one directory twice")
-    return told
+    return answer
 
 
 def log_bounds(found: Mapping[int, pa.Table | ReadFailed]) -> dict[int, pa.Table | ReadFailed]:
     """Of each leader by itself. The start is read before the end, and both only rise, so a start beyond the end is no
     race."""
-    return {b: _each(told, lambda told=told, b=b: _log_bounds(b, told)) for b, told in found.items()}  # type: ignore[misc]
+    return {b: _each(answer, lambda answer=answer, b=b: _log_bounds(b, answer)) for b, answer in found.items()}  # type: ignore[misc]
 
 
-def _log_bounds(broker: int, told: pa.Table) -> pa.Table:
-    known = told.filter(pc.is_null(told["error"]))
+def _log_bounds(broker: int, answer: pa.Table) -> pa.Table:
+    known = answer.filter(pc.is_null(answer["error"]))
     unread: Any = pa.scalar(0, pa.int64())
     start, end = (np.asarray(known[name].fill_null(unread).to_numpy(), dtype=np.int64) for name in ("start", "end"))
     bad = np.flatnonzero((start < 0) | (end < start))
     if len(bad):
         (row,) = known.slice(int(bad[0]), 1).to_pylist()
         raise BadAnswer(f"{_named(row)} begins at offset {row['start']} and ends at {row['end']}")
-    _each_once(told, f"broker {broker} reports a log end twice")
-    return told
+    _each_once(answer, f"broker {broker} reports a log end twice")
+    return answer
 
 
 def _named(row: Mapping[str, Any]) -> str:
@@ -139,8 +134,8 @@ def _named(row: Mapping[str, Any]) -> str:
 
 def groups(found: Groups) -> Groups:
     """Each group by itself. Group names are free text in Kafka, and stay as they are: whoever shows one escapes it."""
-    checked = {one.group: _each(one, lambda one=one: _group(one)) for one in found.told}  # type: ignore[misc]
-    if len(checked) < len(found.told):
+    checked = {one.group: _each(one, lambda one=one: _group(one)) for one in found.offsets}  # type: ignore[misc]
+    if len(checked) < len(found.offsets):
         raise BadAnswer("a group is reported twice")
     bad = {group: one for group, one in checked.items() if isinstance(one, ReadFailed)}
     good = tuple(one for one in checked.values() if not isinstance(one, ReadFailed))
@@ -155,9 +150,9 @@ def _group(one: GroupOffsets) -> GroupOffsets:
     return one
 
 
-def _each(told: T | ReadFailed, check: Callable[[], T]) -> T | ReadFailed:
-    if isinstance(told, ReadFailed):
-        return told
+def _each(answer: T | ReadFailed, check: Callable[[], T]) -> T | ReadFailed:
+    if isinstance(answer, ReadFailed):
+        return answer
     try:
         return check()
     except BadAnswer as problem:

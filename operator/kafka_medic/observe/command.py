@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from kafka_medic.clients.failures import FailureKind, ReadFailed
 from kafka_medic.clients.kafka import RealKafka
-from kafka_medic.clients.ports import FailureKind, Kafka, ReadFailed
+from kafka_medic.clients.ports import Kafka
 from kafka_medic.clients.zookeeper import ZooKeeper
 from kafka_medic.cluster.snapshot import Snapshot
 from kafka_medic.observe.connect import connection, ensemble_connection
@@ -34,13 +35,13 @@ def opened(cluster: KafkaCluster, secrets: Secrets = None) -> Iterator[tuple[Kaf
         if isinstance(secrets, Mapping):
             return secrets[name]
         if secrets is None:
-            told = f"Secret {name} is needed: give --secrets-dir with a folder {name} in it, a file for each key"
-            raise ReadFailed(FailureKind.CREDENTIALS, told)
+            message = f"Secret {name} is needed: give --secrets-dir with a folder {name} in it, a file for each key"
+            raise ReadFailed(FailureKind.CREDENTIALS, message)
         try:
             return {file.name: _read(file) for file in sorted((secrets / name).iterdir()) if file.is_file()}
         except OSError as problem:
-            told = f"{problem.filename or secrets / name}: {type(problem).__name__}"
-            raise ReadFailed(FailureKind.CREDENTIALS, told) from None
+            message = f"{problem.filename or secrets / name}: {type(problem).__name__}"
+            raise ReadFailed(FailureKind.CREDENTIALS, message) from None
 
     wanted, ensemble = connection(cluster, secret), ensemble_connection(cluster, secret)
     kafka = RealKafka(wanted)

@@ -5,14 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from kafka_medic.clients.destinations import Destinations
-from kafka_medic.clients.ports import (
-    Connection,
-    EnsembleConnection,
-    FailureKind,
-    OAuthClient,
-    ReadFailed,
-    TlsMaterial,
-)
+from kafka_medic.clients.failures import FailureKind, ReadFailed
+from kafka_medic.clients.ports import Connection, EnsembleConnection, OAuthClient, TlsMaterial
 from kafka_medic.clients.tls import split_address
 from kafka_medic.resources.durations import parse_duration
 from kafka_medic.resources.kafkacluster import KafkaCluster, SaslMechanism, Tls

@@ -16,29 +16,24 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kafka_medic.clients.answers import Groups, LogDirs
-from kafka_medic.clients.ports import (
-    BOUNDS_SCHEMA,
-    BrokerView,
-    ClusterDescription,
-    FailureKind,
-    KafkaReads,
-    ReadFailed,
-    Reassignment,
-)
+from kafka_medic.clients.failures import FailureKind, ReadFailed
+from kafka_medic.clients.ports import BrokerView, ClusterDescription, KafkaReads, Reassignment
+from kafka_medic.clients.tables import BOUNDS_SCHEMA
 from kafka_medic.cluster.agreement import stale_accounts
-from kafka_medic.cluster.elements import BROKER, CONFIGS, GROUP, GROUPS, LOG_DIRS, Element
+from kafka_medic.cluster.elements import BROKER, CONFIGS, GROUP, GROUPS, LOG_DIRS
 from kafka_medic.cluster.min_isr import Minimums
 from kafka_medic.cluster.partition_rows import NOWHERE, Rows
-from kafka_medic.cluster.snapshot import TopicPartition
+from kafka_medic.cluster.snapshot import Element, TopicPartition
 from kafka_medic.observe import checks, directories, tables
 from kafka_medic.observe.at_rest import AtRest
 from kafka_medic.observe.metrics import named_failures
 from kafka_medic.observe.settings import Settings, read_settings
-from kafka_medic.observe.sources import NAMED, Reading, Readings, told_failures, value_of
+from kafka_medic.observe.sources import NAMED, Reading, Readings, failure_summary, value_of
 from kafka_medic.observe.view_reads import Answers
 
 EVERY_START = 20_000
 """Partitions up to which all log starts are read. Each costs as much as a log end, and only offsets need them."""
+NOTHING_MOVES: Mapping[TopicPartition, Reassignment] = {}
 
 
 @dataclass(slots=True)
@@ -76,7 +71,8 @@ class Contents:
             seen.skip(("log-dirs", "configs", "log-ends"), "no broker told its own view")
             self._begin_groups(silent)
             return
-        self._rows = Rows.of(self.states)
+        states = self.states
+        self._rows = self.at_rest.rows.of(lambda: Rows.of(states), states)
         answering = sorted(b for b, answer in self.answers.items() if isinstance(answer, BrokerView))
         names: list[Any] = self._rows.topics.to_pylist()
         topics: list[str] = sorted(names)
@@ -91,16 +87,16 @@ class Contents:
             self._settings = seen.begin(
                 CONFIGS,
                 lambda: read_settings(kafka, seen.pool, topics, answering, silent, among),
-                lambda told: told.gaps,
+                lambda answer: answer.gaps,
             )
         groups = self._begin_groups(silent)
-        states, rows = self.states, self._rows
+        rows = self._rows
 
         def after_groups() -> tuple[pa.Table, str | None]:
             # States, then committed offsets, and log ends last: the other way round lag goes negative by race alone.
             return read_bounds(kafka, tables.led(states, _started(rows, states.num_rows, value_of(groups))), silent)
 
-        self._bounds = seen.begin("log-ends", after_groups, lambda told: told[1])
+        self._bounds = seen.begin("log-ends", after_groups, lambda answer: answer[1])
 
     def _current(self, answering: Sequence[int]) -> list[int]:
         """Brokers whose account agrees with what is decided, those first that have just reported their partitions."""
@@ -112,30 +108,34 @@ class Contents:
     def _begin_groups(self, silent: Mapping[int, ReadFailed]) -> Reading[Groups] | None:
         """Every broker lists the groups that it coordinates and no other: of one that is silent they are not known."""
         named = {node.id for node in self.described.nodes}
-        asked, left_out = sorted(named - set(silent)), {b: why for b, why in silent.items() if b in named}
-        if not asked:
+        answering, left_out = sorted(named - set(silent)), {b: why for b, why in silent.items() if b in named}
+        if not answering:
             self.seen.fail(GROUPS, f"not tried: each broker lists its own groups; {named_failures(left_out)}")
             return None
-        self._groups = self.seen.begin(GROUPS, lambda: self._read_groups(asked, left_out), group_gaps)
+        self._groups = self.seen.begin(GROUPS, lambda: self._read_groups(answering, left_out), group_gaps)
         return self._groups
 
     def _read_groups(self, brokers: Sequence[int], left_out: Mapping[int, ReadFailed]) -> Groups:
         found = checks.groups(self.kafka.groups(self.wanted, brokers))
-        if found.unread and not found.told and not found.unlisted:
+        if found.unread and not found.offsets and not found.unlisted:
             raise next(iter(found.unread.values()))
-        return Groups(found.told, found.unread, {**left_out, **found.unlisted})
+        return Groups(found.offsets, found.unread, {**left_out, **found.unlisted})
 
     def partitions(self) -> pa.Table | None:
         """With PARTITIONS_SCHEMA."""
         moving, disks = self.moving.value(), value_of(self._disks)
-        settings, told = value_of(self._settings), value_of(self._bounds)
+        settings, read = value_of(self._settings), value_of(self._bounds)
         if self.states is None or self._rows is None:
             return None
-        bounds = told[0] if told is not None else None
-        minimums = None if settings is None else Minimums.of_settings(settings.topics, settings.brokers)
-        return tables.partitions(
-            self.states, self._rows, moving, None if disks is None else known(disks), bounds, minimums
-        )
+        states, rows = self.states, self._rows
+
+        def resting() -> Mapping[str, Any]:
+            minimums = None if settings is None else Minimums.of_settings(settings.topics, settings.brokers)
+            return tables.columns_at_rest(states, rows, moving, None if disks is None else known(disks), minimums)
+
+        in_flight = moving if moving is None or moving else NOTHING_MOVES
+        columns = self.at_rest.columns.of(resting, states, in_flight, disks, settings)
+        return tables.partitions(states, rows, columns, read[0] if read is not None else None)
 
     def log_dirs(self) -> Mapping[int, LogDirs]:
         """Of each broker that reported them."""
@@ -147,19 +147,22 @@ class Contents:
             return {}
         moving = self.moving.value()
         return {
-            broker: directories.offline_replicas(self.states, self._rows, moving, broker, told)
-            for broker, told in self.log_dirs().items()
+            broker: directories.offline_replicas(self.states, self._rows, moving, broker, answer)
+            for broker, answer in self.log_dirs().items()
         }
 
     def groups(self) -> pa.Table | None:
         """With GROUPS_SCHEMA."""
         found = value_of(self._groups)
-        return None if found is None else tables.groups(found.told)
+        return None if found is None else tables.groups(found.offsets)
 
     def configs(self) -> pa.Table | None:
         """With CONFIGS_SCHEMA."""
         settings = value_of(self._settings)
-        return None if settings is None else tables.configs(settings.topics, settings.brokers, settings.everywhere)
+        if settings is None:
+            return None
+        read = settings
+        return self.at_rest.configs.of(lambda: tables.configs(read.topics, read.brokers, read.everywhere), read)
 
     def keep(self) -> None:
         """For the next observation."""
@@ -181,7 +184,7 @@ class Contents:
 
 
 def known(found: Mapping[int, LogDirs | ReadFailed]) -> dict[int, LogDirs]:
-    return {broker: told for broker, told in found.items() if isinstance(told, LogDirs)}
+    return {broker: answer for broker, answer in found.items() if isinstance(answer, LogDirs)}
 
 
 def failures(found: Mapping[int, object]) -> Iterable[tuple[int, ReadFailed]]:
@@ -192,9 +195,9 @@ def read_log_dirs(
     kafka: KafkaReads, brokers: Sequence[int], silent: Mapping[int, ReadFailed]
 ) -> dict[int, LogDirs | ReadFailed]:
     """By broker, those that are silent included. Raises ReadFailed when no broker reports its directories."""
-    told = checks.log_dirs(kafka.log_dirs(brokers))
+    answered = checks.log_dirs(kafka.log_dirs(brokers))
     missing = {b: ReadFailed(FailureKind.OTHER, "log directories: not in the answer") for b in brokers}
-    found = missing | told
+    found = missing | answered
     if brokers and not known(found):
         raise next(why for _, why in failures(found))
     return {**found, **silent}
@@ -202,20 +205,20 @@ def read_log_dirs(
 
 def directory_gaps(found: Mapping[int, LogDirs | ReadFailed]) -> str | None:
     """Which brokers did not report their directories, and which directories have an error."""
-    told = {f"broker {b}": str(why) for b, why in failures(found)}
-    told |= {
+    gaps = {f"broker {b}": str(why) for b, why in failures(found)}
+    gaps |= {
         f"broker {b}, {d.path}": d.error
         for b, dirs in sorted(known(found).items())
         for d in dirs.directories
         if d.error is not None
     }
-    return told_failures(told)
+    return failure_summary(gaps)
 
 
 def group_gaps(found: Groups) -> str | None:
     """Which brokers did not list their groups, and which groups' offsets could not be read."""
-    told = {f"groups of broker {b}": str(why) for b, why in sorted(found.unlisted.items())}
-    return told_failures(told | {f"group {group}": str(why) for group, why in sorted(found.unread.items())})
+    gaps = {f"groups of broker {b}": str(why) for b, why in sorted(found.unlisted.items())}
+    return failure_summary(gaps | {f"group {group}": str(why) for group, why in sorted(found.unread.items())})
 
 
 def read_bounds(kafka: KafkaReads, led: pa.Table, silent: Mapping[int, ReadFailed]) -> tuple[pa.Table, str | None]:
@@ -223,30 +226,30 @@ def read_bounds(kafka: KafkaReads, led: pa.Table, silent: Mapping[int, ReadFaile
     read. `led` has LED_SCHEMA. The log of a broker that leads under another epoch is not the partition's. Raises
     ReadFailed when no leader answers."""
     leaders = np.asarray(led["leader"].to_numpy(), dtype=np.int64)
-    heard = ~np.isin(leaders, list(silent))
-    mute = {b: problem for b, problem in silent.items() if b in set(leaders[~heard].tolist())}
-    answers = checks.log_bounds(kafka.log_bounds(led.filter(pa.array(heard)))) if heard.any() else {}
+    reachable = ~np.isin(leaders, list(silent))
+    mute = {b: problem for b, problem in silent.items() if b in set(leaders[~reachable].tolist())}
+    answers = checks.log_bounds(kafka.log_bounds(led.filter(pa.array(reachable)))) if reachable.any() else {}
     mute |= {b: answer for b, answer in answers.items() if isinstance(answer, ReadFailed)}
-    told = {b: answer for b, answer in answers.items() if not isinstance(answer, ReadFailed)}
-    if mute and not told:
+    answered = {b: answer for b, answer in answers.items() if not isinstance(answer, ReadFailed)}
+    if mute and not answered:
         raise next(iter(mute.values()))
-    found = pa.concat_tables([BOUNDS_SCHEMA.empty_table(), *told.values()])
+    found = pa.concat_tables([BOUNDS_SCHEMA.empty_table(), *answered.values()])
     place = Rows.of(led).find(found)
-    by = np.repeat(np.array(list(told), dtype=np.int64), [answer.num_rows for answer in told.values()])
-    asked = place != NOWHERE
-    asked[asked] = leaders[place[asked]] == by[asked]  # nobody has a word on what another leads
-    found, place = found.filter(pa.array(asked)), place[asked]
+    by = np.repeat(np.array(list(answered), dtype=np.int64), [answer.num_rows for answer in answered.values()])
+    own = place != NOWHERE
+    own[own] = leaders[place[own]] == by[own]  # nobody has a word on what another leads
+    found, place = found.filter(pa.array(own)), place[own]
     wrong = np.asarray(found["error"].is_valid().to_numpy(), dtype=np.bool_)
     missing = np.ones(len(leaders), dtype=np.bool_)
     missing[place] = False
-    unheard = missing & np.isin(leaders, list(mute))
-    unknowing = np.flatnonzero(missing & ~unheard)
+    unreachable = missing & np.isin(leaders, list(mute))
+    unknowing = np.flatnonzero(missing & ~unreachable)
     gaps = []
     if mute:
-        gaps.append(f"{unheard.sum()} partitions whose leader did not answer: {named_failures(mute)}")
+        gaps.append(f"{unreachable.sum()} partitions whose leader did not answer: {named_failures(mute)}")
     if wrong.any():
         failed = {_name(row): row["error"] for row in found.filter(pa.array(wrong)).slice(0, NAMED).to_pylist()}
-        gaps.append(f"{wrong.sum()} partitions with an error: {told_failures(failed, of=int(wrong.sum()))}")
+        gaps.append(f"{wrong.sum()} partitions with an error: {failure_summary(failed, of=int(wrong.sum()))}")
     if len(unknowing):
         (first,) = led.slice(int(unknowing[0]), 1).to_pylist()
         gaps.append(f"{len(unknowing)} partitions not served by their leader: {_name(first)}")
@@ -258,7 +261,7 @@ def _started(rows: Rows, count: int, groups: Groups | None) -> npt.NDArray[np.bo
     if count <= EVERY_START or groups is None:
         return np.ones(count, dtype=np.bool_)
     found = np.zeros(count, dtype=np.bool_)
-    place = rows.find_each({tp for group in groups.told for tp in group.committed})
+    place = rows.find_each({tp for group in groups.offsets for tp in group.committed})
     found[place[place != NOWHERE]] = True
     return found
 

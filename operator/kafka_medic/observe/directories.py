@@ -17,13 +17,12 @@ import pyarrow.compute as pc
 
 from kafka_medic.clients.answers import LogDir, LogDirs
 from kafka_medic.clients.ports import Reassignment
-from kafka_medic.cluster.elements import STORAGE_ERROR, Directory
 from kafka_medic.cluster.partition_rows import Rows
-from kafka_medic.cluster.snapshot import NO_LEADER, TopicPartition
+from kafka_medic.cluster.snapshot import NO_LEADER, STORAGE_ERROR, Directory, TopicPartition
 
 
-def directories(told: LogDirs) -> tuple[Directory, ...]:
-    return tuple(Directory(d.path, d.error, d.total, d.usable) for d in told.directories)
+def directories(answer: LogDirs) -> tuple[Directory, ...]:
+    return tuple(Directory(d.path, d.error, d.total, d.usable) for d in answer.directories)
 
 
 def offline_replicas(
@@ -31,16 +30,16 @@ def offline_replicas(
     rows: Rows,
     moving: Mapping[TopicPartition, Reassignment] | None,
     broker: int,
-    told: LogDirs,
+    answer: LogDirs,
 ) -> tuple[TopicPartition, ...] | None:
     """Those of `broker`, empty while none of its directories has failed. None when that is not known: a replica may be
     on another directory that could not be read, reassignments are not known, or nothing decides the ISR of a replica
     that is not listed. `states` has STATES_SCHEMA, `rows` are its own."""
-    if not any(_failed(d) for d in told.directories):
+    if not any(_failed(d) for d in answer.directories):
         return ()
-    if moving is None or any(d.replicas is None and not _failed(d) for d in told.directories):
+    if moving is None or any(d.replicas is None and not _failed(d) for d in answer.directories):
         return None
-    listed = {row for d in told.directories if d.replicas is not None for row in rows.find(d.replicas).tolist()}
+    listed = {row for d in answer.directories if d.replicas is not None for row in rows.find(d.replicas).tolist()}
     found = []
     for row in _rows_on(states["replicas"], broker):
         if row in listed:

@@ -9,14 +9,15 @@ it has not heard of, nobody can follow it: then it is what the others in the ISR
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_medic.clients.ports import BrokerView, FailureKind, KafkaReads, ReadFailed
+from kafka_medic.clients.failures import FailureKind, ReadFailed
+from kafka_medic.clients.ports import BrokerView, KafkaReads
 from kafka_medic.cluster.snapshot import NO_LEADER, DivergedLog, TopicPartition
 
 MAX_PARTITIONS = 5000
@@ -75,24 +76,36 @@ def diverged_logs(
         raise ReadFailed(
             FailureKind.OTHER, f"broker {broker} is stale on {len(stale)} partitions; at most {MAX_PARTITIONS}"
         )
-    by_leader: dict[int, dict[TopicPartition, int]] = {}
-    by_replica: dict[int, list[TopicPartition]] = {}
-    for one in stale:
-        if one.leader == broker:
-            for other in one.others:
-                by_replica.setdefault(other, []).append(one.tp)
-        elif one.leader != NO_LEADER:
-            by_leader.setdefault(one.leader, {})[one.tp] = one.epoch
-    shared: dict[TopicPartition, int] = {}
+    by_leader = _by_leader(broker, stale)
+    by_replica = _by_replica(broker, stale)
     for other in sorted({*by_leader, *by_replica} & set(silent)):
         raise silent[other]
     own_ends = kafka.own_log_ends(broker, [s.tp for s in stale])
-    for leader, asked in sorted(by_leader.items()):
-        shared |= kafka.epoch_ends(leader, asked)
+    shared: dict[TopicPartition, int] = {}
+    for leader, epochs in sorted(by_leader.items()):
+        shared |= kafka.epoch_ends(leader, epochs)
     for replica, held in sorted(by_replica.items()):
         for tp, end in kafka.own_log_ends(replica, held).items():
             shared[tp] = min(end, shared.get(tp, end))
     return tuple(DivergedLog(s.tp.topic, s.tp.partition, s.epoch, own_ends.get(s.tp), shared.get(s.tp)) for s in stale)
+
+
+def _by_leader(broker: int, stale: Iterable[StaleLeadership]) -> dict[int, dict[TopicPartition, int]]:
+    """By another leader, the partitions that it leads, with the epochs under which `broker` takes itself for it."""
+    found: dict[int, dict[TopicPartition, int]] = {}
+    for one in stale:
+        if one.leader not in (broker, NO_LEADER):
+            found.setdefault(one.leader, {})[one.tp] = one.epoch
+    return found
+
+
+def _by_replica(broker: int, stale: Iterable[StaleLeadership]) -> dict[int, list[TopicPartition]]:
+    """By another replica in sync, the partitions that `broker` leads under a later epoch too."""
+    found: dict[int, list[TopicPartition]] = {}
+    for one in stale:
+        for other in one.others if one.leader == broker else ():
+            found.setdefault(other, []).append(one.tp)
+    return found
 
 
 def _rows(states: pa.Table) -> Any:

@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from kafka_medic.clients.pod_identity import PodAddress
-from kafka_medic.clients.ports import ClusterDescription, KafkaReads, Node, ReadFailed
+from kafka_medic.clients.failures import ReadFailed
+from kafka_medic.clients.ports import ClusterDescription, KafkaReads, Node, PodAddress
 from kafka_medic.cluster.snapshot import Pod, Snapshot
 
 RARELY = 32
@@ -39,12 +39,12 @@ class PodIdentities:
         """Pods that are gone never come back under their uid."""
         present = set(uids)
         self.answered = {uid: id_ for uid, id_ in self.answered.items() if uid in present}
-        self.failed = {uid: told for uid, told in self.failed.items() if uid in present}
+        self.failed = {uid: problem for uid, problem in self.failed.items() if uid in present}
 
     def by_what_runs(self, pods: Pods) -> dict[int, Pod]:
         """The same Pods by what each has answered as. That goes before what another is said to be."""
         answered = {self.answered[p.uid]: p for p in pods.values() if p.uid is not None and p.uid in self.answered}
-        return {said: p for said, p in pods.items() if p.uid not in self.answered} | answered
+        return {claimed: p for claimed, p in pods.items() if p.uid not in self.answered} | answered
 
     def due(self, pod: Pod) -> bool:
         count = self.failed.get(pod.uid or "", (0, ""))[0]
@@ -69,25 +69,25 @@ def identify(
     before the answer and after. `others`: ids that may answer besides those described and those of Pods. Raises
     ReadFailed."""
     known.keep(pod.uid for pod in pods.values())
-    unknown = {said: pod for said, pod in pods.items() if pod.uid is not None and pod.uid not in known.answered}
+    unknown = {claimed: pod for claimed, pod in pods.items() if pod.uid is not None and pod.uid not in known.answered}
     holders = Counter(pod.ip for pod in pods.values())
-    asked: dict[int, PodAddress] = {}
-    for said, pod in unknown.items():
+    addresses: dict[int, PodAddress] = {}
+    for claimed, pod in unknown.items():
         if pod.ip is None or pod.deleting:
             known.fail(pod, "it is going" if pod.deleting else "it has no address yet")
         elif holders[pod.ip] > 1:
             known.fail(pod, f"{holders[pod.ip]} Pods have the address {pod.ip}")
         elif known.due(pod):
-            asked[said] = _address(said, pod, pod.ip, described.nodes)
+            addresses[claimed] = _address(claimed, pod, pod.ip, described.nodes)
         else:
             known.fail(pod)
-    if asked:
+    if addresses:
         ids = sorted({*pods, *(node.id for node in described.nodes), *others})
-        answers = kafka.identities(asked, ids)
+        answers = kafka.identities(addresses, ids)
         met = any(not isinstance(answer, ReadFailed) for answer in answers.values())
         after = {pod.uid: pod for pod in again().values()} if met else {}
-        for said in asked:
-            _settle(known, pods[said], answers[said], after)
+        for claimed in addresses:
+            _settle(known, pods[claimed], answers[claimed], after)
     left = [
         f"Pod {p.name}: {known.failed[p.uid][1]}"
         for p in unknown.values()
@@ -100,15 +100,15 @@ def identify(
 def identified(found: Snapshot, known: PodIdentities) -> Snapshot:
     """The same, with what each Pod has answered as."""
 
-    def told(pod: Pod | None) -> Pod | None:
+    def as_answered(pod: Pod | None) -> Pod | None:
         answered = known.answered.get(pod.uid) if pod is not None and pod.uid is not None else None
         return pod if pod is None or answered is None else replace(pod, answers_as=answered)
 
     brokers, quorum = found.brokers, found.quorum
     if brokers is not None:
-        brokers = tuple(replace(b, pod=told(b.pod)) for b in brokers)
+        brokers = tuple(replace(b, pod=as_answered(b.pod)) for b in brokers)
     if quorum is not None:
-        quorum = replace(quorum, voters=tuple(replace(v, pod=told(v.pod)) for v in quorum.voters))
+        quorum = replace(quorum, voters=tuple(replace(v, pod=as_answered(v.pod)) for v in quorum.voters))
     return replace(found, brokers=brokers, quorum=quorum)
 
 
@@ -123,13 +123,13 @@ def _settle(known: PodIdentities, pod: Pod, answer: int | ReadFailed, after: Map
         known.failed.pop(pod.uid, None)
 
 
-def _address(said: int, pod: Pod, ip: str, nodes: tuple[Node, ...]) -> PodAddress:
+def _address(claimed: int, pod: Pod, ip: str, nodes: tuple[Node, ...]) -> PodAddress:
     """The ports at which this broker and the others are announced, and those that the Pod declares. Names: one that
     names the Pod, whoever announces it, comes first."""
-    own = [node.port for node in nodes if node.id == said]
+    own = [node.port for node in nodes if node.id == claimed]
     usual = [port for port, _ in Counter(node.port for node in nodes).most_common(1)]
     ports = tuple(dict.fromkeys((*own, *usual, *(pod.ports or ()))))
     likely = sorted(
-        nodes, key=lambda node: (node.host.partition(".")[0] != pod.name and node.host != ip, node.id != said)
+        nodes, key=lambda node: (node.host.partition(".")[0] != pod.name and node.host != ip, node.id != claimed)
     )
     return PodAddress(ip, ports, tuple(dict.fromkeys(node.host for node in likely)))

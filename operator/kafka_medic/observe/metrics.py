@@ -16,12 +16,12 @@ from dataclasses import dataclass, field
 
 from kafka_medic.clients.destinations import Destinations
 from kafka_medic.clients.exporter import Sample, scrape
-from kafka_medic.clients.ports import FailureKind, ReadFailed
+from kafka_medic.clients.failures import FailureKind, ReadFailed
 from kafka_medic.cluster.snapshot import ClientSoftware
 
 WINDOW = 10.0
-"""Seconds that a rate is measured over at least: a turn reads everything twice within moments before an effect, and
-of so short a time a busy broker may have nothing to show."""
+"""Seconds that a rate is measured over at least: a reconcile reads everything twice within moments before an effect.
+In so short a time a busy broker may have nothing to show."""
 MAX_CLIENTS = 100
 MAX_WORD = 128
 _HISTORY = 64
@@ -143,18 +143,18 @@ def _word(sample: Sample, label: str) -> str | None:
 
 def _clients(samples: Sequence[Sample]) -> tuple[ClientSoftware, ...] | None:
     found: dict[tuple[str, str], int] = {}
-    told = False
+    reported = False
     for sample in samples:
         if sample.name not in _CLIENTS:
             continue
-        told = True
+        reported = True
         name, version = _word(sample, "clientsoftwarename"), _word(sample, "clientsoftwareversion")
         connections = _count([sample.value])
         if name and version and connections:
             found[name, version] = found.get((name, version), 0) + connections
     # Who has most connections is kept, should somebody invent a name for each of his own.
     most = sorted(found.items(), key=lambda item: (-item[1], item[0]))[:MAX_CLIENTS]
-    return tuple(ClientSoftware(n, v, c) for (n, v), c in sorted(most)) if told else None
+    return tuple(ClientSoftware(n, v, c) for (n, v), c in sorted(most)) if reported else None
 
 
 Scrape = Callable[

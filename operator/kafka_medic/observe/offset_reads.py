@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
-from kafka_medic.clients.ports import KafkaReads, ReadFailed
+from kafka_medic.clients.failures import ReadFailed
+from kafka_medic.clients.ports import KafkaReads
 from kafka_medic.cluster.groups import GroupMember
 from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.cluster.workloads import Workload
@@ -19,17 +20,17 @@ ReadWorkload = Callable[[WorkloadKind, str], Workload]
 
 def answers(
     kafka: KafkaReads | None,
-    asked: Questions,
+    questions: Questions,
     workload: ReadWorkload | None = None,
     paces: Mapping[str, float] = MappingProxyType({}),
 ) -> ExtraReads:
     """What cannot be read stays unanswered: a plan then says so, or waits. `kafka` None: it cannot be asked. `paces`:
     how fast groups were seen reading, in offsets a second."""
-    stopped = None if workload is None or asked.workload is None else _workload(workload, *asked.workload)
+    stopped = None if workload is None or questions.workload is None else _workload(workload, *questions.workload)
     if kafka is None:
-        return ExtraReads(silent=frozenset(tp for _, tp, _ in asked.epochs), workload=stopped, paces=paces)
-    at = None if asked.ms is None else _at(kafka, asked.partitions, asked.ms)
-    return ExtraReads(_members(kafka, asked.groups), at, *_epoch_ends(kafka, asked.epochs), stopped, paces)
+        return ExtraReads(silent=frozenset(tp for _, tp, _ in questions.epochs), workload=stopped, paces=paces)
+    at = None if questions.ms is None else _at(kafka, questions.partitions, questions.ms)
+    return ExtraReads(_members(kafka, questions.groups), at, *_epoch_ends(kafka, questions.epochs), stopped, paces)
 
 
 def _workload(read: ReadWorkload, kind: WorkloadKind, name: str) -> Workload | str:
@@ -69,9 +70,9 @@ def _epoch_ends(
     for leader, parts in requests.items():
         for number, part in enumerate(parts):
             try:
-                told = kafka.epoch_ends(leader, part)
+                ends = kafka.epoch_ends(leader, part)
             except ReadFailed:
                 silent |= {tp for left in parts[number:] for tp in left}
                 break  # it would be waited for once more with each request
-            found |= {(tp, part[tp]): end for tp, end in told.items()}
+            found |= {(tp, part[tp]): end for tp, end in ends.items()}
     return found, frozenset(silent)

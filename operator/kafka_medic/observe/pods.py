@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from kafka_medic.clients.failures import FailureKind, ReadFailed
 from kafka_medic.clients.kubernetes_api import ApiFailure, KubernetesApi, Object
-from kafka_medic.clients.ports import FailureKind, ReadFailed
 from kafka_medic.cluster.snapshot import Pod, Rollout
 from kafka_medic.observe.maintenance import named_signs, node_signs, pod_signs, unschedulable
 from kafka_medic.observe.rollouts import asks_for_roll, rollouts_of
@@ -44,11 +44,11 @@ class BrokerPods:
             broker_id = _broker_id(pod, self._brokers)
             if broker_id is None:
                 name = pod["metadata"]["name"]
-                told = f"Pod {name} is selected by brokers.podSelector but has no broker id"
-                raise ReadFailed(FailureKind.OTHER, told)
+                message = f"Pod {name} is selected by brokers.podSelector but has no broker id"
+                raise ReadFailed(FailureKind.OTHER, message)
             if broker_id in found:
-                told = f"two Pods claim broker {broker_id}: check brokers.podSelector and idFrom"
-                raise ReadFailed(FailureKind.OTHER, told)
+                message = f"two Pods claim broker {broker_id}: check brokers.podSelector and idFrom"
+                raise ReadFailed(FailureKind.OTHER, message)
             found[broker_id] = _pod(pod, nodes, self._brokers.maintenance_signs)
         return found
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from kafka_medic.clients.failures import FailureKind, ReadFailed
 from kafka_medic.clients.kubernetes_api import ApiFailure, KubernetesApi, Object
-from kafka_medic.clients.ports import FailureKind, ReadFailed
 from kafka_medic.cluster.snapshot import Rollout
 from kafka_medic.resources.kafkacluster import STRIMZI_ROLL
 
@@ -31,11 +31,11 @@ def rollouts_of(api: KubernetesApi, namespace: str, pods: Sequence[Object]) -> t
             holder = _get(api, f"/apis/{version}/namespaces/{namespace}/strimzipodsets/{name}")
             reasons = _strimzi_pod_set(holder) if holder else iter(("it does not exist any more",))
         else:
-            told = f"Pod {its_pods[0]['metadata']['name']} belongs to {kind} {name}, whose rollouts cannot be told"
-            raise ReadFailed(FailureKind.UNSUPPORTED, told)
-        told = "; ".join((*reasons, *_by_hand(its_pods)))
-        if told:
-            found.append(Rollout(kind, name, told))
+            reason = f"Pod {its_pods[0]['metadata']['name']} belongs to {kind} {name}, whose rollouts cannot be told"
+            raise ReadFailed(FailureKind.UNSUPPORTED, reason)
+        reason = "; ".join((*reasons, *_by_hand(its_pods)))
+        if reason:
+            found.append(Rollout(kind, name, reason))
     return tuple(found)
 
 

@@ -7,10 +7,11 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from kafka_medic.clients.ports import FailureKind, KafkaReads, ReadFailed
-from kafka_medic.cluster.elements import BROKER, CONFIGS, TOPIC, Element, resource_name
-from kafka_medic.cluster.snapshot import ConfigValue
-from kafka_medic.observe.sources import told_failures
+from kafka_medic.clients.failures import FailureKind, ReadFailed
+from kafka_medic.clients.ports import KafkaReads
+from kafka_medic.cluster.elements import BROKER, CONFIGS, TOPIC, resource_name
+from kafka_medic.cluster.snapshot import ConfigValue, Element
+from kafka_medic.observe.sources import failure_summary
 from kafka_medic.observe.tables import BROKER_CONFIGS, TOPIC_CONFIGS
 
 Values = Mapping[str, ConfigValue]
@@ -30,7 +31,7 @@ class Settings:
     @property
     def gaps(self) -> str | None:
         """What was not read, in words."""
-        return told_failures({resource_name(e.kind, e.name): why for e, why in self.unread.items()})
+        return failure_summary({resource_name(e.kind, e.name): why for e, why in self.unread.items()})
 
 
 def read_settings(
@@ -67,7 +68,7 @@ def _tried(read: Callable[[], T]) -> T | ReadFailed:
 
 
 def _taken(
-    told: Mapping[K, Values | ReadFailed] | ReadFailed,
+    answers: Mapping[K, Values | ReadFailed] | ReadFailed,
     wanted: Sequence[K],
     kind: str,
     into: dict[K, Values],
@@ -77,7 +78,7 @@ def _taken(
     missing = ReadFailed(FailureKind.OTHER, "not in the answer")
     failed = []
     for name in wanted:
-        found = told if isinstance(told, ReadFailed) else told.get(name, missing)
+        found = answers if isinstance(answers, ReadFailed) else answers.get(name, missing)
         if isinstance(found, ReadFailed):
             unread[Element(CONFIGS, kind, str(name))] = str(found)
             failed.append(found)

@@ -49,25 +49,26 @@ class Reference:
         return cls(states, Rows.of(states), marks(states), _sizes(states))
 
     def differing(
-        self, told: pa.Table, covers: Collection[str] | None = None, *, but_isr: bool = False
+        self, account: pa.Table, covers: Collection[str] | None = None, *, but_isr: bool = False
     ) -> frozenset[str]:
-        """The topics on which `told` differs, of those that it `covers` (None: all). `but_isr`: in more than ISRs."""
-        if told is self.states:
+        """The topics on which `account` differs, of those that it `covers` (None: all). `but_isr`: beyond the ISRs."""
+        if account is self.states:
             return NONE
-        sizes = _sizes(told)
-        asked = set(self.sizes) | set(sizes) if covers is None else covers
-        found = {topic for topic in asked if sizes.get(topic, 0) != self.sizes.get(topic, 0)}
-        place = self.rows.find(told)
+        sizes = _sizes(account)
+        topics = set(self.sizes) | set(sizes) if covers is None else covers
+        found = {topic for topic in topics if sizes.get(topic, 0) != self.sizes.get(topic, 0)}
+        place = self.rows.find(account)
         same = place != NOWHERE
-        columns = list(zip(self.marks, marks(told), strict=True))
+        columns = list(zip(self.marks, marks(account), strict=True))
         for mine, theirs in columns[:ISR] if but_isr else columns:
             same[same] = mine[place[same]] == theirs[same]
-        ids: Any = pc.equal(self.states["topicId"].take(pa.array(place[same])), told["topicId"].filter(pa.array(same)))
-        nameless = self.states["topicId"].null_count == self.states.num_rows and told["topicId"].null_count == len(told)
+        own_ids, ids = self.states["topicId"], account["topicId"]
+        same_id: Any = pc.equal(own_ids.take(pa.array(place[same])), ids.filter(pa.array(same)))
+        nameless = own_ids.null_count == len(own_ids) and ids.null_count == len(ids)
         if not nameless:
-            same[same] = np.asarray(pc.fill_null(ids, False).to_numpy(), dtype=np.bool_)
-        others: Any = pc.unique(told["topic"].filter(pa.array(~same)))
-        return frozenset(found.union(others.to_pylist()).intersection(asked))
+            same[same] = np.asarray(pc.fill_null(same_id, False).to_numpy(), dtype=np.bool_)
+        others: Any = pc.unique(account["topic"].filter(pa.array(~same)))
+        return frozenset(found.union(others.to_pylist()).intersection(topics))
 
 
 @dataclass(slots=True, eq=False)
@@ -78,12 +79,12 @@ class Accounts:
     base: Reference
     _made: list[tuple[frozenset[str], pa.Table, pa.Table]] = field(default_factory=list)
 
-    def whole(self, told: pa.Table, covers: Collection[str]) -> pa.Table | None:
+    def whole(self, account: pa.Table, covers: Collection[str]) -> pa.Table | None:
         """None: there are too many different ones."""
-        differing = self.base.differing(told, covers)
+        differing = self.base.differing(account, covers)
         if not differing:
             return self.base.states
-        words = _within(told, differing).sort_by([("topic", "ascending"), ("partition", "ascending")])
+        words = _within(account, differing).sort_by([("topic", "ascending"), ("partition", "ascending")])
         for topics, same, table in self._made:
             if topics == differing and same.equals(words):
                 return table
@@ -94,9 +95,9 @@ class Accounts:
         return table
 
 
-def patched(states: pa.Table, told: pa.Table, covers: Collection[str]) -> pa.Table:
-    """An account with newer words on the topics that `told` covers."""
-    return pa.concat_tables([_without(states, covers), told])
+def patched(states: pa.Table, account: pa.Table, covers: Collection[str]) -> pa.Table:
+    """An account with newer words on the topics that `account` covers."""
+    return pa.concat_tables([_without(states, covers), account])
 
 
 def _without(states: pa.Table, topics: Collection[str]) -> pa.Table:
@@ -139,21 +140,21 @@ def troubled(states: pa.Table) -> Mask:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Requests:
     """`topics`: by broker. `whole`: brokers that share more of what changed than a slice may hold, the most first."""
 
     topics: Mapping[int, tuple[str, ...]]
     whole: tuple[int, ...]
 
 
-def asked(
+def requests(
     brokers: Iterable[int],
     needed: Topics,
     lately: Sequence[Changes],
     sizes: Mapping[str, int],
     limit: int,
     others: Iterable[str] = (),
-) -> Asked:
+) -> Requests:
     """What to ask of each broker. `needed`, `others` and one topic that changed last are asked whatever they cost; of
     what changed `lately`, the last first, as many partitions as `limit` allows: of all that changed where that is not
     more, else of its own replicas."""
@@ -175,7 +176,7 @@ def asked(
         if not chosen.issuperset(own):
             over[broker] = sum(cost[topic] for topic in own)
         found[broker] = tuple(sorted({*chosen, *needed.get(broker, NONE), *others}))
-    return Asked(found, tuple(sorted(over, key=lambda broker: -over[broker])))
+    return Requests(found, tuple(sorted(over, key=lambda broker: -over[broker])))
 
 
 def in_turn(sizes: Mapping[str, int], last: str, limit: int) -> tuple[str, ...]:

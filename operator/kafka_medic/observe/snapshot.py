@@ -14,7 +14,8 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from kafka_medic.clients.ports import BrokerView, ClusterDescription, FailureKind, KafkaReads, ReadFailed
+from kafka_medic.clients.failures import FailureKind, ReadFailed
+from kafka_medic.clients.ports import BrokerView, ClusterDescription, KafkaReads
 from kafka_medic.clients.zookeeper import Registrations
 from kafka_medic.cluster.accounts import TopicRecord
 from kafka_medic.cluster.snapshot import (
@@ -131,8 +132,8 @@ def observe_cluster(
             if pods is not None:
                 voters = quorum if mode is Mode.KRAFT else None
                 read = partial(_identities, readers, known, described, pods, apart, voters)
-                identity = seen.begin("pod-identity", read, lambda told: told)
-            asked = _Asked(
+                identity = seen.begin("pod-identity", read, lambda gaps: gaps)
+            context = _Context(
                 mode,
                 described,
                 value_of(zookeeper),
@@ -141,7 +142,7 @@ def observe_cluster(
                 book,
                 at_rest or AtRest(),
             )
-            found = _answered(seen, found, readers, asked, pods, metrics)
+            found = _answered(seen, found, readers, context, pods, metrics)
             value_of(identity)
         rolling = value_of(rollouts)
         found = replace(
@@ -192,8 +193,8 @@ def _unanswered(
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """Whom to ask."""
+class _Context:
+    """What is known of the cluster before its brokers are read one by one."""
 
     mode: Mode
     described: ClusterDescription
@@ -208,36 +209,37 @@ def _answered(
     seen: Readings,
     found: Snapshot,
     readers: ClusterReaders,
-    asked: _Asked,
+    context: _Context,
     pods: Reading[Mapping[int, Pod]] | None,
     metrics: Reading[MetricsAnswer] | None,
 ) -> Snapshot:
-    kafka, mode, described, registered = readers.kafka, asked.mode, asked.described, asked.registered
+    kafka, mode, described, registered = readers.kafka, context.mode, context.described, context.registered
     version = seen.begin("version", kafka.version)
     ids = sorted({n.id for n in described.nodes} | set(registered.brokers if registered else ()))
-    reading = seen.begin("views", lambda: read_views(kafka, ids, asked.rotation, registered))
+    reading = seen.begin("views", lambda: read_views(kafka, ids, context.rotation, registered))
     moving = seen.begin("reassignments", lambda: checks.reassignments(kafka.reassignments()))
     answers: Answers | None = reading.value()
     for broker, answer in sorted((answers or {}).items()):
         if isinstance(answer, checks.BadAnswer):
             seen.fail(f"view-{broker}", str(answer))
     controller = registered.controller if registered else None
-    if mode is Mode.KRAFT and (quorum := asked.quorum.value()) is not None:
+    if mode is Mode.KRAFT and (quorum := context.quorum.value()) is not None:
         controller = Controller(quorum.leader)
     active = controller.id if controller else None
     members = members_of(mode, described, registered, answers, active)
     voters = frozenset(ids) if members is None else members.ids | members.unsure
     records = partial(_topic_records, seen, readers.zookeeper) if readers.zookeeper else None
-    states = decided(answers, active, voters, asked.rotation, records)
-    contents = Contents(seen, kafka, readers.groups, states, answers or {}, described, moving, asked.at_rest)
+    states = decided(answers, active, voters, context.rotation, records)
+    contents = Contents(seen, kafka, readers.groups, states, answers or {}, described, moving, context.at_rest)
     contents.begin()
-    unnamed = _unnamed(seen, kafka, {} if asked.book is None else asked.book, described, states, value_of(pods))
+    unnamed = _unnamed(seen, kafka, {} if context.book is None else context.book, described, states, value_of(pods))
     if answers is not None:
         answers = {**answers, **{b: a for b, a in unnamed.items() if isinstance(a, BrokerView)}}
-    heard = None if answers is None else {**unnamed, **answers}
+    every_answer = None if answers is None else {**unnamed, **answers}
     views = None
     if answers is not None:
-        views = _views(seen, kafka, answers, states, contents.silent, reading.observed_at, mode)
+        in_order = context.rotation.as_decided
+        views = _views(seen, kafka, answers, states, contents.silent, reading.observed_at, mode, in_order)
     signs = value_of(metrics)
     contents.keep()
     return replace(
@@ -247,7 +249,7 @@ def _answered(
             Sighting(
                 described,
                 members,
-                heard,
+                every_answer,
                 states,
                 value_of(pods),
                 signs,
@@ -346,6 +348,7 @@ def _views(
     silent: Mapping[int, ReadFailed],
     read_at: datetime | None,
     mode: Mode,
+    in_order: Callable[[pa.Table], pa.Table],
 ) -> tuple[View, ...]:
     """Every view, with what only its broker's log holds where it is a stale leader."""
     stale = {} if states is None else stale_leaderships(answers, states)
@@ -354,7 +357,7 @@ def _views(
         for broker, beliefs in stale.items()
     }
     found = []
-    for view in _plain_views(answers, read_at, mode):
+    for view in _plain_views(answers, read_at, mode, in_order):
         unread = view.leaders is None or states is None
         diverged: tuple[DivergedLog, ...] | None = None if unread else ()
         if not unread and view.broker in logs:
@@ -364,8 +367,10 @@ def _views(
     return tuple(found)
 
 
-def _plain_views(answers: Answers, read_at: datetime | None, mode: Mode) -> Iterator[View]:
-    """Views that are equal share their columns."""
+def _plain_views(
+    answers: Answers, read_at: datetime | None, mode: Mode, in_order: Callable[[pa.Table], pa.Table]
+) -> Iterator[View]:
+    """Views that are equal share their columns, also with what stands for the cluster (`in_order`)."""
     leaders: dict[int, pa.Table] = {}
     for broker, answer in sorted(answers.items()):
         if isinstance(answer, ReadFailed):
@@ -375,7 +380,8 @@ def _plain_views(answers: Answers, read_at: datetime | None, mode: Mode) -> Iter
         if answer.states is not None:
             table = leaders.get(id(answer.states))
             if table is None:
-                columns = [answer.states[name] for name in ("topic", "partition", "leader", "leaderEpoch", "topicId")]
+                states = in_order(answer.states)
+                columns = [states[name] for name in ("topic", "partition", "leader", "leaderEpoch", "topicId")]
                 table = leaders[id(answer.states)] = pa.table(columns, schema=LEADERS_SCHEMA)
         # KRaft brokers put a random live broker there: comparing it would be comparing noise.
         controller = answer.controller if mode is Mode.ZOOKEEPER else None

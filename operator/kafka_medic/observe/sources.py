@@ -16,7 +16,7 @@ from datetime import datetime
 from functools import cache
 from typing import Any, Generic, ParamSpec, TypeVar
 
-from kafka_medic.clients.ports import ReadFailed
+from kafka_medic.clients.failures import ReadFailed
 from kafka_medic.cluster.snapshot import Source, SourceState
 
 T = TypeVar("T")
@@ -66,7 +66,7 @@ NAMED = 5
 """Of what failed, so many are named."""
 
 
-def told_failures(failed: Mapping[str, str], of: int | None = None) -> str | None:
+def failure_summary(failed: Mapping[str, str], of: int | None = None) -> str | None:
     """What failed and why, the first few; None when nothing did. `of`: how many there are, where `failed` has only the
     first."""
     named = [f"{what}: {why}" for what, why in list(failed.items())[:NAMED]]

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_medic.clients.answers import LogDirs
-from kafka_medic.clients.ports import LED_SCHEMA, SIZES_SCHEMA, Reassignment
+from kafka_medic.clients.ports import Reassignment
+from kafka_medic.clients.tables import LED_SCHEMA, SIZES_SCHEMA
 from kafka_medic.cluster.groups import GROUPS_SCHEMA, GroupOffsets
 from kafka_medic.cluster.min_isr import MIN_ISR, UNKNOWN, Minimums
 from kafka_medic.cluster.partition_rows import NOWHERE, Ints, Rows
@@ -59,21 +60,26 @@ def led(states: pa.Table, started: npt.NDArray[np.bool_]) -> pa.Table:
     return pa.table(columns, schema=LED_SCHEMA).filter(pa.array(leaders >= 0))
 
 
-def partitions(
+def partitions(states: pa.Table, rows: Rows, resting: Mapping[str, Any], bounds: pa.Table | None) -> pa.Table:
+    """`states` with STATES_SCHEMA, `rows` of it; `resting`: as `columns_at_rest` answers; `bounds` with
+    BOUNDS_SCHEMA."""
+    columns = {**resting, **_bounds(rows, states.num_rows, bounds)}
+    return pa.table([columns[name] for name in PARTITIONS_SCHEMA.names], schema=PARTITIONS_SCHEMA)
+
+
+def columns_at_rest(
     states: pa.Table,
     rows: Rows,
     moving: Mapping[TopicPartition, Reassignment] | None,
     disks: Mapping[int, LogDirs] | None,
-    bounds: pa.Table | None,
     minimums: Minimums | None,
-) -> pa.Table:
-    """`states` with STATES_SCHEMA, `rows` of it; `bounds` with BOUNDS_SCHEMA."""
+) -> Mapping[str, Any]:
+    """All columns but log starts and log ends."""
     columns: dict[str, Any] = {name: states[name] for name in states.column_names}
     columns |= _moves(columns["replicas"], rows, moving)
-    columns |= _bounds(rows, states.num_rows, bounds)
     columns["sizeBytes"] = _sizes(states, rows, disks)
     columns["minIsr"] = _min_isr(columns, minimums)
-    return pa.table([columns[name] for name in PARTITIONS_SCHEMA.names], schema=PARTITIONS_SCHEMA)
+    return columns
 
 
 def _moves(
@@ -89,9 +95,9 @@ def _moves(
     which = np.zeros(len(replicas), dtype=np.int64)  # 0: not in flight, else one more than its place in `here`
     which[place[place != NOWHERE]] = np.arange(1, len(here) + 1)
     in_flight, chosen = pa.array(which > 0), pa.array(which, pa.int64())
-    told = pa.array([(), *(m.replicas for m in here)], kind).take(chosen)
+    whole = pa.array([(), *(m.replicas for m in here)], kind).take(chosen)
     return {
-        "replicas": pc.if_else(in_flight, told, replicas) if here else replicas,
+        "replicas": pc.if_else(in_flight, whole, replicas) if here else replicas,
         "adding": pa.array([(), *(m.adding for m in here)], kind).take(chosen),
         "removing": pa.array([(), *(m.removing for m in here)], kind).take(chosen),
     }
@@ -105,8 +111,8 @@ def _bounds(rows: Rows, count: int, bounds: pa.Table | None) -> dict[str, Any]:
     found = {}
     for name, column in (("logStart", "start"), ("logEnd", "end")):
         offsets = np.full(count, UNREAD, dtype=np.int64)
-        told = _filled(bounds[column], UNREAD)
-        offsets[place[here]] = np.asarray(told.to_numpy(), dtype=np.int64)[here]
+        filled = _filled(bounds[column], UNREAD)
+        offsets[place[here]] = np.asarray(filled.to_numpy(), dtype=np.int64)[here]
         found[name] = pa.array(offsets, pa.int64(), mask=offsets == UNREAD)
     return found
 
@@ -115,9 +121,9 @@ def _sizes(states: pa.Table, rows: Rows, disks: Mapping[int, LogDirs] | None) ->
     """The leader's replica, else the largest that is known."""
     if disks is None:
         return pa.nulls(states.num_rows, pa.int64())
-    told = [(b, d.replicas) for b, dirs in disks.items() for d in dirs.directories if d.replicas is not None]
-    every = pa.concat_tables([SIZES_SCHEMA.empty_table(), *(table for _, table in told)])
-    broker = np.repeat(np.array([b for b, _ in told], dtype=np.int64), [table.num_rows for _, table in told])
+    sizes = [(b, d.replicas) for b, dirs in disks.items() for d in dirs.directories if d.replicas is not None]
+    every = pa.concat_tables([SIZES_SCHEMA.empty_table(), *(table for _, table in sizes)])
+    broker = np.repeat(np.array([b for b, _ in sizes], dtype=np.int64), [table.num_rows for _, table in sizes])
     place, size = rows.find(every), np.asarray(every["bytes"].to_numpy(), dtype=np.int64)
     here = place != NOWHERE
     place, size, broker = place[here], size[here], broker[here]

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from kafka_medic.clients.ports import Address, BrokerView, ClusterDescription, KafkaReads, ReadFailed
+from kafka_medic.clients.failures import ReadFailed
+from kafka_medic.clients.ports import Address, BrokerView, ClusterDescription, KafkaReads
 from kafka_medic.cluster.snapshot import Pod
 from kafka_medic.observe import checks
 

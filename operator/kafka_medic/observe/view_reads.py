@@ -17,12 +17,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_medic.clients.ports import BrokerView, KafkaReads, ReadFailed
+from kafka_medic.clients.failures import ReadFailed
+from kafka_medic.clients.ports import BrokerView, KafkaReads
 from kafka_medic.clients.zookeeper import Registrations
 from kafka_medic.cluster.accounts import TopicRecord, settle
 from kafka_medic.cluster.concern import NOTHING, Concern, topics_needed, topics_of
 from kafka_medic.observe import checks
-from kafka_medic.observe.slices import Accounts, Changes, Reference, asked, changes, in_turn, patched, troubled
+from kafka_medic.observe.slices import Accounts, Changes, Reference, changes, in_turn, patched, requests, troubled
 
 Answers = Mapping[int, BrokerView | ReadFailed]
 
@@ -45,6 +46,8 @@ OTHERS = 2
 """Brokers that give their whole view beside those that the effect concerns, so that somebody can contradict these."""
 MORE_WHOLE = 8
 """Brokers that give their whole view since they share too much of what changed."""
+MAX_COMPARED = 10_000
+"""Partitions up to which an account is compared with what stands for the cluster."""
 MAX_RECORDS = 200
 """Topics of which one observation reads ZooKeeper's records: each of their partitions is a read."""
 
@@ -56,9 +59,10 @@ class ViewRotation:
     `alone`: no other observation follows, so all shall whatever that costs. `concern`: what the effect concerns; where
     whole views are more than ROWS_AT_MOST, no more is read of all.
 
-    `told`: the tables of the last observation, and `ordered` what stood for the cluster, as it was told and in order:
-    what has not changed since is neither checked nor sorted nor held in memory twice. `base`: what most whole views
-    said last, and `lately` what changed last. `heard`: brokers whose whole view agreed and that have contradicted no
+    `tables`: those of the last observation, and `ordered` what stood for the cluster, as it was reported and in order:
+    what has not changed since is neither checked nor sorted nor held in memory twice. `equal`: whether both are the
+    same account. `base`: what most whole views
+    held last, and `lately` what changed last. `heard`: brokers whose whole view agreed and that have contradicted no
     change since; so they hear of changes. `silent`: those that did not answer. `looked`: when the
     last observation began. `last`, `last_topic`: whose turn it was.
     """
@@ -70,17 +74,22 @@ class ViewRotation:
     last: int = -1
     last_topic: str = ""
     monotonic: Callable[[], float] = time.monotonic
-    told: list[pa.Table] = field(default_factory=list)
+    tables: list[pa.Table] = field(default_factory=list)
     ordered: tuple[pa.Table, pa.Table] | None = None
+    equal: bool = False
     base: pa.Table | None = None
     silent: frozenset[int] = frozenset()
     looked: float | None = None
     heard: set[int] = field(default_factory=set)
     lately: list[Changes] = field(default_factory=list)
 
+    def as_decided(self, states: pa.Table) -> pa.Table:
+        """The same account, in the order of what stands for the cluster if both are equal."""
+        return self.ordered[1] if self.equal and self.ordered is not None and self.ordered[0] is states else states
+
     def wanted(self) -> int:
         """How many whole views to read while nothing is odd, by how large they were in the last observation."""
-        size = max((table.num_rows for table in self.told), default=0)
+        size = max((table.num_rows for table in self.tables), default=0)
         return min(self.full, max(FEWEST, FULL_ROWS // max(1, size)))
 
     def order(self, brokers: Sequence[int]) -> list[int]:
@@ -95,13 +104,13 @@ def read_views(
     """Every broker's answer: whole, about some topics, or its members alone. Raises the first failure when there is no
     answer at all."""
     if len(ids) <= rotation.full:
-        answers = dict(_checked(kafka.views(ids), list(rotation.told)))
+        answers = dict(_checked(kafka.views(ids), list(rotation.tables)))
     else:
-        asking = _Round(kafka, rotation, registered, sorted(ids))
-        asking.read()
-        answers = asking.answers
+        round_ = _Round(kafka, rotation, registered, sorted(ids))
+        round_.read()
+        answers = round_.answers
     views = [answer for answer in answers.values() if isinstance(answer, BrokerView)]
-    rotation.told = list({id(view.states): view.states for view in views if view.states is not None}.values())
+    rotation.tables = list({id(view.states): view.states for view in views if view.states is not None}.values())
     failures = [answer for answer in answers.values() if isinstance(answer, ReadFailed)]
     if failures and len(failures) == len(answers):
         raise failures[0]
@@ -121,7 +130,7 @@ class _Round:
 
     def __post_init__(self) -> None:
         rotation = self.rotation
-        self.seen = list(rotation.told)
+        self.seen = list(rotation.tables)
         now = rotation.monotonic()
         if rotation.looked is not None and now - rotation.looked > FORGOTTEN_SECONDS:
             rotation.heard.clear()  # who went deaf meanwhile has contradicted nothing
@@ -153,7 +162,7 @@ class _Round:
         # Beside those that are concerned, others that can contradict them.
         wanted = max(rotation.wanted(), len(first) + OTHERS if rotation.concern.brokers else 0) - len(first)
         chosen = turn[: OTHERS if unheard else max(0, wanted)]
-        rows = max((table.num_rows for table in rotation.told), default=0)
+        rows = max((table.num_rows for table in rotation.tables), default=0)
         more = ROWS_AT_MOST // rows - len(first) - len(chosen) if rows else 0
         new = unheard[: max(1, wanted - len(chosen), more)]
         self._whole([*first, *chosen, *new])
@@ -215,21 +224,21 @@ class _Round:
             turn = in_turn(base.sizes, rotation.last_topic, limit // 4)
             rotation.last_topic = turn[-1] if turn else ""
         needed = topics_needed(states, rotation.concern) if large else {}
-        wanted = asked(rest, needed, lately, base.sizes, limit, turn)
+        wanted = requests(rest, needed, lately, base.sizes, limit, turn)
         everybody = large and rotation.concern.everybody
         unheard = [b for b in rest if (everybody or b in needed) and b not in rotation.heard]
         self._whole_in_time(unheard, ACTING_BUDGET_SECONDS)
         self._whole([b for b in wanted.whole[:MORE_WHOLE] if large and b not in unheard])
         topics = {b: t for b, t in wanted.topics.items() if t and b not in self.answers and b not in unheard}
-        told = _each_checked(self.kafka.slices(topics)) if topics else {}
+        slices = _each_checked(self.kafka.slices(topics)) if topics else {}
         # Who leads what is asked first, where not all can be asked.
-        differing = sorted(_differing(base, told, self.answers, but_isr=True))
-        differing += sorted(_differing(base, told, self.answers).difference(differing))
+        differing = sorted(_differing(base, slices, self.answers, but_isr=True))
+        differing += sorted(_differing(base, slices, self.answers).difference(differing))
         if differing:
-            base = self._once_more(base, told, differing)
+            base = self._once_more(base, slices, differing)
             rotation.base = base.states
         accounts = Accounts(base)
-        for broker, answer in told.items():
+        for broker, answer in slices.items():
             self.answers[broker] = answer
             if isinstance(answer, BrokerView) and answer.states is not None and answer.covers is not None:
                 # Whoever had no time to show that it hears of changes has not shown it by a word on what differs.
@@ -238,7 +247,7 @@ class _Round:
                 self.answers[broker] = replace(answer, states=whole, covers=None if whole is None else answer.covers)
 
     def _once_more(
-        self, base: Reference, told: dict[int, BrokerView | ReadFailed], differing: Sequence[str]
+        self, base: Reference, slices: dict[int, BrokerView | ReadFailed], differing: Sequence[str]
     ) -> Reference:
         """Asks everybody about these topics, as far as the network allows, and puts the newer words in place of the
         older ones. Returns what the others are compared with then."""
@@ -248,7 +257,7 @@ class _Round:
             if room < 0 and topics:
                 break
             topics.append(topic)
-        able = [b for b in self.ids if not isinstance(self.answers.get(b, told.get(b)), ReadFailed)]
+        able = [b for b in self.ids if not isinstance(self.answers.get(b, slices.get(b)), ReadFailed)]
         newer = _checked(self.kafka.slices(dict.fromkeys(able, tuple(topics))))
         counted = Counter(
             id(answer.states)
@@ -271,7 +280,7 @@ class _Round:
             states = self._states(broker)
             if isinstance(answer, ReadFailed):
                 self.answers[broker] = answer
-                told.pop(broker, None)
+                slices.pop(broker, None)
             elif states is not None:
                 assert answer.states is not None
                 key = id(states), id(answer.states)
@@ -279,14 +288,14 @@ class _Round:
                     mine = patched(states, answer.states, topics)
                     made[key] = mine if now.differing(mine) else now.states
                 self.answers[broker] = replace(answer, states=made[key], covers=None)
-            elif isinstance(before := told.get(broker), BrokerView):
+            elif isinstance(before := slices.get(broker), BrokerView):
                 assert before.states is not None
                 assert before.covers is not None
                 assert answer.states is not None
                 both = patched(before.states, answer.states, topics)
-                told[broker] = replace(answer, states=both, covers=(before.covers | frozenset(topics)) - open_)
+                slices[broker] = replace(answer, states=both, covers=(before.covers | frozenset(topics)) - open_)
             else:
-                told[broker] = answer
+                slices[broker] = answer
         return now
 
     def _states(self, broker: int) -> pa.Table | None:
@@ -364,7 +373,13 @@ def decided(
         chosen = sorted(settled.disputed, key=lambda topic: (topic not in open_, topic))[:MAX_RECORDS]
         settled = settle(views, controller, len(voters), read_records(chosen), covers)
     rotation.ordered = (tables[0], settled.states) if len(tables) == 1 else None
+    comparable = len(tables) == 1 and len(tables[0]) <= MAX_COMPARED
+    rotation.equal = comparable and bool(_in_order(tables[0]).equals(settled.states))
     return settled.states
+
+
+def _in_order(states: pa.Table) -> pa.Table:
+    return states.sort_by([("topic", "ascending"), ("partition", "ascending")])
 
 
 def _alike(one: pa.Table, other: pa.Table) -> bool:

@@ -24,8 +24,8 @@ compute: Any = pyarrow.compute
 
 def leave_pandas_out() -> None:
     """Keep pyarrow from loading pandas by itself, which it does wherever there is one: a fifth of the time of a plan
-    for 200,000 partitions, and 45 MB, for nothing that is done here. It looks once for an array of numpy's and once for
-    a list; its to_pandas() looks again."""
+    for 200,000 partitions, and 45 MB, for nothing that is done here. It tries once for an array of numpy's and once for
+    a list; its to_pandas() tries again."""
     if "pandas" in sys.modules:
         return
     hidden = _NoPandas()

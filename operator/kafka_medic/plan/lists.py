@@ -1,4 +1,4 @@
-"""List columns laid flat, for code that looks at each replica once instead of at padded matrices."""
+"""List columns laid flat, for code that reads each replica once instead of padded matrices."""
 
 from __future__ import annotations
 

@@ -76,11 +76,11 @@ class Summary:
     weights, what a broker of average share would hold: see `weight`.
     rack_violations: changed partitions whose racks are less even than their factor and the live racks
     allow; rack_violations_bound: those of them for which the replicas held already make it unavoidable.
-    bytes_per_broker: where they were asked to be even.
+    bytes_per_broker: where bytes were to be even.
     topic_replicas, topic_leaders: of the topics that the plan changes the one whose replicas, or preferred leaders, lie
     least evenly on the brokers; None if it changes none, or none was counted.
-    room_unknown: brokers that get replicas and whose room on disk is not known, so that it was not checked.
-    engine: "local" or "spark". seconds: taken to plan; 0.0 until somebody with a clock fills it in.
+    capacity_unknown: brokers that get replicas and whose disk capacity is not known, so that it was not checked.
+    engine: "local" or "spark". seconds: taken to plan; 0.0 until the command fills it in.
     """
 
     partitions: int
@@ -91,7 +91,7 @@ class Summary:
     rack_violations: int
     rack_violations_bound: int
     waves: int
-    room_unknown: int = 0
+    capacity_unknown: int = 0
     bytes_per_broker: Spread | None = None
     topic_replicas: Fullest | None = None
     topic_leaders: Fullest | None = None
@@ -109,7 +109,7 @@ class Summary:
             "rackViolations": self.rack_violations,
             "rackViolationsBound": self.rack_violations_bound,
             "waves": self.waves,
-            "roomUnknown": self.room_unknown,
+            "roomUnknown": self.capacity_unknown,
             **({} if self.bytes_per_broker is None else {"bytesPerBroker": self.bytes_per_broker.to_json()}),
             **({} if self.topic_replicas is None else {"replicasOfOneTopic": self.topic_replicas.to_json()}),
             **({} if self.topic_leaders is None else {"leadersOfOneTopic": self.topic_leaders.to_json()}),
@@ -120,7 +120,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class Move:
-    """One partition of a plan. `replicas` is what Kafka is asked for: the old ones first, in order."""
+    """One partition of a plan. `replicas` is what the reassignment names: the old ones first, in order."""
 
     topic: str
     partition: int

@@ -1,4 +1,4 @@
-"""What is asked of the planner: the partitions as they are, the brokers, and the factor that is wanted.
+"""The planner's input: the partitions as they are, the brokers, and the factor that is wanted.
 
 Pure. A `Problem` that exists is a problem that can be planned: everything that would make a plan
 wrong is refused when it is built, with the row and the reason.
@@ -6,7 +6,7 @@ wrong is refused when it is built, with the row and the reason.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -129,34 +129,34 @@ def rack_names(brokers: Iterable[Broker]) -> tuple[str, ...]:
 
 
 def _check_brokers(brokers: Iterable[Broker]) -> None:
+    listed = list(enumerate(brokers, start=1))
     seen: set[int] = set()
-    rackless: tuple[int, int] | None = None
-    named: int | None = None
-    for row, broker in enumerate(brokers, start=1):
-        if not 0 <= broker.id < 1 << 31:
-            raise ProblemError(row, f"broker id {broker.id} is not between 0 and 2147483647", "brokers")
-        if broker.id in seen:
-            raise ProblemError(row, f"broker {broker.id} is listed twice", "brokers")
+    for row, broker in listed:
+        if fault := _fault(broker, seen):
+            raise ProblemError(row, fault, "brokers")
         seen.add(broker.id)
-        if broker.disk_free is not None and not 0 <= broker.disk_free <= LARGEST_DISK:
-            what = "negative" if broker.disk_free < 0 else "larger than any disk"
-            raise ProblemError(row, f"diskFree {broker.disk_free} of broker {broker.id} is {what}", "brokers")
-        if not 1 / HEAVIEST <= broker.weight <= HEAVIEST:
-            reason = f"weight {broker.weight} of broker {broker.id} is not between {1 / HEAVIEST} and {HEAVIEST:.0f}"
-            raise ProblemError(row, reason, "brokers")
-        # A dead broker registers no rack; that is not a fault in the input.
-        if not broker.alive:
-            continue
-        if broker.rack:
-            named = broker.id if named is None else named
-        elif rackless is None:
-            rackless = (row, broker.id)
     if not seen:
         raise ProblemError(None, "no broker is listed", "brokers")
+    # A dead broker registers no rack; that is not a fault in the input.
+    named = next((broker for _, broker in listed if broker.alive and broker.rack), None)
+    row, rackless = next(((row, broker) for row, broker in listed if broker.alive and not broker.rack), (0, None))
     if rackless is not None and named is not None:
-        row, broker_id = rackless
-        reason = f"broker {broker_id} has no rack while broker {named} has one: give all of them a rack, or none"
+        reason = f"broker {rackless.id} has no rack while broker {named.id} has one: give all of them a rack, or none"
         raise ProblemError(row, reason, "brokers")
+
+
+def _fault(broker: Broker, seen: Container[int]) -> str | None:
+    """What is wrong with this broker alone; seen: ids of those before it."""
+    number, free, weight = broker.id, broker.disk_free, broker.weight
+    if not 0 <= number < 1 << 31:
+        return f"broker id {number} is not between 0 and 2147483647"
+    if number in seen:
+        return f"broker {number} is listed twice"
+    if free is not None and not 0 <= free <= LARGEST_DISK:
+        return f"diskFree {free} of broker {number} is {'negative' if free < 0 else 'larger than any disk'}"
+    if not 1 / HEAVIEST <= weight <= HEAVIEST:
+        return f"weight {weight} of broker {number} is not between {1 / HEAVIEST} and {HEAVIEST:.0f}"
+    return None
 
 
 def _check_factors(factor: int, topic_factors: Mapping[str, int]) -> None:

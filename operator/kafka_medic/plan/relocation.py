@@ -67,10 +67,10 @@ class Relocation:
             self._refuse_only_copies(question)
 
     def wanted(self, _: str) -> None:
-        """No factor is asked for."""
+        """No factor is wanted."""
 
     def left_alone(self) -> int:
-        """Partitions that are not looked at, since a reassignment that names a dead broker does not end."""
+        """Partitions that are left alone, since a reassignment that names a dead broker does not end."""
         return 0 if isinstance(self.question, Leave) else int((~all_live(self.columns, self.brokers)).sum())
 
     def leaders_of_changed(self, plan: Plan) -> Column:

@@ -1,4 +1,4 @@
-"""Which factor a topic is to have, said by shell patterns, for any part of the topics at a time."""
+"""Which factor a topic is to have, by shell patterns, for any part of the topics at a time."""
 
 from __future__ import annotations
 

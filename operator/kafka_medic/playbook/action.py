@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from kafka_medic.cluster.snapshot import Snapshot
 from kafka_medic.guard.cluster_wide import CLUSTER_WIDE
@@ -33,7 +33,7 @@ from kafka_medic.resources.errors import Problem
 from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.playbook import Playbook, Step
 from kafka_medic.resources.remediation import Remediation
-from kafka_medic.resources.remediation_plan import Plan, PlanStep, Precondition
+from kafka_medic.resources.remediation_plan import AnyPart, OffsetChange, Plan, PlanStep, Precondition, ReplicaMoves
 from kafka_medic.resources.remediation_status import JournalEntry, StepStatus
 from kafka_medic.resources.vocabulary import ActionName, Guard, VerifyProbe
 
@@ -72,22 +72,33 @@ class PlanRequest:
         """The playbook's step of that action."""
         return next((s for s in self.playbook.spec.steps if s.action is action), None)
 
-    def draft(self, words: Mapping[ActionName, str] | None = None, **fields: Any) -> Plan:
-        """A plan without its digest. `words`: what each action's step would do here, in a sentence; `fields`: all else
-        that it holds."""
+    def draft(
+        self,
+        *parts: AnyPart,
+        words: Mapping[ActionName, str] | None = None,
+        summary: str = "",
+        partitions: int | None = None,
+        moves: int | None = None,
+        estimated_seconds: int | None = None,
+    ) -> Plan:
+        """A plan without its digest. `words`: what each action's step would do here, in a sentence."""
         expire_after = parse_duration(self.cluster.spec.remediation.approvals.expire_after)
         steps = (
             PlanStep(name=s.name, action=s.action, description=(words or {}).get(s.action, "")[:1024])
             for s in self.playbook.spec.steps
         )
-        return Plan(
+        plan = Plan(
             digest=NO_DIGEST,
             proposed_at=self.now,
             expires_at=self.now + timedelta(seconds=expire_after),
             steps=tuple(steps),
             preconditions=(Precondition(name=CLUSTER_ID, value=self.snapshot.cluster.id or ""),),
-            **fields,
+            summary=summary,
+            partitions=partitions,
+            moves=moves,
+            estimated_seconds=estimated_seconds,
         )
+        return plan.with_parts(*parts)
 
     def sealed(self, plan: Plan) -> Plan:
         """The plan with its digest."""
@@ -193,9 +204,9 @@ class Action:
     def judge(self, asked: Standing, intent: Intent | None) -> Iterable[Reason]:  # noqa: ARG002
         """What the guards that it demands say to the effect, or (None) to what would be its first one. By default: the
         cluster is at rest, but for what the plan itself moves."""
-        plan = asked.plan
-        moves = [(c.topic, c.partition, c.replicas_before, c.replicas) for c in plan.changes]
-        return judge_reassign(asked.snapshot, moves, plan.replication_factor or 1, asked.now).reasons
+        own = asked.plan.part(ReplicaMoves)
+        moves = [(c.topic, c.partition, c.replicas_before, c.replicas) for c in own.changes]
+        return judge_reassign(asked.snapshot, moves, own.replication_factor or 1, asked.now).reasons
 
     def assess(self, asked: Standing) -> StepReport:
         """Where the step stands, and what comes next."""
@@ -209,6 +220,10 @@ class Action:
         """How far each part of the clean end of a run that is given up has come; the next part is asked about once the
         one before is REACHED, whose message then says what is left, and is empty where nothing is."""
         yield from ()
+
+    def has_set(self, run: Remediation) -> Iterable[OffsetChange]:  # noqa: ARG002
+        """Committed offsets that the run has set by it, or may have, for a run that puts them back."""
+        return ()
 
     def may_write(self, plan: Plan) -> Iterator[Hashable]:  # noqa: ARG002
         """What its effects may write, in the words of `Intent.writes`."""

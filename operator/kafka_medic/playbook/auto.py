@@ -45,15 +45,7 @@ def beyond_auto(
 def _passed(
     run: Remediation, plan: Plan, cost: Cost, bounds: AutoBounds, risk: Risk | None, now: datetime, started: bool
 ) -> Iterator[str]:
-    cause = run.spec.cause
-    if cause is None:
-        yield f"{run.spec.requested_by} asked for it, and Auto is for what findings ask for"
-    elif bounds.findings and cause.finding_type not in {f.value for f in bounds.findings}:
-        yield f"{cause.finding_type} is not among auto.findings"
-    if risk is None:
-        yield "the playbook's risk is not known"
-    elif _RISKS.index(risk) > _RISKS.index(bounds.max_risk):
-        yield f"its risk is {risk.value}, auto.maxRisk is {bounds.max_risk.value}"
+    yield from _asked_for(run, bounds, risk)
     yield from cost.asks
     for name, count, limit in (
         ("partitions", len(cost.partitions), bounds.max_partitions),
@@ -72,3 +64,16 @@ def _passed(
     window = within_window(bounds.windows, now)
     if not started and window.verdict is not Verdict.ALLOW:
         yield window.message.replace("spec.remediation.windows", "spec.remediation.auto.windows")
+
+
+def _asked_for(run: Remediation, bounds: AutoBounds, risk: Risk | None) -> Iterator[str]:
+    """What of the run itself, whatever its plan is."""
+    cause = run.spec.cause
+    if cause is None:
+        yield f"{run.spec.requested_by} asked for it, and Auto is for what findings ask for"
+    elif bounds.findings and cause.finding_type not in {f.value for f in bounds.findings}:
+        yield f"{cause.finding_type} is not among auto.findings"
+    if risk is None:
+        yield "the playbook's risk is not known"
+    elif _RISKS.index(risk) > _RISKS.index(bounds.max_risk):
+        yield f"its risk is {risk.value}, auto.maxRisk is {bounds.max_risk.value}"

@@ -25,12 +25,12 @@ from kafka_medic.resources.remediation_status import MAX_WAITING, RemediationSta
 from kafka_medic.resources.vocabulary import Risk
 
 SOON = 1.0
-"""Seconds until the next turn after an effect was asked for: its outcome is to be seen quickly."""
+"""Seconds until the next reconcile after an effect was asked for: its outcome is to be seen quickly."""
 
 
 @dataclass(frozen=True, slots=True)
 class DecisionContext:
-    """Everything a decision may rest on, read afresh for this turn. None: it could not be read."""
+    """Everything a decision may rest on, read afresh for this reconcile. None: it could not be read."""
 
     snapshot: Snapshot
     cluster: KafkaCluster
@@ -68,7 +68,7 @@ class DecisionContext:
 class Decision:
     """The status to write first, then the one effect to carry out.
 
-    `restores`: the effect only puts back what the run itself set. `requeue`: seconds until the next turn; None: when
+    `restores`: the effect only puts back what the run itself set. `requeue`: seconds until the next reconcile; None: when
     something changes, and at the cluster's probe interval.
     """
 

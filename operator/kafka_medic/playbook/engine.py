@@ -1,7 +1,7 @@
 """`decide`: from what a run is and what is seen to what it is next, and at most one effect.
 
 Pure and total: the same inputs give the same Decision, every phase has an answer, and an answer is either a step on,
-or the reasons why not. What an earlier turn did is never remembered, only read back: from the journal what was meant,
+or the reasons why not. What an earlier reconcile did is never remembered, only read back: from the journal what was meant,
 from the Snapshot what is so.
 """
 
@@ -13,7 +13,7 @@ from kafka_medic.guard.breaker import BreakerState, breaker
 from kafka_medic.guard.other_runs import OtherRun
 from kafka_medic.guard.verdict import Verdict
 from kafka_medic.playbook.action import PlanRequest, Standing
-from kafka_medic.playbook.approval import unchecked
+from kafka_medic.playbook.approval import ApprovalJudgement, unchecked
 from kafka_medic.playbook.decision import (
     Decision,
     DecisionContext,
@@ -43,7 +43,7 @@ from kafka_medic.resources.vocabulary import Severity
 
 
 def decide(run: Remediation, context: DecisionContext) -> Decision:
-    """One turn of one Remediation. No effect goes beyond its plan, whatever its journal says."""
+    """One reconcile of one Remediation. No effect goes beyond its plan, whatever its journal says."""
     decision = _decide(run, context)
     if decision.intent is None or run.status.plan is None:
         return decision
@@ -166,7 +166,12 @@ def _await(run: Remediation, context: DecisionContext) -> Decision:
     status, voided = drifted_long_enough(status, _drift(run, plan, context), context.now)
     if voided:
         return _again(status, voided)
-    run = run.model_copy(update={"status": status})
+    return _approved(run.model_copy(update={"status": status}), plan, words, context)
+
+
+def _approved(run: Remediation, plan: Plan, words: ApprovalJudgement, context: DecisionContext) -> Decision:
+    """A plan that still fits: it waits for people, then for the guards, then it begins."""
+    status = run.status
     if words.reason.verdict is not Verdict.ALLOW:
         refusals = tuple(r for r in forward_reasons(run, context) if r.verdict is not Verdict.ALLOW)
         return waiting(status, Phase.AWAITING_APPROVAL, words.reason.message, refusals)

@@ -17,14 +17,17 @@ from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.resources.remediation_plan import (
     MAX_INLINE_CHANGES,
     Artifact,
+    Elections,
     PartitionChange,
     Plan,
     PreferredElection,
+    Reorders,
+    ReplicaMoves,
 )
 from kafka_medic.resources.vocabulary import Guard
 
 MAX_CHANGES = 20_000
-"""Partitions of one plan: more would make every turn of the run slow, and what follows it is proposed by itself."""
+"""Partitions of one plan: more would make every reconcile of the run slow, and what follows it is proposed by itself."""
 
 _NUMBERS = pa.list_(pa.int32())
 _FIELDS: Any = [
@@ -56,15 +59,17 @@ def elections_of(reorders: Sequence[PartitionChange]) -> tuple[PreferredElection
 
 def in_file(plan: Plan, directory: str) -> Plan:
     """The plan, with the name of its file where it is too long to do without."""
-    if len(plan.changes) <= MAX_INLINE_CHANGES:
+    moves = plan.part(ReplicaMoves)
+    if len(moves.changes) <= MAX_INLINE_CHANGES:
         return plan
     sha256 = hashlib.sha256(contents(plan)).hexdigest()
-    return plan.model_copy(update={"artifact": Artifact(uri=f"file://{directory}/{sha256}.parquet", sha256=sha256)})
+    artifact = Artifact(uri=f"file://{directory}/{sha256}.parquet", sha256=sha256)
+    return plan.with_parts(moves.model_copy(update={"artifact": artifact}))
 
 
 def contents(plan: Plan) -> bytes:
     """The file of a whole plan; the same bytes for the same plan."""
-    orders = {(c.topic, c.partition): c.replicas for c in plan.reorders}
+    orders = {(c.topic, c.partition): c.replicas for c in plan.part(Reorders).reorders}
     rows = [
         {
             "topic": c.topic,
@@ -75,7 +80,7 @@ def contents(plan: Plan) -> bytes:
             "wave": c.wave,
             "sizeBytes": c.size_bytes,
         }
-        for c in plan.changes
+        for c in plan.part(ReplicaMoves).changes
     ]
     out = pa.BufferOutputStream()
     pq.write_table(pa.Table.from_pylist(rows, SCHEMA), out, compression="zstd")
@@ -84,10 +89,11 @@ def contents(plan: Plan) -> bytes:
 
 def whole(plan: Plan, data: bytes) -> Plan:
     """The plan with what its file holds. Raises UnreadablePlan."""
-    if plan.artifact is None:
+    artifact = artifact_of(plan)
+    if artifact is None:
         raise UnreadablePlan("the plan names no file")
-    if (found := hashlib.sha256(data).hexdigest()) != plan.artifact.sha256:
-        raise UnreadablePlan(f"its SHA-256 is {found}, and the plan names {plan.artifact.sha256}")
+    if (found := hashlib.sha256(data).hexdigest()) != artifact.sha256:
+        raise UnreadablePlan(f"its SHA-256 is {found}, and the plan names {artifact.sha256}")
     try:
         table = pq.read_table(pa.BufferReader(data), schema=SCHEMA)
         rows = table.to_pylist()
@@ -114,25 +120,50 @@ def whole(plan: Plan, data: bytes) -> Plan:
         )
     except (pa.ArrowException, OSError, TypeError, ValueError) as problem:
         raise UnreadablePlan(f"it is no plan: {str(problem)[:300]}") from None
-    many = {"changes": changes, "reorders": reorders, "elections": elections_of(reorders)}
-    return plan.model_copy(update=many)
+    return with_many(plan, changes, reorders, elections_of(reorders))
+
+
+def with_many(
+    plan: Plan,
+    changes: tuple[PartitionChange, ...],
+    reorders: tuple[PartitionChange, ...],
+    elections: tuple[PreferredElection, ...],
+) -> Plan:
+    """The plan with what a file may hold more of than a Remediation: so many are not checked again."""
+    return plan.with_parts(
+        plan.part(ReplicaMoves).model_copy(update={"changes": changes}),
+        Reorders().model_copy(update={"reorders": reorders}),
+        Elections().model_copy(update={"elections": elections}),
+    )
+
+
+def with_contents_of(plan: Plan, read: Plan) -> Plan:
+    """The plan with what the file holds from which the other one was made whole."""
+    return with_many(
+        plan, read.part(ReplicaMoves).changes, read.part(Reorders).reorders, read.part(Elections).elections
+    )
 
 
 def without_file(plan: Plan) -> Plan:
     """As the Remediation holds it: what lies in a file is left out."""
-    if plan.artifact is None:
-        return plan
-    return plan.model_copy(update={"changes": (), "reorders": (), "elections": ()})
+    return plan if artifact_of(plan) is None else with_many(plan, (), (), ())
+
+
+def artifact_of(plan: Plan | None) -> Artifact | None:
+    """The file that it names; None where it needs none."""
+    return None if plan is None else plan.part(ReplicaMoves).artifact
 
 
 def is_missing(plan: Plan) -> bool:
     """Whether it names a file that has not been read."""
-    return plan.artifact is not None and not plan.changes
+    moves = plan.part(ReplicaMoves)
+    return moves.artifact is not None and not moves.changes
 
 
 def unread_file(plan: Plan) -> Reason:
     """Why nothing is done about a plan whose file is missing, and the way out."""
-    where = plan.artifact.uri if plan.artifact is not None else ""
+    artifact = artifact_of(plan)
+    where = artifact.uri if artifact is not None else ""
     message = (
         f"the plan's file cannot be read, or is not the one that was proposed: {where}; the operator's log says why. "
         "Bring its volume back; a plan that has not begun may be rejected as well"

@@ -11,7 +11,7 @@ from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.playbook.plan_digest import sealed
 from kafka_medic.resources.remediation import Remediation
-from kafka_medic.resources.remediation_plan import ConfigResourceType, Plan, PlannedTopic
+from kafka_medic.resources.remediation_plan import Plan, PlannedTopic
 from kafka_medic.resources.vocabulary import Guard
 
 CLUSTER_ID = "Kafka cluster id"
@@ -34,7 +34,7 @@ def same_cluster(plan: Plan | None, snapshot: Snapshot) -> Reason:
 
 def identified(run: Remediation, plan: Plan, snapshot: Snapshot) -> Plan:
     """The plan with the ids of its topics, which its digest covers. Offsets name the id of each topic themselves."""
-    ids = _ids(snapshot, _topics(plan))
+    ids = _ids(snapshot, {topic for part in plan.parts for topic in part.topics()})
     topics = tuple(PlannedTopic(topic=topic, id=of) for topic, of in sorted(ids.items()) if of is not None)
     if not topics:
         return plan
@@ -59,12 +59,6 @@ def same_topics(plan: Plan, snapshot: Snapshot) -> tuple[Reason, ...]:
         message = f"whether these are the topics of the plan is not known: {some(unknown, 5)}"
         return (Reason(guard, Verdict.UNKNOWN, message),)
     return ()
-
-
-def _topics(plan: Plan) -> set[str]:
-    found = {c.resource_name for c in plan.config_changes if c.resource_type is ConfigResourceType.TOPIC}
-    found |= {change.topic for change in (*plan.changes, *plan.reorders)}
-    return found | {election.topic for election in plan.elections} | {drain.topic for drain in plan.drains}
 
 
 def _ids(snapshot: Snapshot, topics: set[str]) -> dict[str, str | None]:

@@ -9,10 +9,11 @@ from kafka_medic.playbook.auto import Cost
 from kafka_medic.playbook.leadership.action import ElectPreferredLeaders, ReorderReplicas
 from kafka_medic.playbook.offsets.action import ResetOffsets, RestoreOffsets, StartConsumers, StopConsumers
 from kafka_medic.playbook.reassign.action import ReassignPartitions
-from kafka_medic.playbook.restart.action import RescueRecords, RestartBrokers
+from kafka_medic.playbook.restart.action import RescueRecordsFirst, RestartBrokers
 from kafka_medic.playbook.settings.action import RemoveThrottles, SetClusterDefaults, SetMinInsyncReplicas
 from kafka_medic.resources.playbook import Playbook
-from kafka_medic.resources.remediation_plan import Plan
+from kafka_medic.resources.remediation import Remediation
+from kafka_medic.resources.remediation_plan import OffsetChange, Plan
 from kafka_medic.resources.vocabulary import ActionName
 
 ACTIONS: Mapping[ActionName, Action] = {
@@ -21,7 +22,7 @@ ACTIONS: Mapping[ActionName, Action] = {
         ReassignPartitions(),
         SetMinInsyncReplicas(),
         RestartBrokers(),
-        RescueRecords(),
+        RescueRecordsFirst(),
         ElectPreferredLeaders(),
         ReorderReplicas(),
         ResetOffsets(),
@@ -63,6 +64,12 @@ SEQUENCES: Mapping[tuple[ActionName, ...], ActionName] = {
 def actions_of(plan: Plan) -> Iterator[Action]:
     """Those of the plan's steps."""
     return (ACTIONS[step.action] for step in plan.steps)
+
+
+def offsets_set_by(run: Remediation) -> tuple[OffsetChange, ...]:
+    """Committed offsets that it has set, or may have."""
+    plan = run.status.plan
+    return () if plan is None else tuple(o for action in actions_of(plan) for o in action.has_set(run))
 
 
 def cost_of(plan: Plan) -> Cost:

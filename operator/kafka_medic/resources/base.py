@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from .durations import DURATION_PATTERN, NOT_A_DURATION
@@ -29,6 +30,11 @@ class Model(BaseModel):
         hide_input_in_errors=True,
         regex_engine="rust-regex",
     )
+
+    @classmethod
+    def keys(cls) -> Mapping[str, FieldInfo]:
+        """The fields of its document."""
+        return cls.model_fields
 
     def to_kubernetes(self) -> dict[str, Any]:
         """The object as the API server has it: camelCase, plain JSON types, nothing that is None."""
@@ -205,7 +211,7 @@ def _fields(model: type[Any] | None) -> dict[str, Any]:
     """Alias -> the model inside that field's type, when there is one."""
     if model is None or not (isinstance(model, type) and issubclass(model, Model)):
         return {}
-    return {field.alias or name: _model_in(field.annotation) for name, field in model.model_fields.items()}
+    return {field.alias or name: _model_in(field.annotation) for name, field in model.keys().items()}
 
 
 def _model_in(annotation: Any) -> type[Model] | None:

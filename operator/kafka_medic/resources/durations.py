@@ -22,7 +22,7 @@ NOT_A_DURATION = ("is not a duration", "write whole numbers with h, m, s or ms, 
 _SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 
 
-@lru_cache(1024)  # the same few, again in every turn
+@lru_cache(1024)  # the same few, again in every reconcile
 def parse_duration(text: str, *, minimum: float = 0.0, maximum: float = 36_000_000.0, path: str = "") -> float:
     """The number of seconds that `text` stands for; a ResourceError naming `path` when it stands for none.
 

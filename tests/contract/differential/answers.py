@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafka_medic.clients.ports import BrokerView, ClientFailure, Kafka, ReadFailed
+from kafka_medic.clients.failures import ClientFailure, ReadFailed
+from kafka_medic.clients.ports import BrokerView, Kafka
 from kafka_medic.cluster.snapshot import TopicPartition
 from tests.contract.differential.scripts import BROKERS
 from tests.simulation.log_bounds import log_bounds
@@ -194,7 +195,7 @@ def _of_groups(kafka: Kafka, asked: Asked) -> dict[str, Any]:
     groups = _try(lambda: kafka.groups(lambda name: name in asked.groups))
     if isinstance(groups, str):
         return {"groups": groups}
-    for group in groups.told:
+    for group in groups.offsets:
         path = f"group/{asked.groups[group.group]}"
         found[f"{path}/state"] = group.state
         found |= _told(f"{path}/committed", {tp: tuple(c) for tp, c in group.committed.items()}, asked)

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafka_medic.clients.ports import ReadFailed
+from kafka_medic.clients.failures import ReadFailed
 from kafka_medic.cluster.snapshot import TopicPartition
 from tests.contract.differential import scripts
 from tests.contract.differential.answers import Asked, answers, at_times

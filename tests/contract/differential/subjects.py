@@ -11,18 +11,9 @@ from kafka.protocol.producer import ProduceRequest
 from kafka.record.memory_records import MemoryRecordsBuilder
 from kazoo.client import KazooClient
 
+from kafka_medic.clients.failures import ClientFailure, FailureKind, ReadFailed
 from kafka_medic.clients.kafka import RealKafka
-from kafka_medic.clients.ports import (
-    BrokerView,
-    ClientFailure,
-    ConfigChange,
-    Connection,
-    FailureKind,
-    Kafka,
-    LogRecord,
-    NewTopic,
-    ReadFailed,
-)
+from kafka_medic.clients.ports import BrokerView, ConfigChange, Connection, Kafka, LogRecord, NewTopic
 from kafka_medic.cluster.groups import Committed
 from kafka_medic.cluster.snapshot import TopicPartition
 from tests.contract.differential.answers import failed
@@ -191,7 +182,7 @@ class RealCluster:
             transactional_id=None, acks=acks, timeout_ms=10_000, max_version=9,
             topic_data=[topic(name=tp.topic, partition_data=[part])],
         )  # fmt: skip
-        link = self.kafka._wire._link
+        link = self.kafka._admin._link
         try:
             answer = link.ask(broker, request, f"produce to broker {broker}")
         except ReadFailed as problem:

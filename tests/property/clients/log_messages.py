@@ -13,7 +13,7 @@ from kafka.protocol.admin import DescribeLogDirsResponse
 from kafka.protocol.consumer.offsets import ListOffsetsRequest, ListOffsetsResponse
 
 from kafka_medic.clients.log_columns import LOG_DIRS_FLEXIBLE_FROM, OFFSETS_FLEXIBLE_FROM, OFFSETS_SCHEMA
-from kafka_medic.clients.ports import SIZES_SCHEMA
+from kafka_medic.clients.tables import SIZES_SCHEMA
 from tests.property.clients.metadata_responses import Bytes, Tags, int16, int32, tags
 
 DIRECTORY = DescribeLogDirsResponse.DescribeLogDirsResult

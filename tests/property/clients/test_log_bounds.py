@@ -10,19 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka import errors
 
+from kafka_medic.clients.failures import FailureKind, ReadFailed
 from kafka_medic.clients.kafka_log_bounds import bounds, by_leader
 from kafka_medic.clients.kafka_log_ends import log_ends
 from kafka_medic.clients.log_columns import OFFSETS_SCHEMA
-from kafka_medic.clients.ports import (
-    BOUNDS_SCHEMA,
-    LED_SCHEMA,
-    FailureKind,
-    ReadFailed,
-    bounds_of,
-    led_table,
-    table_of,
-)
+from kafka_medic.clients.tables import BOUNDS_SCHEMA, LED_SCHEMA, table_of
 from kafka_medic.cluster.snapshot import TopicPartition
+from tests.simulation.log_bounds import bounds_of, led_table
 
 tps = st.builds(TopicPartition, st.sampled_from(["orders", "events", "a-b", "z"]), st.integers(0, 4))
 STORAGE = errors.KafkaStorageError.errno

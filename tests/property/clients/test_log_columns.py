@@ -20,12 +20,13 @@ from kafka_medic.clients.log_columns import (
     LOG_DIRS_VERSIONS,
     OFFSETS_SCHEMA,
     OFFSETS_VERSIONS,
+    OffsetsReader,
     decode_log_dirs,
     decode_offsets,
     encode_offsets,
 )
-from kafka_medic.clients.ports import SIZES_SCHEMA
 from kafka_medic.clients.response_cursor import MalformedResponse
+from kafka_medic.clients.tables import SIZES_SCHEMA
 from tests.property.clients.log_messages import (
     Directory,
     Response,
@@ -94,6 +95,43 @@ def test_log_dirs_are_those_of_kafka_pythons_decoder(data: Any, version: int) ->
 @given(offsets_responses(), offsets_versions)
 def test_offsets_are_those_of_kafka_pythons_decoder(response: Response, version: int) -> None:
     same_offsets(version, offsets_encoded(response, version))
+
+
+def read_or_why(read: Decode, version: int, body: bytes) -> Any:
+    try:
+        return read(version, body)
+    except MalformedResponse as problem:
+        return str(problem)
+
+
+@given(
+    offsets_responses(), offsets_versions, offsets_versions, st.lists(st.tuples(st.integers(0), st.binary(max_size=3)))
+)
+def test_a_reader_of_many_responses_reads_each_as_if_it_were_the_first(
+    response: Response, version: int, other: int, changes: list[tuple[int, bytes]]
+) -> None:
+    body, reader = offsets_encoded(response, version), OffsetsReader()
+    bodies = [body, body]
+    for place, data in changes:
+        at = place % (len(body) + 1)
+        bodies += [body[:at] + data + body[at + len(data) :], body]
+    for number, one in [*((version, one) for one in bodies), (other, body), (version, body)]:
+        found = read_or_why(reader.read, number, one)
+        expected = read_or_why(decode_offsets, number, one)
+        assert found == expected if isinstance(expected, str) else found.equals(expected)
+
+
+@pytest.mark.parametrize("version", OFFSETS_EACH)
+def test_a_reader_sees_each_field_that_changed(version: int) -> None:
+    """Each byte of a response in turn."""
+    body, reader = offsets_encoded(ENDS, version), OffsetsReader()
+    before = reader.read(version, body)
+    for at in range(len(body)):
+        changed_body = body[:at] + bytes((body[at] ^ 1,)) + body[at + 1 :]
+        found = read_or_why(reader.read, version, changed_body)
+        expected = read_or_why(decode_offsets, version, changed_body)
+        assert found == expected if isinstance(expected, str) else found.equals(expected)
+    assert reader.read(version, body).equals(before)
 
 
 @given(st.data(), log_dirs_versions, offsets_versions)

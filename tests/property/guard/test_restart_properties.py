@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from kafka_medic.cluster.document import SnapshotDocumentError, from_document, to_document
 from kafka_medic.cluster.snapshot import Mode
 from kafka_medic.guard.restart import judge_restart
+from kafka_medic.guard.verdict import Verdict
 from tests.thorough import THOROUGH
 from tests.unit.cluster import worlds
 
@@ -53,7 +54,7 @@ def test_never_below_min_isr(listed, broker, mode):
             least = max(row["minIsr"], 1)
             safe = safe and len(row["replicas"]) > least and len(set(row["isr"]) - {broker}) >= least
     # Both ways: nothing unsafe passes, and nothing safe is refused.
-    assert judgement.permits == safe, judgement.refusals
+    assert (judgement.verdict is Verdict.ALLOW) == safe, judgement.refusals
 
 
 NOT_NEEDED = {
@@ -118,7 +119,7 @@ def test_any_needed_value_that_is_null_never_permits(broker, mode):
             snapshot = from_document(with_null(document, path))
         except SnapshotDocumentError:
             continue  # null is no value there, and the document is refused
-        assert not judge_restart(snapshot, broker, worlds.NOW).permits, path
+        assert judge_restart(snapshot, broker, worlds.NOW).verdict is not Verdict.ALLOW, path
         tried += 1
     assert tried > 70
 
@@ -133,4 +134,4 @@ def test_a_stale_source_never_permits(seconds, name):
     moved = tuple(replace(s, observed_at=worlds.later(seconds)) if s.name == name else s for s in fresh)
     judgement = judge_restart(worlds.healthy(sources=moved), 2, worlds.NOW)
     observed = next(s.observed_at for s in moved if s.name == name)
-    assert judgement.permits == (abs((worlds.NOW - observed).total_seconds()) <= 30)
+    assert (judgement.verdict is Verdict.ALLOW) == (abs((worlds.NOW - observed).total_seconds()) <= 30)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kafka_medic.cluster.accounts import settle
 from kafka_medic.cluster.concern import Concern, topics_needed
 from kafka_medic.cluster.snapshot import STATES_SCHEMA, TopicPartition
-from kafka_medic.observe.slices import Changes, Reference, asked, changes, in_turn, patched
+from kafka_medic.observe.slices import Changes, Reference, changes, in_turn, patched, requests
 
 TOPICS = ("a", "b", "c", "d")
 BROKERS = range(4)
@@ -125,7 +125,7 @@ def test_a_slice_has_room_and_always_the_last_change(lately, limit):
         for held in lately
         if any(held.values())
     ]
-    found = asked(BROKERS, {}, told, sizes, limit)
+    found = requests(BROKERS, {}, told, sizes, limit)
     for topics in found.topics.values():
         assert not told or set(topics) & told[0].topics
         assert sum(sizes[t] for t in topics) <= limit + max(sizes.values())

@@ -56,7 +56,9 @@ def test_each_row_has_what_was_told_of_its_partition(world, moving, told, ends):
     # One directory of a broker holds a replica, but for the moment in which it moves to another.
     told = {b: LogDirs(dirs.directories[:1]) for b, dirs in told.items()}
     states = table_of(world)
-    found = tables.partitions(states, Rows.of(states), moving, told, bounds_table(ends), None).to_pylist()
+    rows = Rows.of(states)
+    resting = tables.columns_at_rest(states, rows, moving, told, None)
+    found = tables.partitions(states, rows, resting, bounds_table(ends)).to_pylist()
     assert [TopicPartition(row["topic"], row["partition"]) for row in found] == list(world)
     for row, (tp, state) in zip(found, world.items(), strict=True):
         move = moving.get(tp, Reassignment(state["replicas"], (), ()))  # type: ignore[arg-type]
@@ -70,7 +72,9 @@ def test_each_row_has_what_was_told_of_its_partition(world, moving, told, ends):
 @given(worlds)
 def test_what_was_not_told_is_not_known(world):
     states = table_of(world)
-    for row in tables.partitions(states, Rows.of(states), None, None, None, None).to_pylist():
+    rows = Rows.of(states)
+    resting = tables.columns_at_rest(states, rows, None, None, None)
+    for row in tables.partitions(states, rows, resting, None).to_pylist():
         assert {row[name] for name in ("adding", "removing", "logStart", "logEnd", "sizeBytes", "minIsr")} == {None}
 
 

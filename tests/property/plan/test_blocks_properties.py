@@ -8,15 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from kafka_medic.plan.local import plan_local
 from kafka_medic.plan.model import Plan
 from kafka_medic.plan.problem import ProblemError
+from kafka_medic.plan.solver.local import plan_local
 from kafka_medic.plan.spark.question import Question
 from kafka_medic.plan.spark.share import divide
-from kafka_medic.plan.verify import verify
+from kafka_medic.plan.verify.rules import verify
 from kafka_medic.plan.wanted import Wanted
 from tests.property.plan.test_plan_properties import CALM, clusters, cramped, tried
-from tests.unit.plan.in_blocks import planned_in_blocks
+from tests.unit.plan.spark.in_blocks import planned_in_blocks
 
 
 @settings(max_examples=tried(18), derandomize=True, suppress_health_check=CALM)

@@ -13,11 +13,11 @@ import pyarrow as pa
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from kafka_medic.plan import solve
-from kafka_medic.plan.local import plan_local
 from kafka_medic.plan.problem import Broker, Problem, ProblemError
-from kafka_medic.plan.verify import verify
-from kafka_medic.plan.waves import WaveLimits
+from kafka_medic.plan.solver import quotas
+from kafka_medic.plan.solver.local import plan_local
+from kafka_medic.plan.verify.rules import verify
+from kafka_medic.plan.wave_limits import WaveLimits
 from tests.thorough import THOROUGH
 
 CALM = [HealthCheck.too_slow, HealthCheck.filter_too_much]
@@ -141,7 +141,7 @@ def test_a_plan_leaves_every_broker_room_or_is_refused_by_broker_and_bytes(probl
     roomy = plan_local(replace(problem, brokers=tuple(replace(b, disk_free=None) for b in problem.brokers)))
     plan = planned(problem)
     if plan is None:
-        assert any("has room for" in said for said in verify(problem, roomy))
+        assert any("has room for" in rule for rule in verify(problem, roomy))
         return
     assert verify(problem, plan) == []
     for figure in ("moves", "rack_violations", "rack_violations_bound"):
@@ -170,7 +170,7 @@ def test_waves_keep_to_any_limits(problem, partitions, size, records):
 @settings(max_examples=tried(60), suppress_health_check=CALM)
 @given(clusters())
 def test_more_kinds_than_a_table_holds_are_planned_as_well(problem):
-    with patch.object(solve, "LARGEST_TABLE", 0):
+    with patch.object(quotas, "LARGEST_TABLE", 0):
         plan = plan_local(problem)
     assert verify(problem, plan) == []
     assert met(plan.summary), plan.summary
@@ -180,7 +180,7 @@ def test_more_kinds_than_a_table_holds_are_planned_as_well(problem):
 @given(clusters(brokers=(2, 5), topics=(1, 2), partitions=(1, 2)), st.booleans())
 def test_no_plan_at_all_is_better_on_a_tiny_cluster(problem, pooled):
     violations, loads = best_placement(problem)
-    with patch.object(solve, "LARGEST_TABLE", 0 if pooled else solve.LARGEST_TABLE):
+    with patch.object(quotas, "LARGEST_TABLE", 0 if pooled else quotas.LARGEST_TABLE):
         plan = plan_local(problem)
     assert plan.summary.rack_violations == violations
     assert plan.summary.replicas_per_broker.bound == loads[0]

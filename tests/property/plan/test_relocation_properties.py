@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_medic.plan.problem import ProblemError
-from kafka_medic.plan.relocate import plan_relocation
 from kafka_medic.plan.relocation import Leave, LowerImbalance, Relocation, SpreadRacks
-from kafka_medic.plan.verify_moves import verify_moves
+from kafka_medic.plan.solver.relocate import plan_relocation
+from kafka_medic.plan.verify.moves import verify_moves
 from tests.property.plan.test_plan_properties import CALM, SCHEMA, clusters, cramped, tried
 from tests.unit.plan.cluster_tables import brokers, partitions
 
@@ -20,8 +20,8 @@ from tests.unit.plan.cluster_tables import brokers, partitions
 def planned(problem, question):
     """(question, plan), None where it is refused."""
     with suppress(ProblemError):
-        asked = Relocation(problem.partitions, problem.brokers, question)
-        return asked, plan_relocation(asked)
+        request = Relocation(problem.partitions, problem.brokers, question)
+        return request, plan_relocation(request)
     return None
 
 
@@ -32,8 +32,8 @@ def test_a_broker_is_left_with_one_move_for_each_of_its_replicas(problem, data):
     found = planned(problem, Leave(broker.id, gone=not broker.alive or data.draw(st.booleans())))
     if found is None:
         return
-    asked, plan = found
-    assert verify_moves(asked, plan) == []
+    request, plan = found
+    assert verify_moves(request, plan) == []
     held = sum(broker.id in replicas for replicas in problem.partitions.column("replicas").to_pylist())
     assert plan.summary.moves == held
     assert plan.summary.leaders_per_broker.max == plan.summary.leaders_per_broker.bound
@@ -48,8 +48,8 @@ def test_racks_are_spread_over_with_the_fewest_moves_and_then_there_is_nothing_l
     found = planned(problem, SpreadRacks())
     if found is None:
         return
-    asked, plan = found
-    assert verify_moves(asked, plan) == []
+    request, plan = found
+    assert verify_moves(request, plan) == []
     assert plan.summary.rack_violations == 0
     again = planned(replace(problem, partitions=carried_out(problem, plan)), SpreadRacks())
     assert again is None or again[1].summary.moves == 0
@@ -64,8 +64,8 @@ def test_imbalance_is_lowered_within_the_moves_allowed(problem, moves, weighted)
     found = planned(problem, LowerImbalance(moves))
     if found is None:
         return
-    asked, plan = found
-    assert verify_moves(asked, plan) == []
+    request, plan = found
+    assert verify_moves(request, plan) == []
     assert plan.summary.moves <= moves
 
 

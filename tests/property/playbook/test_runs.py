@@ -11,7 +11,7 @@ from hypothesis import Phase as Search
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_medic.clients.ports import ConfigChange, MaySend, unasked
+from kafka_medic.clients.ports import ConfigChange, MaySend, always
 from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.resources.phases import TERMINAL_PHASES, Phase, may_transition
 from kafka_medic.resources.vocabulary import RESTORE_FINALIZER, Decision
@@ -48,7 +48,7 @@ class Guarded(SimKafka):
             assert set(self.partitions[tp].replicas) >= before[tp], f"{tp} lost a replica"
         return answer
 
-    def alter_configs(self, changes: Sequence[ConfigChange], may_send: MaySend = unasked) -> None:
+    def alter_configs(self, changes: Sequence[ConfigChange], may_send: MaySend = always) -> None:
         # A restoring write needs no approval; then it only puts back what was there.
         restores = all(c.value == self.original.get((c.resource_type, c.resource, c.name)) for c in changes)
         assert restores or self.approved(), f"set without an approval: {changes}"
@@ -90,7 +90,7 @@ EVENTS = st.one_of(
 
 
 class Story:
-    """A world in which things happen between turns, and what every turn is held to."""
+    """A world in which things happen between reconciles, and what every reconcile is held to."""
 
     def __init__(self, kafka: Guarded) -> None:
         self.kafka, self.world = kafka, World(kafka)
@@ -99,12 +99,12 @@ class Story:
         self.phases: dict[str, Phase | None] = {}
         self.smallest = {tp: set(p.replicas) for tp, p in kafka.partitions.items()}
 
-    def turn(self) -> None:
+    def reconcile(self) -> None:
         self.world.step()
         for run in self.world.runs():
             uid, after = run.uid or "", run.status.phase
             before = self.phases.get(uid)
-            # A turn writes each run at most once, so no phase is passed unseen.
+            # A reconcile writes each run at most once, so no phase is passed unseen.
             assert after is None or may_transition(before, after), f"{before} -> {after}"
             if after in TERMINAL_PHASES and before not in TERMINAL_PHASES:
                 self.ended(run)
@@ -153,7 +153,7 @@ class Story:
                 self.others(what, which)
             case "pass":
                 for _ in range(which):
-                    self.turn()
+                    self.reconcile()
 
     def others(self, what: str, which: int) -> None:
         """Somebody else with an admin client."""
@@ -181,7 +181,7 @@ class Story:
                 # A step whose time has run out meanwhile is given as much once more.
                 if run.status.phase is Phase.PAUSED or (run.status.phase is Phase.AWAITING_APPROVAL and not approved):
                     self.world.approve(run)
-            self.turn()
+            self.reconcile()
         raise AssertionError([(r.status.phase, r.status.message) for r in self.world.runs()])
 
     def quiet(self) -> bool:
@@ -198,9 +198,9 @@ def test_a_run_is_safe_whatever_happens_and_ends_when_all_is_well(
 ) -> None:
     story = Story(kafka)
     for _ in range(4):
-        story.turn()
+        story.reconcile()
     story.happen("approve", "alice")
     for what, which in events:
         story.happen(what, which)
-        story.turn()
+        story.reconcile()
     story.calm()

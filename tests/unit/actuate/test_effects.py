@@ -7,7 +7,8 @@ import pytest
 from kafka_medic.actuate.carry_out import carry_out
 from kafka_medic.actuate.reassign import MAX_RECORDS
 from kafka_medic.clients.answers import Groups
-from kafka_medic.clients.ports import FailureKind, ReadFailed, WriteFailed, unasked
+from kafka_medic.clients.failures import FailureKind, ReadFailed, WriteFailed
+from kafka_medic.clients.ports import always
 from kafka_medic.cluster.groups import Committed, GroupOffsets
 from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.playbook.effects import ChangeSettings, ElectPreferred, Reassign, SetOffsets
@@ -33,40 +34,40 @@ def kafka():
 
 def test_a_reassignment_is_sent_and_sending_it_again_changes_nothing(kafka):
     for _ in range(2):
-        carry_out(kafka, NO_PODS, Reassign("w", {ORDERS: (1, 0, 2)}), unasked)
+        carry_out(kafka, NO_PODS, Reassign("w", {ORDERS: (1, 0, 2)}), always)
         assert kafka.partitions[ORDERS].replicas == [1, 0, 2]
         assert kafka.partitions[ORDERS].adding == [0, 2]
         assert kafka.partitions[ORDERS].before == [1]
 
 
 def test_a_cancel_goes_back_and_is_harmless_where_nothing_is_in_flight(kafka):
-    carry_out(kafka, NO_PODS, Reassign("w", {ORDERS: (1, 0, 2)}), unasked)
+    carry_out(kafka, NO_PODS, Reassign("w", {ORDERS: (1, 0, 2)}), always)
     for _ in range(2):
-        carry_out(kafka, NO_PODS, Reassign("c", {ORDERS: None}), unasked)
+        carry_out(kafka, NO_PODS, Reassign("c", {ORDERS: None}), always)
         assert kafka.partitions[ORDERS].replicas == [1]
 
 
 def test_what_is_refused_is_named_and_the_rest_stands(kafka):
     gone = TopicPartition("gone", 3)
     with pytest.raises(WriteFailed, match=r"1 of 2 partitions refused: gone-3: UnknownTopicOrPartition"):
-        carry_out(kafka, NO_PODS, Reassign("w", {ORDERS: (1, 0), gone: (1, 0)}), unasked)
+        carry_out(kafka, NO_PODS, Reassign("w", {ORDERS: (1, 0), gone: (1, 0)}), always)
     assert kafka.partitions[ORDERS].adding == [0]
 
 
 def test_more_than_a_controller_takes_in_is_not_sent_at_all(kafka):
     many = {TopicPartition("orders", n): (1, 0) for n in range(MAX_RECORDS + 1)}
     with pytest.raises(WriteFailed, match="at most 5000"):
-        carry_out(kafka, NO_PODS, Reassign("w", many), unasked)
+        carry_out(kafka, NO_PODS, Reassign("w", many), always)
     assert kafka.writes == []
 
 
 def test_settings_are_set_and_taken_away(kafka):
     rate, floor = ("BROKER", "1", "leader.replication.throttled.rate"), ("TOPIC", "orders", "min.insync.replicas")
     for _ in range(2):
-        carry_out(kafka, NO_PODS, ChangeSettings("s", {rate: "5", floor: "2"}), unasked)
+        carry_out(kafka, NO_PODS, ChangeSettings("s", {rate: "5", floor: "2"}), always)
         assert kafka.dynamic == {rate: "5", floor: "2"}
     for _ in range(2):
-        carry_out(kafka, NO_PODS, ChangeSettings("r", {rate: None}), unasked)
+        carry_out(kafka, NO_PODS, ChangeSettings("r", {rate: None}), always)
         assert kafka.dynamic == {floor: "2"}
 
 
@@ -74,7 +75,7 @@ def test_a_broker_that_is_down_refuses(kafka):
     kafka.stop(1)
     with pytest.raises(WriteFailed):
         carry_out(
-            kafka, NO_PODS, ChangeSettings("s", {("BROKER", "1", "leader.replication.throttled.rate"): "5"}), unasked
+            kafka, NO_PODS, ChangeSettings("s", {("BROKER", "1", "leader.replication.throttled.rate"): "5"}), always
         )
 
 
@@ -103,7 +104,7 @@ def test_an_answer_that_takes_long_lets_nobody_be_elected_by_old_reads(kafka, mo
     with pytest.raises(WriteFailed, match=why):
         carry_out(kafka, NO_PODS, elect, lambda: lease or not passed, lambda: fresh or not passed)
     assert kafka.partitions[ORDERS].leader == 0
-    carry_out(kafka, NO_PODS, elect, unasked)
+    carry_out(kafka, NO_PODS, elect, always)
     assert kafka.partitions[ORDERS].leader == 1
 
 
@@ -115,7 +116,7 @@ def test_an_offset_is_set_once_and_set_again_nothing_is_sent(kafka):
     kafka.commit_offsets("billing", {ORDERS: BEFORE})
     kafka.writes.clear()
     for _ in range(2):
-        carry_out(kafka, NO_PODS, RESET, unasked)
+        carry_out(kafka, NO_PODS, RESET, always)
     assert kafka.writes == ["commit billing [('orders-0', 21)]"]
 
 
@@ -132,7 +133,7 @@ def test_an_offset_that_is_not_as_the_plan_saw_it_is_not_overwritten(kafka, stat
     kafka.states["billing"] = state
     kafka.writes.clear()
     with pytest.raises(WriteFailed, match=told):
-        carry_out(kafka, NO_PODS, RESET, unasked)
+        carry_out(kafka, NO_PODS, RESET, always)
     assert kafka.writes == []
 
 
@@ -141,7 +142,7 @@ def test_an_offset_that_an_open_transaction_is_to_commit_is_waited_for(kafka):
     kafka.unsettled_of["billing"] = [ORDERS]
     kafka.writes.clear()
     with pytest.raises(WriteFailed, match="a transaction is open that commits offsets of group billing on orders-0"):
-        carry_out(kafka, NO_PODS, RESET, unasked)
+        carry_out(kafka, NO_PODS, RESET, always)
     assert kafka.writes == []
 
 
@@ -150,10 +151,10 @@ def test_an_offset_of_a_topic_that_went_in_between_is_refused_by_name(kafka):
     kafka.delete("orders")
     kafka.committed["billing"] = {ORDERS: BEFORE.offset}  # its coordinator forgets it somewhat later
     with pytest.raises(WriteFailed, match="1 of 1 offsets refused: orders-0: UnknownTopicOrPartition"):
-        carry_out(kafka, NO_PODS, RESET, unasked)
+        carry_out(kafka, NO_PODS, RESET, always)
     kafka.committed.clear()
     with pytest.raises(WriteFailed, match="group billing is gone"):
-        carry_out(kafka, NO_PODS, RESET, unasked)
+        carry_out(kafka, NO_PODS, RESET, always)
 
 
 LATE = ReadFailed(FailureKind.UNREACHABLE, "no answer")
@@ -172,5 +173,5 @@ def test_an_offset_of_a_group_that_could_not_be_read_is_not_set(kafka, monkeypat
     kafka.writes.clear()
     monkeypatch.setattr(kafka, "groups", lambda _: answer)
     with pytest.raises(WriteFailed, match=told):
-        carry_out(kafka, NO_PODS, RESET, unasked)
+        carry_out(kafka, NO_PODS, RESET, always)
     assert kafka.writes == []

@@ -7,7 +7,8 @@ import json
 import pytest
 
 from kafka_medic.actuate.rescue import rescue
-from kafka_medic.clients.ports import LogRecord, WriteFailed
+from kafka_medic.clients.failures import WriteFailed
+from kafka_medic.clients.ports import LogRecord
 from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.playbook.effects import RescuePart, RescueRecords
 from tests.simulation.kafka import SimKafka

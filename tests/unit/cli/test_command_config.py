@@ -5,14 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kafka_medic.cli.main import main
-from kafka_medic.clients.ports import (
-    Connection,
-    EnsembleConnection,
-    FailureKind,
-    OAuthClient,
-    ReadFailed,
-    TlsMaterial,
-)
+from kafka_medic.clients.failures import FailureKind, ReadFailed
+from kafka_medic.clients.ports import Connection, EnsembleConnection, OAuthClient, TlsMaterial
 from kafka_medic.observe import command
 from tests.simulation.kafka import SimKafka
 

@@ -13,7 +13,7 @@ import yaml
 from kafka_medic.cli.main import main
 from kafka_medic.cli.offsets import command, documents
 from kafka_medic.clients.answers import Groups
-from kafka_medic.clients.ports import FailureKind, ReadFailed
+from kafka_medic.clients.failures import FailureKind, ReadFailed
 from kafka_medic.cluster.groups import Committed, GroupMember
 from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.observe.snapshot import ClusterReaders
@@ -46,7 +46,7 @@ def kafka(monkeypatch) -> SimKafka:
 
 
 def now(kafka, group="billing"):
-    return dict(next(g.committed for g in kafka.groups(lambda name: name == group).told))
+    return dict(next(g.committed for g in kafka.groups(lambda name: name == group).offsets))
 
 
 def asked(capsys, *words):
@@ -268,7 +268,7 @@ def test_a_coordinator_that_is_silent_is_noted_and_what_its_groups_have_is_not_g
     whole, late = kafka.groups, ReadFailed(FailureKind.UNREACHABLE, "no answer")
 
     def groups(wanted, brokers=None):
-        told = [g for g in whole(wanted, brokers).told if g.group != "billing"]
+        told = [g for g in whole(wanted, brokers).offsets if g.group != "billing"]
         return Groups(told, {}, {2: late})
 
     monkeypatch.setattr(kafka, "groups", groups)

@@ -9,7 +9,7 @@ import pytest
 
 from kafka_medic.cli import output
 from kafka_medic.cli.main import main
-from kafka_medic.clients.ports import FailureKind, ReadFailed
+from kafka_medic.clients.failures import FailureKind, ReadFailed
 from kafka_medic.cluster.snapshot import Mode, TopicPartition
 from kafka_medic.observe import command
 from tests.simulation.kafka import SimKafka

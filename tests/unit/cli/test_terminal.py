@@ -16,7 +16,7 @@ OBEYED = set("\x1b\x07\x9b\r\u202e\u2066\u200f\u2028\x00\ufeff")
 def test_plain_text(capsys):
     output.put(f"{HOSTILE}\tc\n")
     output.note(HOSTILE)
-    output.tell(HOSTILE)
+    output.put_stderr(HOSTILE)
     told = capsys.readouterr()
     assert not OBEYED & set(told.out + told.err)
     assert told.out.endswith("b\tc\n")

@@ -15,17 +15,8 @@ import pytest
 
 from kafka_medic.clients import apart
 from kafka_medic.clients.apart import AdminApart, CanaryApart, RecordsApart, _Records
-from kafka_medic.clients.ports import (
-    Broken,
-    ClusterDescription,
-    ConfigChange,
-    Connection,
-    FailureKind,
-    OwnRecord,
-    ReadFailed,
-    TlsMaterial,
-    WriteFailed,
-)
+from kafka_medic.clients.failures import FailureKind, ReadFailed, WriteFailed
+from kafka_medic.clients.ports import Broken, ClusterDescription, ConfigChange, Connection, OwnRecord, TlsMaterial
 
 NOBODY = Connection("127.0.0.1:1", timeout_seconds=1.0)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kafka_medic.clients.broker_pods import EvictedPods, StrimziPods
+from kafka_medic.clients.failures import FailureKind, WriteFailed
 from kafka_medic.clients.kubernetes_api import ApiFailure
-from kafka_medic.clients.ports import FailureKind, WriteFailed
 from kafka_medic.resources.kafkacluster import STRIMZI_ROLL
 
 

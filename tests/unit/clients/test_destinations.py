@@ -13,10 +13,11 @@ import pytest
 
 from kafka_medic.clients.destinations import Destinations
 from kafka_medic.clients.exporter import scrape
+from kafka_medic.clients.failures import FailureKind, ReadFailed
 from kafka_medic.clients.kafka import RealKafka
-from kafka_medic.clients.kafka_wire import WireAdmin
+from kafka_medic.clients.kafka_admin import KafkaAdmin
 from kafka_medic.clients.oauth import TokenSource
-from kafka_medic.clients.ports import Connection, EnsembleConnection, FailureKind, OAuthClient, ReadFailed
+from kafka_medic.clients.ports import Connection, EnsembleConnection, OAuthClient
 from kafka_medic.clients.zookeeper import ZooKeeper
 from tests.unit.clients.wire_brokers import WireBroker
 
@@ -202,7 +203,7 @@ def test_what_a_broker_advertises_is_bounded_too(host: str, why: str) -> None:
 def test_kafka_python_connects_to_no_broker_out_of_bounds_by_itself() -> None:
     """As after a refresh of its metadata, between two observations."""
     broker = WireBroker(1, "127.0.0.10", peers=[(2, "10.96.0.1", 443)])
-    admin = WireAdmin(Connection(f"{broker.ip}:{broker.port}", timeout_seconds=1.0, destinations=LOCAL))
+    admin = KafkaAdmin(Connection(f"{broker.ip}:{broker.port}", timeout_seconds=1.0, destinations=LOCAL))
     try:
         answer = admin.memberships([2])[2]
         assert isinstance(answer, ReadFailed)

@@ -12,7 +12,7 @@ import pytest
 
 from kafka_medic.clients import exporter
 from kafka_medic.clients.exporter import scrape
-from kafka_medic.clients.ports import ReadFailed
+from kafka_medic.clients.failures import ReadFailed
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"
 

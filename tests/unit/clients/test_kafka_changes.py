@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from kafka_medic.clients.kafka_wire import WireAdmin
-from kafka_medic.clients.ports import FailureKind, WriteFailed
+from kafka_medic.clients.failures import FailureKind, WriteFailed
+from kafka_medic.clients.kafka_admin import KafkaAdmin
 from kafka_medic.cluster.snapshot import TopicPartition
 from tests.unit.clients.test_kafka_identity import Cluster
 
@@ -25,7 +25,7 @@ def cluster() -> Iterator[Cluster]:
 
 def test_a_broker_that_cannot_pass_a_change_on_is_not_asked_again(cluster: Cluster) -> None:
     """With KRaft, one that is cut off from the controller answers everything else."""
-    admin = WireAdmin(cluster.connection())
+    admin = KafkaAdmin(cluster.connection())
     told: list[object] = []
     try:
         while {} not in told and len(told) <= len(CUT_OFF):

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from kafka_medic.clients import kafka_wire
+from kafka_medic.clients import kafka_admin
+from kafka_medic.clients.failures import FailureKind, ReadFailed, WriteFailed
 from kafka_medic.clients.kafka import RealKafka
 from kafka_medic.clients.kafka_configs import BROKER, TOPIC, alter_request, altered, configs
-from kafka_medic.clients.ports import ConfigChange, Connection, FailureKind, ReadFailed, WriteFailed
+from kafka_medic.clients.ports import ConfigChange, Connection
 from kafka_medic.cluster.snapshot import ConfigValue
 
 NAME = "min.insync.replicas"
@@ -62,8 +63,8 @@ class Link:
 
 
 def test_topics_that_nobody_answered_for_are_not_known_and_those_before_are(monkeypatch):
-    monkeypatch.setattr(kafka_wire, "TOPICS_AT_ONCE", 4)
-    admin: Any = kafka_wire.WireAdmin(Connection("127.0.0.1:1"))
+    monkeypatch.setattr(kafka_admin, "TOPICS_AT_ONCE", 4)
+    admin: Any = kafka_admin.KafkaAdmin(Connection("127.0.0.1:1"))
     topics = [f"t{n}" for n in range(10)]
     admin._link = Link(2)
     found = admin.topic_configs(topics)
@@ -88,8 +89,8 @@ def test_a_value_is_set_and_none_takes_it_away():
 def test_what_is_for_all_brokers_goes_the_other_way_and_is_asked_for_like_any_request(monkeypatch):
     kafka: Any = RealKafka(Connection("127.0.0.1:1"))
     named, shared = [], []
-    monkeypatch.setattr(kafka._rd, "alter_configs", lambda changes, _: named.extend(changes))
-    monkeypatch.setattr(kafka._wire, "alter_cluster_configs", shared.extend)
+    monkeypatch.setattr(kafka._librdkafka, "alter_configs", lambda changes, _: named.extend(changes))
+    monkeypatch.setattr(kafka._admin, "alter_cluster_configs", shared.extend)
     one, all_ = ConfigChange("BROKER", "1", "n", "1"), ConfigChange("BROKER", "", NAME, "2")
     try:
         kafka.alter_configs([one, all_])

@@ -14,7 +14,7 @@ from kafka.protocol.consumer.group import OffsetFetchResponse
 
 from kafka_medic.clients import kafka_groups, librdkafka
 from kafka_medic.clients.answers import Groups
-from kafka_medic.clients.ports import FailureKind, ReadFailed
+from kafka_medic.clients.failures import FailureKind, ReadFailed
 from kafka_medic.cluster.groups import Committed, GroupMember, GroupOffsets
 from kafka_medic.cluster.snapshot import TopicPartition
 
@@ -47,7 +47,7 @@ def fetched(**groups):
 
 def test_offsets_by_group_without_those_that_were_never_committed():
     answer = fetched(billing=[(10, -1, "", 0), (-1, -1, "", 0)], idle=[], noted=[(4, 7, "m", 0)])
-    assert kafka_groups.told_offsets(1, answer) == {
+    assert kafka_groups.decoded_offsets(1, answer) == {
         "billing": {ORDERS: Committed(10)},
         "idle": {},
         "noted": {ORDERS: Committed(4, 7, "m")},
@@ -55,7 +55,7 @@ def test_offsets_by_group_without_those_that_were_never_committed():
 
 
 def test_a_group_and_a_partition_with_an_error_are_not_known_and_the_others_are():
-    found = kafka_groups.told_offsets(1, fetched(billing=[(10, -1, "", 0), (-1, -1, "", 88)], moved=16))
+    found = kafka_groups.decoded_offsets(1, fetched(billing=[(10, -1, "", 0), (-1, -1, "", 88)], moved=16))
     assert found["billing"] == {ORDERS: Committed(10), TopicPartition("orders", 1): None}
     assert isinstance(found["moved"], ReadFailed)
     assert "NotCoordinator" in found["moved"].message
@@ -125,7 +125,7 @@ def test_of_two_brokers_that_list_a_group_the_one_that_answers_for_it_counts():
     one = kafka_groups.merged(states, {1: {"billing": REFUSED}, 2: {"billing": {ORDERS: at}}}, {})
     assert one == Groups((GroupOffsets("billing", "Empty", {ORDERS: at}),))
     both = kafka_groups.merged(states, {1: {"billing": {ORDERS: at}}, 2: {"billing": {ORDERS: Committed(4)}}}, {})
-    assert both.told == ()
+    assert both.offsets == ()
     assert "two brokers answer" in both.unread["billing"].message
 
 
@@ -148,8 +148,8 @@ def test_one_broker_that_fails_leaves_the_groups_of_the_others():
     link = Link(
         {1: {"billing": "Empty", "left": "Empty"}, 2: REFUSED, 3: {"audit": "Empty"}}, {1: {"billing": at}, 3: REFUSED}
     )
-    found = kafka_groups.WireGroups(link).read(lambda name: name != "left", [1, 2, 3])
-    assert [g.group for g in found.told] == ["billing"]
+    found = kafka_groups.KafkaGroups(link).read(lambda name: name != "left", [1, 2, 3])
+    assert [g.group for g in found.offsets] == ["billing"]
     assert found.unread == {"audit": REFUSED}
     assert found.unlisted == {2: REFUSED}
 
@@ -157,7 +157,7 @@ def test_one_broker_that_fails_leaves_the_groups_of_the_others():
 @pytest.mark.parametrize("brokers", [[], [2]])
 def test_no_list_at_all_is_not_no_group(brokers):
     with pytest.raises(ReadFailed):
-        kafka_groups.WireGroups(Link({2: REFUSED}, {})).read(lambda _: True, brokers)
+        kafka_groups.KafkaGroups(Link({2: REFUSED}, {})).read(lambda _: True, brokers)
 
 
 def test_members_of_groups_that_can_be_told():

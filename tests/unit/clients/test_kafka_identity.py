@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import trustme
 
+from kafka_medic.clients.failures import FailureKind, ReadFailed
+from kafka_medic.clients.kafka_admin import KafkaAdmin
 from kafka_medic.clients.kafka_identity import _plain
-from kafka_medic.clients.kafka_wire import WireAdmin
-from kafka_medic.clients.pod_identity import PodAddress
-from kafka_medic.clients.ports import Connection, FailureKind, ReadFailed, TlsMaterial
+from kafka_medic.clients.ports import Connection, PodAddress, TlsMaterial
 from tests.unit.clients.wire_brokers import UNAUTHORIZED, Relay, WireBroker
 
 IDS = (1, 2, 3)
@@ -58,13 +58,13 @@ def made() -> Iterator[list[Any]]:
         one.close()
 
 
-Make = Callable[..., tuple[WireAdmin, Cluster]]
+Make = Callable[..., tuple[KafkaAdmin, Cluster]]
 
 
 @pytest.fixture
 def make(made: list[Any]) -> Make:
-    def build(cluster: Cluster, **how: Any) -> tuple[WireAdmin, Cluster]:
-        admin = WireAdmin(cluster.connection(**how))
+    def build(cluster: Cluster, **how: Any) -> tuple[KafkaAdmin, Cluster]:
+        admin = KafkaAdmin(cluster.connection(**how))
         made.extend([cluster, admin])
         admin.members()
         return admin, cluster
@@ -187,10 +187,10 @@ NAMES = {n: f"kafka-{n}.kafka.svc" for n in IDS}
 
 
 @pytest.fixture
-def secured(make: Make, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[WireAdmin, Cluster]]:
+def secured(make: Make, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[KafkaAdmin, Cluster]]:
     """Certificates are for the Pods' names, and for 127.0.0.11 where the client comes in."""
 
-    def build(runs: dict[int, int]) -> tuple[WireAdmin, Cluster]:
+    def build(runs: dict[int, int]) -> tuple[KafkaAdmin, Cluster]:
         import socket as sockets
 
         certificates = {n: CA.issue_cert(name, *(["127.0.0.11"] if n == 1 else [])) for n, name in NAMES.items()}

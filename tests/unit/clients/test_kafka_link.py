@@ -16,9 +16,10 @@ from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 
 from kafka_medic.clients import kafka_link
-from kafka_medic.clients.kafka_link import WireLink
-from kafka_medic.clients.kafka_wire import WireAdmin
-from kafka_medic.clients.ports import Connection, FailureKind, Node, ReadFailed
+from kafka_medic.clients.failures import FailureKind, ReadFailed
+from kafka_medic.clients.kafka_admin import KafkaAdmin
+from kafka_medic.clients.kafka_link import KafkaLink
+from kafka_medic.clients.ports import Connection, Node
 
 SECONDS = 0.4
 HANGS = object()
@@ -53,16 +54,16 @@ class Brokers:
         self._net.stop()
 
 
-Linked = Callable[..., tuple[WireLink, Brokers]]
+Linked = Callable[..., tuple[KafkaLink, Brokers]]
 
 
 @pytest.fixture
 def linked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Linked]:
     links = []
 
-    def link(answers: dict[int, Any], seconds: float = SECONDS) -> tuple[WireLink, Brokers]:
+    def link(answers: dict[int, Any], seconds: float = SECONDS) -> tuple[KafkaLink, Brokers]:
         brokers = Brokers(answers)
-        made = WireLink(Connection("127.0.0.1:1", timeout_seconds=seconds))
+        made = KafkaLink(Connection("127.0.0.1:1", timeout_seconds=seconds))
         monkeypatch.setattr(kafka_link, "_connect", lambda _: brokers)
         links.append(made)
         return made, brokers
@@ -99,7 +100,7 @@ def test_who_is_there_is_told_by_whoever_answers_first(linked: Linked):
 
 def test_a_broker_that_came_back_can_be_asked_before_the_client_reads_metadata_anew(linked: Linked):
     link, brokers = linked({1: told(2)})
-    admin = WireAdmin(Connection("127.0.0.1:1"))
+    admin = KafkaAdmin(Connection("127.0.0.1:1"))
     admin._link = link
     assert admin.members().nodes == (Node(2, "10.0.0.2", 9092, "zone-1"),)
     assert {b: n.host for b, n in brokers.cluster._brokers.items()} == {2: "10.0.0.2"}
@@ -213,7 +214,7 @@ def test_a_client_that_somebody_uses_is_not_closed_under_them(linked: Linked):
 
 def test_a_cluster_that_is_away_costs_no_thread():
     before = set(threading.enumerate())
-    link = WireLink(Connection("127.0.0.1:1,127.0.0.2:1", timeout_seconds=SECONDS))
+    link = KafkaLink(Connection("127.0.0.1:1,127.0.0.2:1", timeout_seconds=SECONDS))
     for _ in range(3):
         with pytest.raises(ReadFailed):
             link.members(lambda: None)
@@ -247,7 +248,7 @@ def test_servers_that_hang_do_not_keep_a_connection_from_coming_about(monkeypatc
 def test_a_server_that_accepts_and_is_silent_costs_one_timeout():
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
-        link = WireLink(Connection(f"127.0.0.1:{port}", timeout_seconds=SECONDS))
+        link = KafkaLink(Connection(f"127.0.0.1:{port}", timeout_seconds=SECONDS))
         took = seconds_of(failing(lambda: link.members(lambda: None)))
         link.close()
     assert took < 10
@@ -261,7 +262,7 @@ def test_a_controller_that_hangs_holds_up_nothing_that_brokers_know_themselves(m
         return clients[-1]
 
     monkeypatch.setattr(kafka_link, "_connect", connect)
-    admin = WireAdmin(Connection("127.0.0.1:1", timeout_seconds=SECONDS))
+    admin = KafkaAdmin(Connection("127.0.0.1:1", timeout_seconds=SECONDS))
     admin.members()
     asked = list(clients[0].asked)
     for number in (1, 2):  # by connections of their own, new ones each time, to those that were heard from
@@ -280,7 +281,7 @@ def test_no_second_attempt_for_which_there_is_no_time(
     monkeypatch: pytest.MonkeyPatch, lasts: float, attempts: int
 ) -> None:
     """Else a question with a limit of five seconds takes nine: one attempt that ends just before, and a whole other."""
-    link = WireLink(Connection("nobody:9092", timeout_seconds=5.0))
+    link = KafkaLink(Connection("nobody:9092", timeout_seconds=5.0))
     clock = [0.0]
 
     def passes(seconds: float) -> None:

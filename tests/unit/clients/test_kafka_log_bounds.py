@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from kafka.protocol.admin import DescribeLogDirsResponse
 from kafka.protocol.consumer.offsets import ListOffsetsResponse
 
 from kafka_medic.clients.answers import LogDir, LogDirs
-from kafka_medic.clients.kafka_log_bounds import by_leader
-from kafka_medic.clients.ports import BOUNDS_SCHEMA, LED_SCHEMA, FailureKind, ReadFailed, led_table
+from kafka_medic.clients.failures import FailureKind, ReadFailed
+from kafka_medic.clients.kafka_log_bounds import Led, by_leader
+from kafka_medic.clients.tables import BOUNDS_SCHEMA, LED_SCHEMA
 from kafka_medic.cluster.snapshot import TopicPartition
-from tests.simulation.log_bounds import log_bounds
+from tests.simulation.log_bounds import led_table, log_bounds
 from tests.unit.clients.wire_brokers import Make, two_brokers
 
 ORDERS = [TopicPartition("orders", n) for n in range(3)]
@@ -78,6 +80,31 @@ def test_a_malformed_response_is_that_brokers_failure_and_ends_no_connection(mak
     brokers[1].malformed = None
     assert log_bounds(admin, leaders)[2] == {ORDERS[0]: (0, 7)}
     assert [broker.opened for broker in brokers] == opened
+
+
+def test_what_is_kept_from_the_last_observation_is_of_the_same_partitions_alone(make: Make) -> None:
+    admin, brokers = make(logs_version=6)
+    assert log_bounds(admin, {EVENTS: 1, ORDERS[0]: 2}) == {1: {EVENTS: (1, 2)}, 2: {ORDERS[0]: (0, 7)}}
+    for broker in brokers:
+        broker.logs = {**LOGS, EVENTS: (4, 50, 300), ORDERS[0]: (0, 70, 100)}
+    assert log_bounds(admin, {EVENTS: 1, ORDERS[0]: 2}) == {1: {EVENTS: (4, 50)}, 2: {ORDERS[0]: (0, 70)}}
+    assert log_bounds(admin, {EVENTS: 2, ORDERS[0]: 2}) == {2: {EVENTS: (4, 50), ORDERS[0]: (0, 70)}}
+    assert log_bounds(admin, {ORDERS[1]: 1, ORDERS[0]: 2}) == {1: {ORDERS[1]: (3, 9)}, 2: {ORDERS[0]: (0, 70)}}
+    for broker in brokers:
+        broker.epochs.clear()
+    log_bounds(admin, {ORDERS[1]: 1, ORDERS[0]: 2}, {ORDERS[0]: 5})
+    assert brokers[1].epochs == [5, 5]
+
+
+def test_the_same_rows_are_put_into_requests_once() -> None:
+    leaders = {EVENTS: 1, ORDERS[0]: 2}
+    first = Led.of(led_table(leaders, {EVENTS: 4}), None)
+    assert Led.of(led_table(leaders, {EVENTS: 4}), first) is first
+    for other in (led_table(leaders, {EVENTS: 5}), led_table({EVENTS: 1}), led_table({EVENTS: 2, ORDERS[0]: 2})):
+        assert Led.of(other, first).table is other
+    later = led_table(leaders, {EVENTS: 4})
+    unstarted = later.set_column(4, "start", pa.array([True, False]))
+    assert {b: t.num_rows for b, t in Led.of(unstarted, first).started.items()} != {1: 1, 2: 1}
 
 
 def test_who_leads_nothing_is_not_asked(make: Make) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from kafka_medic.clients.failures import ReadFailed
 from kafka_medic.clients.kafka_log_ends import epoch_ends, known, log_ends
-from kafka_medic.clients.ports import ReadFailed
 from kafka_medic.cluster.snapshot import TopicPartition
 
 ORDERS = [TopicPartition("orders", n) for n in range(3)]

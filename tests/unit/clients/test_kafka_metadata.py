@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from kafka.protocol.metadata import MetadataResponse
 
-from kafka_medic.clients.ports import BrokerView, FailureKind, PartitionState, ReadFailed
+from kafka_medic.clients.failures import FailureKind, ReadFailed
+from kafka_medic.clients.ports import BrokerView, PartitionState
 from tests.unit.clients.wire_brokers import Make, two_brokers
 
 TOPIC = MetadataResponse.MetadataResponseTopic

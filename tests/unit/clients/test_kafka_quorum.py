@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kafka_medic.clients.kafka_wire import WireAdmin
+from kafka_medic.clients.kafka_admin import KafkaAdmin
 from kafka_medic.clients.ports import Connection
 from kafka_medic.cluster.snapshot import Controller, Mode, Quorum
 from kafka_medic.diagnose.diagnosis import diagnose
@@ -32,7 +32,7 @@ def quorum(*voters: Any, leader: int = 1) -> Quorum:
     """As the adapter reads an answer of the brokers'."""
     part = SimpleNamespace(error_code=0, leader_id=leader, current_voters=list(voters))
     answer = SimpleNamespace(error_code=0, topics=[SimpleNamespace(partitions=[part])])
-    admin = WireAdmin(Connection("kafka:9092"))
+    admin = KafkaAdmin(Connection("kafka:9092"))
     admin._passed_on = SimpleNamespace(ask_anyone=lambda *_, **__: (1, answer))  # type: ignore[assignment]
     return admin.quorum()
 

@@ -1,4 +1,5 @@
-"""However large a response is, a connection holds on to a piece of it: 500 of them would hold more than there is."""
+"""However large a response is, a connection holds on to a piece of it: 500 of them would hold more than there is. A
+request that fits into the socket is sent without waiting for it."""
 
 from __future__ import annotations
 
@@ -6,7 +7,9 @@ import select
 import socket
 import ssl
 import threading
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Generator, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,9 +17,10 @@ import trustme
 from kafka import errors
 from kafka.net import manager
 
-from kafka_medic.clients.kafka_link import WireLink
+from kafka_medic.clients.failures import ReadFailed
+from kafka_medic.clients.kafka_link import KafkaLink, _settings
 from kafka_medic.clients.kafka_transport import PIECE
-from kafka_medic.clients.ports import Connection, ReadFailed
+from kafka_medic.clients.ports import Connection
 
 DATA = bytes(range(256)) * 8000
 SECONDS = 20.0
@@ -35,7 +39,7 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
 def transport(kind: str, sock: Any) -> Any:
     """Of the class that kafka-python makes connections with, once there is a link."""
     with pytest.raises(ReadFailed):
-        WireLink(Connection("127.0.0.1:1", timeout_seconds=0.1)).call(lambda c: c, ReadFailed, "nobody")
+        KafkaLink(Connection("127.0.0.1:1", timeout_seconds=0.1)).call(lambda c: c, ReadFailed, "nobody")
     found = object.__new__(getattr(manager, kind))
     found._sock = sock
     return found
@@ -96,3 +100,79 @@ def test_the_end_of_a_connection_is_told(pair):
     data, error = reader._sock_recv()
     assert data == b""
     assert isinstance(error, errors.KafkaConnectionError)
+
+
+class Waiting:
+    """What a transport awaits until its socket is writable."""
+
+    def __await__(self) -> Generator[str, None, None]:
+        yield "writable?"
+
+
+def writer(sock: socket.socket, data: bytes) -> tuple[Any, Any]:
+    """A transport with a request to send, and the task that sends it."""
+    found = transport("KafkaTCPTransport", sock)
+    found._net = SimpleNamespace(wait_write=lambda _: Waiting())
+    found._write_buffer, found._writing, found._write, found._closed, found._protocol = (
+        deque([data]),
+        True,
+        True,
+        0,
+        None,
+    )
+    found.aborted = []
+    found.abort = found.aborted.append
+    return found, found._write_to_sock()
+
+
+def test_a_request_that_fits_is_sent_at_once(pair):
+    client, server = pair
+    client.setblocking(False)
+    found, task = writer(client, b"a request")
+    with pytest.raises(StopIteration):  # it waited for nothing
+        task.send(None)
+    assert server.recv(100) == b"a request"
+    assert not found._writing, "the next request begins a task of its own"
+    assert not found.aborted
+
+
+def test_what_does_not_fit_waits_and_follows_in_order(pair):
+    client, server = pair
+    client.setblocking(False)
+    data = DATA * 5
+    _, task = writer(client, data)
+    got, waits = bytearray(), 0
+    while True:
+        try:
+            assert task.send(None) == "writable?"
+        except StopIteration:
+            break
+        waits += 1
+        while not select.select([], [client], [], 0)[1]:
+            got += server.recv(1 << 20)
+    while len(got) < len(data):
+        got += server.recv(1 << 20)
+    assert waits
+    assert bytes(got) == data
+
+
+def test_a_request_on_a_lost_connection_ends_it(pair):
+    client, _ = pair
+    client.setblocking(False)
+    client.shutdown(socket.SHUT_WR)
+    found, task = writer(client, b"a request")
+    with pytest.raises(StopIteration):
+        task.send(None)
+    assert isinstance(found.aborted[0], errors.KafkaConnectionError)
+    assert not found._writing
+
+
+def test_no_connection_is_metered():
+    made = _settings(Connection("127.0.0.1:1"), None, None)["kafka_client"](
+        metrics=object(), bootstrap_servers="127.0.0.1:1"
+    )
+    try:
+        assert made._manager.config["metrics"] is None
+        assert made._manager.config["bootstrap_servers"] == "127.0.0.1:1"
+    finally:
+        made._net.close()

@@ -10,7 +10,8 @@ from functools import partial
 
 import pytest
 
-from kafka_medic.clients.ports import EnsembleConnection, ReadFailed
+from kafka_medic.clients.failures import ReadFailed
+from kafka_medic.clients.ports import EnsembleConnection
 from kafka_medic.clients.zookeeper import ZooKeeper
 from tests.hostile.zookeepers import Attack, serve
 

@@ -10,8 +10,9 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from kafka_medic.clients import librdkafka
+from kafka_medic.clients.failures import FailureKind, ReadFailed, WriteFailed
 from kafka_medic.clients.librdkafka import LibrdkafkaAdmin
-from kafka_medic.clients.ports import ConfigChange, Connection, FailureKind, ReadFailed, TlsMaterial, WriteFailed
+from kafka_medic.clients.ports import ConfigChange, Connection, TlsMaterial
 from kafka_medic.cluster.snapshot import TopicPartition
 
 

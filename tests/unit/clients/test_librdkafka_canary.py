@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from kafka_medic.clients.failures import FailureKind, ReadFailed
 from kafka_medic.clients.librdkafka_canary import QUEUE_RECORDS, LibrdkafkaCanary
-from kafka_medic.clients.ports import Connection, FailureKind, ReadFailed, TlsMaterial, Undelivered
+from kafka_medic.clients.ports import Connection, TlsMaterial, Undelivered
 
 NOBODY = Connection("127.0.0.1:1")
 

@@ -10,12 +10,12 @@ from kafka import errors
 from kafka.protocol.admin import DescribeLogDirsResponse
 
 from kafka_medic.clients.answers import LogDir, LogDirs
+from kafka_medic.clients.failures import FailureKind, ReadFailed
+from kafka_medic.clients.kafka_admin import KafkaAdmin, _log_dirs
 from kafka_medic.clients.kafka_link import failure_of
-from kafka_medic.clients.kafka_wire import WireAdmin, _log_dirs
-from kafka_medic.clients.ports import Connection, FailureKind, ReadFailed
+from kafka_medic.clients.ports import Connection
 from kafka_medic.clients.undecoded import ResponseBytes
-from kafka_medic.cluster.elements import STORAGE_ERROR
-from kafka_medic.cluster.snapshot import TopicPartition
+from kafka_medic.cluster.snapshot import STORAGE_ERROR, TopicPartition
 
 ORDERS, MOVING = TopicPartition("orders", 0), TopicPartition("orders", 1)
 
@@ -104,7 +104,7 @@ class Link:
     ],
 )
 def test_one_broker_that_does_not_tell_them_is_that_brokers_failure_and_no_empty_list(sick, kind):
-    admin: Any = WireAdmin(Connection("127.0.0.1:1"))
+    admin: Any = KafkaAdmin(Connection("127.0.0.1:1"))
     admin._link = Link({1: sick, 2: answer(directory("/data/0", (ORDERS, 5, False)))})
     found = admin.log_dirs([1, 2])
     assert isinstance(found[1], ReadFailed)
@@ -120,7 +120,7 @@ def test_one_broker_whose_settings_are_not_told_fails_alone():
         )
         return SimpleNamespace(results=[one])
 
-    admin: Any = WireAdmin(Connection("127.0.0.1:1"))
+    admin: Any = KafkaAdmin(Connection("127.0.0.1:1"))
     admin._link = Link({1: told(1), 2: told(2, code=31), 3: errors.KafkaTimeoutError("late")})
     found = admin.broker_configs([1, 2, 3])
     assert found[1]["n"].value == "1"

@@ -12,8 +12,9 @@ import pytest
 import trustme
 
 from kafka_medic.clients import oauth
+from kafka_medic.clients.failures import FailureKind, ReadFailed
 from kafka_medic.clients.oauth import MAX_ANSWER, TokenSource
-from kafka_medic.clients.ports import FailureKind, OAuthClient, ReadFailed
+from kafka_medic.clients.ports import OAuthClient
 from tests.simulation.token_endpoint import CLIENT_ID, CLIENT_SECRET, TokenEndpoint
 
 CA = trustme.CA()

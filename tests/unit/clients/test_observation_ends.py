@@ -1,4 +1,4 @@
-"""Slow servers, however many they claim to be, do not make an observation so long that its worker counts as deaf."""
+"""Slow servers, however many there are, do not make an observation so long that its worker counts as stalled."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import time
 
 import pytest
 
-from kafka_medic.clients import kafka_link, kafka_wire
+from kafka_medic.clients import kafka_admin, kafka_link
+from kafka_medic.clients.failures import ReadFailed
 from kafka_medic.clients.kafka import RealKafka
-from kafka_medic.clients.kafka_wire import WireAdmin
-from kafka_medic.clients.ports import LONGEST_TIMEOUT, Connection, EnsembleConnection, ReadFailed
+from kafka_medic.clients.kafka_admin import KafkaAdmin
+from kafka_medic.clients.ports import LONGEST_TIMEOUT, Connection, EnsembleConnection
 from kafka_medic.clients.zookeeper import ZooKeeper
 from kafka_medic.controller.__main__ import OBSERVATION_SECONDS
-from kafka_medic.controller.fleet import DEAF_SECONDS
-from kafka_medic.controller.turn import COMPUTE_SECONDS
+from kafka_medic.controller.compute_budget import COMPUTE_SECONDS
+from kafka_medic.controller.fleet import STALLED_SECONDS
 from tests.stub_cluster.description import Size, made_up
 from tests.stub_cluster.server import Conduct, running
 
@@ -23,12 +24,12 @@ BROKERS, TIMEOUT, OBSERVATION = 12, 1.0, 2.5
 @pytest.fixture
 def short(monkeypatch):
     monkeypatch.setattr(kafka_link, "OBSERVATION_SECONDS", OBSERVATION)
-    monkeypatch.setattr(kafka_wire, "BROKERS_AT_ONCE", 1)
+    monkeypatch.setattr(kafka_admin, "BROKERS_AT_ONCE", 1)
 
 
 def test_many_brokers_that_hang_cost_the_time_of_one_observation(short):
     with running(made_up(Size(BROKERS, BROKERS), 0)) as stub:
-        admin = WireAdmin(Connection(stub.cluster.bootstrap, timeout_seconds=TIMEOUT))
+        admin = KafkaAdmin(Connection(stub.cluster.bootstrap, timeout_seconds=TIMEOUT))
         try:
             known = [node.id for node in admin.members().nodes]
             for broker in known[1:]:
@@ -47,11 +48,11 @@ def test_many_brokers_that_hang_cost_the_time_of_one_observation(short):
 
 def test_no_answer_is_waited_for_longer_than_a_minute():
     kafka = RealKafka(Connection("127.0.0.1:1", timeout_seconds=300.0))
-    assert kafka._wire._link.seconds == LONGEST_TIMEOUT
+    assert kafka._admin._link.seconds == LONGEST_TIMEOUT
     kafka.close()
     assert ZooKeeper(EnsembleConnection("127.0.0.1:1", None, 300.0))._timeout == LONGEST_TIMEOUT
 
 
 def test_the_limits_together_are_below_the_one_of_liveness():
-    assert OBSERVATION_SECONDS + LONGEST_TIMEOUT <= DEAF_SECONDS
-    assert COMPUTE_SECONDS < DEAF_SECONDS - OBSERVATION_SECONDS
+    assert OBSERVATION_SECONDS + LONGEST_TIMEOUT <= STALLED_SECONDS
+    assert COMPUTE_SECONDS < STALLED_SECONDS - OBSERVATION_SECONDS

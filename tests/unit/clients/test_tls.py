@@ -17,8 +17,9 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
+from kafka_medic.clients.failures import FailureKind, ReadFailed
 from kafka_medic.clients.kafka import RealKafka
-from kafka_medic.clients.ports import Connection, FailureKind, ReadFailed, TlsMaterial
+from kafka_medic.clients.ports import Connection, TlsMaterial
 from kafka_medic.clients.tls import client_context, explained
 
 CA = trustme.CA()

@@ -8,14 +8,15 @@ from typing import Any
 import pytest
 
 from kafka_medic.clients import kafka as module
+from kafka_medic.clients.failures import FailureKind, ReadFailed
 from kafka_medic.clients.kafka import RealKafka
-from kafka_medic.clients.ports import ClusterDescription, ConfigChange, Connection, FailureKind, Node, ReadFailed
+from kafka_medic.clients.ports import ClusterDescription, ConfigChange, Connection, Node
 
 TOLD = ClusterDescription("id", (Node(0, "b0", 9092, None),), 0)
 
 
 def test_librdkafka_at_a_broker_that_hangs_is_left_to_it(monkeypatch):
-    monkeypatch.setattr(module, "PATIENCE", 0.05)
+    monkeypatch.setattr(module, "LIBRDKAFKA_TIMEOUT", 0.05)
     kafka: Any = RealKafka(Connection("127.0.0.1:1"))
     asked, answered = threading.Event(), threading.Event()
 
@@ -24,8 +25,8 @@ def test_librdkafka_at_a_broker_that_hangs_is_left_to_it(monkeypatch):
         assert answered.wait(60)
         return TOLD
 
-    monkeypatch.setattr(kafka._wire, "members", lambda: TOLD)
-    monkeypatch.setattr(kafka._rd, "members", hangs)
+    monkeypatch.setattr(kafka._admin, "members", lambda: TOLD)
+    monkeypatch.setattr(kafka._librdkafka, "members", hangs)
     try:
         for _ in range(3):  # nor is it asked again while it hangs
             assert kafka.describe_cluster() is TOLD
@@ -38,7 +39,7 @@ def test_librdkafka_at_a_broker_that_hangs_is_left_to_it(monkeypatch):
 
 def test_an_answer_that_librdkafka_needed_longer_for_counts_as_well(monkeypatch):
     """In a large cluster it always does."""
-    monkeypatch.setattr(module, "PATIENCE", 0.05)
+    monkeypatch.setattr(module, "LIBRDKAFKA_TIMEOUT", 0.05)
     kafka: Any = RealKafka(Connection("127.0.0.1:1"))
     let_go, asked = threading.Event(), []
 
@@ -47,8 +48,8 @@ def test_an_answer_that_librdkafka_needed_longer_for_counts_as_well(monkeypatch)
         assert let_go.wait(60)
         return TOLD
 
-    monkeypatch.setattr(kafka._wire, "members", lambda: TOLD)
-    monkeypatch.setattr(kafka._rd, "members", slow)
+    monkeypatch.setattr(kafka._admin, "members", lambda: TOLD)
+    monkeypatch.setattr(kafka._librdkafka, "members", slow)
     try:
         assert kafka.describe_cluster() is TOLD
         let_go.set()
@@ -69,8 +70,8 @@ def test_a_refusal_that_only_librdkafka_met_is_told(monkeypatch):
     def refused() -> ClusterDescription:
         raise ReadFailed(FailureKind.AUTHENTICATION, "no such user")
 
-    monkeypatch.setattr(kafka._wire, "members", lambda: TOLD)
-    monkeypatch.setattr(kafka._rd, "members", refused)
+    monkeypatch.setattr(kafka._admin, "members", lambda: TOLD)
+    monkeypatch.setattr(kafka._librdkafka, "members", refused)
     try:
         with pytest.raises(ReadFailed, match="no such user"):
             kafka.describe_cluster()
@@ -94,12 +95,12 @@ def test_librdkafka_reads_its_whole_view_rarely_but_before_it_is_needed_and_afte
         return members()
 
     monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(kafka._wire, "members", members)
-    monkeypatch.setattr(kafka._rd, "members", whole)
-    monkeypatch.setattr(kafka._rd, "create_topic", lambda _: asked.append("topic"))
-    monkeypatch.setattr(kafka._rd, "add_partitions", lambda *_: asked.append("partitions"))
-    monkeypatch.setattr(kafka._rd, "alter_configs", lambda *_: asked.append("configs"))
-    monkeypatch.setattr(kafka._rd, "offsets_at", lambda *_: asked.append("offsets"))
+    monkeypatch.setattr(kafka._admin, "members", members)
+    monkeypatch.setattr(kafka._librdkafka, "members", whole)
+    monkeypatch.setattr(kafka._librdkafka, "create_topic", lambda _: asked.append("topic"))
+    monkeypatch.setattr(kafka._librdkafka, "add_partitions", lambda *_: asked.append("partitions"))
+    monkeypatch.setattr(kafka._librdkafka, "alter_configs", lambda *_: asked.append("configs"))
+    monkeypatch.setattr(kafka._librdkafka, "offsets_at", lambda *_: asked.append("offsets"))
     try:
         for _ in range(3):
             assert kafka.describe_cluster() is TOLD

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kafka_medic.clients.failures import FailureKind, ReadFailed, WriteFailed
 from kafka_medic.clients.kubernetes_api import ApiFailure
-from kafka_medic.clients.ports import FailureKind, ReadFailed, WriteFailed
 from kafka_medic.clients.workloads import ScaledWorkloads
 from kafka_medic.cluster.workloads import Workload
 from kafka_medic.resources.vocabulary import WorkloadKind

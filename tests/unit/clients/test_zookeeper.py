@@ -11,7 +11,8 @@ import pytest
 from kazoo.exceptions import BadVersionError, NoAuthError, NoNodeError, RolledBackError, RuntimeInconsistency
 from kazoo.handlers.threading import SequentialThreadingHandler
 
-from kafka_medic.clients.ports import EnsembleConnection, FailureKind, ReadFailed, WriteFailed
+from kafka_medic.clients.failures import FailureKind, ReadFailed, WriteFailed
+from kafka_medic.clients.ports import EnsembleConnection
 from kafka_medic.clients.zookeeper import ZooKeeper
 
 

@@ -27,7 +27,7 @@ from kafka.protocol.admin import (
 from kafka.protocol.consumer.offsets import ListOffsetsRequest, ListOffsetsResponse
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataRequest, MetadataResponse
 
-from kafka_medic.clients.kafka_wire import WireAdmin
+from kafka_medic.clients.kafka_admin import KafkaAdmin
 from kafka_medic.clients.ports import Connection
 
 REQUESTS = {
@@ -284,7 +284,7 @@ def two_brokers(network: str, **usual: Any) -> Iterator[Make]:
             for broker in brokers:
                 broker.peers = [(b.id, b.ip, b.port) for b in brokers]
             first = f"{brokers[0].ip}:{brokers[0].port}"
-            admin = opened.enter_context(closing(WireAdmin(Connection(first, timeout_seconds=3.0))))
+            admin = opened.enter_context(closing(KafkaAdmin(Connection(first, timeout_seconds=3.0))))
             admin.members()
             return admin, brokers
 

@@ -16,8 +16,7 @@ from kafka_medic.cluster.document import (
     timestamp,
     to_document,
 )
-from kafka_medic.cluster.elements import STORAGE_ERROR, Directory, Element
-from kafka_medic.cluster.snapshot import Mode, TopicPartition
+from kafka_medic.cluster.snapshot import STORAGE_ERROR, Directory, Element, Mode, TopicPartition
 from tests.unit.cluster import worlds
 
 ROOT = Path(__file__).parents[3]

@@ -8,18 +8,18 @@ import threading
 import pytest
 
 from kafka_medic.controller.fleet import Fleet
-from kafka_medic.controller.unwatched import tell_unwatched
+from kafka_medic.controller.unwatched import report_unwatched
 from tests.simulation.api import SimApi
 from tests.simulation.world import API_VERSION, BASE
 from tests.unit.controller.test_handlers import handlers
 
 
-class Turns:
+class FakeReconciler:
     def __init__(self, key, running):
         self.key, self.running = key, running
         running.add(key)
 
-    def run(self):
+    def reconcile(self):
         return 60.0
 
     def close(self):
@@ -33,7 +33,7 @@ def running():
 
 @pytest.fixture
 def fleet(running):
-    fleet = Fleet(lambda key: Turns(key, running), most=2)  # type: ignore[arg-type, return-value]
+    fleet = Fleet(lambda key: FakeReconciler(key, running), most=2)  # type: ignore[arg-type, return-value]
     yield fleet
     fleet.stop()
 
@@ -60,14 +60,14 @@ def test_the_oldest_are_watched_in_whatever_order_they_are_heard_of(fleet, runni
     wait_for(lambda: running == {("ns", "first"), ("ns", "second"), ("other", "own")})
     assert fleet.unwatched() == {("ns", "third"): 3}
     assert fleet.knows("ns", "third")
-    assert ("ns", "third") in fleet.heard_of(), "the roll call would miss it otherwise"
+    assert ("ns", "third") in fleet.known_generations(), "the watch audit would miss it otherwise"
 
 
 def test_the_next_one_is_watched_when_an_older_one_goes(fleet, running):
     for name, created in (("third", "2026-01-03"), ("second", "2026-01-02"), ("first", "2026-01-01")):
         fleet.present(("ns", name), 1, created)
     wait_for(lambda: ("ns", "third") not in running)
-    wait_for(lambda: fleet.seat() or not fleet._leaving)
+    wait_for(lambda: fleet.start_due() or not fleet._leaving)
     fleet.gone(("ns", "first"))
     wait_for(lambda: running == {("ns", "second"), ("ns", "third")})
     assert fleet.unwatched() == {}
@@ -76,8 +76,8 @@ def test_the_next_one_is_watched_when_an_older_one_goes(fleet, running):
 def test_one_that_hangs_and_gave_way_is_not_watched_twice(running):
     let_go = threading.Event()
 
-    class Hangs(Turns):
-        def run(self):
+    class Hangs(FakeReconciler):
+        def reconcile(self):
             let_go.wait(10)
             return 60.0
 
@@ -89,7 +89,7 @@ def test_one_that_hangs_and_gave_way_is_not_watched_twice(running):
     assert ("ns", "young") not in fleet._workers, "its first thread has not ended"
     let_go.set()
     made.thread.join(10)
-    fleet.seat()
+    fleet.start_due()
     assert fleet._workers["ns", "young"] is not made
     fleet.stop()
 
@@ -99,9 +99,9 @@ def test_what_is_not_watched_says_so_with_the_limit(fleet):
     for number in (1, 2, 3):
         put(api, "ns", f"c{number}", f"2026-01-0{number}T00:00:00Z")
         fleet.present(("ns", f"c{number}"), 1, f"2026-01-0{number}T00:00:00Z")
-    tell_unwatched(api, fleet)
+    report_unwatched(api, fleet)
     before = api.status_writes
-    tell_unwatched(api, fleet)
+    report_unwatched(api, fleet)
     assert api.status_writes == before == 1
     (ready,) = api.get(f"{BASE}/namespaces/ns/kafkaclusters/c3")["status"]["conditions"]
     assert (ready["type"], ready["status"], ready["reason"]) == ("Ready", "False", "TooManyInNamespace")
@@ -129,5 +129,5 @@ def test_the_watch_tells_it(fleet):
 def test_nothing_begins_after_the_end(fleet, running):
     fleet.present(("ns", "a"), 1, "2026-01-01")
     fleet.stop()
-    assert fleet.deaf() == []
+    assert fleet.stalled() == []
     assert running == set()

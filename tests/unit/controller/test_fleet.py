@@ -1,4 +1,4 @@
-"""A worker that is deaf is told from one that is patient, and from one that hears nothing but refusals."""
+"""A stalled worker is told from one with a long interval, and from one whose API server refuses everything."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import pytest
 
 from kafka_medic.clients.kubernetes_api import ApiFailure
 from kafka_medic.controller import fleet
-from kafka_medic.controller.fleet import ALONE_SECONDS, DEAF_SECONDS, Worker
+from kafka_medic.controller.fleet import ALONE_SECONDS, STALLED_SECONDS, Worker
 
 
-class Turns:
+class FakeReconciler:
     def __init__(self, *answers):
         self.answers, self.taken, self.done = list(answers), 0, threading.Event()
 
-    def run(self):
+    def reconcile(self):
         self.taken += 1
         answer = self.answers.pop(0) if self.answers else 0.0
         if isinstance(answer, Exception):
@@ -27,7 +27,7 @@ class Turns:
 
 
 def worker(*answers) -> Worker:
-    return Worker(("ns", "c"), Turns(*answers))  # type: ignore[arg-type]
+    return Worker(("ns", "c"), FakeReconciler(*answers))  # type: ignore[arg-type]
 
 
 class Clock:
@@ -44,16 +44,16 @@ def clock(monkeypatch):
 def test_a_long_interval_is_patience(clock):
     patient = worker(3600.0)
     patient._once()
-    assert patient.deaf(clock.now + 3600) is None
-    assert patient.deaf(clock.now + 3600 + DEAF_SECONDS + 1) is not None
+    assert patient.stalled(clock.now + 3600) is None
+    assert patient.stalled(clock.now + 3600 + STALLED_SECONDS + 1) is not None
 
 
-def test_a_turn_that_hangs_is_deafness_however_long_the_interval(clock):
+def test_a_hung_reconcile_is_stalled_whatever_the_interval(clock):
     found = []
 
-    class Hanging(Turns):
-        def run(self):
-            found.append((one.deaf(clock.now + DEAF_SECONDS), one.deaf(clock.now + DEAF_SECONDS + 1)))
+    class Hanging(FakeReconciler):
+        def reconcile(self):
+            found.append((one.stalled(clock.now + STALLED_SECONDS), one.stalled(clock.now + STALLED_SECONDS + 1)))
             return 3600.0
 
     one = Worker(("ns", "c"), Hanging())  # type: ignore[arg-type]
@@ -68,83 +68,83 @@ def test_a_refusing_api_server_is_heard(status, clock):
     one = worker(*[ApiFailure(status, "no")] * 3)
     for _ in range(3):
         one._once()
-        assert one.deaf(clock.now) is None
-        clock.now += DEAF_SECONDS
+        assert one.stalled(clock.now) is None
+        clock.now += STALLED_SECONDS
 
 
-def test_a_fault_of_ours_that_lasts_is_deafness_and_a_passing_one_is_not(clock):
+def test_a_lasting_fault_of_ours_is_a_stall(clock):
     one = worker(3600.0, ValueError("a bug"), ValueError("a bug"), 1.0, ValueError("a bug"))
     one._once()
     clock.now += 3600
     one._once()
-    assert one.deaf(clock.now) is None, "one fault after a long pause"
-    clock.now += DEAF_SECONDS + 1
+    assert one.stalled(clock.now) is None, "one fault after a long pause"
+    clock.now += STALLED_SECONDS + 1
     one._once()
-    assert "fault" in (one.deaf(clock.now) or "")
+    assert "fault" in (one.stalled(clock.now) or "")
     one._once()
-    assert one.deaf(clock.now) is None
+    assert one.stalled(clock.now) is None
     one._once()
-    assert one.deaf(clock.now) is None
+    assert one.stalled(clock.now) is None
 
 
 def test_a_refusal_ends_a_row_of_faults(clock):
     one = worker(ValueError("a bug"), ApiFailure(403, "no"), ValueError("a bug"))
     for _ in range(3):
         one._once()
-        clock.now += DEAF_SECONDS - 1
-    assert one.deaf(clock.now) is None
+        clock.now += STALLED_SECONDS - 1
+    assert one.stalled(clock.now) is None
 
 
-def test_the_fleet_knows_what_it_watches_and_says_why_one_is_deaf():
-    crew = fleet.Fleet(lambda key: Turns(*[60.0] * 9))  # type: ignore[arg-type, return-value]
+def test_the_fleet_knows_what_it_watches():
+    crew = fleet.Fleet(lambda key: FakeReconciler(*[60.0] * 9))  # type: ignore[arg-type, return-value]
     crew.present(("ns", "c"), 1)
     assert (crew.knows("ns", "c"), crew.knows("ns", "d"), crew.knows("other", "c")) == (True, False, False)
-    assert crew.deaf() == []
+    assert crew.stalled() == []
     crew.gone(("ns", "c"))
     assert not crew.knows("ns", "c")
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_worker_that_ended_by_itself_is_deaf_and_a_stopped_one_is_not():
+def test_a_worker_that_ended_by_itself_is_stalled():
     class Fatal(BaseException):
         pass
 
-    class Dying(Turns):
-        def run(self):
+    class Dying(FakeReconciler):
+        def reconcile(self):
             raise SystemExit
 
     one = Worker(("ns", "c"), Dying())  # type: ignore[arg-type]
     one.start()
     assert one.thread is not None
     one.thread.join(10)
-    assert one.deaf(one.heard) == "its thread has ended"
-    assert one.turn.done.is_set(), "its Lease is not renewed for nobody"  # type: ignore[attr-defined]
+    assert one.stalled(one.active_at) == "its thread has ended"
+    assert one.reconciler.done.is_set(), "its Lease is not renewed for nobody"  # type: ignore[attr-defined]
     other = worker(0.01)
     other.start()
     other.stop()
-    assert other.deaf(other.heard) is None
-    assert other.turn.done.is_set()  # type: ignore[attr-defined]
+    assert other.stalled(other.active_at) is None
+    assert other.reconciler.done.is_set()  # type: ignore[attr-defined]
 
 
 def fleet_of(count: int) -> fleet.Fleet:
-    """Each has just begun a turn."""
-    crew = fleet.Fleet(lambda key: Turns())  # type: ignore[arg-type, return-value]
+    """Each has just begun a reconcile."""
+    crew = fleet.Fleet(lambda key: FakeReconciler())  # type: ignore[arg-type, return-value]
     for n in range(count):
         key = "ns", f"c{n}"
-        crew._workers[key] = Worker(key, Turns(), heard=1000.0, running=True)  # type: ignore[arg-type]
+        crew._workers[key] = Worker(key, FakeReconciler(), active_at=1000.0, running=True)  # type: ignore[arg-type]
     return crew
 
 
 @pytest.mark.parametrize(("hang", "of"), [(1, 1), (3, 3), (4, 100)])
 def test_all_clusters_or_many_that_hang_have_the_process_restarted(clock, hang, of):
     crew = fleet_of(of)
-    clock.now = 1000.0 + DEAF_SECONDS
-    assert crew.deaf() == []
+    clock.now = 1000.0 + STALLED_SECONDS
+    assert crew.stalled() == []
     for worker in list(crew._workers.values())[hang:]:
-        worker.heard = clock.now
+        worker.active_at = clock.now
     clock.now += 1
-    assert len(crew.deaf()) == hang
-    assert "reconcile running for 301 s (limit 300 s)" in crew.deaf()[0]
+    assert len(crew.stalled()) == hang
+    assert "reconcile running for 301 s (limit 300 s)" in crew.stalled()[0]
 
 
 @pytest.mark.parametrize(("hang", "of"), [(1, 2), (3, 100)])
@@ -152,13 +152,13 @@ def test_a_few_that_hang_do_not_end_the_watch_of_the_others(clock, hang, of, cap
     crew = fleet_of(of)
     clock.now = 1000.0 + ALONE_SECONDS
     for worker in list(crew._workers.values())[hang:]:
-        worker.heard = clock.now
-    assert crew.deaf() == crew.deaf() == []
+        worker.active_at = clock.now
+    assert crew.stalled() == crew.stalled() == []
     assert [r.getMessage() for r in caplog.records] == [
         f"ns/c{n} is no longer reconciled: reconcile running for 3600 s (limit 300 s)" for n in range(hang)
     ], "said once"
     clock.now += 1
-    assert len(crew.deaf()) == hang, "in the end nothing else cures it"
+    assert len(crew.stalled()) == hang, "in the end nothing else cures it"
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
@@ -169,4 +169,4 @@ def test_a_thread_that_ended_is_not_waited_for(clock):
     one.thread.start()
     one.thread.join(10)
     clock.now = 1001.0
-    assert crew.deaf() == ["ns/c0: its thread has ended"]
+    assert crew.stalled() == ["ns/c0: its thread has ended"]

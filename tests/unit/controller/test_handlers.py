@@ -10,13 +10,13 @@ import pytest
 
 from kafka_medic.controller.fleet import Fleet
 from kafka_medic.controller.handlers import connected, register
-from kafka_medic.controller.roll_call import RollCall
 from kafka_medic.controller.store import Store
+from kafka_medic.controller.watch_audit import WatchAudit
 from tests.simulation.world import BASE, World, factor_one_cluster
 
 
-class Turns:
-    def run(self):
+class FakeReconciler:
+    def reconcile(self):
         return 60.0
 
     def close(self):
@@ -32,19 +32,19 @@ def world() -> World:
 
 @pytest.fixture
 def fleet():
-    fleet = Fleet(lambda key: Turns())  # type: ignore[arg-type, return-value]
+    fleet = Fleet(lambda key: FakeReconciler())  # type: ignore[arg-type, return-value]
     yield fleet
     fleet.stop()
 
 
-def handlers(fleet, world, roll_call=None):
+def handlers(fleet, world, watch_audit=None):
     registry = kopf.OperatorRegistry()
-    register(registry, fleet, Store(world.api), roll_call or RollCall(dict, fleet))
+    register(registry, fleet, Store(world.api), watch_audit or WatchAudit(dict, fleet))
     found = [*registry._watching.get_all_handlers(), *registry._activities.get_all_handlers()]
     return {h.fn.__name__: h.fn for h in found}
 
 
-def test_a_remediation_of_no_watched_cluster_is_looked_at(world, fleet):
+def test_a_remediation_of_no_watched_cluster_is_checked(world, fleet):
     heard = handlers(fleet, world)["remediation_changed"]
     raw = world.api.get(f"{BASE}/namespaces/ns/remediations/{world.until_phase('AwaitingApproval').name}")
     world.api.events.clear()
@@ -73,18 +73,18 @@ def test_a_remediation_that_is_being_deleted_wakes_its_cluster_and_our_own_write
     assert woken == [("ns", "c")]
 
 
-def test_alive_until_somebody_is_deaf(world, fleet, monkeypatch):
+def test_alive_until_a_worker_or_a_watch_stalls(world, fleet, monkeypatch):
     alive = handlers(fleet, world)["alive"]
     assert asyncio.run(alive()) == "ok"
-    monkeypatch.setattr(fleet, "deaf", lambda: ["ns/c: its thread has ended"])
+    monkeypatch.setattr(fleet, "stalled", lambda: ["ns/c: its thread has ended"])
     with pytest.raises(kopf.PermanentError, match="its thread has ended"):
         asyncio.run(alive())
 
 
 def test_not_alive_once_the_watch_owes_a_cluster(world, fleet, monkeypatch):
-    roll_call = RollCall(dict, fleet)
-    alive = handlers(fleet, world, roll_call)["alive"]
-    monkeypatch.setattr(roll_call, "missed", lambda: ["KafkaCluster ns/new was not told of for 200 s"])
+    watch_audit = WatchAudit(dict, fleet)
+    alive = handlers(fleet, world, watch_audit)["alive"]
+    monkeypatch.setattr(watch_audit, "missed", lambda: ["KafkaCluster ns/new was not told of for 200 s"])
     with pytest.raises(kopf.PermanentError, match="ns/new was not told of"):
         asyncio.run(alive())
 

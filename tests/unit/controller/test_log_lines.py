@@ -41,7 +41,7 @@ def test_the_text_of_an_exception_is_one_line_below_its_traceback(log):
         except ValueError as problem:
             raise RuntimeError(HOSTILE) from problem
     except RuntimeError:
-        logger.exception("the turn failed")
+        logger.exception("the reconcile failed")
     told = out.getvalue()
     assert "test_log_lines.py" in told, "frames are kept"
     assert not any(line.startswith("2026-01-01") for line in told.split("\n"))

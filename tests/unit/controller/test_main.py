@@ -1,18 +1,20 @@
-"""/healthz is served where the kubelet asks for it; what the chart rendered for the operator holds in every turn."""
+"""/healthz is served where the kubelet probes; every reconcile keeps the rules that the chart rendered."""
 
 from __future__ import annotations
 
+import gc
 import json
+import weakref
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
-from kafka_medic.clients.ports import ReadFailed
-from kafka_medic.controller.__main__ import arguments, build, liveness_endpoint
+from kafka_medic.clients.failures import ReadFailed
+from kafka_medic.controller.__main__ import arguments, build, collect_less, liveness_endpoint
 from kafka_medic.controller.metrics import Metrics
+from kafka_medic.controller.reconciler import Reconciler
 from kafka_medic.controller.renewals import Renewals
-from kafka_medic.controller.turn import Turn
 from tests.simulation.api import SimApi
 
 
@@ -36,8 +38,8 @@ class Api(SimApi):
         return frozenset({"10.96.0.1"})
 
 
-def wired(tmp_path: Path, *options: str) -> Turn:
-    """The turn of a KafkaCluster in payments, as the process with these options wires it."""
+def wired(tmp_path: Path, *options: str) -> Reconciler:
+    """The Reconciler of a KafkaCluster in payments, as the process with these options wires it."""
     entry = {"namespace": "payments", "servers": ["broker.example.com"], "tokenEndpoints": ["login.example.com"]}
     file = tmp_path / "rules.json"
     file.write_text(json.dumps({"version": 1, "policies": [], "destinations": [entry]}))
@@ -45,7 +47,7 @@ def wired(tmp_path: Path, *options: str) -> Turn:
     metrics = Metrics()
     fleet, _ = build(Api(), "me", metrics, [], rules=given.rules, loopback=given.loopback_destinations,
                      leases=Api(), renewals=Renewals())  # fmt: skip
-    return fleet._make_turn(("payments", "c"))
+    return fleet._make_reconciler(("payments", "c"))
 
 
 def test_what_the_administrator_listed_bounds_every_namespace(tmp_path: Path) -> None:
@@ -67,7 +69,7 @@ def test_the_loopback_is_for_tests_that_say_so(tmp_path: Path) -> None:
 
 def test_without_rules_there_are_bounds_all_the_same() -> None:
     fleet, store = build(Api(), "me", Metrics(), [], leases=Api(), renewals=Renewals())
-    bounds = fleet._make_turn(("payments", "c")).clients.destinations("payments")
+    bounds = fleet._make_reconciler(("payments", "c")).clients.destinations("payments")
     assert bounds is not None
     with pytest.raises(ReadFailed):
         bounds.check_servers(["kafka.orders.svc"])
@@ -83,3 +85,21 @@ def test_rules_that_cannot_be_read_are_refused_at_the_start(tmp_path: Path, text
     with pytest.raises(SystemExit):
         arguments(["--rules", str(file)])
     assert "use a chart of this version" in capsys.readouterr().err
+
+
+def test_what_is_loaded_is_left_out_of_collections_and_later_garbage_is_not():
+    class Link:
+        other: object = None
+
+    try:
+        collect_less()
+        assert gc.get_freeze_count() > 1000
+        assert gc.isenabled()
+        one, other = Link(), Link()
+        one.other, other.other = other, one
+        seen = weakref.ref(one)
+        del one, other
+        gc.collect()
+        assert seen() is None
+    finally:
+        gc.unfreeze()

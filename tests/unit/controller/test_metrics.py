@@ -30,20 +30,20 @@ def text(metrics: Metrics) -> str:
     return generate_latest(metrics.registry).decode()
 
 
-def turned(metrics: Metrics, snapshot, at=worlds.NOW, longest=None, runs=()):
+def reconciled(metrics: Metrics, snapshot, at=worlds.NOW, longest=None, runs=()):
     metrics.observed(KEY, snapshot)
     findings = diagnose(snapshot, remembered={"PartitionLeaderless": at - timedelta(seconds=42)})
-    metrics.turned(KEY, at, snapshot, findings, runs, longest)
+    metrics.reconciled(KEY, at, snapshot, findings, runs, longest)
 
 
-def test_what_a_cluster_is_like_is_told_as_of_its_last_good_turn():
+def test_gauges_are_as_of_the_last_good_reconcile():
     metrics = Metrics()
     rows = [worlds.partition("orders", 0, (1, 2, 3)), worlds.partition("orders", 1, (1, 2, 3), leader=NO_LEADER)]
     sources = (Source("kafka", worlds.NOW, SourceState.KNOWN, None, 250),
                Source("groups", worlds.NOW, SourceState.UNKNOWN, "refused: password hunter2", 5000),
                Source("log-ends", worlds.NOW, SourceState.UNKNOWN, "not tried"))  # fmt: skip
-    turned(metrics, worlds.healthy(rows=rows, views=None, sources=sources), longest=61500)
-    assert value(metrics, "last_turn_timestamp_seconds") == worlds.NOW.timestamp()
+    reconciled(metrics, worlds.healthy(rows=rows, views=None, sources=sources), longest=61500)
+    assert value(metrics, "last_reconcile_timestamp_seconds") == worlds.NOW.timestamp()
     assert value(metrics, "findings", type="PartitionLeaderless", severity="Critical", state="Firing") == 1
     assert value(metrics, "leaderless_partitions") == 1
     assert value(metrics, "leaderless_seconds") == 42
@@ -67,10 +67,10 @@ def test_how_far_the_api_servers_clock_is_ahead_is_told_where_it_is_known():
 
 def test_what_is_not_known_has_no_number():
     metrics = Metrics()
-    turned(metrics, worlds.healthy(partitions=None, views=None))
+    reconciled(metrics, worlds.healthy(partitions=None, views=None))
     for name in ("leaderless_partitions", "leaderless_seconds", "longest_leaderless_seconds", "diverged_brokers"):
         assert value(metrics, name) is None
-    turned(metrics, worlds.healthy())
+    reconciled(metrics, worlds.healthy())
     assert value(metrics, "leaderless_partitions") == 0
     assert value(metrics, "leaderless_seconds") == 0
     assert value(metrics, "diverged_brokers") == 0
@@ -79,7 +79,7 @@ def test_what_is_not_known_has_no_number():
 def test_brokers_with_another_view_are_counted():
     metrics = Metrics()
     views = (worlds.view(1), worlds.view(2), worlds.view(3, members=(3,)))
-    turned(metrics, worlds.healthy(views=views))
+    reconciled(metrics, worlds.healthy(views=views))
     assert value(metrics, "diverged_brokers") == 1
 
 
@@ -90,14 +90,14 @@ def test_the_canary_is_measured_by_broker_and_partition_and_what_is_gone_is_gone
     told(Outcome(1, 2, 0.004, None, "not read back"))
     told(Outcome(1, 2, dropped=True))
     told(Outcome(2, None, error="not acknowledged"))
-    turned(metrics, cluster(reading(0, 1), reading(1, 2, 1), leaders=(1, 2)))
+    reconciled(metrics, cluster(reading(0, 1), reading(1, 2, 1), leaders=(1, 2)))
     latency = "canary_latency_seconds_count"
     assert value(metrics, latency, broker="1", partition="0", stage="produce") == 1
     assert value(metrics, latency, broker="2", partition="1", stage="consume") is None
     assert value(metrics, "canary_failures_total", broker="2", partition="1") == 1
     assert value(metrics, "canary_failures_total", broker="none", partition="2") == 1
     assert value(metrics, "canary_dropped_total") == 1
-    turned(metrics, cluster(reading(0, 1), reading(1, 3), leaders=(1, 3)))
+    reconciled(metrics, cluster(reading(0, 1), reading(1, 3), leaders=(1, 3)))
     assert value(metrics, latency, broker="2", partition="1", stage="produce") is None
     assert value(metrics, "canary_failures_total", broker="2", partition="1") is None
     assert value(metrics, latency, broker="1", partition="0", stage="produce") == 1
@@ -107,7 +107,7 @@ def test_a_cluster_that_is_gone_leaves_no_series_and_takes_no_others():
     metrics = Metrics()
     for key in (KEY, ("ns", "other")):
         metrics.observed(key, worlds.healthy())
-        metrics.turned(key, worlds.NOW, worlds.healthy(), (), (), None)
+        metrics.reconciled(key, worlds.NOW, worlds.healthy(), (), (), None)
         metrics.lease(key, True)
         metrics.effect(key, "sent")
         metrics.canary(key)(Outcome(0, 1, 0.1, 0.1, "x"))
@@ -119,12 +119,12 @@ def test_a_cluster_that_is_gone_leaves_no_series_and_takes_no_others():
 
 def test_who_loses_the_lease_tells_only_that():
     metrics = Metrics()
-    turned(metrics, worlds.healthy())
+    reconciled(metrics, worlds.healthy())
     metrics.lease(KEY, None)
-    assert value(metrics, "last_turn_timestamp_seconds") is not None
+    assert value(metrics, "last_reconcile_timestamp_seconds") is not None
     metrics.lease(KEY, False)
     assert value(metrics, "lease_held") == 0
-    assert value(metrics, "last_turn_timestamp_seconds") is None
+    assert value(metrics, "last_reconcile_timestamp_seconds") is None
     assert value(metrics, "source_known", source="kafka") is None
 
 
@@ -142,8 +142,8 @@ def test_a_run_shows_in_phases_and_effects():
     assert value(world.series, "remediations", phase="Succeeded") == 1
     assert value(world.series, "remediations", phase="AwaitingApproval") is None
     assert value(world.series, "effects_total", outcome="sent") == len(world.kafka.writes)
-    assert world.turn is not None
-    world.turn.close()
+    assert world.reconciler is not None
+    world.reconciler.close()
     assert 'cluster="c"' not in text(world.series)
 
 
@@ -152,7 +152,7 @@ def test_names_follow_the_conventions():
     told = metrics.canary(KEY)
     told(Outcome(0, 1, 0.1, 0.1, "x"))
     metrics.effect(KEY, "failed")
-    turned(metrics, worlds.healthy(), longest=1)
+    reconciled(metrics, worlds.healthy(), longest=1)
     allowed = {"namespace", "cluster", "broker", "partition", "stage", "source", "type", "severity", "state", "phase",
                "outcome", "version", "python", "le"}  # fmt: skip
     families = list(text_string_to_metric_families(text(metrics)))
@@ -162,7 +162,7 @@ def test_names_follow_the_conventions():
         assert family.documentation.endswith("."), family.name
         for sample in family.samples:
             assert set(sample.labels) <= allowed
-    assert value(metrics, "turns_total") == 1
+    assert value(metrics, "reconciles_total") == 1
     assert 'kafka_medic_build_info{python="' in text(metrics)
 
 

@@ -103,7 +103,7 @@ def test_what_is_recorded_goes_out_signed(receiver, notices):
 @pytest.mark.parametrize("failure", [500, 503, 429, 0])
 def test_what_may_pass_is_tried_again_under_the_same_id(receiver, notices, paused, failure):
     receiver.answers += [failure, failure]
-    notices.tell(told())
+    notices.send(told())
     notices.deliver_waiting()
     assert len(receiver.got) == 3
     assert len({headers["X-Kafka-Medic-Delivery"] for headers, _ in receiver.got}) == 1
@@ -112,8 +112,8 @@ def test_what_may_pass_is_tried_again_under_the_same_id(receiver, notices, pause
 
 def test_it_is_given_up_and_the_next_one_goes_out(receiver, notices, paused, caplog):
     receiver.answers += [500] * (len(PAUSES) + 1)
-    notices.tell(told("Lost"))
-    notices.tell(told("Next"))
+    notices.send(told("Lost"))
+    notices.send(told("Next"))
     notices.deliver_waiting()
     assert receiver.reasons() == ["Lost"] * (len(PAUSES) + 1) + ["Next"]
     assert paused == list(PAUSES)
@@ -123,7 +123,7 @@ def test_it_is_given_up_and_the_next_one_goes_out(receiver, notices, paused, cap
 @pytest.mark.parametrize("status", [302, 307, 400, 401, 404, 410])
 def test_what_will_not_pass_is_not_tried_again_and_no_redirect_is_followed(receiver, notices, paused, status, caplog):
     receiver.answers.append(status)
-    notices.tell(told())
+    notices.send(told())
     notices.deliver_waiting()
     assert len(receiver.got) == 1
     assert paused == []
@@ -133,7 +133,7 @@ def test_what_will_not_pass_is_not_tried_again_and_no_redirect_is_followed(recei
 def test_a_key_that_is_changed_counts_from_the_next_one_on(receiver, notices, tmp_path):
     for key in ("key-secret", "another-key"):
         (tmp_path / "key").write_text(key)
-        notices.tell(told())
+        notices.send(told())
         notices.deliver_waiting()
         headers, body = receiver.got[-1]
         at, _, mac = headers["X-Kafka-Medic-Signature"].removeprefix("t=").partition(",v1=")
@@ -158,7 +158,7 @@ def test_what_cannot_be_used_is_named_and_nothing_of_it_shown(
     (tmp_path / file).unlink()
     if content is not None:
         (tmp_path / file).write_bytes(content)
-    notices.tell(told())
+    notices.send(told())
     notices.deliver_waiting()
     assert receiver.got == []
     assert told_of in caplog.text
@@ -169,7 +169,7 @@ def test_nobody_waits_for_a_receiver_that_is_away_and_what_was_dropped_is_told(r
     sent = []
     monkeypatch.setattr(module, "deliver", lambda _, body, *__: sent.append(json.loads(body)["reason"]))
     for number in range(WAITING + 5):
-        notices.tell(told(f"N{number}"))
+        notices.send(told(f"N{number}"))
     notices.deliver_waiting()
     assert sent == [f"N{number}" for number in range(5, WAITING + 5)]
     assert "5 notices were dropped" in caplog.text
@@ -179,7 +179,7 @@ def test_its_own_thread_delivers_as_soon_as_something_is_told(receiver, notices)
     arrived = threading.Event()
     receiver.got = _Watched(arrived)
     notices.start()
-    notices.tell(told())
+    notices.send(told())
     assert arrived.wait(10)
 
 

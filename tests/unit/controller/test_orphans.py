@@ -35,36 +35,36 @@ def orphans(world: World) -> Orphans:
 
 def test_said_once(world):
     lost, looking = remediation(world, "nobody"), orphans(world)
-    looking.look(lost)
-    looking.look(lost)
+    looking.check(lost)
+    looking.check(lost)
     assert world.api.events == [WORD]
 
 
 def test_one_that_owes_a_restore_is_told_that_nobody_takes_it_back(world):
     lost = remediation(world, "nobody", "Blocked")
     lost["status"]["restoreOwed"] = True
-    orphans(world).look(lost)
+    orphans(world).check(lost)
     ((_, message),) = world.api.events
     assert "status.journal" in message
 
 
 def test_one_whose_cluster_is_there_or_that_is_over_is_none(world):
-    orphans(world).look(remediation(world, "c"))
-    orphans(world).look(remediation(world, "nobody", "Rejected"))
+    orphans(world).check(remediation(world, "c"))
+    orphans(world).check(remediation(world, "nobody", "Rejected"))
     assert world.api.events == []
 
 
 def test_one_that_cannot_be_read_and_a_refusing_api_server_end_quietly(world, monkeypatch):
     lost, looking = remediation(world, "nobody"), orphans(world)
-    looking.look({**lost, "spec": {}})
+    looking.check({**lost, "spec": {}})
     answer = world.api.get
 
     def refuse(path, query=None):
         raise ApiFailure(403, "no")
 
     monkeypatch.setattr(world.api, "get", refuse)
-    looking.look(lost)
+    looking.check(lost)
     assert world.api.events == []
     monkeypatch.setattr(world.api, "get", answer)
-    looking.look(lost)
+    looking.check(lost)
     assert world.api.events == [WORD]

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from kafka_medic.cluster.snapshot import TopicPartition
-from kafka_medic.controller import overtime, turn
+from kafka_medic.controller import overtime, reconciler, run_reconciler
 from kafka_medic.controller.overtime import Overtime, within
 from tests.simulation.world import World, factor_one_cluster
 
@@ -115,15 +115,15 @@ def world() -> World:
 
 
 def slow(monkeypatch: pytest.MonkeyPatch, world: World, name: str) -> list[float]:
-    """That function of the turn never ends. When it was begun."""
+    """That function of the reconcile never ends. When it was begun."""
     begun: list[float] = []
 
     def never(*_: object, **__: object) -> None:
         begun.append(world.now.timestamp())
         forever()
 
-    monkeypatch.setattr(turn, name, never)
-    world.turn.clients.compute_seconds = LIMIT
+    monkeypatch.setattr({"decide": run_reconciler, "diagnose": reconciler}[name], name, never)
+    world.reconciler.clients.compute_seconds = LIMIT
     return begun
 
 
@@ -152,6 +152,6 @@ def test_a_diagnosis_that_takes_too_long_is_reported_on_the_cluster(world, monke
     assert "the diagnosis took too much" in ready["message"]
     assert world.condition("Reachable")["status"] == "Unknown"
     monkeypatch.undo()
-    world.turn.clients.compute_seconds = 60.0
+    world.reconciler.clients.compute_seconds = 60.0
     world.step()
     assert world.condition("Ready")["reason"] != "TookTooLong"

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 import yaml
+from tests.unit.controller.test_drains import ORDERS, cordon, done, leaders, orders, world
 
 from kafka_medic.playbook.acceptance import check
 from kafka_medic.resources.phases import Phase
 from kafka_medic.resources.playbook import Playbook
 from kafka_medic.resources.vocabulary import Guard
 from tests.simulation.world import BASE, World
-from tests.unit.controller.test_drains import ORDERS, cordon, done, leaders, orders, world
 
 __all__ = ["world"]
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from kafka_medic.clients.kubernetes_api import ApiFailure
-from kafka_medic.clients.patience import MOST_SECONDS
+from kafka_medic.clients.timeouts import MOST_SECONDS
 from kafka_medic.controller import lease as figures
-from kafka_medic.controller import turn as turns
+from kafka_medic.controller import run_reconciler
 from kafka_medic.controller.lease import DURATION_SECONDS, ClusterLease
 from kafka_medic.controller.renewals import THREADS, Renewals
 from tests.simulation.api import SimApi
@@ -332,15 +332,15 @@ def test_a_process_that_is_stopped_between_check_and_send_sends_nothing(monkeypa
     before, sent = len(world.kafka.writes), dict(world.kafka.dynamic)
     api = StandsStill(world.api, world)
     world.wrap_api = lambda _: api  # type: ignore[assignment, return-value]
-    turn = world.operator()
-    turn.lease = lambda c: ClusterLease(api, "ns", "c", c.uid or "", "operator", world.lease_clock)  # type: ignore[arg-type]
-    carry_out = turns.carry_out  # type: ignore[attr-defined]
+    reconciler = world.operator()
+    reconciler.lease = lambda c: ClusterLease(api, "ns", "c", c.uid or "", "operator", world.lease_clock)  # type: ignore[arg-type]
+    carry_out = run_reconciler.carry_out  # type: ignore[attr-defined]
 
     def carried_out(*args: Any) -> None:
         api.sending = True
         carry_out(*args)
 
-    monkeypatch.setattr(turns, "carry_out", carried_out)
+    monkeypatch.setattr(run_reconciler, "carry_out", carried_out)
     for _ in range(12):
         world.step(2.0)
     assert api.sent, "it came to an effect"
@@ -353,8 +353,8 @@ def test_what_was_lost_in_a_long_look_writes_nothing_and_the_canary_stops() -> N
     world.install()
     world.step()
     looked = world.cluster()["status"]["lastObservedAt"]
-    turn = world.operator()
-    turn.lease = lambda c: ClusterLease(world.api, "ns", "c", c.uid or "", "operator", world.lease_clock)  # type: ignore[arg-type]
+    reconciler = world.operator()
+    reconciler.lease = lambda c: ClusterLease(world.api, "ns", "c", c.uid or "", "operator", world.lease_clock)  # type: ignore[arg-type]
     describe = world.kafka.describe_cluster
 
     def slowly() -> Any:
@@ -375,14 +375,14 @@ def test_a_kafkacluster_that_is_gone_gives_its_lease_back() -> None:
     world = World(factor_one_cluster())
     world.install()
     renewals = Renewals(world._monotonic)
-    turn = world.operator()
+    reconciler = world.operator()
     kept = []
 
     def lease(cluster: Any) -> ClusterLease:
         kept.append(ClusterLease(world.api, "ns", "c", cluster.uid or "", "operator", world._monotonic))  # type: ignore[arg-type]
         return renewals.keep(kept[-1])
 
-    turn.lease = lease
+    reconciler.lease = lease
     world.step()
     (held,) = kept
     assert held.held()
@@ -393,7 +393,7 @@ def test_a_kafkacluster_that_is_gone_gives_its_lease_back() -> None:
     assert held.due is None
     assert not held.held()
     assert PATH not in world.api.objects
-    turn.close()
+    reconciler.close()
     assert held.closed
 
 

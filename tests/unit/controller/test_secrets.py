@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from kafka_medic.clients.ports import ReadFailed
+from kafka_medic.clients.failures import ReadFailed
 from kafka_medic.controller.store import Store
 from kafka_medic.resources.kafkacluster import KafkaCluster
 from tests.simulation.world import POLICIES, World, factor_one_cluster

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_medic.cluster.elements import Element
-from kafka_medic.cluster.snapshot import Mode
+from kafka_medic.cluster.snapshot import Element, Mode
 from kafka_medic.controller.status import ADVICE, CONDITION_OF, NEEDED, SOURCES_OF, cluster_status, unseen
 from kafka_medic.diagnose.diagnosis import diagnose
 from kafka_medic.diagnose.finding import Finding
@@ -43,7 +42,7 @@ def conditions(*args, **kwargs):
 
 
 def known(found):
-    """A cluster whose status is `found`, as the next turn reads it."""
+    """A cluster whose status is `found`, as the next reconcile reads it."""
     return CLUSTER.model_copy(update={"status": found})
 
 
@@ -86,7 +85,7 @@ def test_unreachable_says_why_by_the_failures_own_word():
         assert conditions(snapshot)["Reachable"] == ("False", reason)
 
 
-def test_what_was_known_of_the_cluster_outlives_a_turn_in_which_it_does_not_answer():
+def test_known_facts_outlive_an_unreachable_cluster():
     before = status()
     dark = worlds.healthy(brokers=None, cluster=replace(worlds.healthy().cluster, id=None, version=None))
     after = status(dark, of=known(before))
@@ -140,7 +139,7 @@ def test_a_finding_whose_source_is_blind_has_not_gone():
     assert kept.playbook is None, "no playbook is started for what is not seen"
     assert "configs could not be read" in kept.evidence[-1]
     again = unseen(status(blind, [kept]).findings, (), blind)
-    assert again[0].evidence == kept.evidence, "said once, not once a turn"
+    assert again[0].evidence == kept.evidence, "said once, not once a reconcile"
 
 
 def test_a_finding_that_is_not_there_any_more_has_gone_and_one_that_is_seen_is_not_kept_twice():

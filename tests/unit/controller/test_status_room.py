@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from kafka_medic.controller import status_room
 from kafka_medic.controller.status import cluster_status, unseen
 from kafka_medic.controller.status_room import DETAIL, MAX_BYTES, fitted, size
 from kafka_medic.diagnose.finding import Finding
-from kafka_medic.diagnose.memory import Memory
-from kafka_medic.diagnose.regressions import Regression
+from kafka_medic.diagnose.log_ends import Regression
+from kafka_medic.diagnose.memory import DetectorMemory
 from kafka_medic.resources.kafkacluster_status import MAX_FINDINGS, MAX_REGRESSIONS, KafkaClusterStatus
 from kafka_medic.resources.vocabulary import FindingState, Severity
 from tests.unit.cluster import worlds
@@ -29,14 +30,14 @@ def findings(affected: int, evidence: int, text: str = WIDE) -> list[Finding]:
     ]  # fmt: skip
 
 
-def status(found: list[Finding], memory: Memory | None = None) -> KafkaClusterStatus:
+def status(found: list[Finding], memory: DetectorMemory | None = None) -> KafkaClusterStatus:
     return cluster_status(CLUSTER, worlds.healthy(), found, {f.id: "r" * 63 for f in found}, ALLOWED, memory)
 
 
 def largest() -> KafkaClusterStatus:
     """Every list and every text at its bound."""
     one = Regression("t" * 249, 2**31 - 1, 2**63 - 1, 0, worlds.NOW, 1, 2, (WIDE * 300,) * 10)
-    memory = Memory(regressions=tuple(replace(one, partition=n) for n in range(MAX_REGRESSIONS)))
+    memory = DetectorMemory(regressions=tuple(replace(one, partition=n) for n in range(MAX_REGRESSIONS)))
     return status(findings(500, 50), memory)
 
 
@@ -47,6 +48,13 @@ def test_all_bounds_at_once_still_fit():
     assert {f.affected_count for f in told.findings} == {500}, "how many there are is told all the same"
     assert {r.groups for r in told.log_end_regressions} == {None}, "not known, rather than fewer than there were"
     assert len(told.log_end_regressions) == MAX_REGRESSIONS
+
+
+def test_a_status_of_which_nothing_can_be_left_out_is_not_measured(monkeypatch):
+    monkeypatch.setattr(status_room, "size", None)
+    told = status([])
+    assert told.conditions
+    assert fitted(told) is told
 
 
 def test_detail_goes_only_as_far_as_it_has_to():
@@ -61,7 +69,7 @@ def test_detail_goes_only_as_far_as_it_has_to():
 def test_groups_that_lost_records_stay_as_long_as_anything_else_can_go():
     """By them it is decided whose offsets are reset. Of a shorter list, the others would go on and skip records."""
     groups = tuple(f"group-{n}" for n in range(7))
-    memory = Memory(regressions=(Regression("orders", 0, 1000, 900, worlds.NOW, 1, 2, groups),))
+    memory = DetectorMemory(regressions=(Regression("orders", 0, 1000, 900, worlds.NOW, 1, 2, groups),))
     for found in ([], findings(500, 50, "x"), findings(100, 50, "\N{GREEK SMALL LETTER ALPHA}")):
         (kept,) = status(found, memory).log_end_regressions
         assert kept.groups == groups

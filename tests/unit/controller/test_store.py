@@ -111,14 +111,14 @@ def test_a_playbook_that_cannot_be_read_is_none(world):
 def test_a_kafkacluster_that_cannot_be_read_says_so_once(world):
     path = f"{BASE}/namespaces/ns/kafkaclusters/c"
     world.api.touch(path)["spec"]["expectations"] = {"topics": [{"pattern": r"\pN(", "exempt": True}]}
-    assert world.turn is None
-    world.operator().run()
+    assert world.reconciler is None
+    world.operator().reconcile()
     (ready,) = [c for c in world.api.get(path)["status"]["conditions"] if c["type"] == "Ready"]
     assert (ready["status"], ready["reason"]) == ("False", "InvalidSpec")
     assert "regular expression" in ready["message"]
     writes = world.api.status_writes
-    world.turn.run()
+    world.reconciler.reconcile()
     assert world.api.status_writes == writes
     world.api.touch(path)["spec"].pop("expectations")
-    world.turn.run()
+    world.reconciler.reconcile()
     assert world.condition("Ready")["reason"] != "InvalidSpec"

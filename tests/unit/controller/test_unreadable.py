@@ -30,29 +30,29 @@ def broken(world: World, generation: int = 1):
 
 def test_said_once_for_each_version_with_the_field(world):
     unreadable, raw = Unreadable(recorder(world.api)), broken(world)
-    unreadable.look(RemediationApproval, raw)
-    unreadable.look(RemediationApproval, raw)
+    unreadable.check(RemediationApproval, raw)
+    unreadable.check(RemediationApproval, raw)
     ((reason, message),) = world.api.events
     assert reason == "Unreadable"
     assert "spec.oddField" in message
-    unreadable.look(RemediationApproval, {**raw, "metadata": {**raw["metadata"], "generation": 2}})
+    unreadable.check(RemediationApproval, {**raw, "metadata": {**raw["metadata"], "generation": 2}})
     assert len(world.api.events) == 2
     unreadable.forget(raw)
-    unreadable.look(RemediationApproval, raw)
+    unreadable.check(RemediationApproval, raw)
     assert len(world.api.events) == 3
 
 
 def test_what_can_be_read_is_not_spoken_of(world):
     raw = broken(world)
     del raw["spec"]["oddField"]
-    Unreadable(recorder(world.api)).look(RemediationApproval, raw)
+    Unreadable(recorder(world.api)).check(RemediationApproval, raw)
     assert world.api.events == []
 
 
 def test_of_what_has_no_namespace_the_event_is_where_the_api_server_takes_it(world, monkeypatch):
     sent = []
     monkeypatch.setattr(world.api, "create", lambda path, body: sent.append((path, body["metadata"]["namespace"])))
-    Unreadable(recorder(world.api)).look(Playbook, {"metadata": {"name": "odd", "uid": "u"}, "spec": 7})
+    Unreadable(recorder(world.api)).check(Playbook, {"metadata": {"name": "odd", "uid": "u"}, "spec": 7})
     assert sent == [("/api/v1/namespaces/default/events", "default")]
 
 

@@ -77,7 +77,7 @@ def test_two_that_fail_are_two_findings_and_each_says_so():
     ],
 )
 def test_it_is_pending_until_nothing_got_through_for_long_enough(last_ok, since, state):
-    """By the canary's own clock, since turns are slow just then; by how long it has been seen, where that says
+    """By the canary's own clock, since reconciles are slow just then; by how long it has been seen, where that says
     nothing."""
     when = None if last_ok is None else timestamp(worlds.later(-last_ok))
     (finding,) = found(cluster(reading(0, 1), reading(1, 2, 2, lastOkAt=when)), since=since)

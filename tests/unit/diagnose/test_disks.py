@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_medic.cluster.elements import STORAGE_ERROR, Directory, Element
-from kafka_medic.cluster.snapshot import TopicPartition
+from kafka_medic.cluster.snapshot import STORAGE_ERROR, Directory, Element, TopicPartition
 from kafka_medic.diagnose.diagnosis import diagnose
-from kafka_medic.diagnose.disks import CRITICAL_SECONDS, QUARTERS, SPACING
-from kafka_medic.diagnose.memory import Memory, remember
+from kafka_medic.diagnose.disks import CRITICAL_SECONDS
+from kafka_medic.diagnose.free_space import QUARTERS, SPACING
+from kafka_medic.diagnose.memory import DetectorMemory, remember
 from kafka_medic.guard.stuck import waiting
 from kafka_medic.resources.vocabulary import Severity
 from tests.unit.cluster import worlds
@@ -124,7 +124,7 @@ def test_who_is_out_of_the_isr_for_that_is_said():
 def looks(*volumes, seconds=SPACING, broker=1):
     """The memory after so many looks, and the last of them; each look has the directories' free bytes, or all of a
     Directory, or None for a broker that did not tell."""
-    memory = Memory()
+    memory = DetectorMemory()
     snapshot = worlds.healthy()
     for n, told in enumerate(volumes):
         listed = None if told is None else tuple(map(_directory, told.items()))
@@ -228,7 +228,7 @@ def test_a_broker_that_does_not_tell_for_a_while_is_not_forgotten():
 
 
 def test_partitions_that_could_not_be_read_do_not_stop_it():
-    memory = Memory()
+    memory = DetectorMemory()
     for n, told in enumerate(steady(100 * GB, 10 * GB, QUARTERS + 1)):
         brokers = worlds.brokers(b1={"directories": tuple(map(_directory, told.items()))})
         snapshot = replace(worlds.healthy(at=worlds.later(n * SPACING), brokers=brokers), partitions=None)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_medic.cluster.elements import Element
+from kafka_medic.cluster.snapshot import Element
 from kafka_medic.diagnose.diagnosis import diagnose
-from kafka_medic.diagnose.memory import Memory, remember
+from kafka_medic.diagnose.memory import DetectorMemory, remember
 from tests.unit.cluster import worlds
 
 NO_OFFSETS = {Element("groups", "GROUP", "billing"): "no answer"}
@@ -20,7 +20,7 @@ def look(at, end, *groups, unread=None):
 
 
 def after(*snapshots):
-    memory = Memory()
+    memory = DetectorMemory()
     for snapshot in snapshots:
         memory = remember(memory, snapshot)
     return memory, {f.id: f for f in diagnose(snapshots[-1], memory=memory)}

@@ -8,8 +8,8 @@ import pytest
 
 from kafka_medic.cluster.snapshot import Mode, Quorum, Source, SourceState, Voter
 from kafka_medic.diagnose.diagnosis import diagnose
-from kafka_medic.diagnose.memory import MAX_OUTAGES, MAX_RECREATED, MAX_REGRESSIONS, Memory, remember
-from kafka_medic.diagnose.unled import implied_timeout_ms
+from kafka_medic.diagnose.leaderless import implied_timeout_ms
+from kafka_medic.diagnose.memory import MAX_OUTAGES, MAX_RECREATED, MAX_REGRESSIONS, DetectorMemory, remember
 from kafka_medic.resources.vocabulary import Severity
 from tests.unit.cluster import worlds
 
@@ -23,7 +23,7 @@ def world(at=0.0, *, mode=Mode.KRAFT, groups=None, brokers=None, quorum=None, **
 
 
 def after(*snapshots, **options):
-    memory = Memory()
+    memory = DetectorMemory()
     for snapshot in snapshots:
         memory = remember(memory, snapshot, **options)
     return memory
@@ -272,7 +272,7 @@ def test_one_partition_that_stands_still_among_others_that_do_not():
 
 def test_a_clock_that_jumps_ahead_is_no_long_stall():
     groups = worlds.groups(billing(90))
-    memory = remember(Memory(), world(0, logEnd=100, groups=groups))
+    memory = remember(DetectorMemory(), world(0, logEnd=100, groups=groups))
     later = world(36000, logEnd=110, groups=groups)
     assert not found(later, memory=remember(memory, later, elapsed=15.0))["ClientStalled/billing"].firing()
     back = world(-36000, logEnd=110, groups=groups)
@@ -356,14 +356,14 @@ def test_the_longest_time_without_a_leader_is_measured_over_looks():
     assert memory.longest_leaderless.seconds == 15
     memory = after(*looks)
     assert (memory.longest_leaderless.topic, memory.longest_leaderless.seconds) == (ORDERS, 30)
-    assert memory.unled.num_rows == 0
+    assert memory.leaderless.num_rows == 0
     shorter = [world(100, leader=-1, leaderEpoch=8), world(110, leader=1, leaderEpoch=9)]
     assert after(*looks, *shorter).longest_leaderless.seconds == 30
 
 
 def test_a_leader_in_between_two_looks_ends_the_interval():
     memory = after(*(world(15 * n, leader=-1, leaderEpoch=6 + 2 * n) for n in range(3)))
-    assert memory.unled["seconds"].to_pylist() == [0]
+    assert memory.leaderless["seconds"].to_pylist() == [0]
 
 
 def test_a_topic_made_anew_begins_its_times_anew() -> None:
@@ -371,8 +371,8 @@ def test_a_topic_made_anew_begins_its_times_anew() -> None:
     stalled = worlds.groups(billing(50))
     old = [world(at, leader=-1, logEnd=90 + at, groups=stalled) for at in (-90, -60, -30)]
     anew = world(0, leader=-1, leaderEpoch=0, logEnd=200, topicId="id-anew", groups=stalled)
-    assert after(*old).unled["seconds"].to_pylist() == [60.0]
-    assert after(*old, anew).unled["seconds"].to_pylist() == [0.0]
+    assert after(*old).leaderless["seconds"].to_pylist() == [60.0]
+    assert after(*old, anew).leaderless["seconds"].to_pylist() == [0.0]
     old = [world(at, logEnd=190 + at, groups=stalled) for at in (-90, -60, -30)]
     anew = world(0, leaderEpoch=0, logEnd=200, topicId="id-anew", groups=stalled)
     assert after(*old).progress["seconds"].to_pylist() == [60.0]
@@ -385,7 +385,7 @@ def test_partitions_not_known_for_a_while_count_as_they_were_before():
     blind = replace(world(15), partitions=None)
     assert after(world(0, **none), blind, world(30, **none)).longest_leaderless.seconds == 30
     unsure = world(15, leader=None, leaderEpoch=None)
-    assert after(world(0, **none), unsure, world(30, **none)).unled.num_rows == 1
+    assert after(world(0, **none), unsure, world(30, **none)).leaderless.num_rows == 1
 
 
 def test_it_is_forgotten_after_its_time_and_bounded():

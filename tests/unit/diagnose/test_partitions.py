@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kafka_medic.diagnose.diagnosis import diagnose
-from kafka_medic.diagnose.memory import Memory, remember
+from kafka_medic.diagnose.memory import DetectorMemory, remember
 from tests.unit.cluster import worlds
 
 B1_GONE = worlds.brokers(b1={"registered": False, "reachable": None, "pod": worlds.pod(1, ready=False)})
@@ -40,7 +40,7 @@ def test_the_records_nobody_can_read_are_counted_for_as_long_as_the_partition_ha
     up = worlds.healthy(rows=[row], groups=groups, at=worlds.later(-60))
     gone = [worlds.partition("orders", 0, (1,), leader=-1, logEnd=None)]
     before, now = (worlds.healthy(rows=gone, brokers=B1_GONE, groups=groups, at=worlds.later(n)) for n in (-15, 0))
-    memory = Memory()
+    memory = DetectorMemory()
     for look in (up, before, now):
         memory = remember(memory, look)
     told = " ".join(found(now, previous=before, memory=memory)["PartitionLeaderless"].evidence)

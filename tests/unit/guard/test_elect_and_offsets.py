@@ -24,12 +24,12 @@ def elected(snapshot, partitions=None, now=worlds.NOW):
 def test_an_election_that_may_go():
     for partitions in (None, [TopicPartition("orders", 0)], []):
         judgement, found = elected(worlds.healthy(rows=AWAY), partitions)
-        assert judgement.permits, found
+        assert judgement.verdict is Verdict.ALLOW, found
 
 
 def test_nothing_to_elect_is_allowed_and_said():
     judgement, _ = elected(worlds.healthy())
-    assert judgement.permits
+    assert judgement.verdict is Verdict.ALLOW
     assert any("every partition is led by its preferred replica" in r.message for r in judgement.reasons)
 
 
@@ -87,7 +87,7 @@ def reset(snapshot, targets=None, group="billing", now=worlds.NOW):
 
 def test_a_reset_that_may_go_and_the_one_that_cures():
     snapshot = worlds.healthy(groups=EMPTY)
-    assert reset(snapshot)[0].permits
+    assert reset(snapshot)[0].verdict is Verdict.ALLOW
     assert offsets_beyond_log_end(snapshot, "billing") == {ORDERS: 100}
     assert offsets_beyond_log_end(snapshot, "nobody") == {}
     assert offsets_beyond_log_end(worlds.healthy(groups=None), "billing") == {}

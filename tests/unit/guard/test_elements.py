@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_medic.cluster.elements import STORAGE_ERROR, Directory, Element
-from kafka_medic.cluster.snapshot import Source, SourceState, TopicPartition
+from kafka_medic.cluster.snapshot import STORAGE_ERROR, Directory, Element, Source, SourceState, TopicPartition
 from kafka_medic.guard.reset_offsets import judge_reset_offsets
 from kafka_medic.guard.verdict import Verdict
 from tests.unit.cluster import worlds
@@ -51,7 +50,7 @@ def test_a_failed_directory_elsewhere_stands_against_nobody_whose_partitions_kee
     snapshot = with_failed(1, ("orders", 0), rows=rows)
     for broker in (2, 3, 4):
         found = judged(snapshot, broker)
-        assert found.permits, found.refusals
+        assert found.verdict is Verdict.ALLOW, found.refusals
         told = next(r.message for r in found.reasons if r.guard == "NoOtherBrokerDisturbed")
         assert "but for 1 replicas on a failed log directory of broker 1" in told
 
@@ -106,7 +105,7 @@ def test_two_failed_directories_of_two_brokers():
 def test_a_broker_with_a_failed_directory_may_be_restarted_and_that_is_said():
     snapshot = with_failed(1, ("orders", 0))
     found = judged(snapshot, 1)
-    assert found.permits, found.refusals
+    assert found.verdict is Verdict.ALLOW, found.refusals
     told = next(r.message for r in found.reasons if r.guard == "TargetMayBeTouched")
     assert "its log directory /data/1 has failed; Kafka starts with the others" in told
 
@@ -129,7 +128,7 @@ def test_a_broker_whose_every_directory_failed_would_not_start():
 def test_directories_that_were_not_told_concern_their_broker_alone(target, permitted):
     unread = {Element("log-dirs", "BROKER", "2"): "Unreachable: no answer"}
     snapshot = worlds.healthy(unread=unread, sources=partly("log-dirs", "broker 2: Unreachable: no answer"))
-    assert judged(snapshot, target).permits == permitted
+    assert (judged(snapshot, target).verdict is Verdict.ALLOW) == permitted
     if not permitted:
         only(snapshot, "TargetMayBeTouched", Verdict.UNKNOWN, "log directories are not known: Unreachable", target)
 
@@ -145,7 +144,7 @@ def test_a_registered_broker_that_does_not_answer_may_hold_what_nobody_else_has(
     unread = {Element("log-dirs", "BROKER", "2"): "Unreachable: no answer"}
     snapshot = worlds.healthy(rows=rows, unread=unread, brokers=brokers, views=views)
     found = judged(snapshot, 2)
-    assert found.permits == permitted, found.refusals
+    assert (found.verdict is Verdict.ALLOW) == permitted, found.refusals
     if not permitted:
         words = "is registered and does not answer, so which records only it holds is not known"
         only(snapshot, "TargetMayBeTouched", Verdict.UNKNOWN, words, 2)
@@ -153,7 +152,7 @@ def test_a_registered_broker_that_does_not_answer_may_hold_what_nobody_else_has(
 
 def test_a_document_without_directories_is_as_good_as_before():
     assert all(b.directories is None for b in worlds.healthy().brokers or ())
-    assert judged(worlds.healthy()).permits
+    assert judged(worlds.healthy()).verdict is Verdict.ALLOW
 
 
 # Settings, groups, logs of stale leaders
@@ -167,7 +166,7 @@ def test_a_topic_whose_settings_are_not_known_concerns_the_brokers_that_hold_it(
     unread = {Element("configs", "TOPIC", "tmp-123"): "UnknownTopicOrPartitionError"}
     sources = partly("configs", "topic tmp-123: UnknownTopicOrPartitionError")
     snapshot = worlds.healthy(rows=rows, brokers=brokers, views=views, unread=unread, sources=sources)
-    assert judged(snapshot, target).permits == permitted
+    assert (judged(snapshot, target).verdict is Verdict.ALLOW) == permitted
     if not permitted:
         words = "tmp-123-0 (minIsr: UnknownTopicOrPartitionError)"
         only(snapshot, "IsrStaysAboveMin", Verdict.UNKNOWN, words, target)
@@ -175,15 +174,18 @@ def test_a_topic_whose_settings_are_not_known_concerns_the_brokers_that_hold_it(
 
 @pytest.mark.parametrize("source", ["groups", "log-ends", "configs", "log-dirs"])
 def test_a_source_that_is_known_in_part_stands_against_nobody_and_one_that_failed_does(source):
-    assert judged(worlds.healthy(sources=partly(source, "broker 1: no answer"))).permits
-    assert judged(worlds.healthy(sources=worlds.sources(**{source.replace("-", "_"): "refused"}))).permits is False
+    assert judged(worlds.healthy(sources=partly(source, "broker 1: no answer"))).verdict is Verdict.ALLOW
+    assert (
+        judged(worlds.healthy(sources=worlds.sources(**{source.replace("-", "_"): "refused"}))).verdict
+        is not Verdict.ALLOW
+    )
 
 
 def test_the_log_of_a_stale_leader_that_could_not_be_read_stands_against_its_own_restart():
     failed = Source("stale-log-3", worlds.NOW, SourceState.UNKNOWN, "no answer")
     views = (worlds.view(1, told={("orders", 1): (3, 4)}), *(diverged().views or ())[1:])
     snapshot = replace(diverged(), sources=(*worlds.sources(), failed))
-    assert judged(replace(snapshot, views=views), 1, cures=frozenset({1, 3})).permits
+    assert judged(replace(snapshot, views=views), 1, cures=frozenset({1, 3})).verdict is Verdict.ALLOW
     only(snapshot, "SourcesFresh", Verdict.UNKNOWN, "stale-log-3 did not answer", 3, cures=frozenset({2, 3}))
 
 

@@ -30,16 +30,16 @@ def refusals(snapshot, **kwargs):
 
 def test_a_fitting_plan_is_allowed_and_every_guard_is_of_the_vocabulary():
     judgement = judged(worlds.healthy(rows=BEFORE))
-    assert judgement.permits, judgement.refusals
+    assert judgement.verdict is Verdict.ALLOW, judgement.refusals
     assert {r.guard for r in judgement.reasons} <= {g.value for g in Guard}
     assert len(judgement.reasons) == 8
 
 
 def test_going_on_with_what_is_under_way_or_done():
     under_way = [worlds.partition("orders", 0, (1, 2, 3), isr=[1], adding=[2, 3]), BEFORE[1]]
-    assert judged(worlds.healthy(rows=under_way)).permits
+    assert judged(worlds.healthy(rows=under_way)).verdict is Verdict.ALLOW
     done = [worlds.partition("orders", 0, (1, 2, 3)), worlds.partition("orders", 1, (2, 3, 1))]
-    assert judged(worlds.healthy(rows=done)).permits
+    assert judged(worlds.healthy(rows=done)).verdict is Verdict.ALLOW
 
 
 def test_stale_or_missing_sources():
@@ -49,7 +49,7 @@ def test_stale_or_missing_sources():
         assert refusals(worlds.healthy(rows=BEFORE, sources=failed)) == {"SourcesFresh": Verdict.UNKNOWN}
     # What this question does not rest on does not hold it up.
     failed = worlds.sources(groups="timed out", kubernetes="refused")
-    assert judged(worlds.healthy(rows=BEFORE, sources=failed)).permits
+    assert judged(worlds.healthy(rows=BEFORE, sources=failed)).verdict is Verdict.ALLOW
 
 
 def test_no_broker_answers():
@@ -100,7 +100,7 @@ def test_nobody_copies_from_a_leader_that_does_not_know_of_them():
     assert refusals(stale, moves=moves) == {"TargetsAlive": Verdict.DENY}
     silent = replace(of_four(led_by_4), views=told[:3])
     assert refusals(silent, moves=moves) == {"TargetsAlive": Verdict.UNKNOWN}
-    assert judged(of_four(led_by_4), moves=moves).permits
+    assert judged(of_four(led_by_4), moves=moves).verdict is Verdict.ALLOW
 
 
 @pytest.mark.parametrize(

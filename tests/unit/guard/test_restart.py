@@ -18,7 +18,7 @@ from tests.unit.guard.restarts import diverged, judged, only, refusals
 @pytest.mark.parametrize("broker", worlds.IDS)
 def test_a_healthy_cluster_permits_and_every_guard_was_asked(mode, broker):
     judgement = judged(worlds.healthy(mode), broker)
-    assert judgement.permits, judgement.refusals
+    assert judgement.verdict is Verdict.ALLOW, judgement.refusals
     assert [r.guard for r in judgement.reasons] == ["SourcesFresh", *(name for name, _ in RESTART_GUARDS)]
 
 
@@ -45,8 +45,8 @@ def test_a_source_too_old_or_from_the_future(seconds):
     judgement = judge_restart(worlds.healthy(), 2, worlds.later(seconds))
     assert judgement.verdict is Verdict.UNKNOWN
     assert {r.guard for r in judgement.refusals} == {"SourcesFresh"}
-    assert judge_restart(worlds.healthy(), 2, worlds.later(30)).permits
-    assert judge_restart(worlds.healthy(), 2, worlds.later(31), max_age=60).permits
+    assert judge_restart(worlds.healthy(), 2, worlds.later(30)).verdict is Verdict.ALLOW
+    assert judge_restart(worlds.healthy(), 2, worlds.later(31), max_age=60).verdict is Verdict.ALLOW
 
 
 @pytest.mark.parametrize("name", ["kafka", "views", "reassignments", "quorum", "kubernetes"])
@@ -63,7 +63,7 @@ def test_a_source_without_a_time_and_a_snapshot_without_sources():
 
 def test_another_writers_coarser_sources_stand_for_what_is_not_null():
     coarse = tuple(Source(n, worlds.NOW, SourceState.KNOWN) for n in ("metadata", "pods"))
-    assert judged(worlds.healthy(sources=coarse)).permits
+    assert judged(worlds.healthy(sources=coarse)).verdict is Verdict.ALLOW
     stale = (coarse[0], Source("pods", worlds.later(-60), SourceState.KNOWN))
     assert judged(worlds.healthy(sources=stale)).verdict is Verdict.UNKNOWN
 
@@ -74,8 +74,8 @@ def test_a_part_that_is_not_known_is_unknown(field):
 
 
 def test_an_empty_list_of_brokers_is_refused():
-    assert not judged(worlds.healthy(brokers=())).permits
-    assert not judged(worlds.healthy(brokers=(Broker(2),))).permits
+    assert judged(worlds.healthy(brokers=())).verdict is not Verdict.ALLOW
+    assert judged(worlds.healthy(brokers=(Broker(2),))).verdict is not Verdict.ALLOW
 
 
 def test_a_guard_that_fails_is_an_internal_fault_and_never_skipped(monkeypatch):
@@ -115,9 +115,9 @@ def test_each_guard_is_the_only_one_to_refuse_something(monkeypatch, missing):
         (worlds.healthy(rollouts=(Rollout("StatefulSet", "kafka", "it updates"),)), {}),
         (worlds.healthy(brokers=worlds.brokers(b2={"pod": worlds.pod(2, answers_as=None)})), {}),
     ]
-    assert not any(judged(s, **c).permits for s, c in worlds_refused)
+    assert not any(judged(s, **c).verdict is Verdict.ALLOW for s, c in worlds_refused)
     monkeypatch.setattr(restart, "RESTART_GUARDS", tuple(g for i, g in enumerate(RESTART_GUARDS) if i != missing))
-    assert any(judged(s, **c).permits for s, c in worlds_refused), RESTART_GUARDS[missing][0]
+    assert any(judged(s, **c).verdict is Verdict.ALLOW for s, c in worlds_refused), RESTART_GUARDS[missing][0]
 
 
 @pytest.mark.parametrize(("leader", "others", "verdict"), [("2", "1", Verdict.DENY), ("1", "1", Verdict.ALLOW)])
@@ -130,6 +130,6 @@ def test_it_is_the_leaders_minimum_that_counts_and_not_that_of_the_broker_that_a
     judgement = judged(snapshot, 2)
     (reason,) = [r for r in judgement.reasons if r.guard == "IsrStaysAboveMin"]
     assert reason.verdict is verdict
-    assert judgement.permits == (verdict is Verdict.ALLOW)
+    assert (judgement.verdict is Verdict.ALLOW) == (verdict is Verdict.ALLOW)
     if verdict is Verdict.DENY:
         assert "orders (2 replicas, min.insync.replicas 2)" in reason.message

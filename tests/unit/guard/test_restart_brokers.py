@@ -40,7 +40,7 @@ def test_the_target_may_be_out_of_its_isrs():
     rows = [worlds.partition("orders", 0, (1, 2, 3, 4), isr=[1, 3, 4])]
     four = (*worlds.brokers(), worlds.broker(4))
     views = tuple(worlds.view(n, rows, members=(1, 2, 3, 4)) for n in (1, 2, 3, 4))
-    assert judged(worlds.healthy(rows=rows, brokers=four, views=views)).permits
+    assert judged(worlds.healthy(rows=rows, brokers=four, views=views)).verdict is Verdict.ALLOW
 
 
 def test_the_target_is_a_broker_and_not_recovering():
@@ -62,8 +62,8 @@ def test_a_zombie_that_answers_may_be_restarted_as_the_cure():
         worlds.view(3, rows, members=(1, 3)),
     )
     snapshot = worlds.healthy(rows=rows, brokers=zombie, views=views)
-    assert judged(snapshot, cures=frozenset({2})).permits
-    assert not judged(snapshot).permits
+    assert judged(snapshot, cures=frozenset({2})).verdict is Verdict.ALLOW
+    assert judged(snapshot).verdict is not Verdict.ALLOW
 
 
 @pytest.mark.parametrize(
@@ -90,9 +90,11 @@ def test_pods_and_nodes(number, pod, verdict):
 
 def test_a_cordon_that_is_the_cause():
     cordoned = worlds.healthy(brokers=worlds.brokers(b2={"pod": worlds.pod(2, cordoned=True)}))
-    assert judged(cordoned, cordon_is_cause=True).permits
+    assert judged(cordoned, cordon_is_cause=True).verdict is Verdict.ALLOW
     going = worlds.pod(2, maintenance=("node n2 has the taint karpenter.sh/disrupted",))
-    assert judged(worlds.healthy(brokers=worlds.brokers(b2={"pod": going})), cordon_is_cause=True).permits
+    assert (
+        judged(worlds.healthy(brokers=worlds.brokers(b2={"pod": going})), cordon_is_cause=True).verdict is Verdict.ALLOW
+    )
 
 
 def test_somebody_elses_rollout_is_waited_for():
@@ -111,7 +113,7 @@ def test_rollouts_that_could_not_be_read_are_not_none():
 def test_a_snapshot_of_another_writer_that_does_not_speak_of_rollouts():
     silent = tuple(s for s in worlds.sources() if s.name != "rollouts")
     reasons = judged(worlds.healthy(rollouts=None, sources=silent))
-    assert reasons.permits
+    assert reasons.verdict is Verdict.ALLOW
     told = next(r.message for r in reasons.reasons if r.guard == "NoForeignRollout")
     assert "does not speak of rollouts" in told
 
@@ -126,5 +128,5 @@ def test_outside_kubernetes_is_a_statement_that_must_be_true():
     no_kubernetes = tuple(s for s in worlds.sources() if s.name != "kubernetes")
     snapshot = worlds.healthy(brokers=podless, sources=no_kubernetes)
     assert judged(snapshot).verdict is Verdict.UNKNOWN
-    assert judged(snapshot, outside_kubernetes=True).permits
+    assert judged(snapshot, outside_kubernetes=True).verdict is Verdict.ALLOW
     only(worlds.healthy(), "PodsReadyNodeSchedulable", Verdict.DENY, "told of Pods", outside_kubernetes=True)

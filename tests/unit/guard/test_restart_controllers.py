@@ -9,6 +9,7 @@ import pytest
 from kafka_medic.cluster.snapshot import Controller, Quorum, Voter
 from kafka_medic.guard.context import RestartContext
 from kafka_medic.guard.restart import judge_restart
+from kafka_medic.guard.verdict import Verdict
 from tests.unit.cluster import worlds
 
 
@@ -25,10 +26,12 @@ def with_controllers(leader=11, caught_up=0, **target):
 
 
 def test_a_controller_that_is_no_broker_holds_nothing_and_is_judged_by_the_quorum():
-    assert judged(with_controllers(), 10).permits
+    assert judged(with_controllers(), 10).verdict is Verdict.ALLOW
     refused = judged(with_controllers(caught_up=60_000), 10).refusals
     assert [r.guard for r in refused] == ["QuorumKeepsMajority"]
-    assert judged(with_controllers(caught_up=60_000), 2).permits, "a broker that is no voter takes none away"
+    assert judged(with_controllers(caught_up=60_000), 2).verdict is Verdict.ALLOW, (
+        "a broker that is no voter takes none away"
+    )
 
 
 def test_the_active_controller_waits_for_the_other_controllers_and_not_for_the_brokers():
@@ -36,7 +39,7 @@ def test_the_active_controller_waits_for_the_other_controllers_and_not_for_the_b
     assert [(r.guard, r.message) for r in waits] == [
         ("ControllerLast", "broker 10 is the active controller; brokers 12 come first")
     ]
-    assert judged(with_controllers(leader=10), 10, remaining=frozenset({1, 2})).permits
+    assert judged(with_controllers(leader=10), 10, remaining=frozenset({1, 2})).verdict is Verdict.ALLOW
 
 
 @pytest.mark.parametrize("pod", [{"uid": None}, {"cordoned": True}, {"cordoned": None}])

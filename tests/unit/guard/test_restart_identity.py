@@ -24,7 +24,7 @@ def test_a_pod_that_runs_another_broker_is_refused_with_both_names():
     words = "Pod kafka-2 is broker 2 by its name or label, and at its own address 10.0.0.2 broker 3 answers"
     only(crossed, GUARD, Verdict.DENY, words)
     only(crossed, GUARD, Verdict.DENY, "Pod kafka-3 is broker 3", broker=3)
-    assert judged(crossed, 1).permits, "it is the others that are crossed"
+    assert judged(crossed, 1).verdict is Verdict.ALLOW, "it is the others that are crossed"
 
 
 def test_a_broker_whose_pod_is_said_to_be_anothers_is_refused_though_its_own_has_not_answered():
@@ -42,7 +42,7 @@ def test_a_pod_that_has_not_answered_is_unknown_by_both_accounts_and_with_a_way_
     only(snapshot, GUARD, Verdict.UNKNOWN, "nothing has answered as broker 2 at its own address 10.0.0.2")
     only(snapshot, GUARD, Verdict.UNKNOWN, "no answer in time")
     only(snapshot, GUARD, Verdict.UNKNOWN, "kubectl delete pod kafka-2")
-    assert judged(snapshot, 1).permits, "another Pod's silence is no reason"
+    assert judged(snapshot, 1).verdict is Verdict.ALLOW, "another Pod's silence is no reason"
 
 
 def sources():
@@ -53,7 +53,7 @@ def test_who_runs_no_pods_has_none_to_confuse():
     podless = worlds.brokers(**{f"b{n}": {"pod": None} for n in worlds.IDS})
     outside = tuple(s for s in sources() if s.name not in ("kubernetes", "pod-identity"))
     judgement = judged(worlds.healthy(brokers=podless, sources=outside), outside_kubernetes=True)
-    assert judgement.permits
+    assert judgement.verdict is Verdict.ALLOW
     assert next(r for r in judgement.reasons if r.guard == GUARD).verdict is Verdict.ALLOW
 
 
@@ -63,10 +63,10 @@ def test_another_writers_snapshot_need_not_speak_of_it_and_one_of_ours_has_to():
     only(replace(silent, sources=ours), GUARD, Verdict.UNKNOWN, "by its name or label alone")
     theirs = tuple(s for s in ours if s.name in ("kafka", "kubernetes", "quorum"))
     judgement = judged(replace(silent, sources=theirs))
-    assert judgement.permits, judgement.refusals
+    assert judgement.verdict is Verdict.ALLOW, judgement.refusals
     assert "has no source pod-identity" in next(r.message for r in judgement.reasons if r.guard == GUARD)
     crossed = worlds.healthy(brokers=answering(b2=3, b3=2), sources=theirs)
-    assert not judged(crossed).permits, "what it does tell counts"
+    assert judged(crossed).verdict is not Verdict.ALLOW, "what it does tell counts"
 
 
 def with_controllers(lag=0, **answers):
@@ -82,7 +82,7 @@ NOBODY = {"c10": None, "c11": None, "c12": None}
 
 def test_controllers_that_cannot_be_asked_may_go_if_the_quorum_spares_whichever_it_is():
     judgement = judged(with_controllers(**NOBODY), 10)
-    assert judgement.permits, judgement.refusals
+    assert judgement.verdict is Verdict.ALLOW, judgement.refusals
     words = next(r.message for r in judgement.reasons if r.guard == GUARD)
     assert "without any one of controllers 10, 11, 12" in words
 
@@ -93,7 +93,7 @@ def test_a_controller_that_cannot_be_asked_stays_if_it_might_be_one_that_the_quo
     refused = judged(behind, 12).refusals
     assert [(r.guard, r.verdict) for r in refused] == [(GUARD, Verdict.UNKNOWN)]
     known = with_controllers(lag=60_000)
-    assert judged(known, 12).permits
+    assert judged(known, 12).verdict is Verdict.ALLOW
 
 
 @pytest.mark.parametrize("broker", [{"answers_as": None}, {"answers_as": 10}])

@@ -17,9 +17,9 @@ def test_views_that_differ():
 
 
 def test_the_cure_of_exactly_this_divergence_may_go_on():
-    assert judged(diverged(), broker=3, cures=frozenset({3})).permits
-    assert not judged(diverged(), broker=2, cures=frozenset({3})).permits
-    assert not judged(diverged(), broker=2, cures=frozenset({2})).permits
+    assert judged(diverged(), broker=3, cures=frozenset({3})).verdict is Verdict.ALLOW
+    assert judged(diverged(), broker=2, cures=frozenset({3})).verdict is not Verdict.ALLOW
+    assert judged(diverged(), broker=2, cures=frozenset({2})).verdict is not Verdict.ALLOW
 
 
 def test_views_with_gaps_are_unknown():
@@ -39,12 +39,12 @@ def test_members_and_topics_count_and_order_does_not():
     views = (worlds.view(1), worlds.view(2), worlds.view(3, worlds.ROWS[:-1]))
     only(worlds.healthy(views=views), "ViewsAgree", Verdict.DENY, "__consumer_offsets-0 not reported")
     views = (worlds.view(1), worlds.view(2), worlds.view(3, worlds.ROWS[::-1]))
-    assert judged(worlds.healthy(views=views)).permits
+    assert judged(worlds.healthy(views=views)).verdict is Verdict.ALLOW
 
 
 def test_the_controller_in_a_view_counts_with_zookeeper_only():
     views = (worlds.view(1), worlds.view(2), worlds.view(3, controller=2))
-    assert judged(worlds.healthy(Mode.KRAFT, views=views)).permits
+    assert judged(worlds.healthy(Mode.KRAFT, views=views)).verdict is Verdict.ALLOW
     only(worlds.healthy(Mode.ZOOKEEPER, views=views), "ViewsAgree", Verdict.DENY, "controller 2")
     views = (worlds.view(1), worlds.view(2), worlds.view(3, controller=None))
     only(worlds.healthy(Mode.ZOOKEEPER, views=views), "ViewsAgree", Verdict.UNKNOWN, "controller")
@@ -54,7 +54,7 @@ def test_no_replica_to_spare_names_the_topic_and_the_way_out():
     rows = [*worlds.ROWS, worlds.partition("payments", 0, (2, 1), minIsr=2)]
     only(worlds.healthy(rows=rows), "IsrStaysAboveMin", Verdict.DENY, "payments (2 replicas, min.insync.replicas 2)")
     only(worlds.healthy(rows=rows), "IsrStaysAboveMin", Verdict.DENY, "raise-replication-factor")
-    assert judged(worlds.healthy(rows=rows), broker=3).permits
+    assert judged(worlds.healthy(rows=rows), broker=3).verdict is Verdict.ALLOW
 
 
 def test_a_single_replica_is_refused_whatever_min_isr_says():
@@ -118,14 +118,14 @@ def test_the_kraft_quorum(quorum, verdict, words):
 
 def test_the_target_itself_may_lag_and_the_limit_is_a_setting():
     lagging = Quorum(1, (Voter(1, 0, 0), Voter(2, 9, 9000), Voter(3, 0, 1999)))
-    assert judged(worlds.healthy(quorum=lagging)).permits
+    assert judged(worlds.healthy(quorum=lagging)).verdict is Verdict.ALLOW
     slow = Quorum(1, (Voter(1, 0, 0), Voter(2, 0, 0), Voter(3, 9, 2500)))
-    assert judged(worlds.healthy(quorum=slow), fetch_timeout_ms=3000).permits
+    assert judged(worlds.healthy(quorum=slow), fetch_timeout_ms=3000).verdict is Verdict.ALLOW
 
 
 def test_separate_voters_keep_their_majority():
     apart = Quorum(100, (Voter(100, 0, 0), Voter(101, 0, 0), Voter(102, 9, 60000)))
-    assert judged(worlds.healthy(quorum=apart, controller=Controller(100))).permits
+    assert judged(worlds.healthy(quorum=apart, controller=Controller(100))).verdict is Verdict.ALLOW
 
 
 def test_a_quorum_without_leader():
@@ -145,8 +145,8 @@ def test_the_ensemble(serving, leader, verdict):
 
 def test_the_active_controller_comes_last():
     only(worlds.healthy(), "ControllerLast", Verdict.WAIT, "brokers 2, 3 come first", 1, remaining=frozenset({2, 3}))
-    assert judged(worlds.healthy(), broker=1, remaining=frozenset({1})).permits
-    assert judged(worlds.healthy(), broker=2, remaining=frozenset({1, 3})).permits
+    assert judged(worlds.healthy(), broker=1, remaining=frozenset({1})).verdict is Verdict.ALLOW
+    assert judged(worlds.healthy(), broker=2, remaining=frozenset({1, 3})).verdict is Verdict.ALLOW
 
 
 def test_the_controller_not_known_or_told_two_ways():

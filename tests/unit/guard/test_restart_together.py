@@ -7,6 +7,7 @@ from dataclasses import replace
 from kafka_medic.cluster.snapshot import Mode, Quorum, Voter
 from kafka_medic.guard.context import RestartContext, RestartQuestion
 from kafka_medic.guard.stuck import undeclared
+from kafka_medic.guard.verdict import Verdict
 from tests.unit.cluster import worlds
 from tests.unit.guard.restarts import judged
 
@@ -23,15 +24,15 @@ def of_five(*rows, **changes):
 
 def test_two_at_once_that_share_no_partition_are_permitted_by_the_same_guards():
     apart = of_five(("a", (1, 2, 4)), ("b", (3, 5, 1)))
-    assert judged(apart, 2, together=frozenset({3})).permits
+    assert judged(apart, 2, together=frozenset({3})).verdict is Verdict.ALLOW
     shared = of_five(("a", (1, 2, 3)), ("b", (3, 5, 1)))
-    assert judged(shared, 2).permits
+    assert judged(shared, 2).verdict is Verdict.ALLOW
     assert "without broker 2, 3, a-0 would have 1 in sync" in message(shared, 2, "IsrStaysAboveMin", {3})
 
 
 def test_those_away_do_not_count_for_the_quorum():
     apart = of_five(("a", (1, 2, 5)))
-    assert judged(apart, 2, together=frozenset({3})).permits
+    assert judged(apart, 2, together=frozenset({3})).verdict is Verdict.ALLOW
     told = message(apart, 2, "QuorumKeepsMajority", {3, 4})
     assert "without broker 2, 3, 4, 2 of 5 voters are caught up and 3 are needed" in told
 
@@ -42,7 +43,7 @@ def test_a_broker_that_the_run_has_away_disturbs_nobody_and_another_one_does():
     listed = [worlds.partition("a", 0, (1, 2, 4)), worlds.partition("b", 0, (5, 3, 1), isr=[5, 1])]
     views = tuple(worlds.view(n, listed, members=(1, 2, 4, 5)) for n in (1, 2, 4, 5))
     snapshot = of_five(brokers=down, partitions=worlds.partitions(listed), views=views)
-    assert judged(snapshot, 2, together=frozenset({3})).permits
+    assert judged(snapshot, 2, together=frozenset({3})).verdict is Verdict.ALLOW
     refused = {r.guard for r in judged(snapshot, 2).refusals}
     assert refused == {"NoOtherBrokerDisturbed", "PodsReadyNodeSchedulable"}
 
@@ -68,10 +69,10 @@ def stuck(**last):
 
 
 def test_a_stuck_controller_may_be_restarted_though_a_broker_is_down_that_only_another_can_declare_gone():
-    assert judged(stuck(), 1, replaces_controller=True).permits
+    assert judged(stuck(), 1, replaces_controller=True).verdict is Verdict.ALLOW
     refused = {r.guard for r in judged(stuck(), 1).refusals}
     assert refused == {"ViewsAgree", "NoOtherBrokerDisturbed", "PodsReadyNodeSchedulable"}
-    assert not judged(stuck(), 2, replaces_controller=True).permits, "only the controller itself"
+    assert judged(stuck(), 2, replaces_controller=True).verdict is not Verdict.ALLOW, "only the controller itself"
 
 
 def test_a_controller_that_did_its_work_is_not_stuck():
@@ -80,7 +81,7 @@ def test_a_controller_that_did_its_work_is_not_stuck():
     rows = [worlds.partition("orders", 0, (1, 2, 3), isr=[1, 2])]
     views = tuple(worlds.view(n, rows, members=(1, 2)) for n in (1, 2))
     snapshot = worlds.healthy(Mode.ZOOKEEPER, rows=rows, brokers=worlds.brokers(b3=gone), views=views)
-    assert not judged(snapshot, 1, replaces_controller=True).permits
+    assert judged(snapshot, 1, replaces_controller=True).verdict is not Verdict.ALLOW
 
 
 def test_a_pod_in_which_another_broker_answers_does_not_show_that_a_broker_is_gone():

@@ -37,7 +37,7 @@ def test_the_one_whose_successor_is_stale_too_has_to_wait(mode):
 
 def test_the_other_one_goes_first():
     snapshot = two_stale((2, 3, 4))
-    assert judged(snapshot, 3, cures=frozenset({2, 3})).permits
+    assert judged(snapshot, 3, cures=frozenset({2, 3})).verdict is Verdict.ALLOW
     assert harmless_first(snapshot, (2, 3)) == [3, 2]
     assert restart_order(snapshot, FIVE)[:2] == (3, 2)
     assert next_broker(snapshot, FIVE, {2, 3}) == 3
@@ -48,11 +48,11 @@ def test_one_that_has_been_cured_by_somebody_else_comes_after_those_that_are_sta
     cures = frozenset({1, 2, 3})
     assert next_broker(snapshot, FIVE, cures) == 2
     assert refusals(snapshot, 1, cures=cures)["ViewsAgree"][0] is Verdict.DENY
-    assert judged(snapshot, 2, cures=cures).permits
+    assert judged(snapshot, 2, cures=cures).verdict is Verdict.ALLOW
 
 
 def test_with_a_fit_successor_it_may_go():
-    assert judged(two_stale((2, 4, 3)), 2, cures=frozenset({2, 3})).permits
+    assert judged(two_stale((2, 4, 3)), 2, cures=frozenset({2, 3})).verdict is Verdict.ALLOW
 
 
 def of_version(snapshot, version):
@@ -65,12 +65,12 @@ def test_what_a_stale_broker_leads_must_not_get_another_epoch(mode, version):
     told = "broker 3 would lead orders-0 then, and not serve: its view is stale"
     led_by_3 = of_version(two_stale((3, 4, 2), mode=mode), version)
     only(led_by_3, "ViewsAgree", Verdict.DENY, told, 2, cures=frozenset({2, 3}))
-    assert judged(led_by_3, 3, cures=frozenset({2, 3})).permits
+    assert judged(led_by_3, 3, cures=frozenset({2, 3})).verdict is Verdict.ALLOW
 
 
 @pytest.mark.parametrize("version", ["3.6.0", "4.3.1"])
 def test_where_the_epoch_does_not_rise_it_may_go(version):
-    assert judged(of_version(two_stale((3, 4, 2)), version), 2, cures=frozenset({2, 3})).permits
+    assert judged(of_version(two_stale((3, 4, 2)), version), 2, cures=frozenset({2, 3})).verdict is Verdict.ALLOW
 
 
 def stale_controller():
@@ -82,7 +82,7 @@ def test_a_stale_active_controller_goes_before_brokers_that_may_not_go_before_it
     snapshot = stale_controller()
     assert restart_order(snapshot, worlds.IDS)[0] == 1
     assert next_broker(snapshot, worlds.IDS, {1}) == 1
-    assert judged(snapshot, 1, remaining=frozenset({2, 3}), cures=frozenset({1})).permits
+    assert judged(snapshot, 1, remaining=frozenset({2, 3}), cures=frozenset({1})).verdict is Verdict.ALLOW
     assert "ViewsAgree" in refusals(snapshot, 2, remaining=frozenset({1, 3}), cures=frozenset({1}))
     assert "it goes first" in why(snapshot, 1)
 

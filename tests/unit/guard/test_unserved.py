@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_medic.cluster.elements import STORAGE_ERROR, Directory
-from kafka_medic.cluster.snapshot import TopicPartition
+from kafka_medic.cluster.snapshot import STORAGE_ERROR, Directory, TopicPartition
 from kafka_medic.guard.verdict import Verdict
 from kafka_medic.playbook.restart.restart_step import not_back
 from tests.unit.cluster import worlds
@@ -26,7 +25,7 @@ def elected(told=BEHIND, *, isr=(2, 3), replicas=(1, 2, 3), views=None, rows=Non
 
 def test_its_restart_is_permitted_as_the_cure_though_too_few_stay_in_sync():
     found = judged(elected(), 2, **CURE)
-    assert found.permits, found.refusals
+    assert found.verdict is Verdict.ALLOW, found.refusals
     (told,) = (r.message for r in found.reasons if r.guard == "IsrStaysAboveMin")
     assert (
         told
@@ -113,7 +112,7 @@ def test_of_two_that_serve_nobody_either_may_go_first():
     snapshot = worlds.healthy(rows=rows, views=views, brokers=tuple(worlds.broker(n) for n in ids))
     for broker in (2, 3):
         found = judged(snapshot, broker, cures=frozenset({2, 3}))
-        assert found.permits, found.refusals
+        assert found.verdict is Verdict.ALLOW, found.refusals
 
 
 def test_a_leader_that_only_knows_the_topic_of_before_serves_nobody_of_this_one():
@@ -123,7 +122,7 @@ def test_a_leader_that_only_knows_the_topic_of_before_serves_nobody_of_this_one(
         worlds.view(n, [{**rows[0], "topicId": "id-before"}, *rows[1:]] if n == 2 else rows) for n in worlds.IDS
     )
     found = judged(elected(rows=rows, views=views), 2, **CURE)
-    assert found.permits, found.refusals
+    assert found.verdict is Verdict.ALLOW, found.refusals
 
 
 def test_what_comes_back_is_not_kept_from_the_isr_by_itself_where_a_stale_broker_is_to_lead():
@@ -158,7 +157,7 @@ BOTH = {"cures": frozenset({2, 3})}
 
 def test_a_partition_below_its_minimum_loses_nothing_by_the_restart_of_who_cannot_catch_up_before():
     """Nor does the one wait for the other, which is to be restarted as well."""
-    assert judged(two_cut_off(), 2, **BOTH).permits
+    assert judged(two_cut_off(), 2, **BOTH).verdict is Verdict.ALLOW
     found = refusals(two_cut_off(), 2, cures=frozenset({2}))
     assert "broker 3 (1 partitions)" in found["NoOtherBrokerDisturbed"][1]
     assert "IsrStaysAboveMin" in refusals(two_cut_off(), 2)

@@ -23,7 +23,7 @@ from kafka_medic.cluster.names import shown
 from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
 from kafka_medic.diagnose.diagnosis import diagnose
 from kafka_medic.diagnose.expectations import Expectations
-from kafka_medic.diagnose.memory import Memory, remember
+from kafka_medic.diagnose.memory import DetectorMemory, remember
 from kafka_medic.observe.checks import MAX_PARTITION
 from kafka_medic.observe.snapshot import ClusterReaders, observe_cluster
 from tests.simulation.kafka import SimKafka
@@ -46,7 +46,7 @@ def kafka() -> SimKafka:
 
 def seen(kafka: Any) -> Snapshot:
     snapshot = observe_cluster("c", ClusterReaders(kafka), lambda: NOW)
-    memory = remember(Memory(), snapshot)
+    memory = remember(DetectorMemory(), snapshot)
     assert diagnose(snapshot, expectations=FACTOR_ONE, memory=memory) == (), "no finding from nonsense"
     return snapshot
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from kafka_medic.clients.ports import Broken, Delivered, FailureKind, ReadFailed, Returned, Undelivered, Unread
+from kafka_medic.clients.failures import FailureKind, ReadFailed
+from kafka_medic.clients.ports import Broken, Delivered, Returned, Undelivered, Unread
 from kafka_medic.observe.canary import Canary, Outcome
 from tests.simulation.canary import SimCanary
 from tests.simulation.kafka import SimKafka

@@ -7,7 +7,8 @@ from collections import Counter
 import pytest
 
 from kafka_medic.clients.destinations import Destinations
-from kafka_medic.clients.ports import FailureKind, OAuthClient, ReadFailed, TlsMaterial
+from kafka_medic.clients.failures import FailureKind, ReadFailed
+from kafka_medic.clients.ports import OAuthClient, TlsMaterial
 from kafka_medic.observe.connect import connection, ensemble_connection
 from kafka_medic.resources.kafkacluster import KafkaCluster
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_medic.clients.ports import BrokerView, FailureKind, PartitionState, ReadFailed
+from kafka_medic.clients.failures import FailureKind, ReadFailed
+from kafka_medic.clients.ports import BrokerView, PartitionState
 from kafka_medic.cluster.snapshot import DivergedLog, TopicPartition
 from kafka_medic.observe import divergence
 from kafka_medic.observe.divergence import diverged_logs, stale_leaderships

@@ -8,10 +8,9 @@ import pyarrow as pa
 import pytest
 
 from kafka_medic.clients.answers import Groups, LogDir, LogDirs
-from kafka_medic.clients.ports import FailureKind, ReadFailed, Reassignment, bounds_of
+from kafka_medic.clients.failures import FailureKind, ReadFailed
+from kafka_medic.clients.ports import Reassignment
 from kafka_medic.cluster.elements import (
-    STORAGE_ERROR,
-    Element,
     group_unread,
     groups_unread,
     log_dirs_unread,
@@ -20,11 +19,11 @@ from kafka_medic.cluster.elements import (
 )
 from kafka_medic.cluster.groups import Committed, GroupOffsets
 from kafka_medic.cluster.partition_rows import Rows
-from kafka_medic.cluster.snapshot import STATES_SCHEMA, Snapshot, TopicPartition
+from kafka_medic.cluster.snapshot import STATES_SCHEMA, STORAGE_ERROR, Element, Snapshot, TopicPartition
 from kafka_medic.observe import contents, tables
 from kafka_medic.observe.directories import offline_replicas
 from tests.simulation.kafka import SimKafka
-from tests.simulation.log_bounds import bounds_table
+from tests.simulation.log_bounds import bounds_of, bounds_table
 from tests.unit.observe.test_snapshot import Watched, rows, seen
 
 ORDERS = [TopicPartition("orders", n) for n in range(2)]
@@ -220,7 +219,7 @@ def test_what_was_on_it_is_not_known_while_nothing_decides_its_isr():
 
 def test_a_partition_that_nothing_decides_has_no_size():
     undecided = pa.Table.from_pylist([{"topic": "orders", "partition": 0}], schema=STATES_SCHEMA)
-    found = tables.partitions(undecided, Rows.of(undecided), {}, {1: LogDirs((GOOD,))}, None, None)
+    found = tables.columns_at_rest(undecided, Rows.of(undecided), {}, {1: LogDirs((GOOD,))}, None)
     assert found["sizeBytes"].to_pylist() == [None]
 
 

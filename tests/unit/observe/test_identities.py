@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from kafka_medic.clients.pod_identity import PodAddress
-from kafka_medic.clients.ports import ClusterDescription, FailureKind, Node, ReadFailed
+from kafka_medic.clients.failures import FailureKind, ReadFailed
+from kafka_medic.clients.ports import ClusterDescription, Node, PodAddress
 from kafka_medic.cluster.snapshot import Pod, Snapshot
 from kafka_medic.observe.identities import RARELY, PodIdentities
 from kafka_medic.observe.snapshot import ClusterReaders, observe_cluster

@@ -8,7 +8,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from kafka_medic.clients.exporter import Sample
-from kafka_medic.clients.ports import FailureKind, ReadFailed
+from kafka_medic.clients.failures import FailureKind, ReadFailed
 from kafka_medic.cluster.snapshot import ClientSoftware
 from kafka_medic.observe.metrics import MAX_CLIENTS, BrokerSigns, MetricsProbe, read_page, wanted
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kafka_medic.clients.failures import ReadFailed
 from kafka_medic.clients.kubernetes_api import ApiFailure
-from kafka_medic.clients.ports import ReadFailed
 from kafka_medic.observe.pods import BrokerPods
 from kafka_medic.resources.kafkacluster import Brokers
 from tests.simulation.api import SimApi

@@ -10,14 +10,8 @@ from typing import Any
 
 import pytest
 
-from kafka_medic.clients.ports import (
-    BrokerView,
-    FailureKind,
-    KafkaReads,
-    PartitionState,
-    ReadFailed,
-    led_table,
-)
+from kafka_medic.clients.failures import FailureKind, ReadFailed
+from kafka_medic.clients.ports import BrokerView, KafkaReads, PartitionState
 from kafka_medic.clients.zookeeper import Registrations
 from kafka_medic.cluster.elements import group_unread, log_dirs_unread, settings_unread
 from kafka_medic.cluster.snapshot import Controller, Quorum, Snapshot, TopicPartition, Voter
@@ -26,7 +20,7 @@ from kafka_medic.observe.divergence import diverged_logs, stale_leaderships
 from kafka_medic.observe.snapshot import ClusterReaders, observe_cluster
 from kafka_medic.observe.sources import THREADS
 from tests.simulation.kafka import SimKafka
-from tests.simulation.log_bounds import bounds_table
+from tests.simulation.log_bounds import bounds_table, led_table
 from tests.testbed.steps import StepFailedError, wait_for
 
 SECONDS = 20

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kafka_medic.clients.ports import FailureKind, ReadFailed
+from kafka_medic.clients.failures import FailureKind, ReadFailed
 from kafka_medic.cluster.agreement import agreement
 from kafka_medic.cluster.concern import NOTHING, Concern
 from kafka_medic.cluster.document import from_document, to_document

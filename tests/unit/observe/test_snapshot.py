@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from kafka_medic.clients.ports import BrokerView, FailureKind, ReadFailed, Reassignment
+from kafka_medic.clients.failures import FailureKind, ReadFailed
+from kafka_medic.clients.ports import BrokerView, Reassignment
 from kafka_medic.clients.zookeeper import Registrations
 from kafka_medic.cluster.accounts import TopicRecord
 from kafka_medic.cluster.agreement import agreement

@@ -6,16 +6,18 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from kafka_medic.clients.ports import BrokerView, FailureKind, ReadFailed
-from kafka_medic.cluster.snapshot import Controller, Snapshot, TopicPartition
+from kafka_medic.clients.failures import FailureKind, ReadFailed
+from kafka_medic.clients.ports import BrokerView
+from kafka_medic.cluster.snapshot import STATES_SCHEMA, Controller, Snapshot, TopicPartition
 from kafka_medic.guard.context import RestartContext
 from kafka_medic.guard.restart import judge_restart
 from kafka_medic.guard.verdict import Verdict
 from kafka_medic.observe import view_reads
 from kafka_medic.observe.snapshot import ClusterReaders, observe_cluster
-from kafka_medic.observe.view_reads import BATCH, BUDGET_SECONDS, ViewRotation
+from kafka_medic.observe.view_reads import BATCH, BUDGET_SECONDS, ViewRotation, decided
 from tests.simulation.kafka import SimKafka
 from tests.unit.observe.test_snapshot import Ensemble
 
@@ -192,12 +194,12 @@ def test_equal_views_cost_memory_once(kafka):
 def test_what_has_not_changed_is_held_once_from_look_to_look(kafka):
     rotation = ViewRotation(everything=True)
     look(kafka, rotation)
-    (first,) = rotation.told
+    (first,) = rotation.tables
     look(kafka, rotation)
-    assert rotation.told[0] is first
+    assert rotation.tables[0] is first
     kafka.partitions[TP].elect(2)
     snapshot = look(kafka, rotation)
-    assert rotation.told[0] is not first
+    assert rotation.tables[0] is not first
     assert next(snapshot.rows({TP})).leader == 2
 
 
@@ -210,3 +212,46 @@ def test_who_tells_what_everybody_tells_is_still_not_believed_who_the_members_ar
     assert source is not None
     assert "the members that broker 4 names" in (source.error or "")
     assert 4 not in whole(snapshot)
+
+
+def account(*rows: tuple[str, int, int | None]) -> pa.Table:
+    """Of partitions 0: topic, leader, epoch."""
+    words = [
+        {"topic": t, "partition": 0, "leader": leader, "leaderEpoch": epoch, "replicas": [0, 1], "isr": [0, 1]}
+        for t, leader, epoch in rows
+    ]
+    return pa.Table.from_pylist(words, schema=STATES_SCHEMA)
+
+
+def decide(rotation: ViewRotation, *accounts: pa.Table) -> pa.Table:
+    views = {b: BrokerView(b, (0, 1, 2), 0, states) for b, states in enumerate(accounts)}
+    found = decided(views, 0, frozenset(views), rotation)
+    assert found is not None
+    return found
+
+
+def test_an_account_that_stands_for_the_cluster_is_in_its_order():
+    rotation, told = ViewRotation(), account(("orders", 1, 4), ("events", 0, 3))
+    states = decide(rotation, told, told)
+    assert states["topic"].to_pylist() == ["events", "orders"]
+    assert rotation.as_decided(told) is states
+    assert decide(rotation, told, told) is states
+
+
+def test_an_account_that_differs_from_what_is_decided_stays_as_it_was_told():
+    rotation, told = ViewRotation(), account(("orders", 1, 4), ("events", 0, 3))
+    behind = account(("orders", 0, 3), ("events", 0, 3))
+    decide(rotation, told, told)
+    assert rotation.as_decided(behind) is behind
+    decide(rotation, told, told, behind)
+    assert [rotation.as_decided(one) for one in (told, behind)] == [told, behind]
+    doubtful = account(("orders", 1, None), ("events", 0, 3))
+    states = decide(rotation, doubtful)
+    assert rotation.as_decided(doubtful).sort_by("topic").equals(doubtful.sort_by("topic")), states
+
+
+def test_a_larger_account_is_not_compared(monkeypatch):
+    monkeypatch.setattr(view_reads, "MAX_COMPARED", 1)
+    rotation, told = ViewRotation(), account(("orders", 1, 4), ("events", 0, 3))
+    decide(rotation, told, told)
+    assert rotation.as_decided(told) is told

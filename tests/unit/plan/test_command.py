@@ -30,8 +30,8 @@ def call(tmp_path, capsys):
         line = ["plan", "raise-replication-factor", "--partitions", str(tmp_path / "p.json")]
         line += ["--brokers", str(tmp_path / "b.json"), "--replication-factor", str(factor)]
         code = command.run(parser.parse_args([*line, "--output", str(tmp_path / "out"), *options]))
-        told = capsys.readouterr()
-        return code, told.out, told.err, tmp_path / "out"
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err, tmp_path / "out"
 
     return run
 
@@ -62,10 +62,10 @@ def test_without_matplotlib_a_picture_is_refused_before_anything_is_read(call, m
 
 
 def test_where_spark_is_comes_from_the_line_or_else_from_the_environment(call, monkeypatch):
-    asked = []
+    request = []
 
     def refuse(*place):
-        asked.append(place)
+        request.append(place)
         raise command.SparkError("not here")
 
     monkeypatch.setattr(command, "session", refuse)
@@ -75,7 +75,7 @@ def test_where_spark_is_comes_from_the_line_or_else_from_the_environment(call, m
     monkeypatch.setenv("KAFKA_MEDIC_SPARK_REMOTE", "")
     monkeypatch.setenv("KAFKA_MEDIC_SPARK_MASTER", "k8s://https://here")
     assert call("--engine", "spark", "--spark-conf", "a=b")[0] == 2
-    assert asked == [
+    assert request == [
         (None, "sc://planner:15002", {}), ("spark://other:7077", None, {}), ("k8s://https://here", None, {"a": "b"})
     ]  # fmt: skip
 

@@ -100,9 +100,9 @@ def test_a_missing_column_or_one_of_another_type_is_refused():
 
 
 def test_factors_hold_per_topic_and_exempt_topics_are_left_alone():
-    asked = problem({"a": [[0]], "b": [[0]], "c": [[0]]}, 3, 3, topic_factors={"b": 2}, exempt=["c"])
-    assert asked.missing.tolist() == [2, 1, 0]
-    assert [asked.wanted(topic) for topic in "abc"] == [3, 2, None]
+    request = problem({"a": [[0]], "b": [[0]], "c": [[0]]}, 3, 3, topic_factors={"b": 2}, exempt=["c"])
+    assert request.missing.tolist() == [2, 1, 0]
+    assert [request.wanted(topic) for topic in "abc"] == [3, 2, None]
 
 
 def test_a_dictionary_of_topics_with_unused_names_is_read_like_strings():

@@ -10,15 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_medic.plan.local import plan_local
+from kafka_medic.plan.files.report import render_report
+from kafka_medic.plan.files.report_data import report_data
 from kafka_medic.plan.problem import Broker, Problem, ProblemError
-from kafka_medic.plan.report import picture, render_report
+from kafka_medic.plan.solver.local import plan_local
 from kafka_medic.plan.spark.question import Question
-from kafka_medic.plan.verify import verify
+from kafka_medic.plan.verify.rules import verify
 from kafka_medic.plan.wanted import Wanted
 from kafka_medic.plan.weight import handicap
 from tests.unit.plan.cluster_tables import partitions
-from tests.unit.plan.in_blocks import planned_in_blocks
+from tests.unit.plan.spark.in_blocks import planned_in_blocks
 
 
 def weighted(*weights):
@@ -38,7 +39,7 @@ def test_a_broker_of_twice_the_weight_gets_twice_the_replicas_and_leaders():
     assert final(problem, plan.table) == ([80, 40, 40, 40], [40, 20, 20, 20])
     assert plan.summary.replicas_per_broker.to_json() == {"min": 50, "max": 50, "bound": 50}
     assert plan.summary.leaders_per_broker.to_json() == {"min": 25, "max": 25, "bound": 25}
-    assert "average weight" in render_report(picture(problem, plan, problem.leaders_of_changed()))
+    assert "average weight" in render_report(report_data(problem, plan, problem.leaders_of_changed()))
     table, done = planned_in_blocks(problem.partitions, Question(problem.brokers, Wanted(2)), 40)
     assert done.problems == ()
     assert final(problem, table)[0] == [80, 40, 40, 40]
@@ -48,8 +49,8 @@ def test_a_broker_of_twice_the_weight_gets_twice_the_replicas_and_leaders():
 def test_the_verifier_knows_what_is_fair():
     problem = Problem(partitions({"t": [[n % 4] for n in range(100)]}), weighted(1, 1, 1, 1), 2)
     plan = plan_local(problem)
-    said = verify(replace(problem, brokers=weighted(2, 1, 1, 1)), plan)
-    assert any("replicasPerBroker" in line for line in said)
+    broken = verify(replace(problem, brokers=weighted(2, 1, 1, 1)), plan)
+    assert any("replicasPerBroker" in line for line in broken)
 
 
 @pytest.mark.parametrize("weight", [0, -1, 1e9, float("nan")])

@@ -24,6 +24,7 @@ from kafka_medic.resources.remediation_plan import (
     Plan,
     PlanStep,
     Precondition,
+    ReplicaMoves,
 )
 from kafka_medic.resources.vocabulary import ActionName, Risk
 
@@ -248,9 +249,9 @@ def test_expiry_bounds_the_start_and_not_a_run_under_way():
 def test_a_plan_that_was_changed_after_its_digest_was_taken_is_nobodys():
     run = sealed()
     assert run.status.plan is not None
-    forged = run.status.plan.model_copy(
-        update={"changes": (CHANGE.model_copy(update={"replicas": (9, 8, 7)}),)},
-    )
+    moves = run.status.plan.part(ReplicaMoves)
+    others = moves.model_copy(update={"changes": (CHANGE.model_copy(update={"replicas": (9, 8, 7)}),)})
+    forged = run.status.plan.with_parts(others)
     answer = judged(remediation(forged), [word(run)])
     assert answer.reason.verdict is Verdict.DENY
     assert answer.records == ()
@@ -259,7 +260,7 @@ def test_a_plan_that_was_changed_after_its_digest_was_taken_is_nobodys():
 
 
 def changed(**update: Any) -> Plan:
-    return BARE.model_copy(update=update)
+    return Plan.model_validate(BARE.model_dump() | update)
 
 
 @pytest.mark.parametrize(

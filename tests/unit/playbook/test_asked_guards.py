@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from unittest.mock import ANY
 
 import pytest
+from tests.unit.controller.test_leftover_throttles import LEFT, SimKafka
 
 from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.guard.verdict import Reason, Verdict
@@ -24,7 +25,6 @@ from tests.simulation.scenarios import Prefix
 from tests.simulation.world import BASE, World, shipped_playbooks
 from tests.unit.cluster import worlds
 from tests.unit.controller import offset_worlds, test_stopped_consumers
-from tests.unit.controller.test_leftover_throttles import LEFT, SimKafka
 
 SCENARIOS = ("raise", "stale", "offsets", "defaults", "drain")
 """Between them and the worlds below, they carry out every action."""

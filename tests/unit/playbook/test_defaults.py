@@ -23,7 +23,7 @@ from kafka_medic.resources.errors import ResourceError
 from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.playbook import Playbook
 from kafka_medic.resources.remediation import Remediation
-from kafka_medic.resources.remediation_plan import ConfigChange, ConfigResourceType, Plan
+from kafka_medic.resources.remediation_plan import ConfigChange, ConfigResourceType, Plan, Restarts, SettingChanges
 from kafka_medic.resources.remediation_status import IntentState, JournalEntry
 from tests.unit.cluster import worlds
 
@@ -94,7 +94,7 @@ THIN = [*worlds.ROWS, worlds.partition("scratch", 0, (1, 2), minIsr=1)]
 
 def test_the_plan_says_which_value_on_which_broker_before_anybody_approves():
     plan = plan_of(seen(b3=GOOD | {"offsets.topic.replication.factor": 2}))
-    told = {(s.name, s.before, s.after, s.brokers) for s in plan.static_settings}
+    told = {(s.name, s.before, s.after, s.brokers) for s in plan.part(Restarts).static_settings}
     assert told == {
         ("default.replication.factor", "1", "3", (1, 2)),
         ("offsets.topic.replication.factor", "1", "3", (1, 2)),
@@ -102,7 +102,7 @@ def test_the_plan_says_which_value_on_which_broker_before_anybody_approves():
         ("transaction.state.log.replication.factor", "1", "3", (1, 2)),
         ("transaction.state.log.min.isr", "1", "2", (1, 2)),
     }
-    assert sorted(r.broker for r in plan.restarts) == [1, 2, 3]
+    assert sorted(r.broker for r in plan.part(Restarts).restarts) == [1, 2, 3]
     lines = plan.summary.splitlines()
     assert lines[0].endswith("one at a time, then set min.insync.replicas=2 for all brokers at run time")
     assert lines[1].startswith("BEFORE YOU APPROVE, change these brokers' configuration")
@@ -112,15 +112,15 @@ def test_the_plan_says_which_value_on_which_broker_before_anybody_approves():
 
 def test_only_brokers_whose_value_is_low_are_restarted():
     plan = plan_of(seen(b1=GOOD, b3=GOOD))
-    assert [r.broker for r in plan.restarts] == [2]
-    assert plan.config_changes[0].after == "2"
+    assert [r.broker for r in plan.part(Restarts).restarts] == [2]
+    assert plan.part(SettingChanges).config_changes[0].after == "2"
 
 
 def test_where_only_the_minimum_is_low_nobody_is_restarted():
     low = GOOD | {MIN_ISR: 1}
     plan = plan_of(seen(b1=low, b2=low, b3=low, everywhere="1"))
-    assert plan.restarts == plan.static_settings == ()
-    (change,) = plan.config_changes
+    assert plan.part(Restarts).restarts == plan.part(Restarts).static_settings == ()
+    (change,) = plan.part(SettingChanges).config_changes
     assert (change.resource_type, change.resource_name) == (ConfigResourceType.BROKER, "")
     assert (change.name, change.before, change.after) == (MIN_ISR, "1", "2")
     assert "BEFORE" not in plan.summary
@@ -129,7 +129,8 @@ def test_where_only_the_minimum_is_low_nobody_is_restarted():
 def test_what_is_approved_covers_what_has_to_be_read():
     one, other = plan_of(seen()), plan_of(seen(), expectations={"replicationFactor": 3, "minInSyncReplicas": 1})
     assert one.digest != other.digest
-    fewer = one.model_copy(update={"static_settings": one.static_settings[1:]})
+    own = one.part(Restarts)
+    fewer = one.with_parts(own.model_copy(update={"static_settings": own.static_settings[1:]}))
     assert plan_digest(RUN, fewer) != one.digest
 
 
@@ -137,13 +138,13 @@ def test_what_is_approved_covers_what_has_to_be_read():
 def test_a_topic_that_falls_back_on_the_minimum_and_could_not_spare_a_replica_leaves_it_out(expectations):
     """Exempt or not: Kafka does not know of that."""
     plan = plan_of(seen(rows=THIN), expectations=expectations)
-    assert plan.config_changes == ()
-    assert plan.restarts
+    assert plan.part(SettingChanges).config_changes == ()
+    assert plan.part(Restarts).restarts
     last = plan.summary.splitlines()[-1]
     assert last.startswith("min.insync.replicas is left as it is: topics without a min.insync.replicas of their own")
     assert "scratch" in last
     assert last.endswith("raise them first, or give them a value of their own")
-    assert plan_of(seen(rows=THIN, own=("scratch",)), expectations=expectations).config_changes
+    assert plan_of(seen(rows=THIN, own=("scratch",)), expectations=expectations).part(SettingChanges).config_changes
     low = GOOD | {MIN_ISR: 1}
     waits = refused(seen(rows=THIN, b1=low, b2=low, b3=low), expectations=expectations)
     assert waits.message == last
@@ -190,7 +191,7 @@ def test_a_broker_with_a_minimum_of_its_own_at_run_time_keeps_it():
 def test_controllers_that_are_no_brokers_are_named_since_nobody_can_read_theirs():
     quorum = Quorum(11, tuple(Voter(n, 0, 0) for n in (10, 11, 12)))
     plan = plan_of(seen(quorum=quorum))
-    assert sorted(r.broker for r in plan.restarts) == [1, 2, 3]
+    assert sorted(r.broker for r in plan.part(Restarts).restarts) == [1, 2, 3]
     assert "controllers 10, 11, 12 are no brokers" in plan.summary
 
 
@@ -240,7 +241,7 @@ def test_it_is_set_and_what_was_there_before_is_kept():
     assert report.state is StepState.ACT
     assert report.intent == ChangeSettings("set/set", {KEY: "2"})
     assert report.saved == {"BROKER//min.insync.replicas": None}
-    was = PLAN.model_copy(update={"config_changes": (CHANGE.model_copy(update={"before": "1"}),)})
+    was = PLAN.with_parts(SettingChanges(config_changes=(CHANGE.model_copy(update={"before": "1"}),)))
     assert step(was, everywhere="1").saved == {"BROKER//min.insync.replicas": "1"}
 
 

@@ -8,7 +8,7 @@ from kafka_medic.playbook.action import PlanRequest
 from kafka_medic.playbook.leadership import drain_plan
 from kafka_medic.playbook.planning import propose
 from kafka_medic.resources.playbook import Playbook
-from kafka_medic.resources.remediation_plan import Plan
+from kafka_medic.resources.remediation_plan import Elections, Plan
 from tests.unit.cluster import worlds
 from tests.unit.playbook.test_restart_plan import CLUSTER, ROOT, RUN
 
@@ -36,4 +36,4 @@ def test_nothing_is_moved_to_a_broker_whose_pod_is_anothers():
         PlanRequest(ASKED, CLUSTER, PLAYBOOK, worlds.healthy(rows=rows, brokers=four, views=views), worlds.NOW)
     )
     assert isinstance(plan, Plan), plan
-    assert {e.broker for e in plan.elections} == {3}
+    assert {e.broker for e in plan.part(Elections).elections} == {3}

@@ -6,6 +6,7 @@ from kafka_medic.playbook.reassign import raise_plan
 from kafka_medic.playbook.reassign.raise_plan import MAX_SAVED, MAX_WAVES
 from kafka_medic.playbook.reassign.rate import MOST_CHANGES
 from kafka_medic.resources.phases import Phase
+from kafka_medic.resources.remediation_plan import ReplicaMoves, SettingChanges
 from kafka_medic.resources.remediation_status import JournalEntry, RemediationStatus
 from tests.simulation.kafka import SimKafka
 from tests.simulation.world import World, factor_one_cluster
@@ -51,9 +52,9 @@ def test_more_topics_than_one_journal_entry_can_save_are_treated_in_several_runs
     world.until(lambda: all(r.status.plan for r in world.runs()))
     second = next(r for r in world.runs() if r.uid != first.uid)
     assert second.status.plan is not None
-    done = {c.topic for c in first.status.plan.changes}
-    assert done.isdisjoint(c.topic for c in second.status.plan.changes)
-    assert len(done) + len({c.topic for c in second.status.plan.changes}) == 8
+    done = {c.topic for c in first.status.plan.part(ReplicaMoves).changes}
+    assert done.isdisjoint(c.topic for c in second.status.plan.part(ReplicaMoves).changes)
+    assert len(done) + len({c.topic for c in second.status.plan.part(ReplicaMoves).changes}) == 8
 
 
 def test_more_waves_than_a_journal_holds_are_treated_in_several_runs():
@@ -64,8 +65,8 @@ def test_more_waves_than_a_journal_holds_are_treated_in_several_runs():
     world.install(remediation={"playbooks": [faster]})
     plan = world.until_phase("AwaitingApproval").status.plan
     assert plan is not None
-    assert plan.waves == MAX_WAVES
-    assert len(plan.changes) < MAX_WAVES + 20
+    assert plan.part(ReplicaMoves).waves == MAX_WAVES
+    assert len(plan.part(ReplicaMoves).changes) < MAX_WAVES + 20
 
 
 def test_a_topic_that_is_deleted_in_the_middle_does_not_keep_the_throttle_from_being_restored():
@@ -92,7 +93,7 @@ def test_another_order_of_the_same_replicas_is_drift_and_planned_anew():
     assert kafka.writes == []
     new = world.run().status.plan
     assert new is not None
-    assert next(c for c in new.changes if c.topic == "pairs").replicas_before == (1, 0)
+    assert next(c for c in new.part(ReplicaMoves).changes if c.topic == "pairs").replicas_before == (1, 0)
 
 
 @thorough
@@ -111,5 +112,5 @@ def test_a_topic_that_grows_in_the_middle_ends_the_run_and_its_new_partitions_ar
     assert throttles(world) == []
     world.until(lambda: all(r.status.plan for r in world.runs()))
     plan = next(r.status.plan for r in world.runs() if r.uid != first.uid)
-    assert [(c.topic, c.partition) for c in plan.changes] == [("orders", 1)]
-    assert {c.resource_name for c in plan.config_changes} >= {"orders"}
+    assert [(c.topic, c.partition) for c in plan.part(ReplicaMoves).changes] == [("orders", 1)]
+    assert {c.resource_name for c in plan.part(SettingChanges).config_changes} >= {"orders"}

@@ -16,7 +16,7 @@ from kafka_medic.playbook.settings.min_isr_plan import MAX_TOPICS, minimum_chang
 from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.playbook import Playbook
 from kafka_medic.resources.remediation import Remediation
-from kafka_medic.resources.remediation_plan import Plan
+from kafka_medic.resources.remediation_plan import Plan, ReplicaMoves, SettingChanges
 from tests.unit.cluster import worlds
 
 MIN_ISR = "min.insync.replicas"
@@ -58,11 +58,11 @@ def proposed(topics: list[str], partition=None, **changes) -> Plan | Refusal:
 def test_it_names_each_topic_and_moves_nothing():
     plan = proposed(["orders", "audit"])
     assert isinstance(plan, Plan)
-    assert [(c.resource_name, c.name, c.before, c.after) for c in plan.config_changes] == [
+    assert [(c.resource_name, c.name, c.before, c.after) for c in plan.part(SettingChanges).config_changes] == [
         ("audit", MIN_ISR, "1", "2"),
         ("orders", MIN_ISR, "1", "2"),
     ]
-    assert (plan.changes, plan.moves) == ((), 0)
+    assert (plan.part(ReplicaMoves).changes, plan.moves) == ((), 0)
     assert plan.digest == plan_digest(RUN, plan)
     assert "set min.insync.replicas on 2 topics: audit, orders" in plan.summary
     assert "refused while fewer are in sync" in plan.summary
@@ -71,7 +71,7 @@ def test_it_names_each_topic_and_moves_nothing():
 def test_more_topics_than_a_journal_entry_holds_are_left_for_the_next_plan():
     plan = proposed([f"topic-{n:03}".ljust(249, "x") for n in range(MAX_TOPICS + 5)])
     assert isinstance(plan, Plan)
-    assert len(plan.config_changes) == MAX_TOPICS
+    assert len(plan.part(SettingChanges).config_changes) == MAX_TOPICS
     assert "5 more topics follow in a later plan" in plan.summary
 
 
@@ -95,7 +95,7 @@ def test_nothing_to_do_is_not_the_same_as_not_known():
 def test_a_topic_with_a_replica_out_of_sync_is_left_for_later_and_alone_it_is_waited_for(isr):
     plan = proposed(["orders", "audit"], {"isr": isr})
     assert isinstance(plan, Plan)
-    assert [c.resource_name for c in plan.config_changes] == ["audit"]
+    assert [c.resource_name for c in plan.part(SettingChanges).config_changes] == ["audit"]
     assert "left for a later plan, since a replica of theirs is not in sync: orders" in plan.summary
     refused = proposed(["orders"], {"isr": isr})
     assert isinstance(refused, Refusal)

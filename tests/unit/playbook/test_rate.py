@@ -6,11 +6,11 @@ from datetime import timedelta
 
 import pytest
 
-from kafka_medic.cluster.elements import STORAGE_ERROR, Directory
-from kafka_medic.cluster.snapshot import TopicPartition
+from kafka_medic.cluster.snapshot import STORAGE_ERROR, Directory, TopicPartition
 from kafka_medic.playbook.effects import ChangeSettings
 from kafka_medic.playbook.reassign.rate import CALM_SECONDS, FOR_THE_WAY_BACK, MOST_CHANGES, RATES, SETTLE_SECONDS
 from kafka_medic.playbook.report import StepState
+from kafka_medic.resources.remediation_plan import ReplicaMoves
 from kafka_medic.resources.remediation_status import IntentState
 from tests.simulation.deaths import Interrupted
 from tests.simulation.world import Killed, World, factor_one_cluster
@@ -145,7 +145,7 @@ def test_a_run_is_slower_while_somebody_is_behind_and_leaves_nothing_also_if_the
         world.until(lambda: False)
     world.wrap_kafka = lambda inner: inner
     world.operator()
-    half = str(plan.throttle_bytes_per_second // 2)
+    half = str(plan.part(ReplicaMoves).throttle_bytes_per_second // 2)
     world.until(lambda: {v for k, v in kafka.dynamic.items() if k[2] in RATES} == {half})
     kafka.copies_per_tick = 1000
     assert world.until_phase("Succeeded").status.journal[-1].state is IntentState.DONE

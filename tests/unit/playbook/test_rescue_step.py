@@ -10,7 +10,7 @@ import pytest
 from kafka_medic.playbook.effects import RescueRecords
 from kafka_medic.playbook.report import StepState
 from kafka_medic.playbook.restart.rescue_step import assess
-from kafka_medic.resources.remediation_plan import BrokerRestart, Plan, Rescue
+from kafka_medic.resources.remediation_plan import BrokerRestart, Plan, Rescue, Rescues, Restarts
 from tests.unit.cluster import worlds
 
 SAVED = Rescue.model_construct(broker=1, topic="orders", partition=0, epoch=5, from_offset=10)
@@ -28,7 +28,8 @@ def step(cordoned: tuple[int, ...], ids: tuple[int, ...] = worlds.IDS, stale: tu
         brokers=tuple(brokers), rows=rows, views=tuple(worlds.view(n, rows, members=ids) for n in ids)
     )
     restarts = tuple(BrokerRestart.model_construct(broker=n, stale=n in stale) for n in ids)
-    plan = Plan.model_construct(rescues=(SAVED,), rescue_topic="saved", restarts=restarts)
+    rescues = Rescues.model_construct(rescues=(SAVED,), rescue_topic="saved")
+    plan = Plan.model_construct().with_parts(rescues, Restarts.model_construct(restarts=restarts))
     return assess("rescue-records", plan, {}, snapshot)
 
 

@@ -17,7 +17,7 @@ from kafka_medic.playbook.report import StepState
 from kafka_medic.playbook.restart import resign_step
 from kafka_medic.resources.playbook import Playbook
 from kafka_medic.resources.remediation import Cause
-from kafka_medic.resources.remediation_plan import Plan, Resignation
+from kafka_medic.resources.remediation_plan import Plan, Resignation, Resignations, Restarts
 from tests.unit.cluster import worlds
 from tests.unit.playbook.test_restart_plan import CLUSTER, ROOT, RUN
 
@@ -55,11 +55,11 @@ def plan() -> Plan:
 
 
 def test_it_gives_way_and_nothing_is_restarted(plan):
-    assert plan.resignations == (Resignation(broker=1, epoch=7),)
-    assert plan.restarts == ()
+    assert plan.part(Resignations).resignations == (Resignation(broker=1, epoch=7),)
+    assert plan.part(Restarts).restarts == ()
     assert "broker 1 gives way as controller (epoch 7)" in plan.summary
     assert "orders-0" in plan.summary
-    other = plan.model_copy(update={"resignations": (Resignation(broker=1, epoch=8),)})
+    other = plan.with_parts(Resignations(resignations=(Resignation(broker=1, epoch=8),)))
     assert plan_digest(FOUND, other) != plan.digest, "what is approved is this controller and no later one"
 
 
@@ -73,7 +73,7 @@ def test_where_nobody_waits_nothing_is_to_do():
 def test_a_quorum_elects_by_itself_and_who_asks_for_a_restart_gets_one(mode, run):
     snapshot = stuck(mode)
     found = planned(replace(snapshot, views=tuple(replace(v, diverged=()) for v in snapshot.views or ())), run)
-    assert isinstance(found, Refusal) or found.restarts
+    assert isinstance(found, Refusal) or found.part(Restarts).restarts
 
 
 def test_it_is_due_until_another_controller_is_there_and_over_when_nobody_waits(plan):

@@ -8,8 +8,16 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kafka_medic.cluster.elements import STORAGE_ERROR, Directory
-from kafka_medic.cluster.snapshot import DivergedLog, Mode, Quorum, Snapshot, TopicPartition, Voter
+from kafka_medic.cluster.snapshot import (
+    STORAGE_ERROR,
+    Directory,
+    DivergedLog,
+    Mode,
+    Quorum,
+    Snapshot,
+    TopicPartition,
+    Voter,
+)
 from kafka_medic.guard.verdict import Verdict
 from kafka_medic.playbook.action import PlanRequest
 from kafka_medic.playbook.plan_digest import plan_digest
@@ -19,7 +27,7 @@ from kafka_medic.playbook.restart.drain_first import LEAST_BATCHES, most_batches
 from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.playbook import Playbook
 from kafka_medic.resources.remediation import Cause, Remediation
-from kafka_medic.resources.remediation_plan import Plan
+from kafka_medic.resources.remediation_plan import Plan, Restarts
 from tests.unit.cluster import worlds
 
 ROOT = Path(__file__).parents[3]
@@ -78,7 +86,7 @@ def cut_off(mode: Mode) -> Snapshot:
 def test_one_that_is_cut_off_goes_first_and_does_not_stand_against_those_after_it(mode):
     plan = planned(cut_off(mode))
     assert isinstance(plan, Plan), plan
-    assert [(r.broker, r.stale) for r in plan.restarts] == [(3, True), (2, False), (1, False)]
+    assert [(r.broker, r.stale) for r in plan.part(Restarts).restarts] == [(3, True), (2, False), (1, False)]
 
 
 def test_a_leader_that_does_not_know_that_it_leads_is_named_with_the_way_out():
@@ -116,8 +124,8 @@ def test_what_a_stale_broker_leads_is_not_moved_off_it_first():
     views = [replace(v, diverged=()) for v in (worlds.view(1, rows), worlds.view(2, rows), late)]
     plan = planned(worlds.healthy(rows=rows, views=tuple(views)), run=drained())
     assert isinstance(plan, Plan), plan
-    assert [r.broker for r in plan.restarts if r.stale] == [3]
-    assert {d.broker for d in plan.drains} == {1, 2}
+    assert [r.broker for r in plan.part(Restarts).restarts if r.stale] == [3]
+    assert {d.broker for d in plan.part(Restarts).drains} == {1, 2}
     assert "not drained first: it would not hear" in plan.summary
 
 
@@ -126,16 +134,17 @@ def test_nothing_is_moved_before_a_restart_that_replaces_a_stuck_controller():
     run = drained(cause=Cause(finding_id="ControllerStuck", finding_type="ControllerStuck"), requested_by=None)
     plan = planned(measured(), run=run)
     assert isinstance(plan, Plan), plan
-    assert plan.drains == ()
+    assert plan.part(Restarts).drains == ()
     assert "not drained first: only a controller that acts" in plan.summary
 
 
 def test_the_digest_covers_who_takes_over():
     plan = planned(measured(), run=drained())
     assert isinstance(plan, Plan), plan
-    first = plan.drains[0]
+    own = plan.part(Restarts)
+    first = own.drains[0]
     other = first.model_copy(update={"replicas": (*first.replicas[1:], first.replicas[0])})
-    changed = plan.model_copy(update={"drains": (other, *plan.drains[1:])})
+    changed = plan.with_parts(own.model_copy(update={"drains": (other, *own.drains[1:])}))
     assert plan_digest(drained(), changed) != plan.digest == plan_digest(drained(), plan)
 
 
@@ -163,4 +172,4 @@ def test_replicas_on_a_failed_directory_are_not_back_by_the_time_of_any_restart(
     spare = [{**r, "minIsr": 1} for r in rows]
     plan = planned(replace(snapshot, partitions=worlds.partitions(spare)))
     assert isinstance(plan, Plan)
-    assert [r.broker for r in plan.restarts] == [2, 3, 1]
+    assert [r.broker for r in plan.part(Restarts).restarts] == [2, 3, 1]

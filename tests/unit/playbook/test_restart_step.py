@@ -8,9 +8,10 @@ from datetime import timedelta
 import pyarrow as pa
 import pytest
 
-from kafka_medic.cluster.elements import STORAGE_ERROR, Directory
 from kafka_medic.cluster.snapshot import (
     CANARY_SCHEMA,
+    STORAGE_ERROR,
+    Directory,
     DivergedLog,
     Mode,
     Quorum,
@@ -24,7 +25,7 @@ from kafka_medic.playbook.report import StepReport, StepState
 from kafka_medic.playbook.restart.order import why
 from kafka_medic.playbook.restart.parameters import RestartParameters
 from kafka_medic.playbook.restart.restart_step import Watch, assess, not_back
-from kafka_medic.resources.remediation_plan import BrokerRestart, Plan, PlanStep, Rescue
+from kafka_medic.resources.remediation_plan import BrokerRestart, Plan, PlanStep, Rescue, Rescues, Restarts
 from kafka_medic.resources.remediation_status import IntentState, JournalEntry
 from kafka_medic.resources.vocabulary import ActionName
 from tests.unit.cluster import worlds
@@ -190,8 +191,8 @@ def test_the_plan_foresees_that_a_zombie_takes_its_time_to_stop(mode, words):
 def stale(*logs, rescues=(), measured=True) -> StepReport:
     """The first broker of the plan is stale, and the plan saves `rescues` of what only it holds before the restart."""
     steps = (PlanStep(name="rescue-records", action=ActionName.RESCUE_RECORDS),)
-    restarts = (PLAN.restarts[0].model_copy(update={"stale": True}), *PLAN.restarts[1:])
-    plan = PLAN.model_copy(update={"steps": steps, "restarts": restarts, "rescues": rescues})
+    restarts = (PLAN.part(Restarts).restarts[0].model_copy(update={"stale": True}), *PLAN.part(Restarts).restarts[1:])
+    plan = PLAN.model_copy(update={"steps": steps}).with_parts(Restarts(restarts=restarts), Rescues(rescues=rescues))
     here = worlds.healthy()
     views = tuple(replace(v, diverged=logs if measured else None) if v.broker == 2 else v for v in here.views)
     watch = Watch(0, 3, worlds.NOW, None)

@@ -16,7 +16,7 @@ from kafka_medic.playbook.reassign.reassign_step import RATES
 from kafka_medic.playbook.reassign.throttle_lists import FOLLOWER_LIST, LEADER_LIST, MAX_LIST_CHARACTERS, cut, listed
 from kafka_medic.playbook.report import StepState
 from kafka_medic.playbook.restart import drain_first
-from kafka_medic.resources.remediation_plan import BrokerRestart, Drain, PartitionChange
+from kafka_medic.resources.remediation_plan import BrokerRestart, Drain, PartitionChange, Restarts
 from kafka_medic.resources.remediation_status import IntentState
 from tests.unit.cluster import worlds
 from tests.unit.playbook.adding_replicas import (
@@ -218,7 +218,7 @@ def test_new_orders_are_given_to_zookeepers_controller_in_parts_too(more, asked)
     away = journal(entry("order-away-1", kind="Reorder"))
     going_back = drain_first.undo(
         STEP,
-        plan(()).model_copy(update={"drains": drains, "restarts": (BrokerRestart(broker=1, pod="p", pod_uid="u"),)}),
+        plan(()).with_parts(Restarts(drains=drains, restarts=(BrokerRestart(broker=1, pod="p", pod_uid="u"),))),
         away,
         seen(*[DONE] * len(MANY), changes=MANY, **more),
     )

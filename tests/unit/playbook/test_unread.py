@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kafka_medic.cluster.elements import Element
-from kafka_medic.cluster.snapshot import TopicPartition
+from kafka_medic.cluster.snapshot import Element, TopicPartition
 from kafka_medic.guard.verdict import Verdict
 from kafka_medic.playbook.action import PlanRequest
 from kafka_medic.playbook.effects import ChangeSettings, Reassign, SetOffsets

@@ -55,7 +55,7 @@ def test_what_check_leaves_out_simulate_runs():
     ).stdout  # fmt: skip
     (line,) = (line for line in told.splitlines() if line.startswith("THOROUGH=1 "))
     run = [ROOT / word for word in line.split() if word.startswith("tests/")]
-    tests = [p for folder in ("unit", "property") for p in (ROOT / "tests" / folder).rglob("test_*.py")]
+    tests = [p for folder in ("unit", "scenario", "property") for p in (ROOT / "tests" / folder).rglob("test_*.py")]
     left_out = [p for p in tests if p != Path(__file__) and "thorough" in p.read_text().lower()]
     assert len(left_out) > 20
     assert [p for p in left_out if not any(p.is_relative_to(folder) for folder in run)] == []

@@ -14,7 +14,7 @@ from tests.simulation.stage import Stage
 from tests.thorough import thorough
 
 
-def played(turns: int, silent: str = "", thin: str = "") -> Stage:
+def played(reconciles: int, silent: str = "", thin: str = "") -> Stage:
     """`silent`: the phase from which on people say nothing. `thin`: a topic of two replicas that falls back on the
     brokers' minimum."""
     stage = SCENARIOS["defaults"]()
@@ -24,7 +24,7 @@ def played(turns: int, silent: str = "", thin: str = "") -> Stage:
     stage.start("one")
     stage.later(1.0, "people")
     stage.later(0.1, "produce")
-    while stage.turns < turns and not stage.quiet():
+    while stage.reconciles < reconciles and not stage.quiet():
         stage.next()
         if any((r.get("status") or {}).get("phase") == silent for r in stage.runs()):
             stage.willing = False

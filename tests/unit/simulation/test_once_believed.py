@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from kafka_medic.clients import kafka_wire
+from kafka_medic.clients import kafka_admin
 from kafka_medic.clients.answers import LogDirs
-from kafka_medic.clients.ports import FailureKind, ReadFailed
+from kafka_medic.clients.failures import FailureKind, ReadFailed
 from kafka_medic.guard import precedence, replicas, views
 from kafka_medic.guard.other_runs import OtherRun
 from kafka_medic.playbook.restart import order
@@ -45,7 +45,7 @@ def the_operators_own_clock(patch: pytest.MonkeyPatch) -> None:
     def ages(told: Any) -> dict[int, int]:
         return {v.replica_id: int(time.time() * 1000) - v.last_caught_up_timestamp for v in told.current_voters}
 
-    patch.setattr(kafka_wire, "_ages", ages)
+    patch.setattr(kafka_admin, "_ages", ages)
 
 
 def whoever_began_first(patch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kafka_medic.clients.ports import ReadFailed, WriteFailed
+from kafka_medic.clients.failures import ReadFailed, WriteFailed
 from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.resources.phases import Phase, may_transition
 from tests.simulation.api import SimApi

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kafka_medic.actuate import carry_out
-from kafka_medic.controller import canary, turn
+from kafka_medic.controller import canary, held_lease, reconciler, run_reconciler
 from kafka_medic.controller.lease import Lease
 from kafka_medic.guard import precedence
 from kafka_medic.guard import run as rules
@@ -161,7 +161,8 @@ def test_an_effect_after_a_pause_behind_the_last_renewal_is_noticed(
     left."""
     schedule = Schedule(1, scenario, moment, 2, False, [["pause", 85, 70.0, "after"]])
     assert schedules.run(schedule).violation is None
-    monkeypatch.setattr(turn, "MAX_AGE", 1e9)
+    for module in (held_lease, run_reconciler):
+        monkeypatch.setattr(module, "MAX_AGE", 1e9)
     assert schedules.run(schedule).violation is None
     monkeypatch.setattr(Lease, "has_room", lambda _: True)
     assert "while the Lease is two's" in (schedules.run(schedule).violation or "")
@@ -196,13 +197,13 @@ def test_a_look_that_takes_minutes_keeps_its_lease_and_a_killed_process_does_not
     stage, first = two_operators()
     stage.laden = 40.0
     ended: list[float] = []
-    observed = turn.Turn._diagnose
+    observed = reconciler.Reconciler._diagnose
 
     def noted(self: Any, *args: Any) -> Any:
         ended.append(stage.elapsed)
         return observed(self, *args)
 
-    monkeypatch.setattr(turn.Turn, "_diagnose", noted)
+    monkeypatch.setattr(reconciler.Reconciler, "_diagnose", noted)
     while stage.elapsed < 1200:
         stage.next()
         assert holder(stage) == first
@@ -217,7 +218,7 @@ def test_a_look_that_takes_minutes_keeps_its_lease_and_a_killed_process_does_not
 
 
 def test_no_schedule_leaves_a_thread_behind() -> None:
-    """A turn that ends within another one, which was held up: what that one starts is stepped all the same."""
+    """A reconcile that ends within another one, which was held up: what that one starts is stepped all the same."""
     with serial.one_after_another(serial.Rounds):
         with serial.one_after_another(serial.Rounds):
             pass

@@ -10,17 +10,9 @@ import pytest
 from kafka.protocol.admin import ElectLeadersRequest, IncrementalAlterConfigsRequest
 
 from kafka_medic.clients.answers import LogDirs
+from kafka_medic.clients.failures import ReadFailed, WriteFailed
 from kafka_medic.clients.kafka import RealKafka
-from kafka_medic.clients.ports import (
-    BrokerView,
-    ConfigChange,
-    Connection,
-    NewTopic,
-    PartitionState,
-    ReadFailed,
-    Reassignment,
-    WriteFailed,
-)
+from kafka_medic.clients.ports import BrokerView, ConfigChange, Connection, NewTopic, PartitionState, Reassignment
 from kafka_medic.cluster.groups import Committed
 from kafka_medic.cluster.snapshot import ConfigValue, TopicPartition
 from tests.stub_cluster import Described, Running, Size, StubProcess, made_up, running
@@ -243,7 +235,7 @@ def test_a_broker_goes_and_comes_back(known):
     client, stub = known
     assert isinstance(client.memberships([1])[1], BrokerView)
     before = client.groups(lambda _: True)
-    assert [(g.group, g.committed) for g in before.told] == [("billing", {FIRST: Committed(7)})]
+    assert [(g.group, g.committed) for g in before.offsets] == [("billing", {FIRST: Committed(7)})]
     stub.go(1)
     assert isinstance(client.memberships([1])[1], ReadFailed), "nobody listens"
     assert [n.id for n in client.describe_cluster().nodes] == [0, 2, 3]

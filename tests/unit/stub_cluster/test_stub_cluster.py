@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from kafka_medic.clients.failures import FailureKind, ReadFailed
 from kafka_medic.clients.kafka import RealKafka
-from kafka_medic.clients.ports import BrokerView, Connection, FailureKind, Kafka, ReadFailed
+from kafka_medic.clients.ports import BrokerView, Connection, Kafka
 from kafka_medic.cluster.snapshot import Snapshot, SourceState, TopicPartition
 from kafka_medic.diagnose.diagnosis import diagnose
 from kafka_medic.observe.snapshot import ClusterReaders, observe_cluster

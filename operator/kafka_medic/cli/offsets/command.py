@@ -11,9 +11,10 @@ from typing import Any
 from kafka_medic.actuate.offsets import set_offsets
 from kafka_medic.cli import exits, output
 from kafka_medic.cli.connecting import described
-from kafka_medic.cli.exits import NotToldError, RefusedError, UnusableInputError
+from kafka_medic.cli.exits import NoAnswerError, RefusedError, UnusableInputError
 from kafka_medic.cli.offsets.documents import Row, backup, read, write_new
-from kafka_medic.clients.ports import ClientFailure, FailureKind, Kafka, ReadFailed, WriteFailed
+from kafka_medic.clients.failures import ClientFailure, FailureKind, ReadFailed, WriteFailed
+from kafka_medic.clients.ports import Kafka
 from kafka_medic.cluster.elements import groups_unread
 from kafka_medic.cluster.groups import EMPTY
 from kafka_medic.cluster.names import printable, shown
@@ -46,8 +47,8 @@ from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.remediation_plan import OffsetChange
 
 UNTIMED = "how long reading on takes is not known here: the operator sees how fast groups read, one look does not"
-Look = Callable[[Callable[[str], bool]], Snapshot]
-"""One look at the cluster, with the groups of these names."""
+Observe = Callable[[Callable[[str], bool]], Snapshot]
+"""One observation of the cluster, with the groups that are selected by name."""
 
 
 def run(args: argparse.Namespace) -> int:
@@ -56,34 +57,36 @@ def run(args: argparse.Namespace) -> int:
         raise UnusableInputError("--execute", "needs a way back", "name a new file with --backup")
     try:
         with opened(cluster, secrets) as (kafka, readers):
-            return _ACTIONS[args.action](args, cluster, kafka, _looks(cluster, readers))
+            return _ACTIONS[args.action](args, cluster, kafka, _observe(cluster, readers))
     except ClientFailure as problem:
-        told = problem.message if problem.kind in (FailureKind.OTHER, FailureKind.CREDENTIALS) else str(problem)
-        raise UnusableInputError(where, told) from None
+        message = problem.message if problem.kind in (FailureKind.OTHER, FailureKind.CREDENTIALS) else str(problem)
+        raise UnusableInputError(where, message) from None
     except OSError as problem:
         raise UnusableInputError(where, str(problem)) from None
 
 
-def _looks(cluster: KafkaCluster, readers: ClusterReaders) -> Look:
-    def look(asked: Callable[[str], bool]) -> Snapshot:
-        kept = readers.groups
-        snapshot = observe_cluster(cluster.name, replace(readers, groups=lambda name: kept(name) and asked(name)))
+def _observe(cluster: KafkaCluster, readers: ClusterReaders) -> Observe:
+    def observe(selected: Callable[[str], bool]) -> Snapshot:
+        readable = readers.groups
+        snapshot = observe_cluster(
+            cluster.name, replace(readers, groups=lambda name: readable(name) and selected(name))
+        )
         unread = [f"{s.name}: {s.error}" for s in snapshot.sources if s.name in (*NEEDED, "views") and not s.known]
         if snapshot.groups is None or snapshot.partitions is None:
-            raise NotToldError("; ".join(unread) or "the cluster was not read in full")
-        for source in (*unread, *groups_unread(snapshot, asked)):
+            raise NoAnswerError("; ".join(unread) or "the cluster was not read in full")
+        for source in (*unread, *groups_unread(snapshot, selected)):
             output.note(f"not known in full: {source}")
         return snapshot
 
-    return look
+    return observe
 
 
-def _found(args: argparse.Namespace, look: Look, to: str = How.CURRENT) -> tuple[Snapshot, ResetParameters, Aim]:
+def _found(args: argparse.Namespace, observe: Observe, to: str = How.CURRENT) -> tuple[Snapshot, ResetParameters, Aim]:
     settings = ResetParameters(to, args.group, args.exclude_group, args.topic)
     aim = aim_of(replace(settings, groups=settings.groups or ".*") if to == How.CURRENT else settings)
     if isinstance(aim, Refusal):
         raise UnusableInputError("offsets", aim.message)
-    return look(selects(settings)), settings, aim
+    return observe(selects(settings)), settings, aim
 
 
 def _rows(snapshot: Snapshot, settings: ResetParameters) -> list[Row]:
@@ -95,16 +98,16 @@ def _rows(snapshot: Snapshot, settings: ResetParameters) -> list[Row]:
     return [(g, tp, c) for (g, tp), c in sorted(found.items()) if c is not None and tp.topic in topics]
 
 
-def _show(args: argparse.Namespace, _: KafkaCluster, __: Kafka, look: Look) -> int:
-    snapshot, settings, _aim = _found(args, look)
+def _show(args: argparse.Namespace, _: KafkaCluster, __: Kafka, observe: Observe) -> int:
+    snapshot, settings, _aim = _found(args, observe)
     listed = _rows(snapshot, settings)
     logs = {row.tp: row for row in snapshot.rows({tp for _, tp, _ in listed})}
     standing = states(snapshot, {group for group, _, _ in listed})
-    told: list[dict[str, Any]] = []
+    documents: list[dict[str, Any]] = []
     for group, tp, committed in listed:
         log = logs.get(tp)
         start, end = (None, None) if log is None else (log.log_start, log.log_end)
-        told.append(
+        documents.append(
             {
                 "group": group,
                 "state": standing[group],
@@ -121,19 +124,19 @@ def _show(args: argparse.Namespace, _: KafkaCluster, __: Kafka, look: Look) -> i
             }
         )
     if args.output != "table":
-        output.write({"offsets": told}, args.output)
+        output.write({"offsets": documents}, args.output)
         return exits.OK
     header = ("GROUP", "STATE", "PARTITION", "COMMITTED", "LOG START", "LOG END", "LAG", "")
-    words = {True: "beyond the log end", False: "", None: "log not known"}
+    labels = {True: "beyond the log end", False: "", None: "log not known"}
     rows = [
         (
             o["group"],
             _word(o["state"]),
             f"{o['topic']}-{o['partition']}",
             *(_word(o[name]) for name in ("committed", "logStart", "logEnd", "lag")),
-            words[o["beyondLogEnd"]],
+            labels[o["beyondLogEnd"]],
         )
-        for o in told
+        for o in documents
     ]
     output.put(output.table(header, rows))
     return exits.OK
@@ -143,21 +146,21 @@ def _word(value: Any) -> str:
     return "not known" if value is None else str(value)
 
 
-def _backup(args: argparse.Namespace, _: KafkaCluster, __: Kafka, look: Look) -> int:
-    snapshot, settings, _aim = _found(args, look)
+def _backup(args: argparse.Namespace, _: KafkaCluster, __: Kafka, observe: Observe) -> int:
+    snapshot, settings, _aim = _found(args, observe)
     output.write(backup(snapshot, _rows(snapshot, settings)), args.output)
     return exits.OK
 
 
-def _plan(args: argparse.Namespace, cluster: KafkaCluster, kafka: Kafka, look: Look) -> int:
-    snapshot, settings, aim = _found(args, look, args.to)
+def _plan(args: argparse.Namespace, cluster: KafkaCluster, kafka: Kafka, observe: Observe) -> int:
+    snapshot, settings, aim = _found(args, observe, args.to)
     found = chosen(snapshot, settings, aim, cluster.status.log_end_regressions)
-    asked = about(found.spots, aim, snapshot.taken_at)
-    told = answers(kafka, asked)
-    if asked.ms is not None and told.at is None:
-        raise NotToldError("which offsets belong to that time could not be read")
-    missed = [Reason(TARGET_WITHIN_LOG, Verdict.UNKNOWN, why) for why in not_told(found.spots, aim, told)]
-    return _carry(args, kafka, snapshot, changes(found.spots, aim, told), (*_gaps(found), *missed))
+    extra_reads = about(found.spots, aim, snapshot.taken_at)
+    found_offsets = answers(kafka, extra_reads)
+    if extra_reads.ms is not None and found_offsets.at is None:
+        raise NoAnswerError("which offsets belong to that time could not be read")
+    missed = [Reason(TARGET_WITHIN_LOG, Verdict.UNKNOWN, why) for why in not_told(found.spots, aim, found_offsets)]
+    return _carry(args, kafka, snapshot, changes(found.spots, aim, found_offsets), (*_gaps(found), *missed))
 
 
 def _gaps(found: Chosen) -> tuple[Reason, ...]:
@@ -173,20 +176,20 @@ def _gaps(found: Chosen) -> tuple[Reason, ...]:
     return tuple(reasons)
 
 
-def _restore(args: argparse.Namespace, _: KafkaCluster, kafka: Kafka, look: Look) -> int:
-    asked = read(args.file, args.group)
-    groups = {c.group for c in asked.rows}
-    snapshot = look(lambda name: name in groups)
-    if asked.cluster_id is not None and snapshot.cluster.id not in (None, asked.cluster_id):
-        message = f"is of the cluster with id {asked.cluster_id}, and this one's is {snapshot.cluster.id}"
+def _restore(args: argparse.Namespace, _: KafkaCluster, kafka: Kafka, observe: Observe) -> int:
+    backup_file = read(args.file, args.group)
+    groups = {c.group for c in backup_file.rows}
+    snapshot = observe(lambda name: name in groups)
+    if backup_file.cluster_id is not None and snapshot.cluster.id not in (None, backup_file.cluster_id):
+        message = f"is of the cluster with id {backup_file.cluster_id}, and this one's is {snapshot.cluster.id}"
         raise UnusableInputError(args.file, message, "name the cluster that the backup was taken of")
-    if untold := undo_plan.untold_groups(snapshot, asked.rows):
-        raise NotToldError(f"what these groups have committed could not be read: {some(untold, 3)}")
-    found, gone = undo_plan.changes(snapshot, asked.rows)
+    if unknown := undo_plan.untold_groups(snapshot, backup_file.rows):
+        raise NoAnswerError(f"what these groups have committed could not be read: {some(unknown, 3)}")
+    found, gone = undo_plan.changes(snapshot, backup_file.rows)
     due = [c.model_copy(update={"reason": "as the file has it"}) for c in found]
     for name in gone:
         output.note(f"left out, since there is no such partition or no committed offset any more: {name}")
-    return _carry(args, kafka, snapshot, due, (), within_log=not asked.exact)
+    return _carry(args, kafka, snapshot, due, (), within_log=not backup_file.exact)
 
 
 def _carry(
@@ -201,7 +204,7 @@ def _carry(
     """What would be set and what the guards say to it; then, if they allow all of it and it was asked for, set it."""
     judgement = _judged(kafka, snapshot, due, gaps, within_log=within_log)
     verdict = judgement.verdict if judgement.reasons else Verdict.ALLOW
-    _tell(args, snapshot, due, judgement, verdict)
+    _render(args, snapshot, due, judgement, verdict)
     if args.execute and verdict is Verdict.ALLOW and due:
         rows: list[Row] = [(c.group, partition_of(c), saved(c)) for c in due]
         write_new(args.backup, backup(snapshot, rows))
@@ -213,15 +216,15 @@ def _carry(
 def _judged(
     kafka: Kafka, snapshot: Snapshot, due: Sequence[OffsetChange], gaps: tuple[Reason, ...], *, within_log: bool
 ) -> Judgement:
-    asked, alone = by_group(due), _apart(snapshot)
-    standing = states(snapshot, asked)
-    live = [g for g in asked if standing.get(g) != EMPTY][:MAX_HELD]
+    groups, alone = by_group(due), _apart(snapshot)
+    standing = states(snapshot, groups)
+    live = [g for g in groups if standing.get(g) != EMPTY][:MAX_HELD]
     try:
         members = kafka.group_members(live) if live else {}
     except ReadFailed:
         members = {}
     reasons: list[Reason] = list(gaps)
-    for group, its in asked.items():
+    for group, its in groups.items():
         targets = {partition_of(c): c.after for c in its}
         reasons += judge_reset_offsets(
             alone(group), group, targets, snapshot.taken_at, members=members.get(group), within_log=within_log
@@ -239,16 +242,16 @@ def _apart(snapshot: Snapshot) -> Callable[[str], Snapshot]:
     return lambda group: replace(snapshot, groups=table.take(rows.get(group, [])))
 
 
-def _tell(
+def _render(
     args: argparse.Namespace, snapshot: Snapshot, due: Sequence[OffsetChange], judgement: Judgement, verdict: Verdict
 ) -> None:
-    told = list(warnings(due, snapshot))
+    warned = list(warnings(due, snapshot))
     notes = [COUNTED, UNSEEN, UNTIMED] if due else []
     if args.output != "table":
         reasons = [
             {"guard": r.guard.value, "message": r.message, "verdict": r.verdict.value} for r in judgement.reasons
         ]
-        document = {"verdict": verdict.value, "reasons": reasons, "warnings": told, "notes": notes}
+        document = {"verdict": verdict.value, "reasons": reasons, "warnings": warned, "notes": notes}
         output.write(document | {"changes": [c.to_kubernetes() for c in due]}, args.output)
         return
     header = ("GROUP", "PARTITION", "FROM", "TO", "LOG", "SKIPPED", "READ AGAIN", "WHY")
@@ -266,7 +269,7 @@ def _tell(
         for c in due
     ]
     text = output.table(header, rows) if rows else "every committed offset that this is about is where it should be\n"
-    text += "".join(f"\nwarning: {printable(w)}" for w in told) + "".join(f"\nnote: {n}" for n in notes)
+    text += "".join(f"\nwarning: {printable(w)}" for w in warned) + "".join(f"\nnote: {n}" for n in notes)
     text += "\n" if due else ""
     refusals = [(r.verdict.value, r.guard.value, r.message) for r in judgement.refusals]
     text += f"\n{output.word(verdict.value)}\n"
@@ -280,13 +283,13 @@ def _execute(kafka: Kafka, due: Sequence[OffsetChange], way_back: str) -> None:
         try:
             set_offsets(kafka, SetOffsets("command", group, mine), lambda: None)
         except WriteFailed as problem:
-            told = f"{problem.message}; {done} of {len(due)} offsets are set"
-            raise RefusedError(told, f"`offsets restore --from {way_back}` puts those back") from None
+            message = f"{problem.message}; {done} of {len(due)} offsets are set"
+            raise RefusedError(message, f"`offsets restore --from {way_back}` puts those back") from None
         done += len(mine)
     output.note(f"{done} committed offsets are set")
 
 
-_ACTIONS: dict[str, Callable[[argparse.Namespace, KafkaCluster, Kafka, Look], int]] = {
+_ACTIONS: dict[str, Callable[[argparse.Namespace, KafkaCluster, Kafka, Observe], int]] = {
     "show": _show,
     "backup": _backup,
     "plan": _plan,

@@ -127,8 +127,8 @@ def _of_line(cells: list[str], file: str, where: str, given: str | None) -> Offs
     for name, cell in (("partition", cells[2]), ("offset", cells[3])):
         if not _NUMBER.fullmatch(cell):
             raise UnusableInputError(file, f"{where}.{name} is {shown(cell)!r}, and no number from 0 on", _LINES)
-    told = {"group": cells[0], "topic": cells[1], "partition": int(cells[2]), "offset": int(cells[3])}
-    return _row(told, file, where)
+    row = {"group": cells[0], "topic": cells[1], "partition": int(cells[2]), "offset": int(cells[3])}
+    return _row(row, file, where)
 
 
 def _backup(document: Any, file: str) -> Wanted:
@@ -138,8 +138,8 @@ def _backup(document: Any, file: str) -> Wanted:
     if not isinstance(offsets, list) or not all(isinstance(row, dict) for row in offsets):
         raise UnusableInputError(file, "offsets is not a list of objects", _WAY_OUT)
     found = {f"offsets[{n}]": _row(row, file, f"offsets[{n}]") for n, row in enumerate(offsets)}
-    told = cluster.get("id") if isinstance(cluster, dict) else None
-    return Wanted(_once(found, file), True, told if isinstance(told, str) else None)
+    cluster_id = cluster.get("id") if isinstance(cluster, dict) else None
+    return Wanted(_once(found, file), True, cluster_id if isinstance(cluster_id, str) else None)
 
 
 def _of_run(document: dict[str, Any], file: str) -> Wanted:
@@ -147,8 +147,8 @@ def _of_run(document: dict[str, Any], file: str) -> Wanted:
     try:
         run = Remediation.parse(document)
     except ResourceError as problem:
-        told = "; ".join(str(p) for p in problem.problems)
-        raise UnusableInputError(file, f"not a usable Remediation: {told}", _WAY_OUT) from None
+        message = "; ".join(str(p) for p in problem.problems)
+        raise UnusableInputError(file, f"not a usable Remediation: {message}", _WAY_OUT) from None
     before = set_by(run)
     if not before:
         raise UnusableInputError(file, f"Remediation {run.name} has set no offset, so there is nothing to put back")
@@ -161,10 +161,10 @@ def _row(row: dict[str, Any], file: str, where: str) -> OffsetChange:
     """What was, in the place of what is before: that is what is put back."""
     if unknown := sorted(row.keys() - _FIELDS.keys()):
         raise UnusableInputError(file, f"{where}.{shown(unknown[0])}: there is no such field", _WAY_OUT)
-    told = {_FIELDS[name]: value for name, value in row.items()}
-    told["before_metadata"] = told.get("before_metadata") or ""
+    values = {_FIELDS[name]: value for name, value in row.items()}
+    values["before_metadata"] = values.get("before_metadata") or ""
     try:
-        return OffsetChange.model_validate(told | {"after": row.get("offset")})
+        return OffsetChange.model_validate(values | {"after": row.get("offset")})
     except ValidationError as problem:
         first = problem.errors()[0]
         field = next((name for name, ours in _FIELDS.items() if ours == first["loc"][0]), "offset")
@@ -179,7 +179,7 @@ def _once(found: Mapping[str, OffsetChange], file: str) -> tuple[OffsetChange, .
     for where, c in found.items():
         key = (c.group, c.topic, c.partition)
         if key in first:
-            told = f"says again what {shown(c.group)} has committed on {c.topic}-{c.partition}, as {first[key]} does"
-            raise UnusableInputError(file, f"{where} {told}", "leave one of them out")
+            message = f"says again what {shown(c.group)} has committed on {c.topic}-{c.partition}, as {first[key]} does"
+            raise UnusableInputError(file, f"{where} {message}", "leave one of them out")
         first[key] = where
     return tuple(sorted(found.values(), key=lambda c: (c.group, c.topic, c.partition)))

@@ -1,4 +1,4 @@
-"""What the command asks of the API server, as the person who runs it, and what its refusals mean to them."""
+"""Requests to the API server as the person who runs the command, and what its refusals mean to them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol, TypeVar
 
-from kafka_medic.cli.exits import NotToldError, RefusedError, UnusableInputError
+from kafka_medic.cli.exits import NoAnswerError, RefusedError, UnusableInputError
 from kafka_medic.clients.kubernetes_api import ApiFailure, custom_path
 from kafka_medic.cluster.names import shown
 from kafka_medic.resources.approval import RemediationApproval
@@ -47,7 +47,7 @@ class Api(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Who the API server says is asking. `time`: its own clock, where it told."""
+    """Who the API server says the person is. `time`: by its own clock, if the response had it."""
 
     name: str
     groups: tuple[str, ...]
@@ -96,20 +96,20 @@ class Access:
         path = custom_path(Remediation.PLURAL, where)
         found = [
             _listed(raw)
-            for raw in _asked("Remediations", lambda: self.api.list(path, {"limit": "100"}))
+            for raw in _request("Remediations", lambda: self.api.list(path, {"limit": "100"}))
             if cluster is None or ((raw.get("spec") or {}).get("clusterRef") or {}).get("name") == cluster
         ]
         return sorted(found, key=lambda e: (str(e.raw["metadata"].get("creationTimestamp")), e.namespace, e.name))
 
-    def words(self, run: Remediation) -> list[RemediationApproval]:
+    def approvals(self, run: Remediation) -> list[RemediationApproval]:
         """The RemediationApprovals that name a run of that name, as far as this version can read them."""
         path = custom_path(RemediationApproval.PLURAL, run.namespace)
         found = []
-        for raw in _asked("RemediationApprovals", lambda: self.api.list(path, {"limit": "100"})):
+        for raw in _request("RemediationApprovals", lambda: self.api.list(path, {"limit": "100"})):
             with contextlib.suppress(UnusableInputError):
-                word = _typed(RemediationApproval, raw)
-                if word.spec.remediation_ref.name == run.name:
-                    found.append(word)
+                approval = _typed(RemediationApproval, raw)
+                if approval.spec.remediation_ref.name == run.name:
+                    found.append(approval)
         return found
 
     def plan_file(self, run: Remediation, sha256: str) -> bytes | None:
@@ -132,12 +132,12 @@ class Access:
         """Who asks: only the API server knows, whatever the kubeconfig calls it."""
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
         path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
-        answer = _asked("who you are", lambda: self.api.create(path, body))
+        answer = _request("who you are", lambda: self.api.create(path, body))
         user = (answer.get("status") or {}).get("userInfo") or {}
         if not user.get("username"):
-            raise NotToldError("the API server did not say who you are (SelfSubjectReview)")
-        told = (answer.get("metadata") or {}).get("creationTimestamp")
-        time = datetime.fromisoformat(told).astimezone(UTC) if told else self.now()
+            raise NoAnswerError("the API server did not say who you are (SelfSubjectReview)")
+        created = (answer.get("metadata") or {}).get("creationTimestamp")
+        time = datetime.fromisoformat(created).astimezone(UTC) if created else self.now()
         return Person(str(user["username"]), tuple(str(g) for g in user.get("groups") or ()), time)
 
     def may(self, verb: str, resource: str, name: str = "", sub: str = "") -> bool | None:
@@ -155,7 +155,7 @@ class Access:
             return None
         return bool((answer.get("status") or {}).get("allowed"))
 
-    def say(self, run: Remediation, digest: str, decision: Decision, reason: str, me: Person) -> str:
+    def create_approval(self, run: Remediation, digest: str, decision: Decision, reason: str, me: Person) -> str:
         """Create the RemediationApproval; its name. It names the plan that was shown, whatever the plan is by now."""
         spec: Object = {
             "remediationRef": {"name": run.name, "uid": run.uid},
@@ -173,10 +173,12 @@ class Access:
             "spec": spec,
         }
         path = custom_path(RemediationApproval.PLURAL, self.namespace)
-        stored = _asked("the RemediationApproval", lambda: self.api.create(path, body))
+        stored = _request("the RemediationApproval", lambda: self.api.create(path, body))
         return str(stored["metadata"]["name"])
 
-    def ask_for(self, cluster: KafkaCluster, playbook: Playbook, parameters: Mapping[str, str], me: Person) -> str:
+    def create_remediation(
+        self, cluster: KafkaCluster, playbook: Playbook, parameters: Mapping[str, str], me: Person
+    ) -> str:
         """Create a Remediation in the person's own name; its name."""
         # What the operator pinned counts, where it has seen this very playbook: its digest is the one compared.
         status, generation = playbook.status, playbook.metadata.generation
@@ -199,10 +201,10 @@ class Access:
             },
         }
         path = custom_path(Remediation.PLURAL, self.namespace)
-        stored = _asked("the Remediation", lambda: self.api.create(path, body))
+        stored = _request("the Remediation", lambda: self.api.create(path, body))
         return str(stored["metadata"]["name"])
 
-    def change_rules(self, cluster: KafkaCluster, change: Object) -> None:
+    def change_policy(self, cluster: KafkaCluster, change: Object) -> None:
         """Change `spec.remediation`, only over the rules that were read. The operator's own writes of the status come
         in between all the time and hinder nobody."""
         path = custom_path(KafkaCluster.PLURAL, self.namespace, cluster.name)
@@ -215,11 +217,11 @@ class Access:
                 present = self.cluster(cluster.name) if problem.conflict else present
                 if problem.conflict and present.spec.remediation == cluster.spec.remediation:
                     continue
-                raise _meaning(f"KafkaCluster {cluster.name}", problem) from None
+                raise _as_error(f"KafkaCluster {cluster.name}", problem) from None
             return
-        raise NotToldError(f"KafkaCluster {cluster.name}: somebody else wrote it each time")
+        raise NoAnswerError(f"KafkaCluster {cluster.name}: somebody else wrote it each time")
 
-    def rules(self) -> tuple[Sequence[Object], Sequence[Object]] | None:
+    def rbac(self) -> tuple[Sequence[Object], Sequence[Object]] | None:
         """The roles and the bindings that can give a right in this namespace; None when the person may not read
         them, which is the rule."""
         rbac, here = "/apis/rbac.authorization.k8s.io/v1", f"namespaces/{self.namespace}/"
@@ -233,16 +235,16 @@ class Access:
     def _object(self, kind: type[Resource], name: str, namespace: str | None) -> Object:
         path = custom_path(kind.PLURAL, namespace, name_of(kind.KIND, name))
         where = f" in namespace {namespace}" if namespace else ""
-        return _asked(f"{kind.KIND} {name}{where}", lambda: self.api.get(path))
+        return _request(f"{kind.KIND} {name}{where}", lambda: self.api.get(path))
 
 
 def _typed(kind: type[R], raw: Object) -> R:
     try:
         return kind.parse({"apiVersion": API_VERSION, "kind": kind.KIND, **raw})
     except ResourceError as problem:
-        told = "; ".join(str(p) for p in problem.problems[:3])
+        message = "; ".join(str(p) for p in problem.problems[:3])
         way_out = "use the kafka-medic of the operator's own version"
-        raise UnusableInputError(f"{kind.KIND} {problem.name}", f"cannot be read: {told}", way_out) from None
+        raise UnusableInputError(f"{kind.KIND} {problem.name}", f"cannot be read: {message}", way_out) from None
 
 
 def _listed(raw: Object) -> Listed:
@@ -254,28 +256,28 @@ def _listed(raw: Object) -> Listed:
         return Listed(*names, raw, None, str(problem))
 
 
-def _asked(what: str, call: Callable[[], T]) -> T:
+def _request(what: str, call: Callable[[], T]) -> T:
     """The answer, or what its refusal means to the person."""
     try:
         return call()
     except ApiFailure as problem:
-        raise _meaning(what, problem) from None
+        raise _as_error(what, problem) from None
 
 
-def _meaning(what: str, problem: ApiFailure) -> NotToldError | RefusedError | UnusableInputError:
-    told = shown(problem.message, 1000)
+def _as_error(what: str, problem: ApiFailure) -> NoAnswerError | RefusedError | UnusableInputError:
+    message = shown(problem.message, 1000)
     if problem.status in _SERVER_FAULTS or problem.status >= 500:
-        return NotToldError(f"{what}: the API server: {problem.status or 'no answer'}: {told}")
-    if problem.not_found and '" not found' in told:
+        return NoAnswerError(f"{what}: the API server: {problem.status or 'no answer'}: {message}")
+    if problem.not_found and '" not found' in message:
         return UnusableInputError(what, "there is none", "`list` shows what there is; -n names a namespace")
     if problem.not_found:
         way_out = "install the chart's types, or choose another --context"
         return UnusableInputError(what, "this API server does not know kafka-medic's types", way_out)
     if problem.conflict:
-        return RefusedError(f"{what}: somebody changed it at the same moment: {told}", "try again")
+        return RefusedError(f"{what}: somebody changed it at the same moment: {message}", "try again")
     if problem.status == 401:
-        return RefusedError(f"{what}: your credentials are not accepted: {told}", "log in again")
-    return RefusedError(f"{what}: {told}", _WAYS_OUT.get(problem.status, ""))
+        return RefusedError(f"{what}: your credentials are not accepted: {message}", "log in again")
+    return RefusedError(f"{what}: {message}", _WAYS_OUT.get(problem.status, ""))
 
 
 _WAYS_OUT = {

@@ -24,7 +24,6 @@ examples:
 
 `kafka-medic remediation ...` is the same. Everything is done as you: your kubeconfig, your rights. {CODES}
 """
-NAMES = ("list", "show", "diff", "approve", "reject", "run", "pause", "resume", "abort", "explain", "history", "report")
 
 
 def _run(args: argparse.Namespace) -> int:

@@ -8,23 +8,23 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from kafka_medic.cli.exits import UnusableInputError
-from kafka_medic.cli.remediation import act, look
+from kafka_medic.cli.remediation import read_commands, write_commands
 from kafka_medic.cli.remediation.access import Access, name_of
 from kafka_medic.clients.kubernetes_api import KubeconfigError, KubernetesApi
 
 COMMANDS: Mapping[str, Callable[[Access, argparse.Namespace], int]] = {
-    "list": look.list_runs,
-    "show": look.show,
-    "diff": look.diff,
-    "approve": act.approve,
-    "reject": act.reject,
-    "abort": act.reject,
-    "run": act.ask_for,
-    "pause": act.pause,
-    "resume": act.resume,
-    "explain": look.explain,
-    "history": look.history,
-    "report": look.report,
+    "list": read_commands.list_runs,
+    "show": read_commands.show,
+    "diff": read_commands.diff,
+    "approve": write_commands.approve,
+    "reject": write_commands.reject,
+    "abort": write_commands.reject,
+    "run": write_commands.request_run,
+    "pause": write_commands.pause,
+    "resume": write_commands.resume,
+    "explain": read_commands.explain,
+    "history": read_commands.history,
+    "report": read_commands.report,
 }
 
 

@@ -13,33 +13,26 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from kafka_medic.plan.aggregate import Kinds, classify
 from kafka_medic.plan.arrow import integers
-from kafka_medic.plan.census import Asking, asking, mix
 from kafka_medic.plan.columns import Columns, Ints
-from kafka_medic.plan.expand import expand
-from kafka_medic.plan.leaders import balance_leaders
+from kafka_medic.plan.leaders.balance import balance_leaders
+from kafka_medic.plan.leaders.topic_leaders import spread_leaders
 from kafka_medic.plan.lists import place_among
-from kafka_medic.plan.local import plan_local
 from kafka_medic.plan.model import PLAN_SCHEMA, TopicSpread
 from kafka_medic.plan.problem import Problem, ProblemError
-from kafka_medic.plan.room import even_bytes, fit
-from kafka_medic.plan.rows import (
-    append,
-    count_per_broker,
-    lead_first,
-    plan_table,
-    rack_indexes,
-    racks_of,
-    sizes_or_null,
-)
-from kafka_medic.plan.settle import settle
-from kafka_medic.plan.solve import Quotas, Sites, takers, too_many
+from kafka_medic.plan.solver.aggregate import Kinds, classify
+from kafka_medic.plan.solver.conflict_resolution import resolve_conflicts
+from kafka_medic.plan.solver.disk_capacity import even_bytes, fit
+from kafka_medic.plan.solver.expand import expand
+from kafka_medic.plan.solver.local import plan_local
+from kafka_medic.plan.solver.quotas import Quotas, takers, too_many
+from kafka_medic.plan.solver.rows import append, lead_first, plan_table, sizes_or_null
+from kafka_medic.plan.solver.sites import Sites, count_per_broker, rack_indexes, racks_of
+from kafka_medic.plan.solver.waves import assign_waves, exposure
 from kafka_medic.plan.spark.question import Question
-from kafka_medic.plan.spark.shown import Part, WaveBytes, spread_of_topics, wave_bytes
-from kafka_medic.plan.topic_leaders import spread_leaders
-from kafka_medic.plan.verify import Check
-from kafka_medic.plan.waves import assign_waves, exposure
+from kafka_medic.plan.spark.report_data import Part, WaveBytes, spread_of_topics, wave_bytes
+from kafka_medic.plan.verify.input_checksum import InputChecksum, input_checksum, mix
+from kafka_medic.plan.verify.rules import Check
 
 __all__ = ["Classes", "Laid", "Refused", "Share", "Survey", "lay_out", "survey"]
 
@@ -74,7 +67,7 @@ class Survey:
     """What the driver has to know of one block.
 
     kinds: None if there are too many, then takers (int64[R]) and missing stand for them. held: int64[B] replicas of
-    the changed partitions. topics with rows, last (highest number) and mark (sum of hashes of the numbers), for the
+    the changed partitions. topics with rows, last (highest number) and checksum (sum of hashes of the numbers), for the
     check that no partition is missing or twice. sent: int64[B] bytes that each broker will send; unknown: partitions
     of unknown size. summary: of the whole plan, where the block is all there is.
     """
@@ -92,10 +85,10 @@ class Survey:
     topics: tuple[str, ...]
     topic_rows: Ints
     topic_last: Ints
-    topic_mark: Ints
+    topic_checksum: Ints
     sent: Ints
     unknown: int
-    asking: Asking
+    input: InputChecksum
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,10 +96,10 @@ class Share:
     """What one block is to do: its part of the quotas.
 
     rows, changed: what it must hold, or the partitions are not those that were counted. forced, chosen: as in Quotas,
-    for its own kinds. quota, lead: int64[B] replicas to add and leaderships to hand out per broker; room: int64[B]
-    bytes for them, -1 unknown; due: int64[B] bytes that would make it even, empty where that is not asked. classes:
-    int64[C] exposures, first_wave and waves: int64[C] the numbers of the waves kept for each. scattered: int8[T] as in
-    `spread_of_topics`.
+    for its own kinds. quota, lead: int64[B] replicas to add and leaderships to hand out per broker; capacity: int64[B]
+    bytes for them, -1 unknown; due: int64[B] bytes that would make it even, empty where bytes are not balanced.
+    classes: int64[C] exposures, first_wave and waves: int64[C] the numbers of the waves kept for each. scattered:
+    int8[T] as in `spread_of_topics`.
     """
 
     rows: int
@@ -116,7 +109,7 @@ class Share:
     pooled: bool
     quota: Ints
     lead: Ints
-    room: Ints
+    capacity: Ints
     due: Ints
     classes: Ints
     first_wave: Ints
@@ -127,7 +120,7 @@ class Share:
 @dataclass(frozen=True, eq=False)
 class Laid:
     """What the driver has to know of a block's plan. arriving: int64[B] bytes that come to each broker, as the verifier
-    counts them; the rest as `shown` has it."""
+    counts them; the rest as `report_data` has it."""
 
     arriving: Ints
     waves: WaveBytes
@@ -154,7 +147,7 @@ def survey(table: pa.Table, question: Question, task: int, block: int, *, alone:
     # Rows are sorted, so each topic is a run.
     topic_rows = np.bincount(columns.topic, minlength=len(columns.topics))
     end = np.cumsum(topic_rows)
-    mark = np.add.reduceat(mix(columns.partition), end - topic_rows) if len(end) else np.zeros(0, dtype=np.uint64)
+    checksum = np.add.reduceat(mix(columns.partition), end - topic_rows) if len(end) else np.zeros(0, dtype=np.uint64)
     pooled = too_many(kinds, racks)
     return Survey(
         task,
@@ -170,47 +163,52 @@ def survey(table: pa.Table, question: Question, task: int, block: int, *, alone:
         topics=columns.topics,
         topic_rows=topic_rows,
         topic_last=columns.partition[end - 1].astype(np.int64),
-        topic_mark=mark.view(np.int64),
+        topic_checksum=checksum.view(np.int64),
         sent=sent,
         unknown=int((columns.size[rows] < 0).sum()),
-        asking=asking(table, question.brokers, question.wanted.of),
+        input=input_checksum(table, question.brokers, question.wanted.of),
     )
 
 
 def lay_out(table: pa.Table, question: Question, share: Share | None) -> tuple[pa.Table, Laid]:
-    """(the plan of a block, PLAN_SCHEMA, and what is to be told of it); share None: the block is all there is. A class
-    of partitions for which too few waves were kept has wave -1. Raises RuntimeError if the block is not the one that
-    was counted."""
+    """(the plan of a block, PLAN_SCHEMA, and what the driver needs of it); share None: the block is all there is. A
+    class of partitions for which too few waves were kept has wave -1. Raises RuntimeError if the block is not the one
+    that was counted."""
     problem = question.problem(table, whole=share is None)
-    columns = problem.columns
-    rows = np.flatnonzero(problem.missing)
-    ids = np.array([broker.id for broker in question.brokers], dtype=np.int32)
     if share is None:
-        done = plan_local(problem, question.limits)
-        check = Check(problem, done.table.combine_chunks())
-        after = np.full((len(rows), int(check.after.length.max(initial=0))), -1, dtype=np.int32)
-        after[np.arange(after.shape[1]) < check.after.length[:, None]] = place_among(ids, check.after.values)
-        new = np.where(np.arange(after.shape[1]) < columns.held_count[rows][:, None], -1, after)
-        waves = _copied(columns, rows, new, integers(done.table.column("wave")), question)
-        return done.table, Laid(check.arriving(done.sizes), waves, done.topics, ())
+        return _lay_out_whole(problem, question)
+    rows = np.flatnonzero(problem.missing)
     if (table.num_rows, len(rows)) != (share.rows, share.changed):
         raise RuntimeError("the partitions have changed while they were being planned")
-    if not len(rows):
-        none, nothing = np.zeros((0, 1), dtype=np.int32), np.zeros(len(ids), dtype=np.int64)
-        topics, parts = spread_of_topics(columns, rows, none, share.scattered, question)
-        return PLAN_SCHEMA.empty_table(), Laid(nothing, _copied(columns, rows, none, rows, question), topics, parts)
+    return _lay_out_share(problem, rows, question, share) if len(rows) else _lay_out_nothing(problem, question, share)
+
+
+def _lay_out_whole(problem: Problem, question: Question) -> tuple[pa.Table, Laid]:
+    """The block is all there is, so it is planned as in one process."""
+    columns, rows = problem.columns, np.flatnonzero(problem.missing)
+    done = plan_local(problem, question.limits)
+    check = Check(problem, done.table.combine_chunks())
+    after = np.full((len(rows), int(check.after.length.max(initial=0))), -1, dtype=np.int32)
+    after[np.arange(after.shape[1]) < check.after.length[:, None]] = place_among(_ids(question), check.after.values)
+    new = np.where(np.arange(after.shape[1]) < columns.held_count[rows][:, None], -1, after)
+    waves = _copied(columns, rows, new, integers(done.table.column("wave")), question)
+    return done.table, Laid(check.arriving(done.sizes), waves, done.topics, ())
+
+
+def _lay_out_nothing(problem: Problem, question: Question, share: Share) -> tuple[pa.Table, Laid]:
+    """No partition of the block changes, but its topics may have partitions elsewhere that do."""
+    columns, rows = problem.columns, np.zeros(0, dtype=np.int64)
+    none, nothing = np.zeros((0, 1), dtype=np.int32), np.zeros(len(question.brokers), dtype=np.int64)
+    topics, parts = spread_of_topics(columns, rows, none, share.scattered, question)
+    return PLAN_SCHEMA.empty_table(), Laid(nothing, _copied(columns, rows, none, rows, question), topics, parts)
+
+
+def _lay_out_share(problem: Problem, rows: Ints, question: Question, share: Share) -> tuple[pa.Table, Laid]:
+    """The changed partitions (int64[n] rows) by the block's share of the quotas."""
+    columns = problem.columns
     rack, racks = rack_indexes(question.brokers)
-    sites = Sites(rack, share.quota.max() - share.quota, racks)
-    held, missing, size = columns.held[rows], problem.missing[rows], columns.size[rows]
-    held_racks = racks_of(held, sites)
-    _, kind = classify(held_racks, missing, racks)
-    quotas = Quotas(share.forced, share.chosen, share.pooled, int(share.quota.max()))
-    added, even = expand(kind, missing, held_racks, quotas, sites)
-    added, _ = settle(held, added, sites, quotas.bound, even=even)
-    if question.by_bytes:
-        added = even_bytes(held, added, sites, size, share.room, share.due.max() - share.due)
-    added = fit(held, added, sites, size, share.room)
-    replicas = append(held, columns.held_count[rows], added)
+    added = _placed(problem, rows, question, share, Sites(rack, share.quota.max() - share.quota, racks))
+    replicas = append(columns.held[rows], columns.held_count[rows], added)
     lead, _ = balance_leaders(replicas, share.lead.max() - share.lead, rack >= 0)
     untouched = np.ones(len(columns.topic), dtype=bool)
     untouched[rows] = False
@@ -218,10 +216,29 @@ def lay_out(table: pa.Table, question: Question, share: Share | None) -> tuple[p
     lead = spread_leaders(replicas, lead, columns.topic[rows], rest, rack >= 0, share.scattered == 1)
     wave = _waves(columns, rows, added, share, question)
     order = lead_first(replicas, lead)
-    plan = plan_table(columns, columns.held, rows, replicas, order, wave, ids)
+    plan = plan_table(columns, columns.held, rows, replicas, order, wave, _ids(question).astype(np.int32))
     topics, parts = spread_of_topics(columns, rows, order, share.scattered, question)
     waves = _copied(columns, rows, added, wave, question)
     return plan, Laid(_check(problem, plan, rows, question), waves, topics, parts)
+
+
+def _placed(problem: Problem, rows: Ints, question: Question, share: Share, sites: Sites) -> Ints:
+    """int32[n, M] the brokers that each changed partition is given, -1 padded."""
+    columns, missing = problem.columns, problem.missing[rows]
+    held, size = columns.held[rows], columns.size[rows]
+    held_racks = racks_of(held, sites)
+    _, kind = classify(held_racks, missing, sites.racks)
+    quotas = Quotas(share.forced, share.chosen, share.pooled, int(share.quota.max()))
+    added, even = expand(kind, missing, held_racks, quotas, sites)
+    added, _ = resolve_conflicts(held, added, sites, quotas.bound, even=even)
+    if question.by_bytes:
+        added = even_bytes(held, added, sites, size, share.capacity, share.due.max() - share.due)
+    return fit(held, added, sites, size, share.capacity)
+
+
+def _ids(question: Question) -> Ints:
+    """int64[B] broker ids."""
+    return np.array([broker.id for broker in question.brokers], dtype=np.int64)
 
 
 def _copied(columns: Columns, rows: Ints, added: Ints, wave: Ints, question: Question) -> WaveBytes:
@@ -277,11 +294,11 @@ def _stretch(wave: Ints, count: int) -> Ints:
 
 
 def _check(problem: Problem, plan: pa.Table, rows: Ints, question: Question) -> Ints:
-    """The verifier's look at what depends on sizes, which are not in the plan: the waves, and what it returns, int64[B]
-    bytes that come to each broker."""
+    """The verifier's check of what depends on sizes, which are not in the plan: the waves, and what it returns,
+    int64[B] bytes that come to each broker."""
     kept = np.flatnonzero(plan.column("wave").to_numpy() >= 0)
     columns = problem.columns
-    ids = np.array([broker.id for broker in question.brokers], dtype=np.int64)
+    ids = _ids(question)
     sizes, senders = sizes_or_null(columns.size[rows[kept]]), ids[columns.senders()[rows[kept]]]
     whole = len(kept) == len(rows)
     check = Check(problem, (plan if whole else plan.take(kept)).combine_chunks())

@@ -15,17 +15,17 @@ import pyarrow as pa
 import pyarrow.fs
 
 from kafka_medic.plan.arrow import compute, integers
-from kafka_medic.plan.census import Outcome, outcome
 from kafka_medic.plan.model import PLAN_SCHEMA
 from kafka_medic.plan.problem import Problem, ProblemError
-from kafka_medic.plan.room import refuse_overfull
+from kafka_medic.plan.solver.disk_capacity import refuse_overfull
 from kafka_medic.plan.spark.blocks import Refused, Share, Survey, lay_out, survey
 from kafka_medic.plan.spark.conclude import SparkPlan, conclude, wrong_numbers
 from kafka_medic.plan.spark.parquet import Piece, block_rows, blocks_of, pieces_of, row_in_file, write_piece
 from kafka_medic.plan.spark.question import Question
+from kafka_medic.plan.spark.report_data import scattered
 from kafka_medic.plan.spark.share import shares
-from kafka_medic.plan.spark.shown import scattered
-from kafka_medic.plan.spark.wire import laid_of, outcome_of, survey_of, text_of
+from kafka_medic.plan.spark.wire import laid_of, plan_checksum_of, survey_of, text_of
+from kafka_medic.plan.verify.input_checksum import PlanChecksum, plan_checksum
 
 __all__ = ["BLOCK_ROWS", "plan_spark"]
 
@@ -33,7 +33,7 @@ BLOCK_ROWS = 1 << 18
 """Partitions that are planned together. A table that is no larger is planned as one, exactly as `local` plans it."""
 SLACKS = (1.3, 2.0, 4.0, 16.0)
 """Waves kept for a block over what its busiest broker needs; the next one where that was too few."""
-WRITTEN = PLAN_SCHEMA.set(0, pa.field("topic", pa.dictionary(pa.int32(), pa.string())))
+READ_BACK_SCHEMA = PLAN_SCHEMA.set(0, pa.field("topic", pa.dictionary(pa.int32(), pa.string())))
 """The plan as `blocks_of` reads it."""
 COLUMNS = ("topic", "partition", "replicas", "leader", "isr", "sizeBytes")
 Task = tuple[Piece, ...]
@@ -48,19 +48,7 @@ def plan_spark(spark: Any, source: str, question: Question, target: str) -> Spar
     alone = sum(piece.rows for piece in pieces) <= BLOCK_ROWS
     tasks = [tuple(pieces)] if alone else [(piece,) for piece in pieces]
     size = None if alone else BLOCK_ROWS
-
-    def count(number: int, task: Task) -> Iterator[str]:
-        for block, table in enumerate(blocks_of(task, COLUMNS, size)):
-            yield text_of(survey(table, question, number, block, alone=alone))
-
-    answers = sorted(map(survey_of, _run(spark, tasks, count)), key=lambda found: (found.task, found.block))
-    surveys = [found for found in answers if isinstance(found, Survey)]
-    if len(surveys) < len(answers):
-        refused = next(found for found in answers if isinstance(found, Refused))
-        raise _bad_row(tasks[refused.task], refused, size, several=len({piece.path for piece in pieces}) > 1)
-    if (wrong := wrong_numbers(surveys)) is not None:
-        raise _bad_number(spark, tasks, *wrong)
-
+    surveys = _surveys(spark, tasks, question, size)
     _empty_directory(target)
     marks, uncounted = scattered(
         [found.topics for found in surveys], [found.topic_rows for found in surveys], len(question.brokers)
@@ -77,6 +65,25 @@ def plan_spark(spark: Any, source: str, question: Question, target: str) -> Spar
             break
     refuse_overfull(np.sum([found.arriving for found in laid], axis=0, dtype=np.int64), question.brokers)
     return conclude(surveys, laid, outcomes, question, bound, uncounted)
+
+
+def _surveys(spark: Any, tasks: Sequence[Task], question: Question, size: int | None) -> list[Survey]:
+    """What every block holds, in their order; size: rows of a block, None where one block is all. Raises
+    ProblemError."""
+
+    def count(number: int, task: Task) -> Iterator[str]:
+        for block, table in enumerate(blocks_of(task, COLUMNS, size)):
+            yield text_of(survey(table, question, number, block, alone=size is None))
+
+    answers = sorted(map(survey_of, _run(spark, tasks, count)), key=lambda found: (found.task, found.block))
+    surveys = [found for found in answers if isinstance(found, Survey)]
+    if len(surveys) < len(answers):
+        refused = next(found for found in answers if isinstance(found, Refused))
+        several = len({piece.path for task in tasks for piece in task}) > 1
+        raise _bad_row(tasks[refused.task], refused, size, several=several)
+    if (wrong := wrong_numbers(surveys)) is not None:
+        raise _bad_number(spark, tasks, *wrong)
+    return surveys
 
 
 def _checked(question: Question) -> Question:
@@ -107,30 +114,30 @@ def _laying_out(
     question: Question, divided: dict[tuple[int, int], Share] | None, size: int | None, target: str
 ) -> Work:
     def work(number: int, task: Task) -> Iterator[str]:
-        told: list[str] = []
+        answers: list[str] = []
 
         def plans() -> Iterator[pa.Table]:
             for block, table in enumerate(blocks_of(task, COLUMNS, size)):
                 if divided is not None and (number, block) not in divided:
                     raise RuntimeError("the partitions have changed while they were being planned")
                 plan, laid = lay_out(table, question, None if divided is None else divided[number, block])
-                told.append(text_of(laid))
+                answers.append(text_of(laid))
                 yield plan
 
         write_piece(target, number, plans())
-        yield from told
+        yield from answers
 
     return work
 
 
-def _audit(spark: Any, question: Question, target: str) -> list[Outcome]:
+def _audit(spark: Any, question: Question, target: str) -> list[PlanChecksum]:
     tasks = [(piece,) for piece in pieces_of(target, BLOCK_ROWS)]
 
     def work(_: int, task: Task) -> Iterator[str]:
         for table in blocks_of(task, PLAN_SCHEMA.names, BLOCK_ROWS):
-            yield text_of(outcome(table.cast(WRITTEN), question.brokers, question.wanted.of))
+            yield text_of(plan_checksum(table.cast(READ_BACK_SCHEMA), question.brokers, question.wanted.of))
 
-    return [outcome_of(text) for text in _run(spark, tasks, work)]
+    return [plan_checksum_of(text) for text in _run(spark, tasks, work)]
 
 
 def _bad_row(task: Task, bad: Refused, size: int | None, *, several: bool) -> ProblemError:

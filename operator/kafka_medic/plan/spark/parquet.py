@@ -54,7 +54,7 @@ def pieces_of(uri: str, size: int) -> list[Piece]:
 
 def blocks_of(pieces: Sequence[Piece], columns: Sequence[str], size: int | None) -> Iterator[pa.Table]:
     """The rows of the pieces in blocks of about `size`, equal in size (None: all in one); at least one block. Topics
-    are a dictionary, so that each name is looked at once."""
+    are a dictionary, so that each name is read once."""
     rows = sum(piece.rows for piece in pieces)
     each = max(rows, 1) if size is None else block_rows(rows, size)
     waiting: list[pa.Table] = []

@@ -1,4 +1,4 @@
-"""What is asked, small enough to be sent to every task, and how a part of the partitions is read."""
+"""What is to be planned, small enough to be sent to every task, and how a part of the partitions is read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from kafka_medic.plan.problem import Broker, Problem
 from kafka_medic.plan.wanted import Wanted
-from kafka_medic.plan.waves import WaveLimits
+from kafka_medic.plan.wave_limits import WaveLimits
 
 __all__ = ["Question"]
 

@@ -45,7 +45,7 @@ def session(master: str | None, remote: str | None, settings: Mapping[str, str])
     try:
         spark = builder.getOrCreate()
     except (PySparkException, RuntimeError) as error:
-        raise SparkError(f"no Spark session on {remote or master or 'local[*]'}: {_told(error)}") from None
+        raise SparkError(f"no Spark session on {remote or master or 'local[*]'}: {_reason(error)}") from None
     with tempfile.TemporaryDirectory() as work:
         try:
             if remote is not None:
@@ -54,7 +54,7 @@ def session(master: str | None, remote: str | None, settings: Mapping[str, str])
                 spark.sparkContext.addPyFile(_archive(work))
             yield spark
         except (PySparkException, Py4JError) as error:
-            raise SparkError(f"Spark failed: {_told(error)}") from None
+            raise SparkError(f"Spark failed: {_reason(error)}") from None
         finally:
             spark.stop()
 
@@ -85,8 +85,8 @@ def _archive(folder: str) -> str:
     return shutil.make_archive(str(Path(folder) / "kafka_medic"), "zip", package.parent, package.name)
 
 
-def _told(error: Exception) -> str:
-    """What the error says: of a worker's traceback its end, else the first line."""
+def _reason(error: Exception) -> str:
+    """What the error reports: of a worker's traceback its end, else the first line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     ends = [line for line in lines if line.split(":")[0].endswith(("Error", "Exception"))]
     return (ends[-1:] or lines[:1] or [type(error).__name__])[0][:500]

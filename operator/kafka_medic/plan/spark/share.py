@@ -1,7 +1,7 @@
 """The driver's part: solve for the whole once, then divide the answer among the blocks, to the last replica.
 
 The size of all this depends on the numbers of kinds, brokers and blocks, not of partitions. A division in
-proportion is fractional; rounding it down and giving what is left to whoever has most left keeps rows and
+proportion is fractional; rounding it down and giving the rest to those with the largest fractions keeps rows and
 columns whole (Gale, 1957, and Ryser, 1957: it fails for no matrix of noughts and ones that exists, and the
 fractions are a witness that one does).
 """
@@ -13,16 +13,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from kafka_medic.plan.aggregate import merge
 from kafka_medic.plan.columns import Ints
-from kafka_medic.plan.room import room_of
-from kafka_medic.plan.rows import rack_indexes
-from kafka_medic.plan.solve import Quotas, Sites, broker_quotas, solve, solve_pooled, too_many
+from kafka_medic.plan.solver.aggregate import merge
+from kafka_medic.plan.solver.disk_capacity import capacity_of
+from kafka_medic.plan.solver.quotas import Quotas, broker_quotas, solve_pooled, solve_quotas, too_many
+from kafka_medic.plan.solver.sites import Sites, rack_indexes
+from kafka_medic.plan.solver.transport import transport
 from kafka_medic.plan.spark.blocks import Classes, Share, Survey
 from kafka_medic.plan.spark.question import Question
-from kafka_medic.plan.transport import transport
-from kafka_medic.plan.water import Basin, water_fill
-from kafka_medic.plan.waves import WaveLimits
+from kafka_medic.plan.water_filling import Basin, water_fill
+from kafka_medic.plan.wave_limits import WaveLimits
 from kafka_medic.plan.weight import handicap
 
 __all__ = ["divide", "shares"]
@@ -33,17 +33,13 @@ def shares(
 ) -> tuple[list[Share], int | None]:
     """(what each block is to do, the bound on the fullest broker, None if nothing changes).
 
-    marks: for each block what `scattered` says. slack: how many waves to keep for a block, over what its busiest broker
-    needs at least.
+    marks: for each block the answer of `scattered`. slack: how many waves to keep for a block, over what its busiest
+    broker needs at least.
     """
     if not any(found.changed for found in surveys):
-        none = np.zeros(0, dtype=np.int64)
-        idle = Share(0, 0, none, none, False, none, none, none, none, none, none, none, none)
-        return [
-            replace(idle, rows=found.rows, scattered=mark) for found, mark in zip(surveys, marks, strict=True)
-        ], None
+        return [_idle(found, mark) for found, mark in zip(surveys, marks, strict=True)], None
     rack, racks = rack_indexes(question.brokers)
-    held, missing = np.sum([found.asking.load for found in surveys], axis=0), sum(found.missing for found in surveys)
+    held, missing = np.sum([found.input.load for found in surveys], axis=0), sum(found.missing for found in surveys)
     fair = handicap(question.brokers, held, missing)
     sites = Sites(rack, held + fair.extra, racks)
     bound, due = None, np.zeros((len(surveys), 0), dtype=np.int64)
@@ -51,21 +47,43 @@ def shares(
         bound = max(int(sites.load[rack >= 0].max()), Basin(sites.load[rack >= 0]).level(missing))
         sites, due = _by_bytes(surveys, sites, missing, question)
     quotas, places = _solve(surveys, sites)
+    bound = quotas.bound if bound is None else bound
+    return _divided(surveys, marks, question, slack, sites, quotas, places, due), bound - fair.average
+
+
+def _idle(found: Survey, mark: Ints) -> Share:
+    """The share of a block when nothing changes in any."""
+    none = np.zeros(0, dtype=np.int64)
+    return Share(found.rows, 0, none, none, False, none, none, none, none, none, none, none, mark)
+
+
+def _divided(
+    surveys: Sequence[Survey],
+    marks: Sequence[Ints],
+    question: Question,
+    slack: float,
+    sites: Sites,
+    quotas: Quotas,
+    places: Sequence[Ints],
+    due: Ints,
+) -> list[Share]:
+    """The quotas of the whole, divided among the blocks; places: which rows of the quotas each block's kinds are; due:
+    int64[b, B] bytes that each block should bring to each broker."""
     chosen = _chosen(surveys, quotas, places)
     forced = [quotas.forced[place] for place in places]
     poured = np.array([_poured(*part, quotas.pooled) for part in zip(surveys, chosen, forced, strict=True)])
     quota = _per_broker(sites, poured)
     lead = _leaders(surveys, quota, sites, question)
-    room = _room(surveys, quota, room_of(question.brokers))
+    capacity = _capacity(surveys, quota, capacity_of(question.brokers))
     waves = [_kept(found.classes, part, question.limits, slack) for found, part in zip(surveys, quota, strict=True)]
     first = _first_waves(surveys, waves)
     return [
         Share(
             found.rows, found.changed, forced[b], chosen[b], quotas.pooled, quota[b], lead[b],
-            room[b], due[b], found.classes.key, first[b], waves[b], marks[b],
+            capacity[b], due[b], found.classes.key, first[b], waves[b], marks[b],
         )
         for b, found in enumerate(surveys)
-    ], (quotas.bound if bound is None else bound) - fair.average  # fmt: skip
+    ]  # fmt: skip
 
 
 def divide(whole: Ints, weights: Ints, need: Ints) -> Ints:
@@ -97,7 +115,7 @@ def _poured(found: Survey, chosen: Ints, forced: Ints, pooled: bool) -> Ints:
 
 def _by_bytes(surveys: Sequence[Survey], sites: Sites, missing: int, question: Question) -> tuple[Sites, Ints]:
     """(what each broker holds in replicas of average size, int64[b, B] bytes that each block should bring to it)."""
-    base, live = np.sum([found.asking.stored for found in surveys], axis=0), np.flatnonzero(sites.rack >= 0)
+    base, live = np.sum([found.input.stored for found in surveys], axis=0), np.flatnonzero(sites.rack >= 0)
     coming = np.array([found.sent.sum() for found in surveys], dtype=np.int64)
     total = int(coming.sum())
     base = base + handicap(question.brokers, base, total).extra
@@ -115,7 +133,7 @@ def _solve(surveys: Sequence[Survey], sites: Sites) -> tuple[Quotas, list[Ints]]
     if len(known) == len(listed):
         kinds, places = merge(known, sites.racks)
         if not too_many(kinds, sites.racks):
-            return solve(kinds, sites), places
+            return solve_quotas(kinds, sites), places
     able = np.sum([found.takers for found in surveys], axis=0)
     missing = sum(found.missing for found in surveys)
     return solve_pooled(able, missing, sites), [np.zeros(1, dtype=np.int64) for _ in surveys]
@@ -150,7 +168,7 @@ def _leaders(surveys: Sequence[Survey], quota: Ints, sites: Sites, question: Que
     live = np.flatnonzero(sites.rack >= 0)
     held = np.array([found.held for found in surveys])
     changed = np.array([found.changed for found in surveys], dtype=np.int64)
-    first = np.sum([found.asking.first for found in surveys], axis=0)
+    first = np.sum([found.input.first for found in surveys], axis=0)
     fixed = (first + handicap(question.brokers, first, int(changed.sum())).extra)[live]
     wish = water_fill(fixed, int(changed.sum()))
     basins = [Basin(np.array([count])) for count in fixed.tolist()]
@@ -159,12 +177,12 @@ def _leaders(surveys: Sequence[Survey], quota: Ints, sites: Sites, question: Que
     return lead
 
 
-def _room(surveys: Sequence[Survey], quota: Ints, room: Ints) -> Ints:
-    """int64[b, B] bytes of each broker's room for each block, in proportion to what it may well bring; -1 unknown."""
+def _capacity(surveys: Sequence[Survey], quota: Ints, capacity: Ints) -> Ints:
+    """int64[b, B] bytes of each broker's capacity for each block, in proportion to what it may bring; -1 unknown."""
     each = np.array([found.sent.sum() / max(found.missing, 1) for found in surveys])
     bytes_due = quota * each[:, None]
     part = bytes_due / np.maximum(bytes_due.sum(axis=0), 1)
-    return np.where(room < 0, -1, np.floor(part * room)).astype(np.int64)
+    return np.where(capacity < 0, -1, np.floor(part * capacity)).astype(np.int64)
 
 
 def _kept(classes: Classes, quota: Ints, limits: WaveLimits, slack: float) -> Ints:

@@ -1,4 +1,4 @@
-"""What tasks tell the driver, as JSON: plain data, whatever versions run on the two sides."""
+"""What tasks send to the driver, as JSON: plain data, whatever versions run on the two sides."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from kafka_medic.plan.aggregate import Kinds
-from kafka_medic.plan.census import Asking, Outcome
 from kafka_medic.plan.model import TopicSpread
+from kafka_medic.plan.solver.aggregate import Kinds
 from kafka_medic.plan.spark.blocks import Classes, Laid, Refused, Survey
-from kafka_medic.plan.spark.shown import Part, WaveBytes
+from kafka_medic.plan.spark.report_data import Part, WaveBytes
+from kafka_medic.plan.verify.input_checksum import InputChecksum, PlanChecksum
 
-__all__ = ["laid_of", "outcome_of", "survey_of", "text_of"]
+__all__ = ["laid_of", "plan_checksum_of", "survey_of", "text_of"]
 
-_SURVEYED = ("takers", "held", "topic_rows", "topic_last", "topic_mark", "sent")
+_SURVEYED = ("takers", "held", "topic_rows", "topic_last", "topic_checksum", "sent")
 _OF_A_PART = ("before", "after", "led_before", "led_after", "led_given")
 _COUNTED = ("gained", "before", "lead", "wave", "records", "added")
 
 
-def text_of(found: Survey | Refused | Laid | Outcome) -> str:
+def text_of(found: Survey | Refused | Laid | PlanChecksum) -> str:
     """What a task found, as JSON."""
     return json.dumps(found, default=lambda value: value.tolist() if hasattr(value, "tolist") else vars(value))
 
@@ -37,16 +37,16 @@ def survey_of(text: str) -> Survey | Refused:
     parts = {
         "kinds": kinds,
         "classes": Classes(**_arrays(found["classes"], found["classes"])),
-        "asking": Asking(**(found["asking"] | _arrays(found["asking"], ("load", "first", "stored")))),
+        "input": InputChecksum(**(found["input"] | _arrays(found["input"], ("load", "first", "stored")))),
         "topics": tuple(found["topics"]),
     }
     return Survey(**(found | _arrays(found, _SURVEYED) | parts))
 
 
-def outcome_of(text: str) -> Outcome:
-    """The Outcome that `text_of` wrote."""
+def plan_checksum_of(text: str) -> PlanChecksum:
+    """The PlanChecksum that `text_of` wrote."""
     found: dict[str, Any] = json.loads(text)
-    return Outcome(**(found | _arrays(found, _COUNTED) | {"problems": tuple(found["problems"])}))
+    return PlanChecksum(**(found | _arrays(found, _COUNTED) | {"problems": tuple(found["problems"])}))
 
 
 def laid_of(text: str) -> Laid:

@@ -19,7 +19,7 @@ from kafka_medic.playbook.refusal import Refusal
 from kafka_medic.playbook.report import StepReport
 from kafka_medic.resources.errors import Problem
 from kafka_medic.resources.playbook import Playbook, Step
-from kafka_medic.resources.remediation_plan import Plan
+from kafka_medic.resources.remediation_plan import Elections, Plan, Reorders
 from kafka_medic.resources.vocabulary import ActionName, VerifyProbe
 
 _DEMANDS = ELECT_GUARDS
@@ -37,7 +37,7 @@ class ElectPreferredLeaders(Action):
         return election_plan(request, step)
 
     def idle(self, plan: Plan) -> bool:
-        return not plan.elections
+        return not plan.part(Elections).elections
 
     def judge(self, asked: Standing, intent: Intent | None) -> Iterable[Reason]:
         """About the first one, where none is due yet."""
@@ -53,16 +53,18 @@ class ElectPreferredLeaders(Action):
         return election_step.assess(asked.step, asked.plan, asked.journal, asked.snapshot, settings, asked.now)
 
     def may_write(self, plan: Plan) -> Iterator[Hashable]:
-        yield from (("leader", TopicPartition(e.topic, n), e.broker) for e in plan.elections for n in e.partitions)
+        elections = plan.part(Elections).elections
+        yield from (("leader", TopicPartition(e.topic, n), e.broker) for e in elections for n in e.partitions)
 
     def changes(self, plan: Plan) -> Iterator[Change]:
-        for e in plan.elections:
+        for e in plan.part(Elections).elections:
             more = f" and {len(e.partitions) - 20} more" if len(e.partitions) > 20 else ""
             note = f"partitions {', '.join(map(str, e.partitions[:20]))}{more}"
             yield Change(f"leaders of {e.topic}", None, f"broker {e.broker}", note)
 
     def cost(self, plan: Plan) -> Cost:
-        return Cost(frozenset(TopicPartition(e.topic, n) for e in plan.elections for n in e.partitions))
+        elections = plan.part(Elections).elections
+        return Cost(frozenset(TopicPartition(e.topic, n) for e in elections for n in e.partitions))
 
 
 class ReorderReplicas(Action):
@@ -84,7 +86,7 @@ class ReorderReplicas(Action):
         return drain_plan(request, step)
 
     def idle(self, plan: Plan) -> bool:
-        return not plan.reorders
+        return not plan.part(Reorders).reorders
 
     def drift(self, asked: Standing) -> str | None:
         """Orders that come after added replicas are drawn up for those: until then the partitions have others."""
@@ -100,17 +102,17 @@ class ReorderReplicas(Action):
         return reorder_step.assess(asked.step, asked.plan, asked.journal, asked.snapshot)
 
     def may_write(self, plan: Plan) -> Iterator[Hashable]:
-        for c in plan.reorders:
+        for c in plan.part(Reorders).reorders:
             tp = TopicPartition(c.topic, c.partition)
             yield from (("order", tp, tuple(order)) for order in (c.replicas_before, c.replicas))
 
     def changes(self, plan: Plan) -> Iterator[Change]:
-        for c in plan.reorders:
+        for c in plan.part(Reorders).reorders:
             before, after = str(list(c.replicas_before)), str(list(c.replicas))
             yield Change(f"order of {c.topic}-{c.partition}", before, after, "no data moves")
 
     def cost(self, plan: Plan) -> Cost:
-        return Cost(frozenset(TopicPartition(c.topic, c.partition) for c in plan.reorders))
+        return Cost(frozenset(TopicPartition(c.topic, c.partition) for c in plan.part(Reorders).reorders))
 
     def needs_its_cause(self, step: Step) -> bool:
         return step.with_.get("leaders", AWAY) == AWAY

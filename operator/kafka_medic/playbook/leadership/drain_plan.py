@@ -18,9 +18,11 @@ from kafka_medic.resources.playbook import Step
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_plan import (
     MAX_INLINE_CHANGES,
+    Elections,
     PartitionChange,
     Plan,
     PreferredElection,
+    Reorders,
 )
 from kafka_medic.resources.vocabulary import ActionName, Guard
 
@@ -151,12 +153,12 @@ def _plan(
         ActionName.ELECT_PREFERRED_LEADERS: f"elect the leaders of {moved} partitions, in batches that have to serve",
     }
     plan = request.draft(
-        words,
+        Reorders(reorders=reorders),
+        Elections(elections=elections),
+        words=words,
         summary="\n".join(lines)[:8000],
         partitions=len(here),
         moves=0,
-        reorders=reorders,
-        elections=elections,
     )
     return request.sealed(plan)
 

@@ -18,12 +18,7 @@ from kafka_medic.playbook.leadership.parameters import elect_parameters
 from kafka_medic.playbook.refusal import Refusal, unread
 from kafka_medic.resources.durations import format_duration
 from kafka_medic.resources.playbook import Step
-from kafka_medic.resources.remediation_plan import (
-    MAX_ELECTED,
-    MAX_INLINE_CHANGES,
-    Plan,
-    PreferredElection,
-)
+from kafka_medic.resources.remediation_plan import MAX_ELECTED, MAX_INLINE_CHANGES, Elections, Plan, PreferredElection
 
 
 def election_plan(request: PlanRequest, step: Step) -> Plan | Refusal:
@@ -51,11 +46,11 @@ def election_plan(request: PlanRequest, step: Step) -> Plan | Refusal:
         f"batch only when the leaders of the last one serve"
     )
     plan = request.draft(
-        {step.action: step_words},
+        Elections(elections=elections),
+        words={step.action: step_words},
         summary=_summary(elections, snapshot, planned, len(away) - len(ready), left_out, settings.leaderless_within),
         partitions=planned,
         moves=0,
-        elections=elections,
     )
     return request.sealed(plan)
 

@@ -25,7 +25,7 @@ from kafka_medic.playbook.effects import ElectPreferred
 from kafka_medic.playbook.leadership.parameters import ElectParameters
 from kafka_medic.playbook.report import StepReport, StepState
 from kafka_medic.resources.durations import format_duration
-from kafka_medic.resources.remediation_plan import MAX_ELECTED_AT_ONCE, Plan
+from kafka_medic.resources.remediation_plan import MAX_ELECTED_AT_ONCE, Elections, Plan
 from kafka_medic.resources.remediation_status import IntentState, JournalEntry, Progress
 
 PLACES = "places"
@@ -48,7 +48,7 @@ class _Standing:
 
 def planned_elections(plan: Plan) -> list[tuple[TopicPartition, int]]:
     """Partition and preferred broker, in the plan's order."""
-    return [(TopicPartition(e.topic, p), e.broker) for e in plan.elections for p in e.partitions]
+    return [(TopicPartition(e.topic, p), e.broker) for e in plan.part(Elections).elections for p in e.partitions]
 
 
 def assess(

@@ -11,13 +11,14 @@ from kafka_medic.guard.reorder import Orders
 from kafka_medic.playbook.effects import Reorder
 from kafka_medic.playbook.portions import followed_by, portion
 from kafka_medic.playbook.report import StepReport, StepState
-from kafka_medic.resources.remediation_plan import Plan
+from kafka_medic.resources.remediation_plan import Plan, Reorders
 from kafka_medic.resources.remediation_status import IntentState, JournalEntry, Progress
 
 
 def planned_orders(plan: Plan) -> Orders:
     """By partition: its replicas before and after."""
-    return {TopicPartition(c.topic, c.partition): (tuple(c.replicas_before), tuple(c.replicas)) for c in plan.reorders}
+    reorders = plan.part(Reorders).reorders
+    return {TopicPartition(c.topic, c.partition): (tuple(c.replicas_before), tuple(c.replicas)) for c in reorders}
 
 
 def other_orders(orders: Orders, snapshot: Snapshot) -> str | None:

@@ -18,7 +18,8 @@ from kafka_medic.playbook.offsets.reset_plan import reset_plan
 from kafka_medic.playbook.offsets.undo_plan import undo_plan
 from kafka_medic.playbook.refusal import Refusal
 from kafka_medic.playbook.report import StepReport
-from kafka_medic.resources.remediation_plan import Plan
+from kafka_medic.resources.remediation import Remediation
+from kafka_medic.resources.remediation_plan import OffsetChange, OffsetChanges, Plan, StoppedConsumers
 from kafka_medic.resources.remediation_status import JournalEntry, StepStatus
 from kafka_medic.resources.vocabulary import ActionName, Guard, VerifyProbe
 
@@ -32,10 +33,10 @@ class _OffsetsAction(Action):
     probe = VerifyProbe.OFFSETS_COMMITTED
 
     def idle(self, plan: Plan) -> bool:
-        return not plan.offsets
+        return not plan.part(OffsetChanges).offsets
 
     def watches(self, plan: Plan, snapshot: Snapshot) -> Questions:
-        return questions.members_of(snapshot, {c.group for c in plan.offsets})
+        return questions.members_of(snapshot, {c.group for c in plan.part(OffsetChanges).offsets})
 
     def drift(self, asked: Standing) -> str | None:
         return offset_step.void(asked.plan, asked.snapshot)
@@ -47,7 +48,7 @@ class _OffsetsAction(Action):
             group, targets = intent.group, {tp: after.offset for tp, (_, after) in intent.offsets.items()}
         else:
             due = offset_step.next_group(asked.step, plan, asked.journal, asked.snapshot)
-            group = due or plan.offsets[0].group
+            group = due or plan.part(OffsetChanges).offsets[0].group
             targets = _targets(plan, group)
         return judge_reset_offsets(
             asked.snapshot,
@@ -58,21 +59,25 @@ class _OffsetsAction(Action):
             within_log=TARGET_WITHIN_LOG in self.demands,
         ).reasons
 
+    def has_set(self, run: Remediation) -> Iterable[OffsetChange]:
+        return offset_step.set_by(run)
+
     def assess(self, asked: Standing) -> StepReport:
         return offset_step.assess(asked.step, asked.plan, asked.journal, asked.snapshot)
 
     def may_write(self, plan: Plan) -> Iterator[Hashable]:
-        yield from (("offset", o.group, TopicPartition(o.topic, o.partition), o.after) for o in plan.offsets)
+        offsets = plan.part(OffsetChanges).offsets
+        yield from (("offset", o.group, TopicPartition(o.topic, o.partition), o.after) for o in offsets)
 
     def changes(self, plan: Plan) -> Iterator[Change]:
-        for o in plan.offsets:
+        for o in plan.part(OffsetChanges).offsets:
             what = f"offset of group {o.group} in {o.topic}-{o.partition}"
             why = f"; {o.reason}" if o.reason else ""
             note = f"{o.skipped} offsets skipped, up to {o.read_again} read again{why}"
             yield Change(what, str(o.before), str(o.after), note)
 
     def cost(self, plan: Plan) -> Cost:
-        return Cost(frozenset(TopicPartition(o.topic, o.partition) for o in plan.offsets))
+        return Cost(frozenset(TopicPartition(o.topic, o.partition) for o in plan.part(OffsetChanges).offsets))
 
 
 class ResetOffsets(_OffsetsAction):
@@ -112,7 +117,7 @@ class _ConsumersAction(Action):
     demands = (Guard.PARTITIONS_LED, Guard.PREVIOUS_OFFSETS_KNOWN, Guard.TARGET_WITHIN_LOG)
 
     def idle(self, plan: Plan) -> bool:
-        return plan.workload is None
+        return plan.part(StoppedConsumers).workload is None
 
     def judge(self, asked: Standing, intent: Intent | None) -> Iterable[Reason]:  # noqa: ARG002
         """What consumes may be stopped while its groups have members: that is what it is stopped for. All else that
@@ -120,14 +125,15 @@ class _ConsumersAction(Action):
         plan = asked.plan
         found = [
             judge_reset_offsets(asked.snapshot, group, _targets(plan, group), asked.now).reasons
-            for group in dict.fromkeys(c.group for c in plan.offsets)
+            for group in dict.fromkeys(c.group for c in plan.part(OffsetChanges).offsets)
         ]
         others = (r for reasons in found for r in reasons if r.guard != Guard.GROUP_EMPTY)
         return (*dict.fromkeys(others), consumers_step.as_planned(plan, asked.context.reads))
 
     def may_write(self, plan: Plan) -> Iterator[Hashable]:
-        if plan.workload is not None:
-            yield "workload", plan.workload.uid, frozenset({0, plan.workload.replicas})
+        workload = plan.part(StoppedConsumers).workload
+        if workload is not None:
+            yield "workload", workload.uid, frozenset({0, workload.replicas})
 
 
 class StopConsumers(_ConsumersAction):
@@ -141,7 +147,8 @@ class StopConsumers(_ConsumersAction):
 
     def watches(self, plan: Plan, snapshot: Snapshot) -> Questions:  # noqa: ARG002
         """Also once the playbook is gone: it has to be started again."""
-        return Questions() if plan.workload is None else Questions(workload=(plan.workload.kind, plan.workload.name))
+        workload = plan.part(StoppedConsumers).workload
+        return Questions() if workload is None else Questions(workload=(workload.kind, workload.name))
 
     def drift(self, asked: Standing) -> str | None:
         return consumers_step.void(asked.plan, asked.context.reads)
@@ -156,9 +163,10 @@ class StopConsumers(_ConsumersAction):
         yield consumers_step.undo(asked.step, asked.plan, asked.journal, asked.context.reads, asked.now)
 
     def changes(self, plan: Plan) -> Iterator[Change]:
-        if plan.workload is not None:
-            note = f"{plan.workload.replicas} replicas, and 0 while the offsets are set (uid {plan.workload.uid})"
-            yield Change(f"{plan.workload.kind.value} {plan.workload.name}", None, None, note)
+        workload = plan.part(StoppedConsumers).workload
+        if workload is not None:
+            note = f"{workload.replicas} replicas, and 0 while the offsets are set (uid {workload.uid})"
+            yield Change(f"{workload.kind.value} {workload.name}", None, None, note)
 
 
 class StartConsumers(_ConsumersAction):
@@ -171,4 +179,4 @@ class StartConsumers(_ConsumersAction):
 
 
 def _targets(plan: Plan, group: str) -> dict[TopicPartition, int]:
-    return {offset_step.partition_of(c): c.after for c in plan.offsets if c.group == group}
+    return {offset_step.partition_of(c): c.after for c in plan.part(OffsetChanges).offsets if c.group == group}

@@ -19,7 +19,7 @@ from kafka_medic.playbook.effects import ScaleWorkload
 from kafka_medic.playbook.extra_reads import ExtraReads
 from kafka_medic.playbook.offsets.offset_step import states
 from kafka_medic.playbook.report import StepReport, StepState
-from kafka_medic.resources.remediation_plan import Plan, StoppedWorkload
+from kafka_medic.resources.remediation_plan import OffsetChanges, Plan, StoppedConsumers, StoppedWorkload
 from kafka_medic.resources.remediation_status import IntentState, JournalEntry
 from kafka_medic.resources.vocabulary import Guard
 
@@ -45,7 +45,7 @@ def _starts(entry: JournalEntry) -> bool:
 
 def as_planned(plan: Plan, answers: ExtraReads) -> Reason:
     """Before anything is done: whether it is still what the plan saw."""
-    guard, planned, now = Guard.PRECONDITIONS_HOLD, plan.workload, answers.workload
+    guard, planned, now = Guard.PRECONDITIONS_HOLD, plan.part(StoppedConsumers).workload, answers.workload
     if planned is None:
         return Reason(guard, Verdict.DENY, "the plan names nothing to be stopped")
     if not isinstance(now, Workload):
@@ -56,9 +56,10 @@ def as_planned(plan: Plan, answers: ExtraReads) -> Reason:
 
 def void(plan: Plan, answers: ExtraReads) -> str | None:
     """What of the workload is not as the plan saw it; None as well where that is not known."""
-    if plan.workload is None or not isinstance(answers.workload, Workload):
+    workload = plan.part(StoppedConsumers).workload
+    if workload is None or not isinstance(answers.workload, Workload):
         return None
-    return _drift(plan.workload, answers.workload)
+    return _drift(workload, answers.workload)
 
 
 def _drift(planned: StoppedWorkload, now: Workload) -> str | None:
@@ -73,7 +74,7 @@ def assess_stop(
     step: str, plan: Plan, journal: Mapping[str, JournalEntry], answers: ExtraReads, snapshot: Snapshot
 ) -> StepReport:
     """Reached once none of its Pods runs and every group of the plan is Empty."""
-    planned, now, id_ = plan.workload, answers.workload, f"{step}/{STOP}"
+    planned, now, id_ = plan.part(StoppedConsumers).workload, answers.workload, f"{step}/{STOP}"
     if planned is None or not isinstance(now, Workload):
         return StepReport(StepState.UNKNOWN, as_planned(plan, answers).message)
     ours = journal.get(id_)
@@ -96,7 +97,7 @@ def assess_stop(
 def _left(plan: Plan, planned: StoppedWorkload, snapshot: Snapshot, id_: str) -> StepReport:
     if snapshot.groups is None:
         return StepReport(StepState.UNKNOWN, "the consumer groups could not be read", observed=(id_,))
-    groups = sorted({c.group for c in plan.offsets})
+    groups = sorted({c.group for c in plan.part(OffsetChanges).offsets})
     if untold := [f"{group}: {why}" for group in groups if (why := group_unread(snapshot, group))]:
         message = f"whether these groups have members could not be read: {some(untold, 3)}"
         return StepReport(StepState.UNKNOWN, message, observed=(id_,))
@@ -126,7 +127,7 @@ def undo(step: str, plan: Plan, journal: Mapping[str, JournalEntry], answers: Ex
 
 
 def _start(id_: str, plan: Plan, journal: Mapping[str, JournalEntry], answers: ExtraReads) -> StepReport:
-    planned, now = plan.workload, answers.workload
+    planned, now = plan.part(StoppedConsumers).workload, answers.workload
     if planned is None or not isinstance(now, Workload):
         return StepReport(StepState.UNKNOWN, f"still to be started: {as_planned(plan, answers).message}", restores=True)
     seen = (id_,) if id_ in journal else ()

@@ -22,7 +22,7 @@ from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
 from kafka_medic.playbook.effects import SetOffsets
 from kafka_medic.playbook.report import StepReport, StepState
 from kafka_medic.resources.remediation import Remediation
-from kafka_medic.resources.remediation_plan import OffsetChange, Plan
+from kafka_medic.resources.remediation_plan import OffsetChange, OffsetChanges, Plan
 from kafka_medic.resources.remediation_status import IntentState, JournalEntry, Progress
 from kafka_medic.resources.vocabulary import ActionName
 
@@ -48,16 +48,18 @@ def keeps_within_log(plan: Plan) -> bool:
 def set_by(run: Remediation) -> tuple[OffsetChange, ...]:
     """What a run has set, or may have, for the run that puts it back: of the groups in its journal."""
     plan = run.status.plan
-    if plan is None or not plan.offsets:
+    offsets = plan.part(OffsetChanges).offsets if plan is not None else ()
+    if plan is None or not offsets:
         return ()
     begun = {e.id for e in run.status.journal if e.kind == SetOffsets.__name__}
     groups = {group for step in plan.steps for id_, group in _entries(step.name, plan).items() if id_ in begun}
-    return tuple(c for c in plan.offsets if c.group in groups)
+    return tuple(c for c in offsets if c.group in groups)
 
 
 def _entries(step: str, plan: Plan) -> dict[str, str]:
     """Journal id -> group. A group's name may hold what an id may not, so it is known by its place."""
-    return {f"{step}/group-{n}": group for n, group in enumerate(dict.fromkeys(c.group for c in plan.offsets))}
+    offsets = plan.part(OffsetChanges).offsets
+    return {f"{step}/group-{n}": group for n, group in enumerate(dict.fromkeys(c.group for c in offsets))}
 
 
 def committed_now(snapshot: Snapshot, groups: Collection[str]) -> dict[tuple[str, TopicPartition], Committed | None]:
@@ -72,9 +74,10 @@ def committed_now(snapshot: Snapshot, groups: Collection[str]) -> dict[tuple[str
 
 def planned_now(plan: Plan, snapshot: Snapshot) -> dict[tuple[str, TopicPartition], Committed | None]:
     """`committed_now` of the plan's groups; None for what it plans of a group that was not read."""
-    groups = {c.group for c in plan.offsets}
+    offsets = plan.part(OffsetChanges).offsets
+    groups = {c.group for c in offsets}
     untold = {group for group in groups if group_unread(snapshot, group)}
-    missing = {(c.group, partition_of(c)): None for c in plan.offsets if c.group in untold}
+    missing = {(c.group, partition_of(c)): None for c in offsets if c.group in untold}
     return missing | committed_now(snapshot, groups)
 
 
@@ -92,7 +95,7 @@ def _rows(snapshot: Snapshot, groups: Collection[str]) -> list[dict[str, Any]]:
 
 def void(plan: Plan, snapshot: Snapshot, over: Collection[str] = ()) -> str | None:
     """The first offset of which the plan is not true any more. `over`: groups that are done, and may have gone on."""
-    left = [c for c in plan.offsets if c.group not in over]
+    left = [c for c in plan.part(OffsetChanges).offsets if c.group not in over]
     if not left or snapshot.groups is None or snapshot.partitions is None:
         return None
     present = planned_now(plan, snapshot)
@@ -131,29 +134,29 @@ def done_groups(step: str, plan: Plan, journal: Mapping[str, JournalEntry]) -> f
 
 def next_group(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: Snapshot) -> str | None:
     """The first with something left to do, one without members before one that has some; None: nothing is left."""
+    offsets = plan.part(OffsetChanges).offsets
     over, present = done_groups(step, plan, journal), planned_now(plan, snapshot)
-    left = [
-        c.group for c in plan.offsets if c.group not in over and present.get((c.group, partition_of(c))) != wanted(c)
-    ]
+    left = [c.group for c in offsets if c.group not in over and present.get((c.group, partition_of(c))) != wanted(c)]
     standing = states(snapshot, set(left))
     return next((g for g in left if standing.get(g) == EMPTY), left[0] if left else None)
 
 
 def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: Snapshot) -> StepReport:
     """Where the step stands."""
+    offsets = plan.part(OffsetChanges).offsets
     if snapshot.groups is None or snapshot.partitions is None:
         return StepReport(StepState.UNKNOWN, "the consumer groups could not be read")
     over = done_groups(step, plan, journal)
     present = planned_now(plan, snapshot)
-    left = [c for c in plan.offsets if c.group not in over and present.get((c.group, partition_of(c))) != wanted(c)]
-    progress = Progress(done=len(plan.offsets) - len(left), total=len(plan.offsets), unit="offsets")
+    left = [c for c in offsets if c.group not in over and present.get((c.group, partition_of(c))) != wanted(c)]
+    progress = Progress(done=len(offsets) - len(left), total=len(offsets), unit="offsets")
     open_ = over | {c.group for c in left}
     observed = tuple(i for i, g in _entries(step, plan).items() if g not in open_ and i in journal)
     if drift := void(plan, snapshot, over):
         return StepReport(StepState.DRIFTED, drift, observed=observed, progress=progress)
     group = next_group(step, plan, journal, snapshot)
     if group is None:
-        words = f"{len(plan.offsets)} offsets are committed as planned"
+        words = f"{len(offsets)} offsets are committed as planned"
         return StepReport(StepState.REACHED, words, observed=observed, progress=progress)
     mine = [c for c in left if c.group == group]
     unknown = [c for c in mine if (group, partition_of(c)) in present and present[group, partition_of(c)] is None]

@@ -34,7 +34,9 @@ from kafka_medic.resources.remediation_plan import (
     MAX_INLINE_CHANGES,
     MAX_METADATA,
     OffsetChange,
+    OffsetChanges,
     Plan,
+    StoppedConsumers,
     StoppedWorkload,
 )
 from kafka_medic.resources.vocabulary import ActionName, Guard
@@ -304,13 +306,13 @@ def finished(
         ActionName.START_CONSUMERS: f"scale it back to {stopped.replicas}" if stopped else "",
     }
     plan = request.draft(
-        sentences,
+        OffsetChanges(offsets=planned),
+        StoppedConsumers(workload=stopped),
+        words=sentences,
         summary="\n".join(words)[:16_000],
         partitions=len({(c.topic, c.partition) for c in planned}),
         moves=0,
         estimated_seconds=groups * SECONDS_A_GROUP,
-        offsets=planned,
-        workload=stopped,
     )
     return request.sealed(plan)
 

@@ -15,7 +15,7 @@ from enum import StrEnum
 from kafka_medic.cluster.document import timestamp
 from kafka_medic.cluster.groups import Committed
 from kafka_medic.cluster.snapshot import TopicPartition
-from kafka_medic.diagnose.regressions import MAX_GROUPS
+from kafka_medic.diagnose.log_ends import MAX_GROUPS
 from kafka_medic.resources.durations import parse_duration
 from kafka_medic.resources.errors import ResourceError
 from kafka_medic.resources.kafkacluster_status import LogEndRegressionStatus

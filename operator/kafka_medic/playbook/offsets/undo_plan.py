@@ -8,6 +8,7 @@ from kafka_medic.cluster.elements import group_unread
 from kafka_medic.cluster.groups import EMPTY
 from kafka_medic.cluster.snapshot import Snapshot
 from kafka_medic.guard.evaluate import some
+from kafka_medic.guard.other_runs import OtherRun
 from kafka_medic.guard.reset_offsets import GROUP_EMPTY, held_by
 from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.playbook.action import PlanRequest
@@ -24,19 +25,13 @@ from kafka_medic.resources.vocabulary import Guard
 def undo_plan(request: PlanRequest, step: Step) -> Plan | Refusal:
     """The whole plan, its digest included, or why not. What an offset was is in the plan of the run that set it,
     metadata and leader epoch included; it goes back there also where the log does not have it."""
-    snapshot, others, answers = request.snapshot, request.others, request.reads
+    snapshot, answers = request.snapshot, request.reads
     if snapshot.groups is None or snapshot.partitions is None:
         return unread(snapshot)
     name = restored_run(request.playbook, step, request.run.spec.parameters)
-    if not name:
-        return Refusal("parameters.remediation: name the Remediation whose offsets are to be put back", permanent=True)
-    if others is None:
-        message = "what the other Remediations of this cluster have set could not be read"
-        return Refusal(message, (Reason(Guard.PRECONDITIONS_HOLD, Verdict.UNKNOWN, message),))
-    earlier = next((o for o in others if o.name == name), None)
-    if earlier is None or not earlier.offsets:
-        message = f"parameters.remediation: {name} is no Remediation of this KafkaCluster that has set an offset"
-        return Refusal(message, permanent=True)
+    earlier = _earlier(request, name)
+    if isinstance(earlier, Refusal):
+        return earlier
     if untold := untold_groups(snapshot, earlier.offsets):
         message = f"what these groups have committed could not be read: {some(untold, 3)}"
         return Refusal(message, (Reason(Guard.SOURCES_FRESH, Verdict.UNKNOWN, message),))
@@ -61,6 +56,20 @@ def undo_plan(request: PlanRequest, step: Step) -> Plan | Refusal:
         words.append(f"{left} more offsets are left for a further run")
     words += [*warnings(planned, snapshot), *told, *lines(planned, answers.paces)]
     return finished(request, planned, words)
+
+
+def _earlier(request: PlanRequest, name: str) -> OtherRun | Refusal:
+    """The run whose offsets are to be put back."""
+    if not name:
+        return Refusal("parameters.remediation: name the Remediation whose offsets are to be put back", permanent=True)
+    if request.others is None:
+        message = "what the other Remediations of this cluster have set could not be read"
+        return Refusal(message, (Reason(Guard.PRECONDITIONS_HOLD, Verdict.UNKNOWN, message),))
+    earlier = next((o for o in request.others if o.name == name), None)
+    if earlier is None or not earlier.offsets:
+        message = f"parameters.remediation: {name} is no Remediation of this KafkaCluster that has set an offset"
+        return Refusal(message, permanent=True)
+    return earlier
 
 
 def untold_groups(snapshot: Snapshot, before: Sequence[OffsetChange]) -> list[str]:

@@ -18,7 +18,7 @@ from kafka_medic.playbook.reassign.throttle_lists import FOLLOWER_LIST, LEADER_L
 from kafka_medic.playbook.refusal import Refusal
 from kafka_medic.playbook.report import StepReport, StepState
 from kafka_medic.resources.phases import StepPhase
-from kafka_medic.resources.remediation_plan import Plan
+from kafka_medic.resources.remediation_plan import Plan, ReplicaMoves
 from kafka_medic.resources.remediation_status import JournalEntry, StepStatus
 from kafka_medic.resources.vocabulary import ActionName, Guard, VerifyProbe
 
@@ -53,11 +53,12 @@ class ReassignPartitions(Action):
         return raise_plan(request, step)
 
     def idle(self, plan: Plan) -> bool:
-        return not plan.changes and plan.artifact is None
+        own = plan.part(ReplicaMoves)
+        return not own.changes and own.artifact is None
 
     def drift(self, asked: Standing) -> str | None:
         """Also a partition that is where the plan would bring it, though we have done nothing: somebody else did."""
-        found = standings(asked.plan.changes, asked.snapshot)
+        found = standings(asked.plan.part(ReplicaMoves).changes, asked.snapshot)
         drifted = next((s.reason for s in found if s.position is Position.DRIFTED), None)
         done = next((s.change for s in found if s.position in _AHEAD), None)
         others = f"{done.topic}-{done.partition} was reassigned by somebody else" if done else None
@@ -77,7 +78,7 @@ class ReassignPartitions(Action):
         yield replace(report, message="") if report.state is StepState.REACHED else report
 
     def may_write(self, plan: Plan) -> Iterator[Hashable]:
-        for c in plan.changes:
+        for c in plan.part(ReplicaMoves).changes:
             tp = TopicPartition(c.topic, c.partition)
             yield from (("replicas", tp, target) for target in (None, tuple(c.replicas)))
         yield from (("setting", *key) for key in _throttles(plan))
@@ -86,25 +87,27 @@ class ReassignPartitions(Action):
         yield from map(setting_text, _throttles(plan))
 
     def changes(self, plan: Plan) -> Iterator[Change]:
-        for c in plan.changes:
+        for c in plan.part(ReplicaMoves).changes:
             size = f"{c.size_bytes} bytes" if c.size_bytes is not None else "size not known"
             what, note = f"replicas of {c.topic}-{c.partition}", f"{size}, wave {c.wave}"
             yield Change(what, str(list(c.replicas_before)), str(list(c.replicas)), note)
 
     def cost(self, plan: Plan) -> Cost:
-        added = [(len(set(c.replicas) - set(c.replicas_before)), c.size_bytes) for c in plan.changes]
+        own = plan.part(ReplicaMoves)
+        added = [(len(set(c.replicas) - set(c.replicas_before)), c.size_bytes) for c in own.changes]
         unknown = any(count and size is None for count, size in added)
         return Cost(
-            partitions=frozenset(TopicPartition(c.topic, c.partition) for c in plan.changes),
+            partitions=frozenset(TopicPartition(c.topic, c.partition) for c in own.changes),
             moves=sum(count for count, _ in added),
             copied=None if unknown else sum(count * (size or 0) for count, size in added),
-            asks=() if plan.artifact is None else ("its changes are not in the object",),
+            asks=() if own.artifact is None else ("its changes are not in the object",),
         )
 
 
 def _throttles(plan: Plan) -> Iterator[SettingKey]:
     """What throttles the moves."""
-    brokers = {b for c in plan.changes for b in (*c.replicas, *c.replicas_before)}
+    changes = plan.part(ReplicaMoves).changes
+    brokers = {b for c in changes for b in (*c.replicas, *c.replicas_before)}
     yield from (("BROKER", str(broker), name) for broker in brokers for name in RATES)
-    topics = {c.topic for c in plan.changes}
+    topics = {c.topic for c in changes}
     yield from (("TOPIC", topic, name) for topic in topics for name in (LEADER_LIST, FOLLOWER_LIST))

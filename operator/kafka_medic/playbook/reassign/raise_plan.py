@@ -15,15 +15,15 @@ from kafka_medic.guard import fit
 from kafka_medic.guard.reassign import judge_reassign
 from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.plan.estimate import estimate
-from kafka_medic.plan.local import plan_local
 from kafka_medic.plan.model import Plan as Placement
 from kafka_medic.plan.problem import Broker as PlanBroker
 from kafka_medic.plan.problem import Problem, ProblemError
-from kafka_medic.plan.verify import verify
-from kafka_medic.plan.waves import WaveLimits
+from kafka_medic.plan.solver.local import plan_local
+from kafka_medic.plan.verify.rules import verify
+from kafka_medic.plan.wave_limits import WaveLimits
 from kafka_medic.playbook.action import PlanRequest
 from kafka_medic.playbook.leadership.evened import evened_leaders
-from kafka_medic.playbook.plan_file import MAX_CHANGES, in_file
+from kafka_medic.playbook.plan_file import MAX_CHANGES, in_file, with_many
 from kafka_medic.playbook.reassign.parameters import ReassignParameters, reassign_parameters
 from kafka_medic.playbook.reassign.reassign_step import present_settings, unsavable, unsaved
 from kafka_medic.playbook.reassign.throttle_lists import cut
@@ -35,6 +35,8 @@ from kafka_medic.resources.remediation_plan import (
     MAX_INLINE_CHANGES,
     PartitionChange,
     Plan,
+    ReplicaMoves,
+    SettingChanges,
 )
 from kafka_medic.resources.vocabulary import Guard
 
@@ -80,7 +82,7 @@ def raise_plan(request: PlanRequest, step: Step) -> Plan | Refusal:
         return unfit
     plan = _document(request, step, expectations, placement, settings)
     why_not = _too_slow(plan, step)
-    if plan.throttle_bytes_per_second is not None:
+    if plan.part(ReplicaMoves).throttle_bytes_per_second is not None:
         if unknown := unsaved(plan, snapshot):
             return Refusal(unknown, (Reason(Guard.SOURCES_FRESH, Verdict.UNKNOWN, unknown),))
         why_not = why_not or unsavable(present_settings(plan, snapshot))
@@ -91,7 +93,7 @@ def _too_slow(plan: Plan, step: Step) -> str | None:
     within, lasts = parse_duration(step.verify.within), plan.estimated_seconds
     if lasts is None or lasts <= within:
         return None
-    rate = format_bytes(plan.throttle_bytes_per_second or 0)
+    rate = format_bytes(plan.part(ReplicaMoves).throttle_bytes_per_second or 0)
     return (
         f"at {rate}/s the copying takes about {format_duration(lasts)}, and step "
         f"{step.name} has {step.verify.within}: raise throttleBytesPerSecond (or the bandwidth's share), or the step's "
@@ -170,21 +172,20 @@ def _document(
     factor = max((len(m.replicas) for m in moves), default=None)
     waves = len({m.wave for m in moves})
     plan = request.draft(
-        {step.action: _sentence(changes, settings), **minimums.words, **leaders.words},
-        summary="",
-        replication_factor=factor,
+        ReplicaMoves(
+            replication_factor=factor,
+            lower_bound_moves=placement.summary.lower_bound_moves if not rest else added,
+            bytes_to_move=cost.bytes_total if known else None,
+            throttle_bytes_per_second=settings.throttle_bytes_per_second,
+            waves=waves,
+        ),
+        SettingChanges(config_changes=minimums.changes),
+        words={step.action: _sentence(changes, settings), **minimums.words, **leaders.words},
         partitions=len(moves),
         moves=added,
-        lower_bound_moves=placement.summary.lower_bound_moves if not rest else added,
-        bytes_to_move=cost.bytes_total if known else None,
         estimated_seconds=math.ceil(cost.seconds) if known and cost.seconds is not None else None,
-        throttle_bytes_per_second=settings.throttle_bytes_per_second,
-        waves=waves,
-        config_changes=minimums.changes,
     )
-    # Copied into a plan that is not checked again: a file may hold more of them than a Remediation.
-    many = {"changes": changes, "reorders": leaders.reorders, "elections": leaders.elections}
-    plan = plan.model_copy(update=many)
+    plan = with_many(plan, changes, leaders.reorders, leaders.elections)
     plan = plan if files is None else in_file(plan, files)
     plan = plan.model_copy(update={"summary": _summary(plan, placement, rest, evened=bool(leaders.words))})
     return request.sealed(plan)
@@ -227,23 +228,24 @@ def _sentence(changes: Sequence[PartitionChange], settings: ReassignParameters) 
 
 
 def _summary(plan: Plan, placement: Placement, rest: int, *, evened: bool) -> str:
-    topics = sorted({c.topic for c in plan.changes})
+    own = plan.part(ReplicaMoves)
+    topics = sorted({c.topic for c in own.changes})
     named = ", ".join(topics[:8]) + (f" and {len(topics) - 8} more" if len(topics) > 8 else "")
-    size = "an unknown amount of data" if plan.bytes_to_move is None else format_bytes(plan.bytes_to_move)
+    size = "an unknown amount of data" if own.bytes_to_move is None else format_bytes(own.bytes_to_move)
     lasts = "" if plan.estimated_seconds is None else f", about {format_duration(max(1, plan.estimated_seconds))}"
     figures = placement.summary
     load = figures.replicas_per_broker
     lines = [
-        f"raise {plan.partitions} partitions of {len(topics)} topics to {plan.replication_factor} replicas: {named}",
-        f"{plan.moves} replicas are copied (no plan needs fewer than {plan.lower_bound_moves}), {size}{lasts}, "
-        f"waves: {plan.waves}",
+        f"raise {plan.partitions} partitions of {len(topics)} topics to {own.replication_factor} replicas: {named}",
+        f"{plan.moves} replicas are copied (no plan needs fewer than {own.lower_bound_moves}), {size}{lasts}, "
+        f"waves: {own.waves}",
         f"replicas per broker afterwards {load.min}..{load.max} (best possible maximum {load.bound}), "
         f"partitions on fewer racks than they could be: {figures.rack_violations} "
         f"(unavoidable: {figures.rack_violations_bound})",
     ]
-    if figures.room_unknown:
+    if figures.capacity_unknown:
         lines.append(
-            f"room on disk is not known, and so not checked, of {figures.room_unknown} of the brokers copied to"
+            f"room on disk is not known, and so not checked, of {figures.capacity_unknown} of the brokers copied to"
         )
     if evened and not rest:
         lead = figures.leaders_per_broker
@@ -257,12 +259,12 @@ def _summary(plan: Plan, placement: Placement, rest: int, *, evened: bool) -> st
             f"{MAX_INLINE_CHANGES} partitions ({MAX_CHANGES} where the operator has a volume for plans), {MAX_WAVES} "
             f"waves and {MAX_SAVED} settings"
         )
-    for c in plan.changes[:20]:
+    for c in own.changes[:20]:
         lines.append(
             f"  {c.topic}-{c.partition}: {list(c.replicas_before)} -> {list(c.replicas)}"
             + (f" ({format_bytes(c.size_bytes)})" if c.size_bytes is not None else "")
         )
-    if len(plan.changes) > 20:
-        where = "status.plan.changes" if plan.artifact is None else plan.artifact.uri
-        lines.append(f"  and {len(plan.changes) - 20} more in {where}")
+    if len(own.changes) > 20:
+        where = "status.plan.part(ReplicaMoves).changes" if own.artifact is None else own.artifact.uri
+        lines.append(f"  and {len(own.changes) - 20} more in {where}")
     return "\n".join(lines)

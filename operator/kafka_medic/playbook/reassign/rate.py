@@ -16,7 +16,7 @@ from kafka_medic.cluster.elements import on_failed_directory
 from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
 from kafka_medic.playbook.effects import SettingKey, dynamic_value, unknown_settings
 from kafka_medic.playbook.reassign.positions import Standing
-from kafka_medic.resources.remediation_plan import Plan
+from kafka_medic.resources.remediation_plan import Plan, ReplicaMoves
 from kafka_medic.resources.remediation_status import IntentState, JournalEntry
 
 RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
@@ -43,7 +43,7 @@ class RateChange:
 def rates_set(step: str, plan: Plan, journal: Iterable[str]) -> frozenset[str]:
     """Every rate that this step may have set, as the setting's text."""
     changed = (text.rpartition("-")[2] for text in journal if text.startswith(f"{step}/rate-"))
-    return frozenset({str(plan.throttle_bytes_per_second), *changed})
+    return frozenset({str(plan.part(ReplicaMoves).throttle_bytes_per_second), *changed})
 
 
 def settled(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: Snapshot) -> tuple[str, ...]:
@@ -62,7 +62,8 @@ def due(
 ) -> RateChange | None:
     """The change that is due while a wave is copied; None too where a person has set another rate, which is not fought,
     or where a broker does not tell its own."""
-    allowed, present, last = plan.throttle_bytes_per_second, _present(plan, snapshot), _last(step, journal)
+    throttle_bytes_per_second = plan.part(ReplicaMoves).throttle_bytes_per_second
+    allowed, present, last = throttle_bytes_per_second, _present(plan, snapshot), _last(step, journal)
     if allowed is None or present is None:
         return None
     if last is not None and last.state is IntentState.INTENDED and present != {_rate(last)}:
@@ -93,8 +94,9 @@ def due(
 def left_behind(plan: Plan, snapshot: Snapshot, where: Sequence[Standing]) -> list[TopicPartition]:
     """Partitions with a replica on a live broker of this plan that is not in the ISR and is not added by us. One on
     a failed log directory cannot catch up and is left out."""
+    changes = plan.part(ReplicaMoves).changes
     lost = {b.id: on_failed_directory(b) for b in snapshot.brokers or ()}
-    brokers = {b for c in plan.changes for b in c.replicas} & {b.id for b in snapshot.brokers or () if b.live}
+    brokers = {b for c in changes for b in c.replicas} & {b.id for b in snapshot.brokers or () if b.live}
     ours = {s.tp: set(s.change.replicas) - set(s.change.replicas_before) for s in where}
     if snapshot.partitions is None:
         return []
@@ -121,7 +123,8 @@ def _rate(entry: JournalEntry) -> str:
 
 
 def _keys(plan: Plan) -> list[SettingKey]:
-    return [("BROKER", str(b), name) for b in sorted({b for c in plan.changes for b in c.replicas}) for name in RATES]
+    changes = plan.part(ReplicaMoves).changes
+    return [("BROKER", str(b), name) for b in sorted({b for c in changes for b in c.replicas}) for name in RATES]
 
 
 def _present(plan: Plan, snapshot: Snapshot) -> set[str | None] | None:

@@ -16,6 +16,7 @@ The step's goal is reached when every target replica is in sync and the throttle
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 
 from kafka_medic.cluster.elements import resource_name, settings_unread
@@ -40,7 +41,7 @@ from kafka_medic.playbook.reassign.positions import Position, Standing, standing
 from kafka_medic.playbook.reassign.rate import RATES
 from kafka_medic.playbook.reassign.throttle_lists import FOLLOWER_LIST, LEADER_LIST, listed
 from kafka_medic.playbook.report import StepReport, StepState
-from kafka_medic.resources.remediation_plan import PartitionChange, Plan
+from kafka_medic.resources.remediation_plan import PartitionChange, Plan, ReplicaMoves
 from kafka_medic.resources.remediation_status import IntentState, JournalEntry, Progress
 
 MAX_SAVED_CHARACTERS = 4096
@@ -49,71 +50,115 @@ MAX_SAVED_CHARACTERS = 4096
 
 def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: Snapshot, now: datetime) -> StepReport:
     """Where the step stands. Pure; `journal` by id."""
-    where = standings(plan.changes, snapshot)
-    done = sum(s.position is Position.DONE for s in where)
-    count = copied(where, plan.throttle_bytes_per_second)
+    own = plan.part(ReplicaMoves)
+    where = standings(own.changes, snapshot)
+    count = copied(where, own.throttle_bytes_per_second)
     drifted = _drift(step, where, journal)
     if drifted:
         return StepReport(StepState.DRIFTED, drifted, progress=count)
     unknown = [s.reason for s in where if s.position is Position.UNKNOWN]
     if unknown:
         return StepReport(StepState.UNKNOWN, unknown[0], progress=count)
-    throttle_id, restore_id = f"{step}/throttle", f"{step}/restore-throttle"
-    if done == len(where):
-        return _restore(plan, restore_id, throttle_id, journal, snapshot, count)
-    wave = min(s.change.wave for s in where if s.position is not Position.DONE)
-    mine = [s for s in where if s.change.wave == wave]
-    waves = max(s.change.wave for s in where) + 1
-    wave_id = f"{step}/wave-{wave}"
-    if plan.throttle_bytes_per_second is not None:
-        entry = journal.get(throttle_id)
-        saved = _saved(entry) if entry else present_settings(plan, snapshot)
-        wanted = _throttle(plan, saved, wave)
-        asks = any(s.position is Position.BEFORE for s in mine)
-        if why := unsaved(plan, snapshot) if entry is None else _unread(snapshot, wanted if asks else ()):
-            return StepReport(StepState.UNKNOWN, why, progress=count)
-        if entry is not None and entry.state is IntentState.DONE:
-            # Once it was seen in place, a value that differs is a person's: it is not fought.
-            wanted = {} if wave_id in journal else _moved_on(plan, saved, wanted, snapshot)
-        in_place = settings_observed(snapshot, wanted)
-        if in_place is None:
-            return StepReport(StepState.UNKNOWN, "the brokers' throttle settings could not be read", progress=count)
-        if not in_place and (long := unsavable(saved)):
-            return StepReport(StepState.UNKNOWN, long, progress=count)
-        if not in_place:
-            return StepReport(
-                StepState.ACT,
-                f"wave {wave + 1} of {waves}: throttling its replication to {plan.throttle_bytes_per_second} bytes/s on"
-                " the brokers that take part",
-                intent=ChangeSettings(throttle_id, wanted),
-                target=f"{len(wanted)} settings",
-                saved={setting_text(key): value for key, value in saved.items()},
-                progress=count,
-            )
-    observed: tuple[str, ...] = (throttle_id,) if throttle_id in journal else ()
-    observed += tuple(f"{step}/wave-{w}" for w in range(wave) if f"{step}/wave-{w}" in journal)
-    due = [s for s in mine if s.position is Position.BEFORE]
-    if due:
-        now_asked = portion(snapshot, due)
-        return StepReport(
-            StepState.ACT,
-            f"wave {wave + 1} of {waves}: asking for {len(now_asked)} reassignments{followed_by(now_asked, due)}",
-            intent=Reassign(wave_id, {s.tp: tuple(s.change.replicas) for s in now_asked}),
-            target=_names([s.tp for s in due]),
-            observed=observed,
-            progress=count,
-        )
-    if wave_id in journal:
-        observed += (wave_id,)
+    if all(s.position is Position.DONE for s in where):
+        return _restore(plan, f"{step}/restore-throttle", f"{step}/throttle", journal, snapshot, count)
+    wave = _Wave(step, plan, journal, snapshot, where, count)
+    return _throttled(wave) or _asked(wave) or _copying(wave, now)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wave:
+    """The first wave that is not over, with what `assess` was asked with."""
+
+    step: str
+    plan: Plan
+    journal: Mapping[str, JournalEntry]
+    snapshot: Snapshot
+    where: tuple[Standing, ...]
+    progress: Progress
+
+    @property
+    def number(self) -> int:
+        return min(s.change.wave for s in self.where if s.position is not Position.DONE)
+
+    @property
+    def name(self) -> str:
+        return f"wave {self.number + 1} of {max(s.change.wave for s in self.where) + 1}"
+
+    @property
+    def id(self) -> str:
+        """Of the journal entry that asks for it."""
+        return f"{self.step}/wave-{self.number}"
+
+    @property
+    def mine(self) -> list[Standing]:
+        number = self.number
+        return [s for s in self.where if s.change.wave == number]
+
+    def observed(self) -> tuple[str, ...]:
+        """Journal ids of what stands by now: the throttle, and the waves before."""
+        before = (f"{self.step}/throttle", *(f"{self.step}/wave-{w}" for w in range(self.number)))
+        return tuple(id_ for id_ in before if id_ in self.journal)
+
+
+def _throttled(wave: _Wave) -> StepReport | None:
+    """What is still to do until the wave's throttle is in place; None when nothing is."""
+    plan, snapshot, rate_wanted = wave.plan, wave.snapshot, wave.plan.part(ReplicaMoves).throttle_bytes_per_second
+    if rate_wanted is None:
+        return None
+    id_ = f"{wave.step}/throttle"
+    entry = wave.journal.get(id_)
+    saved = _saved(entry) if entry else present_settings(plan, snapshot)
+    wanted = _throttle(plan, saved, wave.number)
+    asks = any(s.position is Position.BEFORE for s in wave.mine)
+    if why := unsaved(plan, snapshot) if entry is None else _unread(snapshot, wanted if asks else ()):
+        return StepReport(StepState.UNKNOWN, why, progress=wave.progress)
+    if entry is not None and entry.state is IntentState.DONE:
+        # Once it was seen in place, a value that differs is a person's: it is not fought.
+        wanted = {} if wave.id in wave.journal else _moved_on(plan, saved, wanted, snapshot)
+    in_place = settings_observed(snapshot, wanted)
+    if in_place is None:
+        return StepReport(StepState.UNKNOWN, "the brokers' throttle settings could not be read", progress=wave.progress)
+    if in_place:
+        return None
+    if long := unsavable(saved):
+        return StepReport(StepState.UNKNOWN, long, progress=wave.progress)
+    return StepReport(
+        StepState.ACT,
+        f"{wave.name}: throttling its replication to {rate_wanted} bytes/s on the brokers that take part",
+        intent=ChangeSettings(id_, wanted),
+        target=f"{len(wanted)} settings",
+        saved={setting_text(key): value for key, value in saved.items()},
+        progress=wave.progress,
+    )
+
+
+def _asked(wave: _Wave) -> StepReport | None:
+    """What of the wave is still to be asked for; None when all of it was."""
+    due = [s for s in wave.mine if s.position is Position.BEFORE]
+    if not due:
+        return None
+    now_asked = portion(wave.snapshot, due)
+    return StepReport(
+        StepState.ACT,
+        f"{wave.name}: asking for {len(now_asked)} reassignments{followed_by(now_asked, due)}",
+        intent=Reassign(wave.id, {s.tp: tuple(s.change.replicas) for s in now_asked}),
+        target=_names([s.tp for s in due]),
+        observed=wave.observed(),
+        progress=wave.progress,
+    )
+
+
+def _copying(wave: _Wave, now: datetime) -> StepReport:
+    """The wave is on its way, perhaps at another rate from now on."""
+    mine, observed = wave.mine, wave.observed() + ((wave.id,) if wave.id in wave.journal else ())
     behind = [s for s in mine if s.position is not Position.DONE]
     copying = StepReport(
         StepState.WAIT,
-        f"wave {wave + 1} of {waves}: {len(behind)} of {len(mine)} partitions still copying: "
-        f"{_names([s.tp for s in behind])}",
-        observed=(*observed, *rate.settled(step, plan, journal, snapshot)),
-        progress=count,
+        f"{wave.name}: {len(behind)} of {len(mine)} partitions still copying: {_names([s.tp for s in behind])}",
+        observed=(*observed, *rate.settled(wave.step, wave.plan, wave.journal, wave.snapshot)),
+        progress=wave.progress,
     )
-    change = rate.due(step, plan, journal, snapshot, where, now)
+    change = rate.due(wave.step, wave.plan, wave.journal, wave.snapshot, wave.where, now)
     if change is None:
         return copying
     return StepReport(
@@ -124,7 +169,7 @@ def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot:
         observed=observed,
         # To copy more slowly takes back some of what was allowed: no guard of going on holds it up.
         restores=change.lowers,
-        progress=count,
+        progress=wave.progress,
         otherwise=None if change.lowers else copying,
     )
 
@@ -133,7 +178,7 @@ def undo(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: S
     """The clean end of a step that is given up: cancel what is ours and in flight, then the throttle back. What was
     already added stays; a replica set never shrinks, except that a cancelled reassignment never became one."""
     sent = any(e.step == step and e.kind == "Reassign" for e in journal.values())
-    where = standings(plan.changes, snapshot)
+    where = standings(plan.part(ReplicaMoves).changes, snapshot)
     if sent:
         if any(s.position is Position.UNKNOWN for s in where):
             return StepReport(StepState.UNKNOWN, "the reassignments in flight could not be read", restores=True)
@@ -275,8 +320,9 @@ def present_settings(plan: Plan, snapshot: Snapshot) -> dict[SettingKey, str | N
 
 
 def _keys(plan: Plan) -> list[SettingKey]:
-    brokers = sorted({b for c in plan.changes for b in c.replicas})
-    topics = sorted({c.topic for c in plan.changes})
+    changes = plan.part(ReplicaMoves).changes
+    brokers = sorted({b for c in changes for b in c.replicas})
+    topics = sorted({c.topic for c in changes})
     keys: list[SettingKey] = [("BROKER", str(b), rate) for b in brokers for rate in RATES]
     return keys + [("TOPIC", t, name) for t in topics for name in (LEADER_LIST, FOLLOWER_LIST)]
 
@@ -284,14 +330,15 @@ def _keys(plan: Plan) -> list[SettingKey]:
 def _throttle(plan: Plan, saved: Mapping[SettingKey, str | None], wave: int) -> dict[SettingKey, str | None]:
     """What is to be set while this wave is copied: the rate on every broker of the plan, and on each topic of the wave
     the lists of its replicas."""
+    own = plan.part(ReplicaMoves)
     by_topic: dict[str, list[PartitionChange]] = {}
-    for change in plan.changes:
+    for change in own.changes:
         if change.wave == wave:
             by_topic.setdefault(change.topic, []).append(change)
     wanted: dict[SettingKey, str | None] = {}
     for key, before in saved.items():
         if key[0] == "BROKER":
-            wanted[key] = str(plan.throttle_bytes_per_second)
+            wanted[key] = str(own.throttle_bytes_per_second)
         elif key[1] in by_topic:
             wanted[key] = listed(by_topic[key[1]], key[2], before)
     return wanted
@@ -300,7 +347,7 @@ def _throttle(plan: Plan, saved: Mapping[SettingKey, str | None], wave: int) -> 
 def _lists(plan: Plan, saved: Mapping[SettingKey, str | None]) -> dict[SettingKey, set[str | None]]:
     """By topic and list: all that the waves of this plan set there."""
     by_topic: dict[str, dict[int, list[PartitionChange]]] = {}
-    for change in plan.changes:
+    for change in plan.part(ReplicaMoves).changes:
         by_topic.setdefault(change.topic, {}).setdefault(change.wave, []).append(change)
     return {
         key: {listed(changes, key[2], before) for changes in by_topic[key[1]].values()}

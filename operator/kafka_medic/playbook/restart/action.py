@@ -24,7 +24,7 @@ from kafka_medic.playbook.restart.parameters import CONTROLLER, restart_paramete
 from kafka_medic.playbook.restart.restart_plan import restart_plan
 from kafka_medic.resources.kafkacluster import RestartMethod
 from kafka_medic.resources.playbook import Step
-from kafka_medic.resources.remediation_plan import Plan
+from kafka_medic.resources.remediation_plan import Plan, Rescues, Resignations, Restarts
 from kafka_medic.resources.remediation_status import JournalEntry, StepStatus
 from kafka_medic.resources.vocabulary import ActionName, Guard, VerifyProbe
 
@@ -39,19 +39,19 @@ class RestartBrokers(Action):
         return restart_plan(request)
 
     def idle(self, plan: Plan) -> bool:
-        return not plan.restarts and not plan.resignations
+        return not plan.part(Restarts).restarts and not plan.part(Resignations).resignations
 
     def drift(self, asked: Standing) -> str | None:
-        other = next(iter(other_pods(asked.plan.restarts, asked.snapshot)), None)
+        other = next(iter(other_pods(asked.plan.part(Restarts).restarts, asked.snapshot)), None)
         return other or drain_first.other_orders(asked.plan, asked.snapshot)
 
     def judge(self, asked: Standing, intent: Intent | None) -> Iterable[Reason]:
-        if asked.plan.resignations:
+        if asked.plan.part(Resignations).resignations:
             return resign_step.reasons(asked.plan, asked.snapshot, asked.now)
         return _reasons(asked, intent)
 
     def assess(self, asked: Standing) -> StepReport:
-        if asked.plan.resignations:
+        if asked.plan.part(Resignations).resignations:
             return resign_step.assess(asked.step, asked.plan, asked.journal, asked.snapshot)
         step, playbook, cluster = asked.playbook_step, asked.context.playbook, asked.context.cluster
         assert step is not None  # the engine saw to it
@@ -80,38 +80,40 @@ class RestartBrokers(Action):
             yield part(asked.step, asked.plan, asked.journal, asked.snapshot)
 
     def may_write(self, plan: Plan) -> Iterator[Hashable]:
-        for r in plan.restarts:
+        for r in plan.part(Restarts).restarts:
             yield "restart", r.broker, r.pod
             yield "annotation", r.pod
-        yield from (("controller", r.broker, r.epoch) for r in plan.resignations)
+        yield from (("controller", r.broker, r.epoch) for r in plan.part(Resignations).resignations)
         for tp, orders in drain_first.orders(plan).items():
             for order in orders:
                 yield "order", tp, tuple(order)
                 yield "leader", tp, order[0]
 
     def restorable(self, plan: Plan) -> Iterator[str]:
-        yield from (strimzi_restart.annotation(r.pod) for r in plan.restarts)
+        yield from (strimzi_restart.annotation(r.pod) for r in plan.part(Restarts).restarts)
 
     def changes(self, plan: Plan) -> Iterator[Change]:
-        for d in plan.drains:
+        own = plan.part(Restarts)
+        for d in own.drains:
             note = f"{list(d.replicas_before)}, and {list(d.replicas)} while broker {d.broker} is restarted"
             yield Change(f"order of {d.topic}, partitions {some(d.partitions, 20)}", None, None, note)
-        for r in plan.resignations:
+        for r in plan.part(Resignations).resignations:
             note = f"its registration is deleted in ZooKeeper (controller epoch {r.epoch}); nothing is restarted"
             yield Change("controller", f"broker {r.broker}", "another broker", note)
-        for s in plan.static_settings:
+        for s in own.static_settings:
             what = f"{s.name} in the configuration of broker {some(s.brokers, 20)}"
             yield Change(what, s.before, s.after, "changed by you before you approve, read at the restart")
-        for b in plan.restarts:
+        for b in own.restarts:
             why = f": {b.reason}" if b.reason else ""
             yield Change(f"broker {b.broker}", None, None, f"restart Pod {b.pod} (uid {b.pod_uid}){why}")
 
     def cost(self, plan: Plan) -> Cost:
+        own = plan.part(Restarts)
         asks = ("only a person can say that the brokers' configuration has been changed",)
         return Cost(
-            partitions=frozenset(TopicPartition(d.topic, n) for d in plan.drains for n in d.partitions),
-            restarts=len(plan.restarts),
-            asks=asks if plan.static_settings else (),
+            partitions=frozenset(TopicPartition(d.topic, n) for d in own.drains for n in d.partitions),
+            restarts=len(own.restarts),
+            asks=asks if own.static_settings else (),
         )
 
     def needs_its_cause(self, step: Step) -> bool:  # noqa: ARG002
@@ -134,9 +136,10 @@ def _reasons(asked: Standing, intent: Intent | None) -> Iterable[Reason]:
     elif isinstance(intent, RestartPod):
         broker = intent.broker
     else:
-        stale = {r.broker for r in plan.restarts if r.stale}
-        next_ = next_broker(snapshot, [r.broker for r in plan.restarts], stale)
-        broker = plan.restarts[0].broker if next_ is None else next_
+        restarts = plan.part(Restarts).restarts
+        stale = {r.broker for r in restarts if r.stale}
+        next_ = next_broker(snapshot, [r.broker for r in restarts], stale)
+        broker = restarts[0].broker if next_ is None else next_
     told = restart_step.context(
         asked.step, plan, asked.journal, broker, asked.now, replaces_controller=_replaces_controller(asked)
     )
@@ -150,17 +153,17 @@ def _replaces_controller(asked: Standing) -> bool:
     return restart_parameters(playbook, step, asked.run.spec.parameters).brokers == CONTROLLER
 
 
-class RescueRecords(Action):
+class RescueRecordsFirst(Action):
     name = ActionName.RESCUE_RECORDS
     parameters = frozenset({"rescueTopic"})
     demands = (Guard.FIT_TO_RECEIVE,)
     probe = VerifyProbe.RECORDS_RESCUED
 
     def idle(self, plan: Plan) -> bool:
-        return not plan.rescues
+        return not plan.part(Rescues).rescues
 
     def drift(self, asked: Standing) -> str | None:
-        return rescue_step.unsaved(asked.plan, asked.snapshot, {r.broker for r in asked.plan.restarts})
+        return rescue_step.unsaved(asked.plan, asked.snapshot, {r.broker for r in asked.plan.part(Restarts).restarts})
 
     def judge(self, asked: Standing, intent: Intent | None) -> Iterable[Reason]:
         """It adds a topic of our own and touches nothing else; what is read has to be read from a fresh look. Before it
@@ -174,11 +177,13 @@ class RescueRecords(Action):
         return rescue_step.assess(asked.step, asked.plan, asked.journal, asked.snapshot)
 
     def may_write(self, plan: Plan) -> Iterator[Hashable]:
-        for r in plan.rescues:
-            yield "rescue", plan.rescue_topic, r.broker, TopicPartition(r.topic, r.partition), r.epoch
+        own = plan.part(Rescues)
+        for r in own.rescues:
+            yield "rescue", own.rescue_topic, r.broker, TopicPartition(r.topic, r.partition), r.epoch
 
     def changes(self, plan: Plan) -> Iterator[Change]:
-        for r in plan.rescues:
+        own = plan.part(Rescues)
+        for r in own.rescues:
             where = f"{r.topic}-{r.partition} on broker {r.broker}"
-            records = f"copy offsets {r.from_offset} to {r.to_offset} to topic {plan.rescue_topic}"
+            records = f"copy offsets {r.from_offset} to {r.to_offset} to topic {own.rescue_topic}"
             yield Change(f"records of {where}", None, None, records)

@@ -24,7 +24,7 @@ from kafka_medic.playbook.leadership import election_step, reorder_step
 from kafka_medic.playbook.leadership.parameters import AWAY, BACK, ElectParameters
 from kafka_medic.playbook.portions import followed_by, portion
 from kafka_medic.playbook.report import StepReport, StepState
-from kafka_medic.resources.remediation_plan import Plan
+from kafka_medic.resources.remediation_plan import Plan, Restarts
 from kafka_medic.resources.remediation_status import IntentState, JournalEntry
 
 JOURNAL = 198
@@ -35,7 +35,7 @@ LEAST_BATCHES = 4
 
 def orders(plan: Plan, broker: int | None = None) -> Orders:
     """By partition that this broker (None: any) leads: its replicas now, and while that broker is restarted."""
-    drains = [d for d in plan.drains if broker in (None, d.broker)]
+    drains = [d for d in plan.part(Restarts).drains if broker in (None, d.broker)]
     return {TopicPartition(d.topic, p): (d.replicas_before, d.replicas) for d in drains for p in d.partitions}
 
 
@@ -46,8 +46,9 @@ def other_orders(plan: Plan, snapshot: Snapshot) -> str | None:
 
 def turn_of(step: str, plan: Plan, journal: Mapping[str, JournalEntry]) -> int | None:
     """The broker whose turn has begun last; None before the first."""
-    ids = {f"{step}/{what}-{r.broker}": r.broker for r in plan.restarts for what in (f"order-{AWAY}", "restart")}
-    ids |= {f"{step}/elect-{AWAY}-{r.broker}-0": r.broker for r in plan.restarts}
+    restarts = plan.part(Restarts).restarts
+    ids = {f"{step}/{what}-{r.broker}": r.broker for r in restarts for what in (f"order-{AWAY}", "restart")}
+    ids |= {f"{step}/elect-{AWAY}-{r.broker}-0": r.broker for r in restarts}
     return next((ids[id_] for id_ in reversed(list(journal)) if id_ in ids), None)
 
 
@@ -72,6 +73,7 @@ def moved(
     now: datetime,
 ) -> StepReport | None:
     """What is still to do until the broker's leaderships are AWAY, or BACK; None when nothing is."""
+    own = plan.part(Restarts)
     planned = orders(plan, broker)
     if not planned:
         return None
@@ -83,7 +85,7 @@ def moved(
     if report.observed and journal[id_].state is IntentState.INTENDED:
         return StepReport(StepState.WAIT, report.message, observed=report.observed, streak=0)
     first = [(tp, after[0]) for tp, (_, after) in wanted.items()]
-    most = most_batches(len(plan.restarts), len({d.broker for d in plan.drains}))
+    most = most_batches(len(own.restarts), len({d.broker for d in own.drains}))
     prefix = f"{step}/elect-{way}-{broker}"
     elected = election_step.elect(prefix, first, journal, snapshot, ElectParameters(), now, most)
     return None if elected.state is StepState.REACHED else elected
@@ -124,11 +126,9 @@ def undo(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: S
         message = f"still to be put back, and could not be read: the order of the replicas of {some(unknown, 3)}"
         return StepReport(StepState.UNKNOWN, message, restores=True)
     id_ = f"{step}/order-{BACK}-{broker}"
-    changed = {tp for tp, (before, after) in planned.items() if tp in rows and before != after}
     # Put back once: an order that is there now is somebody else's.
     over = id_ in journal and journal[id_].state is IntentState.DONE
-    ours = {tp for tp in changed if rows[tp].replicas == planned[tp][1] and not rows[tp].reassigning and not over}
-    theirs = sorted(tp for tp in changed - ours if rows[tp].reassigning or rows[tp].replicas != planned[tp][0])
+    ours = frozenset() if over else _as_we_left_it(planned, rows)
     due = {tp: planned[tp][0] for tp in sorted(ours)}
     if due:
         asked = portion(snapshot, list(due))
@@ -139,17 +139,31 @@ def undo(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: S
             target=some(list(due), 5),
             restores=True,
         )
-    sent = journal.get(f"{step}/order-{AWAY}-{broker}")
-    unseen = sent if sent is not None and sent.state is IntentState.INTENDED else None
-    if unseen is not None and (snapshot.taken_at - unseen.last_asked).total_seconds() < ON_ITS_WAY:
+    if _may_still_come(journal.get(f"{step}/order-{AWAY}-{broker}"), snapshot):
         message = (
             f"the new orders of what broker {broker} leads may still be on their way, and would have to be put back"
         )
         return StepReport(StepState.WAIT, message, restores=True)
-    return StepReport(StepState.REACHED, _left(planned, rows, theirs), observed=(id_,) if id_ in journal else ())
+    return StepReport(StepState.REACHED, _left(planned, rows), observed=(id_,) if id_ in journal else ())
 
 
-def _left(planned: Orders, rows: Mapping[TopicPartition, PartitionRow], theirs: Sequence[TopicPartition]) -> str:
+def _as_we_left_it(planned: Orders, rows: Mapping[TopicPartition, PartitionRow]) -> frozenset[TopicPartition]:
+    """Partitions whose replicas stand in the order that is for the time of the restart, and that nobody moves."""
+    changed = [tp for tp, (before, after) in planned.items() if tp in rows and before != after]
+    return frozenset(tp for tp in changed if rows[tp].replicas == planned[tp][1] and not rows[tp].reassigning)
+
+
+def _may_still_come(sent: JournalEntry | None, snapshot: Snapshot) -> bool:
+    """Whether a request of ours that was not seen carried out may be on its way."""
+    if sent is None or sent.state is not IntentState.INTENDED:
+        return False
+    return (snapshot.taken_at - sent.last_asked).total_seconds() < ON_ITS_WAY
+
+
+def _left(planned: Orders, rows: Mapping[TopicPartition, PartitionRow]) -> str:
+    """What is not as it was before, in words."""
+    changed = [tp for tp, (before, after) in planned.items() if tp in rows and before != after]
+    theirs = sorted(tp for tp in changed if rows[tp].reassigning or rows[tp].replicas != planned[tp][0])
     said = []
     if theirs:
         said.append(f"the replicas of {some(theirs, 5)} are as somebody else has put them")

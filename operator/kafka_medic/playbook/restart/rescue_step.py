@@ -13,7 +13,7 @@ from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.fit import fit_brokers
 from kafka_medic.playbook.effects import RescuePart, RescueRecords
 from kafka_medic.playbook.report import StepReport, StepState
-from kafka_medic.resources.remediation_plan import Plan
+from kafka_medic.resources.remediation_plan import Plan, Rescues, Restarts
 from kafka_medic.resources.remediation_status import JournalEntry, Progress
 from kafka_medic.resources.vocabulary import ActionName
 
@@ -24,7 +24,7 @@ def unsaved(plan: Plan, snapshot: Snapshot, brokers: Collection[int]) -> str | N
     """Records that only one of these brokers holds and that the plan does not save: its clients write to one more
     partition since. None where there are none, or where the playbook saves none at all and the plan says so. How many
     follow in a partition that is saved does not matter, since the plan says that too."""
-    planned = {(r.broker, r.topic, r.partition, r.epoch) for r in plan.rescues}
+    planned = {(r.broker, r.topic, r.partition, r.epoch) for r in plan.part(Rescues).rescues}
     for view in snapshot.views or () if _saves(plan) else ():
         left = [
             f"{log.tp} (epoch {log.epoch})"
@@ -56,36 +56,37 @@ def _saves(plan: Plan) -> bool:
 
 def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: Snapshot) -> StepReport:
     """Where the step stands."""
-    if not plan.rescues:
+    own = plan.part(Rescues)
+    if not own.rescues:
         return StepReport(StepState.REACHED, "no broker holds records that the others lack")
-    assert plan.rescue_topic is not None
+    assert own.rescue_topic is not None
     intent_id = f"{step}/rescue"
-    total = Progress(done=0, total=len(plan.rescues), unit="partitions")
+    total = Progress(done=0, total=len(own.rescues), unit="partitions")
     if snapshot.partitions is None or snapshot.brokers is None:
         return StepReport(StepState.UNKNOWN, "the partitions could not be read", progress=total)
-    manifest = next(snapshot.rows({TopicPartition(plan.rescue_topic, 1)}), None)
+    manifest = next(snapshot.rows({TopicPartition(own.rescue_topic, 1)}), None)
     # Its size on disk is asked of each broker itself; its log end by way of metadata, which a stale broker may give.
     if manifest is not None and ((manifest.log_end or 0) > 0 or (manifest.size_bytes or 0) > 0):
         done = total.model_copy(update={"done": total.total})
         seen = (intent_id,) if intent_id in journal else ()
-        words = f"the records of {total.total} partitions are saved in topic {plan.rescue_topic}"
+        words = f"the records of {total.total} partitions are saved in topic {own.rescue_topic}"
         return StepReport(StepState.REACHED, words, observed=seen, progress=done)
-    stale = {r.broker for r in plan.rescues}
+    stale = {r.broker for r in own.rescues}
     fit = sorted((fit_brokers(snapshot) or frozenset()) - stale)[:MAX_REPLICAS]
     if not fit:
         return StepReport(StepState.UNKNOWN, "no broker is known to be fit to hold them", progress=total)
-    stale |= {r.broker for r in plan.restarts if r.stale}  # which only this run makes fit, later
+    stale |= {r.broker for r in plan.part(Restarts).restarts if r.stale}  # which only this run makes fit, later
     if len(fit) == 1 and len({b.id for b in snapshot.brokers} - stale) > 1:
         # A topic with one replica would stand against every restart of its broker.
         words = f"broker {fit[0]} alone is fit to hold the copies, and two are required"
         return StepReport(StepState.WAIT, words, progress=total)
     parts = tuple(
-        RescuePart(r.broker, TopicPartition(r.topic, r.partition), r.epoch, r.from_offset) for r in plan.rescues
+        RescuePart(r.broker, TopicPartition(r.topic, r.partition), r.epoch, r.from_offset) for r in own.rescues
     )
     return StepReport(
         StepState.ACT,
-        f"saving the records of {total.total} partitions into topic {plan.rescue_topic}",
-        intent=RescueRecords(intent_id, plan.rescue_topic, tuple(fit), parts),
-        target=plan.rescue_topic,
+        f"saving the records of {total.total} partitions into topic {own.rescue_topic}",
+        intent=RescueRecords(intent_id, own.rescue_topic, tuple(fit), parts),
+        target=own.rescue_topic,
         progress=total,
     )

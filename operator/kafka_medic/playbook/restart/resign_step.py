@@ -24,7 +24,7 @@ from kafka_medic.playbook.refusal import Refusal, unread
 from kafka_medic.playbook.report import StepReport, StepState
 from kafka_medic.playbook.restart.parameters import CONTROLLER, RestartParameters
 from kafka_medic.resources.remediation import Remediation
-from kafka_medic.resources.remediation_plan import Plan, Resignation
+from kafka_medic.resources.remediation_plan import Plan, Resignation, Resignations
 from kafka_medic.resources.remediation_status import JournalEntry
 from kafka_medic.resources.vocabulary import FindingType, Guard
 
@@ -57,18 +57,18 @@ def resignation_plan(request: PlanRequest) -> Plan | Refusal:
         "finding of its own",
     ]
     plan = request.draft(
-        {s.action: lines[0] for s in request.playbook.spec.steps},
+        Resignations(resignations=(Resignation(broker=broker, epoch=epoch),)),
+        words={s.action: lines[0] for s in request.playbook.spec.steps},
         summary="\n".join(lines),
         partitions=len(rows),
         moves=0,
-        resignations=(Resignation(broker=broker, epoch=epoch),),
     )
     return request.sealed(plan)
 
 
 def reasons(plan: Plan, snapshot: Snapshot, now: datetime) -> tuple[Reason, ...]:
     """What every guard says: somebody else is there to take over, the ensemble elects, and it is still needed."""
-    (planned,) = plan.resignations
+    (planned,) = plan.part(Resignations).resignations
     fresh = sources_fresh(snapshot, now, NEEDED)
     majority = quorum_keeps_majority(snapshot, RestartQuestion(planned.broker, RestartContext(), None))
     holds, taker = Guard.PRECONDITIONS_HOLD, Guard.NO_OTHER_BROKER_DISTURBED
@@ -88,7 +88,7 @@ def reasons(plan: Plan, snapshot: Snapshot, now: datetime) -> tuple[Reason, ...]
 
 def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: Snapshot) -> StepReport:
     """Where the step stands: done once another controller, or a later epoch, is there and nobody waits any more."""
-    (planned,) = plan.resignations
+    (planned,) = plan.part(Resignations).resignations
     id_, controller = f"{step}/resign-{planned.broker}", snapshot.controller
     source = snapshot.source("zookeeper")
     if source is None or not source.known or controller is None or snapshot.partitions is None:

@@ -28,6 +28,8 @@ from kafka_medic.resources.remediation_plan import (
     BrokerRestart,
     Plan,
     Rescue,
+    Rescues,
+    Restarts,
 )
 from kafka_medic.resources.vocabulary import ActionName, Guard
 
@@ -50,6 +52,35 @@ def restart_plan(request: PlanRequest, *, only: frozenset[int] | None = None) ->
     wanted = _wanted(run, settings, snapshot) if only is None else only
     if isinstance(wanted, Refusal):
         return wanted
+    restarts = _restarts(request, wanted)
+    if isinstance(restarts, Refusal):
+        return restarts
+    against = _against(restarts, settings, snapshot, request.now)
+    if against:
+        return Refusal("; ".join(r.message for r in against[:3]), against)
+    rescues = _rescues(playbook, snapshot, wanted)
+    if isinstance(rescues, Refusal):
+        return rescues
+    topic = _rescue_topic(run, playbook) if rescues else None
+    drains = drain_first_plan.drains(run, settings, snapshot, restarts)
+    if isinstance(drains, Refusal):
+        return drains
+    plan = request.draft(
+        Restarts(restarts=tuple(restarts), drains=drains),
+        Rescues(rescues=rescues, rescue_topic=topic),
+        words={
+            ActionName.RESCUE_RECORDS: _rescue_sentence(rescues, topic),
+            ActionName.RESTART_BROKERS: _restart_sentence(restarts, settings),
+        },
+    )
+    told = [drain_first_plan.said(run, settings, r, drains) for r in restarts]
+    plan = plan.model_copy(update={"summary": _summary(restarts, told, settings, rescues, topic)})
+    return request.sealed(plan)
+
+
+def _restarts(request: PlanRequest, wanted: frozenset[int]) -> list[BrokerRestart] | Refusal:
+    """In order, each with the Pod that it is in now."""
+    snapshot = request.snapshot
     stale = stale_brokers(snapshot)
     if passing := sorted(b for b in stale & wanted if any(_names(finding, b) for finding in request.pending)):
         # An election that is on its way looks like this: a plan would save records that are nobody's alone.
@@ -73,29 +104,7 @@ def restart_plan(request: PlanRequest, *, only: frozenset[int] | None = None) ->
                 reason=why(snapshot, broker_id),
             )
         )
-    against = _against(restarts, settings, snapshot, request.now)
-    if against:
-        return Refusal("; ".join(r.message for r in against[:3]), against)
-    rescues = _rescues(playbook, snapshot, wanted)
-    if isinstance(rescues, Refusal):
-        return rescues
-    topic = _rescue_topic(run, playbook) if rescues else None
-    drains = drain_first_plan.drains(run, settings, snapshot, restarts)
-    if isinstance(drains, Refusal):
-        return drains
-    plan = request.draft(
-        {
-            ActionName.RESCUE_RECORDS: _rescue_sentence(rescues, topic),
-            ActionName.RESTART_BROKERS: _restart_sentence(restarts, settings),
-        },
-        restarts=tuple(restarts),
-        rescues=rescues,
-        rescue_topic=topic,
-        drains=drains,
-    )
-    told = [drain_first_plan.said(run, settings, r, drains) for r in restarts]
-    plan = plan.model_copy(update={"summary": _summary(restarts, told, settings, rescues, topic)})
-    return request.sealed(plan)
+    return restarts
 
 
 def _names(finding: str, broker: int) -> bool:
@@ -241,9 +250,10 @@ def _back(broker: Broker) -> Broker:
 
 def sentence_for_reading(plan: Plan) -> str:
     """What the restarts of a plan do that are there for brokers to read their configuration."""
-    if not plan.restarts:
+    own = plan.part(Restarts)
+    if not own.restarts:
         return "no broker has to be restarted"
-    ids = ", ".join(str(r.broker) for r in plan.restarts)
+    ids = ", ".join(str(r.broker) for r in own.restarts)
     return (
         f"restart broker {ids}, one at a time, each only when the one before is back in every ISR and has read "
         "what it is to read"

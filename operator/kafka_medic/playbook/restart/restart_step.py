@@ -28,7 +28,7 @@ from datetime import datetime
 from kafka_medic.cluster.clock import Skew
 from kafka_medic.cluster.elements import on_failed_directory
 from kafka_medic.cluster.fields import parse_timestamp
-from kafka_medic.cluster.snapshot import Broker, Snapshot, TopicPartition, Voter
+from kafka_medic.cluster.snapshot import Broker, PartitionRow, Snapshot, TopicPartition, Voter
 from kafka_medic.guard.context import FETCH_TIMEOUT_MS, RestartContext, RestartQuestion
 from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.restart import judge_restart
@@ -45,7 +45,7 @@ from kafka_medic.playbook.restart.attempts import attempts, due, is_in, latest, 
 from kafka_medic.playbook.restart.order import next_broker
 from kafka_medic.playbook.restart.parameters import CONTROLLER, RestartParameters
 from kafka_medic.resources.durations import format_duration
-from kafka_medic.resources.remediation_plan import BrokerRestart, Plan
+from kafka_medic.resources.remediation_plan import BrokerRestart, Plan, Restarts
 from kafka_medic.resources.remediation_status import ApprovalRecord, IntentState, JournalEntry, Progress
 
 NEVER_SENT = 60.0
@@ -77,21 +77,22 @@ def assess(
     watch: Watch,
 ) -> StepReport:
     """Where the step stands. At most `max_parallel` brokers are ever between their restart and their recovery."""
-    entries = {r.broker: latest(step, r.broker, journal) for r in plan.restarts}
-    done = [r for r in plan.restarts if is_in(entries[r.broker], IntentState.DONE)]
-    begun = [r for r in plan.restarts if is_in(entries[r.broker], IntentState.INTENDED, IntentState.VOID)]
-    left = [r for r in plan.restarts if entries[r.broker] is None]
-    progress = Progress(done=len(done), total=len(plan.restarts), unit="brokers")
-    if not plan.restarts:
+    restarts = plan.part(Restarts).restarts
+    entries = {r.broker: latest(step, r.broker, journal) for r in restarts}
+    done = [r for r in restarts if is_in(entries[r.broker], IntentState.DONE)]
+    begun = [r for r in restarts if is_in(entries[r.broker], IntentState.INTENDED, IntentState.VOID)]
+    left = [r for r in restarts if entries[r.broker] is None]
+    progress = Progress(done=len(done), total=len(restarts), unit="brokers")
+    if not restarts:
         return StepReport(StepState.REACHED, "no broker is to be restarted")
     if snapshot.brokers is None or _unread(snapshot, "kubernetes"):
         return StepReport(StepState.UNKNOWN, "the brokers' Pods could not be read", progress=progress)
-    turn = _Turn(step, plan, journal, snapshot, settings, watch, progress)
+    roll = _Roll(step, plan, journal, snapshot, settings, watch, progress)
     if not begun:
-        return _next(turn, left, ())
-    report = _watched(turn, begun, left)
+        return _next(roll, left, ())
+    report = _watched(roll, begun, left)
     if report.state is StepState.WAIT and not report.observed and len(begun) < settings.max_parallel:
-        return _another(turn, left, report) or report
+        return _another(roll, left, report) or report
     if not {e.id for r in begun if (e := entries[r.broker]) is not None}.issubset(report.observed):
         return report
     # What is back in this look is done with in it, and the next one is judged by the very same look.
@@ -99,8 +100,8 @@ def assess(
         e.id: e.model_copy(update={"state": IntentState.DONE}) for e in journal.values() if e.id in report.observed
     }
     ahead = progress.model_copy(update={"done": progress.done + len(begun)})
-    turn = replace(turn, journal={**journal, **later}, progress=ahead)
-    after = _next(turn, left, report.observed)
+    roll = replace(roll, journal={**journal, **later}, progress=ahead)
+    after = _next(roll, left, report.observed)
     # The goal has been seen so many times in a row by now; another broker's own count begins at nothing.
     return replace(after, streak=watch.needed) if after.state is StepState.REACHED else after
 
@@ -110,7 +111,8 @@ def context(
 ) -> RestartContext:
     """What the guards are told of the run: who else is still to come or on its way, and whose stale view it is there to
     cure. `replaces_controller`: the run's purpose is another controller."""
-    left = {r.broker: r for r in plan.restarts if not is_in(latest(step, r.broker, journal), IntentState.DONE)}
+    restarts = plan.part(Restarts).restarts
+    left = {r.broker: r for r in restarts if not is_in(latest(step, r.broker, journal), IntentState.DONE)}
     begun = {b for b in left if is_in(latest(step, b, journal), IntentState.INTENDED)}
     # One that was begun and never sent, that leads nothing any more, or that is restarted once more, goes before all
     # others, also if it has become the controller since: nobody else is begun before it is back.
@@ -139,7 +141,25 @@ def not_back(snapshot: Snapshot, broker: int, still_stale: frozenset[int]) -> st
     rows = troubled_rows(snapshot, broker)
     if rows is None:
         return "its partitions could not be read"
-    behind, lost = [], on_failed_directory(found)
+    if behind := _behind(snapshot, broker, rows, on_failed_directory(found), still_stale):
+        return behind
+    mine = next((v for v in snapshot.views or () if v.broker == broker), None)
+    if apart is None and (mine is None or mine.members is None or mine.leaders is None):
+        return "it has not reported its view of the cluster yet"
+    question = RestartQuestion(broker, RestartContext(), rows)
+    differing = [r.message for r in agree_but_for(snapshot, question, still_stale) if r.verdict is not Verdict.ALLOW]
+    return f"the views do not agree yet: {differing[0]}" if differing else None
+
+
+def _behind(
+    snapshot: Snapshot,
+    broker: int,
+    rows: tuple[PartitionRow, ...],
+    lost: frozenset[TopicPartition],
+    still_stale: frozenset[int],
+) -> str | None:
+    """Of what partitions it is not in the ISR yet. `lost`: on a failed log directory, which nobody waits for."""
+    behind = []
     for row in rows:
         replicas, isr = target_of(row), known_ids(row.isr)
         if replicas is None or isr is None:
@@ -148,22 +168,12 @@ def not_back(snapshot: Snapshot, broker: int, still_stale: frozenset[int]) -> st
             behind.append(row.tp)
     # With what one that is still stale is to lead and does not serve, nobody catches up before that one is restarted.
     stale = RestartQuestion(min(still_stale, default=broker), RestartContext(cures=still_stale), rows)
-    if behind := [tp for tp in behind if tp not in not_served(snapshot, stale)]:
-        return f"not in the ISR of {len(behind)} partitions yet: {some(behind, 3)}"
-    question = RestartQuestion(broker, RestartContext(), rows)
-    differing = [r.message for r in agree_but_for(snapshot, question, still_stale) if r.verdict is not Verdict.ALLOW]
-    mine = next((v for v in snapshot.views or () if v.broker == broker), None)
-    if apart is not None:
-        return f"the views do not agree yet: {differing[0]}" if differing else None
-    if mine is None or mine.members is None or mine.leaders is None:
-        return "it has not reported its view of the cluster yet"
-    if differing:
-        return f"the views do not agree yet: {differing[0]}"
-    return None
+    behind = [tp for tp in behind if tp not in not_served(snapshot, stale)]
+    return f"not in the ISR of {len(behind)} partitions yet: {some(behind, 3)}" if behind else None
 
 
 @dataclass(frozen=True, slots=True)
-class _Turn:
+class _Roll:
     """What `assess` was asked with, for its parts."""
 
     step: str
@@ -185,64 +195,64 @@ class _Turn:
         return context(self.step, self.plan, self.journal, broker, self.watch.now, replaces_controller=controller)
 
 
-def _next(turn: _Turn, left: Sequence[BrokerRestart], observed: tuple[str, ...]) -> StepReport:
+def _next(roll: _Roll, left: Sequence[BrokerRestart], observed: tuple[str, ...]) -> StepReport:
     """Nobody is on the way: what the last one led, the next one, or the end."""
-    last = drain_first.turn_of(turn.step, turn.plan, turn.journal)
-    if last is not None and all(r.broker != last for r in left) and (home := _led(turn, BACK, last)) is not None:
+    last = drain_first.turn_of(roll.step, roll.plan, roll.journal)
+    if last is not None and all(r.broker != last for r in left) and (home := _led(roll, BACK, last)) is not None:
         return replace(home, observed=(*observed, *home.observed))
     if not left:
-        message = f"{turn.progress.done} brokers were restarted and are back"
-        return StepReport(StepState.REACHED, message, progress=turn.progress, observed=observed)
-    if moved := next(iter(other_pods(left, turn.snapshot)), None):
-        return StepReport(StepState.DRIFTED, moved, progress=turn.progress, observed=observed)
+        message = f"{roll.progress.done} brokers were restarted and are back"
+        return StepReport(StepState.REACHED, message, progress=roll.progress, observed=observed)
+    if moved := next(iter(other_pods(left, roll.snapshot)), None):
+        return StepReport(StepState.DRIFTED, moved, progress=roll.progress, observed=observed)
     ids = [r.broker for r in left]
-    number = last if last in ids else next_broker(turn.snapshot, ids, {r.broker for r in left if r.stale})
-    if moved := _moved(turn, [b for b in ids if b != last]):
-        return StepReport(StepState.DRIFTED, moved, progress=turn.progress, observed=observed)
+    number = last if last in ids else next_broker(roll.snapshot, ids, {r.broker for r in left if r.stale})
+    if moved := _moved(roll, [b for b in ids if b != last]):
+        return StepReport(StepState.DRIFTED, moved, progress=roll.progress, observed=observed)
     target = next(r for r in left if r.broker == number)
-    report = _sparing(turn, target) or _led(turn, AWAY, target.broker) or _due(turn, target)
+    report = _sparing(roll, target) or _led(roll, AWAY, target.broker) or _due(roll, target)
     return replace(report, observed=(*observed, *report.observed))
 
 
-def _led(turn: _Turn, way: str, broker: int) -> StepReport | None:
+def _led(roll: _Roll, way: str, broker: int) -> StepReport | None:
     """What is still to do until what the broker leads is away, or back again; None when nothing is."""
-    watch = turn.watch
-    report = drain_first.moved(way, turn.step, turn.plan, broker, turn.journal, turn.snapshot, watch.now)
+    watch = roll.watch
+    report = drain_first.moved(way, roll.step, roll.plan, broker, roll.journal, roll.snapshot, watch.now)
     if report is None:
         return None
     where = "before its restart" if way == AWAY else "after its restart"
     stuck = report.stuck and f"broker {broker}, {where}: {report.stuck}"
     message = f"broker {broker}, {where}: {report.message}"
-    return replace(report, message=message, stuck=stuck, progress=turn.progress)
+    return replace(report, message=message, stuck=stuck, progress=roll.progress)
 
 
-def _moved(turn: _Turn, brokers: Sequence[int]) -> str | None:
+def _moved(roll: _Roll, brokers: Sequence[int]) -> str | None:
     """The first partition of these brokers' whose order is not the one before: none of theirs has been touched yet."""
-    planned = {tp: (now, now) for b in brokers for tp, (now, _) in drain_first.orders(turn.plan, b).items()}
-    return reorder_step.other_orders(planned, turn.snapshot)
+    planned = {tp: (now, now) for b in brokers for tp, (now, _) in drain_first.orders(roll.plan, b).items()}
+    return reorder_step.other_orders(planned, roll.snapshot)
 
 
-def _sparing(turn: _Turn, restart: BrokerRestart) -> StepReport | None:
+def _sparing(roll: _Roll, restart: BrokerRestart) -> StepReport | None:
     """Why the broker is not restarted yet: it holds records that nobody else has and that are not to be lost."""
-    if lost := rescue_step.unsaved(turn.plan, turn.snapshot, {restart.broker}):
-        return StepReport(StepState.DRIFTED, lost, progress=turn.progress)
-    if unknown := rescue_step.unmeasured(turn.plan, turn.snapshot, restart.broker):
-        return StepReport(StepState.UNKNOWN, unknown, progress=turn.progress)
+    if lost := rescue_step.unsaved(roll.plan, roll.snapshot, {restart.broker}):
+        return StepReport(StepState.DRIFTED, lost, progress=roll.progress)
+    if unknown := rescue_step.unmeasured(roll.plan, roll.snapshot, restart.broker):
+        return StepReport(StepState.UNKNOWN, unknown, progress=roll.progress)
     return None
 
 
-def _another(turn: _Turn, left: Sequence[BrokerRestart], meanwhile: StepReport) -> StepReport | None:
+def _another(roll: _Roll, left: Sequence[BrokerRestart], meanwhile: StepReport) -> StepReport | None:
     """One more while others are on their way: the first that every guard permits though they all count as away."""
-    if meanwhile.stuck or other_pods(left, turn.snapshot):
+    if meanwhile.stuck or other_pods(left, roll.snapshot):
         return None
     for restart in left:
-        judged = judge_restart(turn.snapshot, restart.broker, turn.watch.now, context=turn.asked(restart.broker))
-        if judged.verdict is Verdict.ALLOW and _sparing(turn, restart) is None:
-            return replace(_due(turn, restart), otherwise=meanwhile)
+        judged = judge_restart(roll.snapshot, restart.broker, roll.watch.now, context=roll.asked(restart.broker))
+        if judged.verdict is Verdict.ALLOW and _sparing(roll, restart) is None:
+            return replace(_due(roll, restart), otherwise=meanwhile)
     return None
 
 
-def _watched(turn: _Turn, begun: Sequence[BrokerRestart], left: Sequence[BrokerRestart]) -> StepReport:
+def _watched(roll: _Roll, begun: Sequence[BrokerRestart], left: Sequence[BrokerRestart]) -> StepReport:
     """Those that were begun: asked for again, on their way, or all back, which is when `observed` names them."""
     still_stale = frozenset(r.broker for r in left if r.stale)
     waits: list[str] = []
@@ -250,17 +260,17 @@ def _watched(turn: _Turn, begun: Sequence[BrokerRestart], left: Sequence[BrokerR
     stuck: list[str] = []
     again: list[BrokerRestart] = []
     for restart in begun:
-        pod, entry = turn.snapshot.pod_of(restart.broker), turn.entry(restart)
+        pod, entry = roll.snapshot.pod_of(restart.broker), roll.entry(restart)
         stopping = pod is not None and pod.uid == (entry.target_uid or restart.pod_uid)
         if stopping and pod is not None and pod.deleting is not True:
             if not (pod.restart_asked and strimzi_restart.by_annotation(entry)):
                 again.append(restart)
                 continue
             asked.append(f"broker {restart.broker}: Strimzi has been asked to restart Pod {pod.name}, and has not yet")
-            if late := _late(turn, restart):
+            if late := _late(roll, restart):
                 stuck.append(f"{late}: {asked[-1]}")
             continue
-        lacking = None if stopping else not_back(turn.snapshot, restart.broker, still_stale)
+        lacking = None if stopping else not_back(roll.snapshot, restart.broker, still_stale)
         if not stopping and lacking is None:
             continue
         waits.append(
@@ -268,7 +278,7 @@ def _watched(turn: _Turn, begun: Sequence[BrokerRestart], left: Sequence[BrokerR
             if stopping
             else f"broker {restart.broker} was restarted: {lacking}"
         )
-        late = _late(turn, restart)
+        late = _late(roll, restart)
         if entry.state is IntentState.VOID:
             stuck.append(f"broker {restart.broker} came back as it was, and is away again: {lacking}")
         elif late:
@@ -276,53 +286,53 @@ def _watched(turn: _Turn, begun: Sequence[BrokerRestart], left: Sequence[BrokerR
     # Of Strimzi nothing is to be expected in a moment.
     streak, waits = 0 if waits else None, [*waits, *asked]
     message, late = "; ".join(waits), "; ".join(stuck) or None
-    meanwhile = StepReport(StepState.WAIT, message, progress=turn.progress, streak=streak, stuck=late)
+    meanwhile = StepReport(StepState.WAIT, message, progress=roll.progress, streak=streak, stuck=late)
     if again:
-        spared = _sparing(turn, again[0]) or _led(turn, AWAY, again[0].broker)
+        spared = _sparing(roll, again[0]) or _led(roll, AWAY, again[0].broker)
         if spared is not None:
             return meanwhile if waits else spared
-        return replace(_due(turn, again[0]), otherwise=meanwhile if waits else None)
-    return meanwhile if waits else _misread(turn, begun) or _back(turn, begun)
+        return replace(_due(roll, again[0]), otherwise=meanwhile if waits else None)
+    return meanwhile if waits else _misread(roll, begun) or _back(roll, begun)
 
 
-def _misread(turn: _Turn, begun: Sequence[BrokerRestart]) -> StepReport | None:
+def _misread(roll: _Roll, begun: Sequence[BrokerRestart]) -> StepReport | None:
     """Of those that are back: the first that has not read what it is to read; None when all have. Two looks have to say
     so, since the first may have seen the new Pod, and the settings of the process before."""
     for restart in begun:
-        read, entry = static_settings.not_read(turn.plan, turn.snapshot, restart.broker), turn.entry(restart)
+        read, entry = static_settings.not_read(roll.plan, roll.snapshot, restart.broker), roll.entry(restart)
         if read is None:
             continue
         told = f"broker {restart.broker} is back with {read or 'settings that are not known'}"
-        seen = StepReport(StepState.WAIT, told, progress=turn.progress, streak=1, stuck=_late(turn, restart))
+        seen = StepReport(StepState.WAIT, told, progress=roll.progress, streak=1, stuck=_late(roll, restart))
         if not read:
             return replace(seen, streak=0)
-        made = attempts(turn.step, restart.broker, turn.journal)
-        again = entry.state is IntentState.VOID and len(turn.journal) < static_settings.JOURNAL
-        if again and static_settings.said_again(made, turn.watch.approvals, turn.watch.required, turn.watch.skew):
-            return _sparing(turn, restart) or _due(turn, restart)
-        to_do = static_settings.to_do(turn.plan, restart.broker, read)
+        made = attempts(roll.step, restart.broker, roll.journal)
+        again = entry.state is IntentState.VOID and len(roll.journal) < static_settings.JOURNAL
+        if again and static_settings.said_again(made, roll.watch.approvals, roll.watch.required, roll.watch.skew):
+            return _sparing(roll, restart) or _due(roll, restart)
+        to_do = static_settings.to_do(roll.plan, restart.broker, read)
         held = replace(seen, message=to_do, streak=None, stuck=to_do)
         if entry.state is IntentState.VOID:
             return held
-        return seen if not turn.watch.seen else replace(held, void=(entry.id,))
+        return seen if not roll.watch.seen else replace(held, void=(entry.id,))
     return None
 
 
-def _back(turn: _Turn, begun: Sequence[BrokerRestart]) -> StepReport:
+def _back(roll: _Roll, begun: Sequence[BrokerRestart]) -> StepReport:
     """All that were begun are back in this look."""
-    watch, ids = turn.watch, some([r.broker for r in begun])
+    watch, ids = roll.watch, some([r.broker for r in begun])
     seen = watch.seen + 1
     message = f"broker {ids} is back, seen {min(seen, watch.needed)} of {watch.needed} times in a row"
-    untold = _canary(turn.snapshot, {r.broker for r in begun}, watch.since)
-    late = next((late for r in begun if (late := _late(turn, r))), None) if untold else None
+    untold = _canary(roll.snapshot, {r.broker for r in begun}, watch.since)
+    late = next((late for r in begun if (late := _late(roll, r))), None) if untold else None
     if untold:
         message = f"{message}; {untold}"
     if seen < watch.needed or untold:
         stuck = late and f"{late}: {untold}"
         streak = min(seen, watch.needed)
-        return StepReport(StepState.WAIT, message, progress=turn.progress, streak=streak, stuck=stuck)
-    ids_done = tuple(turn.entry(r).id for r in begun)
-    return StepReport(StepState.WAIT, message, progress=turn.progress, observed=ids_done, streak=0)
+        return StepReport(StepState.WAIT, message, progress=roll.progress, streak=streak, stuck=stuck)
+    ids_done = tuple(roll.entry(r).id for r in begun)
+    return StepReport(StepState.WAIT, message, progress=roll.progress, observed=ids_done, streak=0)
 
 
 def _canary(snapshot: Snapshot, brokers: set[int], since: datetime | None) -> str | None:
@@ -349,28 +359,28 @@ def _canary(snapshot: Snapshot, brokers: set[int], since: datetime | None) -> st
     return None
 
 
-def _late(turn: _Turn, restart: BrokerRestart) -> str | None:
-    passed = (turn.watch.now - turn.entry(restart).intended_at).total_seconds()
-    if passed <= turn.settings.broker_within:
+def _late(roll: _Roll, restart: BrokerRestart) -> str | None:
+    passed = (roll.watch.now - roll.entry(restart).intended_at).total_seconds()
+    if passed <= roll.settings.broker_within:
         return None
-    limit = format_duration(turn.settings.broker_within)
+    limit = format_duration(roll.settings.broker_within)
     return f"broker {restart.broker} is not back {passed:.0f} s after its restart was begun (limit {limit})"
 
 
-def _due(turn: _Turn, restart: BrokerRestart) -> StepReport:
-    id_, uid = due(turn.step, restart, turn.journal, turn.snapshot)
-    entry = turn.journal.get(id_)
-    strimzi = turn.watch.strimzi if entry is None else strimzi_restart.by_annotation(entry)
+def _due(roll: _Roll, restart: BrokerRestart) -> StepReport:
+    id_, uid = due(roll.step, restart, roll.journal, roll.snapshot)
+    entry = roll.journal.get(id_)
+    strimzi = roll.watch.strimzi if entry is None else strimzi_restart.by_annotation(entry)
     words = f": {restart.reason}" if restart.reason else ""
-    if turn.plan.drains and (led := sum(1 for _ in led_by(turn.snapshot, {restart.broker}))):
+    if roll.plan.part(Restarts).drains and (led := sum(1 for _ in led_by(roll.snapshot, {restart.broker}))):
         words = f"{words}; {led} partitions that it leads and the plan does not name are moved by its own stop"
     return StepReport(
         StepState.ACT,
         f"restarting broker {restart.broker} (Pod {restart.pod}){words}",
         intent=RestartPod(id_, restart.broker, restart.pod, uid, strimzi),
         target=restart.pod,
-        saved=strimzi_restart.saved(restart.pod, turn.snapshot.pod_of(restart.broker)) if strimzi else {},
-        progress=turn.progress,
+        saved=strimzi_restart.saved(restart.pod, roll.snapshot.pod_of(restart.broker)) if strimzi else {},
+        progress=roll.progress,
     )
 
 

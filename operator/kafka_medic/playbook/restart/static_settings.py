@@ -8,8 +8,8 @@ from datetime import datetime
 
 from kafka_medic.cluster.clock import Skew
 from kafka_medic.cluster.snapshot import Snapshot
-from kafka_medic.diagnose.defaults import told_defaults
-from kafka_medic.resources.remediation_plan import Plan
+from kafka_medic.diagnose.defaults import broker_defaults
+from kafka_medic.resources.remediation_plan import Plan, Restarts
 from kafka_medic.resources.remediation_status import ApprovalRecord, JournalEntry
 from kafka_medic.resources.vocabulary import Decision
 
@@ -20,8 +20,8 @@ JOURNAL = 197
 def not_read(plan: Plan, snapshot: Snapshot, broker: int) -> str | None:
     """`NAME=VALUE, ...`: what that broker has read that is below the plan; None when nothing is. Empty when it is not
     known."""
-    wanted = {s.name: int(s.after) for s in plan.static_settings if broker in s.brokers}
-    told = told_defaults(snapshot)
+    wanted = {s.name: int(s.after) for s in plan.part(Restarts).static_settings if broker in s.brokers}
+    told = broker_defaults(snapshot)
     if any((name, broker) not in told for name in wanted):
         return ""
     low = [f"{name}={told[name, broker]}" for name, least in wanted.items() if told[name, broker] < least]
@@ -30,7 +30,7 @@ def not_read(plan: Plan, snapshot: Snapshot, broker: int) -> str | None:
 
 def to_do(plan: Plan, broker: int, read: str) -> str:
     """What a person is told of a broker that came back as it was."""
-    wanted = ", ".join(f"{s.name}={s.after}" for s in plan.static_settings if broker in s.brokers)
+    wanted = ", ".join(f"{s.name}={s.after}" for s in plan.part(Restarts).static_settings if broker in s.brokers)
     return (
         f"broker {broker} came back with {read}: its configuration still says so. Change it ({wanted}), then approve "
         "the same plan once more, with a new RemediationApproval, and it is restarted again; or reject"

@@ -16,7 +16,7 @@ from kafka_medic.playbook.settings.throttle_plan import throttle_plan
 from kafka_medic.resources.errors import Problem
 from kafka_medic.resources.phases import ACTING_PHASES
 from kafka_medic.resources.playbook import Playbook
-from kafka_medic.resources.remediation_plan import ConfigChange, Plan
+from kafka_medic.resources.remediation_plan import ConfigChange, Plan, SettingChanges
 from kafka_medic.resources.vocabulary import ActionName, Guard, VerifyProbe
 
 _AT_REST = (
@@ -35,16 +35,16 @@ class _SettingsAction(Action):
     demands = _AT_REST
 
     def idle(self, plan: Plan) -> bool:
-        return not plan.config_changes
+        return not plan.part(SettingChanges).config_changes
 
     def may_write(self, plan: Plan) -> Iterator[Hashable]:
-        yield from (("setting", *_key(change)) for change in plan.config_changes)
+        yield from (("setting", *_key(change)) for change in plan.part(SettingChanges).config_changes)
 
     def restorable(self, plan: Plan) -> Iterator[str]:
-        yield from (setting_text(_key(change)) for change in plan.config_changes)
+        yield from (setting_text(_key(change)) for change in plan.part(SettingChanges).config_changes)
 
     def changes(self, plan: Plan) -> Iterator[Change]:
-        for c in plan.config_changes:
+        for c in plan.part(SettingChanges).config_changes:
             whose = f"{c.resource_type.value.lower()} {c.resource_name}" if c.resource_name else "all brokers"
             yield Change(f"{c.name} of {whose}", c.before, c.after or "not set")
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from kafka_medic.cluster.elements import BROKER, settings_unread
 from kafka_medic.cluster.min_isr import MIN_ISR
 from kafka_medic.cluster.snapshot import Snapshot
-from kafka_medic.diagnose.defaults import DEFAULTS, FACTORS, STATIC, Default, low_defaults, told_defaults
+from kafka_medic.diagnose.defaults import DEFAULTS, FACTORS, STATIC, Default, broker_defaults, low_defaults
 from kafka_medic.diagnose.expectations import Expectations, below_factor
 from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.verdict import Reason, Verdict
@@ -23,6 +23,8 @@ from kafka_medic.resources.remediation_plan import (
     ConfigChange,
     ConfigResourceType,
     Plan,
+    Restarts,
+    SettingChanges,
     StaticSetting,
 )
 from kafka_medic.resources.vocabulary import ActionName, Guard
@@ -59,18 +61,19 @@ def defaults_plan(request: PlanRequest) -> Plan | Refusal:
     sets = f"set {MIN_ISR}={change.after} for all brokers" if change is not None else left_out
     # The restarts come first; what they are for is said by whoever knows how they go.
     words = dict.fromkeys((s.action for s in request.playbook.spec.steps), sentence_for_reading(plan))
-    steps = request.draft(words | {ActionName.SET_CLUSTER_DEFAULTS: sets}).steps
-    plan = plan.model_copy(
-        update={"steps": steps, "static_settings": static, "config_changes": () if change is None else (change,)}
+    steps = request.draft(words=words | {ActionName.SET_CLUSTER_DEFAULTS: sets}).steps
+    plan = plan.with_parts(
+        plan.part(Restarts).model_copy(update={"static_settings": static}),
+        SettingChanges(config_changes=() if change is None else (change,)),
     )
-    plan = plan.model_copy(update={"summary": _summary(plan, snapshot, left_out)})
+    plan = plan.model_copy(update={"steps": steps, "summary": _summary(plan, snapshot, left_out)})
     return request.sealed(plan)
 
 
 def _not_yet(snapshot: Snapshot, expectations: Expectations) -> Refusal | None:
     """What has to be known, and to be so, before anything is planned."""
     assert snapshot.brokers is not None  # defaults_plan saw to it
-    told = told_defaults(snapshot)
+    told = broker_defaults(snapshot)
     silent = [b.id for b in snapshot.brokers if any((name, b.id) not in told for name in DEFAULTS)]
     if why := settings_unread(snapshot, BROKER, ""):
         message = f"what is set at run time for all brokers is not known: {why}"
@@ -136,19 +139,18 @@ def _min_isr(
 
 
 def _summary(plan: Plan, snapshot: Snapshot, left_out: str) -> str:
-    ids = ", ".join(str(r.broker) for r in plan.restarts)
-    change = next(iter(plan.config_changes), None)
-    does = [f"restart broker {ids}, one at a time"] if plan.restarts else []
+    own = plan.part(Restarts)
+    ids = ", ".join(str(r.broker) for r in own.restarts)
+    change = next(iter(plan.part(SettingChanges).config_changes), None)
+    does = [f"restart broker {ids}, one at a time"] if own.restarts else []
     does += [f"set {MIN_ISR}={change.after} for all brokers at run time"] if change is not None else []
     lines = [f"correct the brokers' defaults: {', then '.join(does)}"]
-    if plan.restarts:
+    if own.restarts:
         lines.append(
             "BEFORE YOU APPROVE, change these brokers' configuration where it comes from (a ConfigMap, a chart's "
             "values, a Kafka resource), which is not ours to do:"
         )
-        lines += [
-            f"  {s.name}={s.after} on broker {some(s.brokers, 20)} (now {s.before})" for s in plan.static_settings
-        ]
+        lines += [f"  {s.name}={s.after} on broker {some(s.brokers, 20)} (now {s.before})" for s in own.static_settings]
         lines.append(
             "a broker that comes back with an old value is the last one touched: the run pauses and names it, and "
             "restarts it once more when the same plan is approved again"

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from kafka_medic.cluster.elements import BROKER, TOPIC, settings_unread
 from kafka_medic.cluster.min_isr import MIN_ISR
 from kafka_medic.cluster.snapshot import Snapshot
-from kafka_medic.diagnose.defaults import FACTORS, told_defaults
+from kafka_medic.diagnose.defaults import FACTORS, broker_defaults
 from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.rows import known_ids, target_of
 from kafka_medic.playbook.effects import ChangeSettings, SettingKey, dynamic_value, setting_text
 from kafka_medic.playbook.report import StepReport, StepState
-from kafka_medic.resources.remediation_plan import Plan
+from kafka_medic.resources.remediation_plan import Plan, SettingChanges
 from kafka_medic.resources.remediation_status import JournalEntry, Progress
 
 KEY: SettingKey = ("BROKER", "", MIN_ISR)
@@ -71,7 +71,7 @@ def fallback(snapshot: Snapshot, least: int) -> Fallback:
             few[row.topic] = None
         elif len(isr & replicas) <= least:
             thin.append(str(row.tp))
-    told = told_defaults(snapshot)
+    told = broker_defaults(snapshot)
     # The third creates __transaction_state, which has a min.insync.replicas of its own from the start.
     unborn = {f"{n}={v} on broker {b}": None for (n, b), v in sorted(told.items()) if n in FACTORS[:2] and v <= least}
     lower = [b for (n, b), v in sorted(told.items()) if n == MIN_ISR and v < least]
@@ -83,7 +83,7 @@ def fallback(snapshot: Snapshot, least: int) -> Fallback:
 
 def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: Snapshot) -> StepReport:
     """Where the step stands: as the plan saw it, or set and taken in by every broker."""
-    change = next(iter(plan.config_changes), None)
+    change = next(iter(plan.part(SettingChanges).config_changes), None)
     if change is None or change.after is None:
         return StepReport(StepState.REACHED, f"{MIN_ISR} of all brokers is left as it is")
     least, intent_id = int(change.after), f"{step}/set"
@@ -118,7 +118,7 @@ def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot:
 
 
 def _taken_in(snapshot: Snapshot, least: int, observed: tuple[str, ...], open_: Progress) -> StepReport:
-    told = told_defaults(snapshot)
+    told = broker_defaults(snapshot)
     late = [b.id for b in snapshot.brokers or () if told.get((MIN_ISR, b.id), 0) < least]
     if late:
         message = f"{MIN_ISR} is set; broker {some(late)} has not taken it in yet"

@@ -9,7 +9,7 @@ from kafka_medic.cluster.snapshot import PartitionRow, Snapshot, TopicPartition
 from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.playbook.effects import ChangeSettings, SettingKey, dynamic_value, settings_observed, topics_gone
 from kafka_medic.playbook.report import StepReport, StepState
-from kafka_medic.resources.remediation_plan import Plan
+from kafka_medic.resources.remediation_plan import Plan, SettingChanges
 from kafka_medic.resources.remediation_status import JournalEntry, Progress
 from kafka_medic.resources.vocabulary import ActionName, Guard
 
@@ -17,7 +17,7 @@ from kafka_medic.resources.vocabulary import ActionName, Guard
 def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: Snapshot) -> StepReport:
     """Where the step stands. A topic whose ISR is not larger than the new minimum is waited for; one that has grown by
     partitions whose replicas are too few for it is not what the plan was made for."""
-    changes = plan.config_changes
+    changes = plan.part(SettingChanges).config_changes
     wanted: dict[SettingKey, str | None] = {(c.resource_type, c.resource_name, c.name): c.after for c in changes}
     if not wanted:
         return StepReport(StepState.REACHED, "no topic needs another min.insync.replicas")
@@ -105,7 +105,7 @@ def other_values(plan: Plan, snapshot: Snapshot) -> str | None:
     """What is not as the plan saw it any more, of a plan that does nothing else; None also where it is not known."""
     if not alone(plan):
         return None
-    for change in plan.config_changes:
+    for change in plan.part(SettingChanges).config_changes:
         if settings_unread(snapshot, change.resource_type, change.resource_name):
             continue
         present = dynamic_value(snapshot, (change.resource_type, change.resource_name, change.name))
@@ -116,11 +116,12 @@ def other_values(plan: Plan, snapshot: Snapshot) -> str | None:
 
 def may_begin(plan: Plan, snapshot: Snapshot) -> Reason:
     """Whether a run that does nothing else can do it now: one that had to wait would hold up every other."""
+    config_changes = plan.part(SettingChanges).config_changes
     guard = Guard.PRECONDITIONS_HOLD
-    topics = (settings_unread(snapshot, c.resource_type, c.resource_name) for c in plan.config_changes)
+    topics = (settings_unread(snapshot, c.resource_type, c.resource_name) for c in config_changes)
     if snapshot.configs is None or snapshot.partitions is None or any(topics):
         return Reason(guard, Verdict.UNKNOWN, "the topics' settings could not be read")
-    thin = without_spare(snapshot, {c.resource_name: int(c.after or 0) for c in plan.config_changes})
+    thin = without_spare(snapshot, {c.resource_name: int(c.after or 0) for c in config_changes})
     if thin:
         message = f"{len(thin)} partitions have no in-sync replica to spare yet: {_first([row.tp for row in thin])}"
         return Reason(guard, Verdict.WAIT, message)

@@ -15,14 +15,14 @@ from kafka_medic.playbook.effects import (
     topics_gone,
 )
 from kafka_medic.playbook.report import StepReport, StepState
-from kafka_medic.resources.remediation_plan import Plan
+from kafka_medic.resources.remediation_plan import Plan, SettingChanges
 from kafka_medic.resources.remediation_status import JournalEntry, Progress
 
 
 def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: Snapshot) -> StepReport:
     """Where the step stands. Settings of a topic or a broker that the cluster has no more went with it."""
     before: dict[SettingKey, str | None] = {
-        (c.resource_type.value, c.resource_name, c.name): c.before for c in plan.config_changes
+        (c.resource_type.value, c.resource_name, c.name): c.before for c in plan.part(SettingChanges).config_changes
     }
     gone = topics_gone(snapshot, before)
     there = [key for key in before if not (key[1] in gone if key[0] == "TOPIC" else broker_gone(snapshot, int(key[1])))]

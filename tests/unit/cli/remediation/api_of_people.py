@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from kafka_medic.cli.main import main
-from kafka_medic.cli.remediation import command, look
+from kafka_medic.cli.remediation import command, read_commands
 from kafka_medic.clients.kubernetes_api import ApiFailure
 from tests.simulation.world import World, factor_one_cluster
 
@@ -85,7 +85,7 @@ class Terminal:
         self.slept = lambda: pytest.fail("it waits for ever")
         monkeypatch.setattr(command.KubernetesApi, "of_person", lambda *_: (api, "ns"))
         monkeypatch.setattr(command, "utc_now", lambda: api.world.now)
-        monkeypatch.setattr(look, "sleep", lambda _: self.slept())
+        monkeypatch.setattr(read_commands, "sleep", lambda _: self.slept())
         monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: self.answer is not None))
         monkeypatch.setattr("builtins.input", self._ask)
 
@@ -110,7 +110,7 @@ def _proposed() -> tuple[World, bytes]:
 
 
 def proposed() -> World:
-    """A plan waits for approval. An operator that has just started takes the turns."""
+    """A plan waits for approval. An operator that has just started takes the reconciles."""
     made, objects = _proposed()
     fresh = World(factor_one_cluster(), now=made.now)
     fresh.api.objects, fresh.api.approvers = pickle.loads(objects), {"alice"}

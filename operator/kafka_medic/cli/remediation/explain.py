@@ -1,0 +1,135 @@
+"""Why a run waits, and what would change that. Pure: from what the API server has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from kafka_medic.resources.durations import parse_duration
+from kafka_medic.resources.kafkacluster import KafkaCluster
+from kafka_medic.resources.phases import TERMINAL_PHASES, Phase
+from kafka_medic.resources.remediation import Remediation
+from kafka_medic.resources.vocabulary import Guard, RemediationMode
+
+WHAT_TO_DO: Mapping[Guard, str] = {
+    Guard.SOURCES_FRESH: "See the KafkaCluster's condition Reachable: what could not be read is named there.",
+    Guard.CLUSTER_REACHABLE: "See the KafkaCluster's condition Reachable.",
+    Guard.ENOUGH_LIVE_BROKERS: "Bring the brokers back that are down.",
+    Guard.NO_FOREIGN_REASSIGNMENT: "Wait for the reassignment that somebody else started, or cancel it there.",
+    Guard.TARGETS_ALIVE: "Bring the named brokers back.",
+    Guard.NO_OTHER_REMEDIATION: "Wait for the run that is named, or end that run with `abort`.",
+    Guard.NO_OTHER_KAFKA_CLUSTER: "Keep one KafkaCluster for this Kafka; delete the other or set its mode to Observe.",
+    Guard.BROKERS_STABLE: "Wait until no broker comes or goes.",
+    Guard.WITHIN_WINDOW: "Wait for the next window, or change spec.remediation.windows.",
+    Guard.WITHIN_LIMITS: "Wait, or change spec.remediation.limits; where the breaker is open, `resume` tries one.",
+    Guard.NOT_PAUSED: "When the reason of the pause is gone: `resume` with the KafkaCluster's name.",
+    Guard.APPROVAL_VALID: "Read it with `show`, then `approve` or `reject`.",
+    Guard.PRECONDITIONS_HOLD: "The cluster is not as it was when the plan was made: let it settle, or `abort`.",
+    Guard.LEASE_HELD: "One operator writes for each cluster; see that exactly one is running.",
+    Guard.TARGET_MAY_BE_TOUCHED: "Leave the named broker alone until it has recovered.",
+    Guard.VIEWS_AGREE: "Brokers report different metadata; see the findings ViewDiverged and MetadataUndecided.",
+    Guard.ISR_STAYS_ABOVE_MIN: "Let the partitions catch up, or raise their replication factor first.",
+    Guard.NO_REASSIGNMENT: "Wait for the reassignment in flight.",
+    Guard.QUORUM_KEEPS_MAJORITY: "Bring the controllers, or ZooKeeper servers, back that are away.",
+    Guard.CONTROLLER_LAST: "The other brokers of the plan go first.",
+    Guard.NO_OTHER_BROKER_DISTURBED: "Wait until every other broker is up and in every ISR.",
+    Guard.PODS_READY_NODE_SCHEDULABLE: "See the Pods and the nodes that are named.",
+    Guard.NO_FOREIGN_ROLLOUT: "Wait for the rollout that somebody else started.",
+    Guard.POD_IS_THAT_BROKER: "Let the broker answer at its Pod's own address; see the finding PodIdentityMismatch.",
+    Guard.PARTITIONS_KNOWN: "See the KafkaCluster's condition Reachable: not every partition could be read.",
+    Guard.CONTROLLER_ACTIVE: "Wait until the cluster has an active controller.",
+    Guard.PREFERRED_IN_ISR: "Let the preferred replicas catch up.",
+    Guard.FIT_TO_RECEIVE: "Cure the named broker first: it could not lead, or hold a replica, now.",
+    Guard.PREFERRED_CAUGHT_UP: "Let the preferred replicas catch up.",
+    Guard.NOT_REASSIGNING: "Wait for the reassignment of these partitions.",
+    Guard.GROUP_EMPTY: "Stop the group's consumers, all of them; they may start again when the run has ended.",
+    Guard.PARTITIONS_LED: "Wait until every partition of the group has a leader.",
+    Guard.TARGET_WITHIN_LOG: "The log has moved on since the plan was made: let it be planned again.",
+    Guard.PREVIOUS_OFFSETS_KNOWN: "See the KafkaCluster's condition OffsetsConsistent: the group could not be read.",
+}
+_UNSEEN = timedelta(minutes=1)
+_GAVE_UP = frozenset({Phase.REJECTED, Phase.EXPIRED, Phase.FAILED, Phase.ABORTED})
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """One thing that keeps a run waiting. `what`: a guard's name, or a word of our own. `verdict`: empty where no guard
+    has spoken."""
+
+    what: str
+    verdict: str
+    why: str
+    way_out: str
+
+
+def holds(run: Remediation, cluster: KafkaCluster | None, now: datetime) -> list[Hold]:
+    """Everything that holds the run; empty when nothing does. `cluster` None: it could not be read."""
+    status = run.status
+    if status.phase in TERMINAL_PHASES:
+        return []
+    found = list(_operator(run, cluster, now))
+    found += [Hold(w.guard.value, w.verdict.value, w.message, _way_out(run, w.guard)) for w in status.waiting_for]
+    if not status.waiting_for and status.phase is Phase.AWAITING_APPROVAL:
+        # Planned in the operator's last reconcile: the guards are asked in the next one.
+        found.append(Hold(Guard.APPROVAL_VALID, "", status.message, _way_out(run, Guard.APPROVAL_VALID)))
+    if not status.waiting_for and status.phase in (Phase.PLANNING, Phase.BLOCKED, Phase.PAUSED):
+        found.append(Hold(status.phase.value, "", status.message, ""))
+    for approval in status.approvals:
+        if not approval.counted:
+            who = f"{approval.approver}'s {approval.decision.value} ({approval.name}) does not count: {approval.reason}"
+            found.append(Hold("ApprovalIgnored", "", who, ""))
+    return found
+
+
+def summary(run: Remediation, found: list[Hold]) -> str:
+    """The answer in one sentence."""
+    status = run.status
+    if status.phase in TERMINAL_PHASES:
+        again = ""
+        if status.phase in _GAVE_UP and run.spec.cause is not None:
+            again = "; while the finding lasts it is not proposed again until this Remediation is deleted"
+        return f"It has ended as {status.phase}: {status.message}{again}."
+    if not found:
+        return f"Nothing holds it: {status.phase}, {status.message or 'going on'}."
+    things = "One thing holds" if len(found) == 1 else f"{len(found)} things hold"
+    return f"{things} it ({status.phase or 'not seen by the operator yet'})."
+
+
+def _operator(run: Remediation, cluster: KafkaCluster | None, now: datetime) -> list[Hold]:
+    """What no guard reports, because the operator does not observe or does not act."""
+    created = run.metadata.creation_timestamp
+    found = []
+    if run.status.phase is None and created is not None and now - created > _UNSEEN:
+        way_out = "See that the operator runs and watches this namespace, and that the KafkaCluster is there."
+        found.append(Hold("NotSeen", "", f"the operator has not taken it up since {created:%H:%M:%S} UTC", way_out))
+    if cluster is None:
+        return found
+    if cluster.uid != run.spec.cluster_ref.uid:
+        found.append(Hold("OtherCluster", "", "the KafkaCluster of that name is another one now", "Delete this run."))
+    looked = cluster.status.last_observed_at
+    patience = max(_UNSEEN, timedelta(seconds=4 * parse_duration(cluster.spec.probes.interval)))
+    if looked is not None and now - looked > patience:
+        way_out = "See that the operator runs; nothing is decided before it looks again."
+        found.append(Hold("NotObserved", "", f"the operator last looked at {looked:%Y-%m-%d %H:%M:%S} UTC", way_out))
+    if cluster.spec.remediation.mode_for(run.spec.playbook.name) is RemediationMode.OBSERVE:
+        way_out = "Set spec.remediation.mode to Approve."
+        found.append(Hold("ObserveMode", "", "the KafkaCluster's mode is Observe: nothing is ever done", way_out))
+    allowed = next((c for c in cluster.status.conditions if c.type == "RemediationAllowed"), None)
+    ways_out = {
+        "PoliciesUnknown": "See that the operator may read them: its role NAME-cluster.",
+        "PoliciesMissing": "Install the chart's admission policies as the chart renders them.",
+        "BreakerOpen": "Find out why the runs failed (`report`), then `resume` with the KafkaCluster's name.",
+    }
+    if allowed is not None and allowed.reason in ways_out:
+        found.append(Hold(allowed.reason, "", allowed.message, ways_out[allowed.reason]))
+    return found
+
+
+def _way_out(run: Remediation, guard: Guard) -> str:
+    plan = run.status.plan
+    if guard is Guard.APPROVAL_VALID and run.status.phase is Phase.PAUSED:
+        return "`approve` it once more to give the step as much time again, or `abort` it."
+    if guard is Guard.APPROVAL_VALID and plan is not None and run.status.started_at is None:
+        return f"{WHAT_TO_DO[guard]} The plan waits until {plan.expires_at:%Y-%m-%d %H:%M:%S} UTC."
+    return WHAT_TO_DO[guard]

@@ -1,0 +1,117 @@
+"""Snapshots of one KafkaCluster, over connections that stay open from one observation to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from kafka_medic.clients.destinations import Destinations
+from kafka_medic.clients.failures import ReadFailed
+from kafka_medic.clients.ports import Connection, EnsembleConnection, Kafka
+from kafka_medic.clients.zookeeper import ZooKeeper
+from kafka_medic.cluster.snapshot import Snapshot
+from kafka_medic.controller.clients import Clients
+from kafka_medic.controller.kept_state import KeptState
+from kafka_medic.observe.connect import connection, ensemble_connection
+from kafka_medic.observe.pods import BrokerPods
+from kafka_medic.observe.snapshot import ClusterReaders, MetricsReads, observe_cluster, unread_cluster
+from kafka_medic.resources.kafkacluster import KafkaCluster
+
+
+@dataclass(slots=True)
+class Observer:
+    """`canary`: the reader of the cluster's canary, None where it has none."""
+
+    namespace: str
+    name: str
+    clients: Clients
+    canary: Callable[[KafkaCluster], Callable[[], pa.Table] | None]
+    kept_state: KeptState = field(default_factory=KeptState)
+    _connected: tuple[Connection, Kafka] | None = None
+    _zookeeper: tuple[object, ZooKeeper] | None = None
+    _metrics: tuple[object, MetricsReads] | None = None
+
+    @property
+    def connected(self) -> tuple[Connection, Kafka] | None:
+        return self._connected
+
+    @property
+    def kafka(self) -> Kafka | None:
+        return None if self._connected is None else self._connected[1]
+
+    @property
+    def zookeeper(self) -> ZooKeeper | None:
+        return None if self._zookeeper is None else self._zookeeper[1]
+
+    def observe(self, cluster: KafkaCluster) -> Snapshot:
+        """A snapshot. If the connection cannot be made, it says why for every source."""
+        try:
+            ensemble = self._connect_kafka(cluster)
+        except ReadFailed as problem:
+            return unread_cluster(cluster.name, str(problem), self.clients.now())
+        self._connect_zookeeper(ensemble)
+        readers = self._readers(cluster, has_ensemble=ensemble is not None)
+        kept = self.kept_state
+        passed_on = (kept.rotation, kept.addresses, kept.identities, kept.at_rest)
+        snapshot = observe_cluster(cluster.name, readers, self.clients.now, *passed_on)
+        self.clients.series.observed((self.namespace, self.name), snapshot)
+        return snapshot
+
+    def close(self) -> None:
+        if self._connected is not None:
+            self._connected[1].close()
+        if self._zookeeper is not None:
+            self._zookeeper[1].close()
+
+    def _connect_kafka(self, cluster: KafkaCluster) -> EnsembleConnection | None:
+        """Returns how to reach the ensemble, if there is one. Secrets are read each time: a rotated password or
+        certificate takes effect at the next observation. Raises ReadFailed."""
+
+        def secret(name: str) -> Mapping[str, bytes]:
+            return self.clients.store.secret(cluster, name)
+
+        bounds = self._destinations
+        wanted, ensemble = connection(cluster, secret, bounds), ensemble_connection(cluster, secret, bounds)
+        if self._connected is None or self._connected[0] != wanted:
+            if self._connected is not None:
+                self._connected[1].close()
+                self._connected = None
+            self._connected = (wanted, self.clients.kafka(wanted))
+        return ensemble
+
+    def _connect_zookeeper(self, ensemble: EnsembleConnection | None) -> None:
+        if ensemble is not None and (self._zookeeper is None or self._zookeeper[0] != ensemble):
+            if self._zookeeper is not None:
+                self._zookeeper[1].close()
+            self._zookeeper = (ensemble, self.clients.zookeeper(ensemble))
+
+    def _readers(self, cluster: KafkaCluster, *, has_ensemble: bool) -> ClusterReaders:
+        assert self._connected is not None
+        api, brokers, controllers = self.clients.store.api, cluster.spec.brokers, cluster.spec.controllers
+        pods = BrokerPods(api, self.namespace, brokers) if brokers else None
+        apart = BrokerPods(api, self.namespace, controllers) if controllers else None
+        return ClusterReaders(
+            kafka=self._connected[1],
+            zookeeper=self.zookeeper if has_ensemble else None,
+            pods=pods.pods if pods else None,
+            rollouts=(lambda: (*pods.rollouts(), *(apart.rollouts() if apart else ()))) if pods else None,
+            controllers=apart.pods if apart else None,
+            metrics=self._metrics_of(cluster, self._connected[0].timeout_seconds),
+            canary=self.canary(cluster),
+            groups=cluster.spec.probes.consumer_groups.wanted(),
+        )
+
+    def _metrics_of(self, cluster: KafkaCluster, seconds: float) -> MetricsReads | None:
+        """The probe of the exporters, kept from one observation to the next: a rate needs the page before."""
+        port = cluster.spec.probes.metrics_port
+        if port is None:
+            self._metrics = None
+        elif self._metrics is None or self._metrics[0] != (port, seconds):
+            self._metrics = ((port, seconds), self.clients.metrics(port, seconds, self._destinations))
+        return self._metrics[1] if self._metrics else None
+
+    @property
+    def _destinations(self) -> Destinations | None:
+        return self.clients.destinations(self.namespace)

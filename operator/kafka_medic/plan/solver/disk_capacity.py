@@ -1,0 +1,188 @@
+"""Disk capacity (KIP-827): no broker gets more bytes than its disks have free.
+
+Counts are made even first, and bytes follow them closely enough, so this mends what is left. A broker over its
+capacity swaps large replicas for smaller ones, in its rack first, which leaves every count as it was. Only where that
+does not do, replicas move to brokers with free capacity, as few as possible. A partition of unknown size counts as 0
+bytes, a broker of unknown capacity (-1) takes anything: the summary reports both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from kafka_medic.plan.columns import Bools, Ints
+from kafka_medic.plan.problem import Broker, ProblemError
+from kafka_medic.plan.solver.sites import Sites
+from kafka_medic.plan.water_filling import Basin
+
+__all__ = ["arriving", "capacity_of", "even_bytes", "fit", "refuse_overfull"]
+
+ROUNDS = 8
+FAR = 16
+"""Brokers in other racks that are tried for swaps, those with most capacity."""
+ENDLESS = np.iinfo(np.int64).max
+
+
+def capacity_of(brokers: Sequence[Broker]) -> Ints:
+    """int64[B] bytes, -1 where it is not known."""
+    return np.array([-1 if b.disk_free is None else b.disk_free for b in brokers], dtype=np.int64)
+
+
+def arriving(added: Ints, size: Ints, brokers: int) -> Ints:
+    """int64[B] bytes that each broker gets; added: int32[N, M] indexes, -1 padded; size: int64[N], -1 unknown"""
+    total = np.zeros(brokers, dtype=np.int64)
+    row, slot = np.nonzero(added >= 0)
+    np.add.at(total, added[row, slot], np.maximum(size, 0)[row])
+    return total
+
+
+def refuse_overfull(coming: Ints, brokers: Sequence[Broker]) -> None:
+    """Raise ProblemError if more bytes (int64[B]) come to a broker than it has free capacity."""
+    capacity = capacity_of(brokers)
+    over = np.flatnonzero((capacity >= 0) & (coming > capacity))
+    if not len(over):
+        return
+    at = int(over[np.argmax(coming[over] - capacity[over])])
+    more = f", and {len(over) - 1} more brokers have too little as well" if len(over) > 1 else ""
+    reason = (
+        f"broker {brokers[at].id} would get {coming[at]:,} bytes of new replicas and has room for {capacity[at]:,}"
+        f"{more}: no plan was found that fits; make room on disk, add brokers, or exempt topics"
+    )
+    raise ProblemError(None, reason, "brokers")
+
+
+def fit(held: Ints, added: Ints, sites: Sites, size: Ints, capacity: Ints) -> Ints:
+    """int32[N, M] the additions, rearranged to keep to the capacity (int64[B]) as far as a way was found; the racks of
+    each partition stay as evenly used as they were. held: int32[N, H]; size: int64[N]."""
+    if (capacity < 0).all():
+        return added
+    coming = arriving(added, size, len(capacity))
+    if not ((capacity >= 0) & (coming > capacity)).any():
+        return added
+    disks = _Disks(held, added, sites, size, capacity, coming)
+    for _ in range(ROUNDS):
+        before = disks.coming.copy()
+        for broker in disks.over():
+            disks.relieve(int(broker))
+        if not len(disks.over()) or (disks.coming == before).all():
+            break
+    return disks.table[:, disks.fixed :]
+
+
+def even_bytes(held: Ints, added: Ints, sites: Sites, size: Ints, capacity: Ints, base: Ints) -> Ints:
+    """As `fit`, and as even in bytes as swaps and moves make it; base: int64[B] bytes of each broker before."""
+    total = int(arriving(added, size, len(capacity)).sum())
+    if not total:
+        return added
+    goal = np.full(len(capacity), Basin(base[sites.rack >= 0]).level(total))
+    added = fit(held, added, sites, size, _least(capacity, goal - base))
+    # What racks cannot give each other is evened out within each of them.
+    coming = arriving(added, size, len(capacity))
+    for rack in range(sites.racks):
+        members = sites.members(rack)
+        if here := int(coming[members].sum()):
+            goal[members] = np.maximum(goal[members], Basin(base[members]).level(here))
+    return fit(held, added, sites, size, _least(capacity, goal - base))
+
+
+def _least(capacity: Ints, goal: Ints) -> Ints:
+    return np.where(capacity < 0, np.maximum(goal, 0), np.minimum(capacity, np.maximum(goal, 0)))
+
+
+class _Disks:
+    """Who gets which bytes, while that is rearranged."""
+
+    def __init__(self, held: Ints, added: Ints, sites: Sites, size: Ints, capacity: Ints, coming: Ints) -> None:
+        self.table = np.concatenate([held, added], axis=1)
+        self.fixed = held.shape[1]
+        self.sites = sites
+        self.size = np.maximum(size, 0)
+        self.capacity = np.where(capacity < 0, ENDLESS, capacity)
+        self.coming = coming
+        self.load = sites.load + np.bincount(added[added >= 0], minlength=len(capacity))
+        self.slots = added.shape[1]
+        flat = added.ravel()
+        item = np.flatnonzero(flat >= 0)
+        item = item[np.lexsort((-self.size[item // self.slots], flat[item]))]
+        # Per broker its additions as places in a matrix of the additions alone, the largest first.
+        self.items = np.split(item, np.cumsum(np.bincount(flat[item], minlength=len(capacity)))[:-1])
+
+    def over(self) -> Ints:
+        """The brokers with too little capacity, the fullest first."""
+        excess = self.coming - self.capacity
+        over = np.flatnonzero(excess > 0)
+        ordered: Ints = over[np.argsort(-excess[over], kind="stable")]
+        return ordered
+
+    def relieve(self, broker: int) -> None:
+        """Swap, then move, until the broker is within its capacity or nothing more can be done."""
+        slack = self.capacity - self.coming
+        near = self.sites.rack == self.sites.rack[broker]
+        for mates, most in ((np.flatnonzero(near), len(near)), (np.flatnonzero(~near & (self.sites.rack >= 0)), FAR)):
+            for mate in mates[np.argsort(-slack[mates], kind="stable")][:most].tolist():
+                if self.coming[broker] <= self.capacity[broker]:
+                    return
+                if mate != broker and self.coming[mate] < self.capacity[mate]:
+                    self._swap(broker, mate)
+        self._move_away(broker)
+
+    def _take(self, source: int, target: int, item: Ints) -> None:
+        """The target gets these of the source's additions."""
+        self.table[item // self.slots, self.fixed + item % self.slots] = target
+        left = self.items[source]
+        self.items[source] = left[~np.isin(left, item)]
+        both = np.concatenate([self.items[target], item])
+        self.items[target] = both[np.argsort(-self.size[both // self.slots], kind="stable")]
+        size = int(self.size[item // self.slots].sum())
+        for broker, sign in ((source, -1), (target, 1)):
+            self.coming[broker] += sign * size
+            self.load[broker] += sign * len(item)
+
+    def _swap(self, broker: int, mate: int) -> None:
+        """The largest here for the smallest there, and so on, as many as it takes and fit the mate's capacity."""
+        count = min(len(self.items[broker]), len(self.items[mate]))
+        mine, theirs = self.items[broker][:count], self.items[mate][::-1][:count]
+        row, other = mine // self.slots, theirs // self.slots
+        gain = self.size[row] - self.size[other]
+        fits: Bools = (gain > 0) & ~(self.table[row] == mate).any(axis=1) & ~(self.table[other] == broker).any(axis=1)
+        here, there = self.sites.rack[broker], self.sites.rack[mate]
+        if here != there:  # both partitions stay as well spread
+            fits &= self._in_rack(row, there) == self._in_rack(row, here) - 1
+            fits &= self._in_rack(other, here) == self._in_rack(other, there) - 1
+        fits &= gain <= self.capacity[mate] - self.coming[mate]
+        kept = np.flatnonzero(fits)
+        total = np.cumsum(gain[kept])
+        kept = kept[(total <= self.capacity[mate] - self.coming[mate]) & (total - gain[kept] < self._excess(broker))]
+        self._take(broker, mate, mine[kept])
+        self._take(mate, broker, theirs[kept])
+
+    def _in_rack(self, rows: Ints, rack: int) -> Ints:
+        """int64[n] replicas of each of these partitions in a rack."""
+        table = self.table[rows]
+        return np.asarray(((self.sites.rack[table] == rack) & (table >= 0)).sum(axis=1))
+
+    def _move_away(self, broker: int) -> None:
+        """To brokers with capacity, the largest first, each to the one with the fewest replicas."""
+        rack = self.sites.rack
+        for item in self.items[broker].tolist():
+            row = item // self.slots
+            size = int(self.size[row])
+            if self._excess(broker) <= 0 or not size:
+                return
+            here = self.table[row]
+            here = here[here >= 0]
+            spread = np.bincount(rack[here] + 1, minlength=self.sites.racks + 1)[1:]
+            # Another rack that has one fewer leaves the spread as good; the same rack never changes it.
+            good = spread == spread[rack[broker]] - 1
+            good[rack[broker]] = True
+            able = (rack >= 0) & good[rack] & (self.capacity - self.coming >= size)
+            able[here] = False
+            targets = np.flatnonzero(able)
+            if not len(targets):
+                continue
+            self._take(broker, int(targets[np.argmin(self.load[targets])]), np.array([item]))
+
+    def _excess(self, broker: int) -> int:
+        return int(self.coming[broker] - self.capacity[broker])

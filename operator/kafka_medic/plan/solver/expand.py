@@ -1,0 +1,130 @@
+"""Second pass: turn quotas into replicas, partition by partition, whatever its neighbours get.
+
+Racks are dealt by McNaughton's wrap-around rule (1959): lay the quotas of a kind out on a strip, rack
+after rack, and cut it into `choose` rows of `count` columns; as no quota is longer than a row, no
+column meets a rack twice. A partition's column and a replica's place in its rack are strides of about
+the golden ratio, so that neighbours, which are the partitions of one topic, land far from each other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from kafka_medic.plan.columns import Ints
+from kafka_medic.plan.solver.conflict_resolution import swap_conflicts
+from kafka_medic.plan.solver.quotas import Quotas, broker_quotas
+from kafka_medic.plan.solver.sites import Sites
+
+__all__ = ["expand", "stride"]
+
+GOLDEN = (math.sqrt(5) - 1) / 2
+
+
+def stride(length: int) -> int:
+    """A step near length / golden ratio that visits all of 0..length-1 before it returns."""
+    step = max(round(length * GOLDEN), 1)
+    while math.gcd(step, length) != 1:
+        step += 1
+    return step % length if length > 1 else 0
+
+
+def expand(kind: Ints, missing: Ints, held_racks: Ints, quotas: Quotas, sites: Sites) -> tuple[Ints, bool]:
+    """Broker indexes to add, int32[N, M] padded with -1, and whether every rack got just its quota.
+
+    kind, missing: int32[N]; held_racks: int32[N, H] (-1 padded), used only when quotas are pooled.
+    """
+    width = max(int(missing.max(initial=0)), 1)
+    kept = True
+    if quotas.pooled:
+        racks = _deal_pooled(missing, width, quotas.chosen[0])
+        kept = _mend_pooled(racks, held_racks, sites, quotas.chosen[0])
+    else:
+        racks = _deal_racks(kind, width, quotas)
+    poured = np.bincount(racks[racks >= 0], minlength=sites.racks)
+    quota = broker_quotas(sites, poured)
+    return _deal_brokers(racks, sites, quota, poured), kept
+
+
+def _deal_racks(kind: Ints, width: int, quotas: Quotas) -> Ints:
+    """int32[N, M] racks by kind: first what is forced, then the strip."""
+    racks = np.full((len(kind), width), -1, dtype=np.int32)
+    count = np.bincount(kind, minlength=len(quotas.chosen))
+    order = np.argsort(_narrow(kind), kind="stable")
+    column = np.empty(len(kind), dtype=np.int64)
+    start = np.cumsum(count) - count
+    steps = np.array([stride(int(n)) if n else 0 for n in count], dtype=np.int64)
+    sorted_kind = kind[order]
+    rank = np.arange(len(kind)) - start[sorted_kind]
+    column[order] = rank * steps[sorted_kind] % np.maximum(count[sorted_kind], 1)
+
+    used = quotas.forced.sum(axis=1)
+    for slot in range(int(used.max(initial=0))):
+        # The slot-th forced rack of each kind: the first whose running total passes slot.
+        which = (np.cumsum(quotas.forced, axis=1) <= slot).sum(axis=1)
+        rows = np.flatnonzero(used[kind] > slot)
+        racks[rows, slot] = which[kind[rows]]
+
+    total = quotas.chosen.sum(axis=1)
+    base = np.cumsum(total) - total
+    racks_of_strip = np.tile(np.arange(quotas.chosen.shape[1], dtype=np.int32), len(quotas.chosen))
+    strip = np.repeat(racks_of_strip, quotas.chosen.ravel())
+    choose = total // np.maximum(count, 1)
+    place, step, chosen, first = (base[kind] + column, count[kind], choose[kind], used[kind])
+    for slot in range(int(choose.max(initial=0))):
+        rows = np.flatnonzero(chosen > slot)
+        racks[rows, first[rows] + slot] = strip[place[rows] + slot * step[rows]]
+    return racks
+
+
+def _deal_pooled(missing: Ints, width: int, poured: Ints) -> Ints:
+    """int32[N, M] racks from one strip for all kinds; may meet a rack that is already used."""
+    racks = np.full((len(missing), width), -1, dtype=np.int32)
+    strip = np.repeat(np.arange(len(poured), dtype=np.int32), poured)
+    done = 0
+    for slot in range(width):
+        rows = np.flatnonzero(missing > slot)
+        count = len(rows)
+        if count:
+            racks[rows, slot] = strip[done + np.arange(count) * stride(count) % count]
+        done += count
+    return racks
+
+
+def _mend_pooled(racks: Ints, held_racks: Ints, sites: Sites, poured: Ints) -> bool:
+    """Swap racks until none is used twice; where no swap helps, take a free one, and answer False."""
+    table = np.concatenate([held_racks, racks], axis=1)
+    left = swap_conflicts(table, held_racks.shape[1], np.zeros(sites.racks, dtype=np.int32))
+    racks[:] = table[:, held_racks.shape[1] :]
+    fullness = poured / np.maximum(sites.sizes(), 1)
+    for row, slot in left:
+        racks[row, slot] = -1
+        free = np.setdiff1d(np.arange(sites.racks), np.concatenate([held_racks[row], racks[row]]))
+        racks[row, slot] = free[np.argmin(fullness[free])]
+    return not left
+
+
+def _deal_brokers(racks: Ints, sites: Sites, quota: Ints, poured: Ints) -> Ints:
+    """int32[N, M] brokers: within a rack the replicas, in order of partition, stride over the quotas."""
+    flat = racks.ravel()
+    items = np.flatnonzero(flat >= 0)
+    order = items[np.argsort(_narrow(flat[items]), kind="stable")]
+    start = np.cumsum(poured) - poured
+    in_rack = np.argsort(sites.rack, kind="stable")
+    strip = np.repeat(in_rack.astype(np.int32), quota[in_rack])
+    brokers = np.full(len(flat), -1, dtype=np.int32)
+    for begin, length in _runs(start, poured):
+        place = np.arange(length) * stride(length) % length
+        brokers[order[begin : begin + length]] = strip[begin + place]
+    return brokers.reshape(racks.shape)
+
+
+def _runs(start: Ints, length: Ints) -> Iterator[tuple[int, int]]:
+    return ((int(s), int(n)) for s, n in zip(start, length, strict=True) if n)
+
+
+def _narrow(numbers: Ints) -> Ints:
+    """16 bits where they suffice: numpy sorts those by radix, in linear time."""
+    return numbers.astype(np.int16) if int(numbers.max(initial=0)) < 1 << 15 else numbers

@@ -1,0 +1,392 @@
+"""A second opinion on every plan, from other code and another method than the one that made it.
+
+The planner works on padded matrices, kinds and flows; this works on the raw tables as flat lists of
+(row, broker) and reads each replica once, so an error in one is not repeated in the other. Linear in
+replicas, apart from sorts by name and by topic. It imports nothing of `solver` and `leaders`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from kafka_medic.plan.arrow import Column, integers
+from kafka_medic.plan.lists import Array, Lists, again, codes_among, distinct, flatten, member, place_among, repeats
+from kafka_medic.plan.model import PLAN_SCHEMA, Plan, Spread, Summary
+from kafka_medic.plan.problem import Broker, rack_names
+from kafka_medic.plan.verify.racks import uneven
+from kafka_medic.plan.verify.topics import untrue
+from kafka_medic.plan.wave_limits import WaveLimits
+from kafka_medic.plan.weight import handicap
+
+__all__ = ["PlanInput", "Check", "judge", "verify"]
+
+EXAMPLES = 3
+"""Examples named per violated rule; the count is always given."""
+
+
+class PlanInput(Protocol):
+    """What the verifier has to know of a problem: nothing that the planner made of it."""
+
+    @property
+    def partitions(self) -> pa.Table: ...
+
+    @property
+    def brokers(self) -> Sequence[Broker]: ...
+
+    def wanted(self, topic: str) -> int | None: ...
+
+
+def verify(problem: PlanInput, plan: Plan, limits: WaveLimits | None = None) -> list[str]:
+    """Every rule that the plan breaks, as sentences; empty if it breaks none.
+
+    limits: the bounds the waves were cut with (default: the planner's default).
+    """
+    return judge(lambda table: Check(problem, table), plan, limits)
+
+
+def judge(checking: Callable[[pa.Table], Check], plan: Plan, limits: WaveLimits | None = None) -> list[str]:
+    """The same with any rules."""
+    table = plan.table.combine_chunks()
+    if table.schema.names != PLAN_SCHEMA.names:
+        return [f"the plan's columns are {table.schema.names}, not {PLAN_SCHEMA.names}"]
+    if plan.table.num_rows != len(plan.sizes):
+        return ["the plan has not one size per row"]
+    check = checking(table)
+    return (
+        check.placement()
+        or check.numbering()
+        or [
+            *check.waves(plan.sizes, check.senders(), limits or WaveLimits()),
+            *check.disk_capacity(),
+            *check.summary(plan),
+        ]
+    )
+
+
+class Check:
+    """One check of a plan's table (combined chunks), or at a part of it, beside the partitions it is about."""
+
+    def __init__(self, problem: PlanInput, table: pa.Table) -> None:
+        self.raw = problem.partitions.combine_chunks()
+        self.table = table
+        self.claimed = flatten(table.column("replicasBefore"))
+        self.staying = self.claimed
+        """The replicas that each partition of the plan keeps."""
+        self.after = flatten(table.column("replicas"))
+        self.brokers = sorted(problem.brokers, key=lambda broker: broker.id)
+        self.ids = np.array([broker.id for broker in self.brokers], dtype=np.int64)
+        self.live = np.array([broker.id for broker in self.brokers if broker.alive], dtype=np.int64)
+        named = bool(rack_names(problem.brokers))
+        self.rack_of = {b.id: (b.rack or "") if named else str(b.id) for b in problem.brokers if b.alive}
+        self.place = np.zeros(0, dtype=np.int64)
+        """Row of the partition table for each row of the plan, once `placement` has found them; `due`: its factor."""
+        self.due = self.place
+        self.touched = np.zeros(self.raw.num_rows, dtype=bool)
+        self.wish = problem.wanted
+
+    @cached_property
+    def before(self) -> Lists:
+        return flatten(self.raw.column("replicas"))
+
+    @cached_property
+    def order(self) -> Lists:
+        return flatten(self.table.column("preferredOrder"))
+
+    @cached_property
+    def after_on(self) -> Array:
+        return self._on(self.after.values)
+
+    @cached_property
+    def before_on(self) -> Array:
+        return self._on(self.before.values)
+
+    @cached_property
+    def staying_on(self) -> Array:
+        """Once `placement` has claimed what stays."""
+        return self._on(self.staying.values)
+
+    @cached_property
+    def wanted(self) -> dict[str, int | None]:
+        """The factor of each topic."""
+        return {name: self.wish(name) for name in distinct(self.raw.column("topic"))}
+
+    def placement(self) -> list[str]:
+        """What Kafka would be sent; no other rule is checked while this is wrong."""
+        raw_key, key = self._keys(self.raw), self._keys(self.table)
+        if len(key) and not len(raw_key):
+            return ["there are no partitions to plan"]
+        sorter = np.argsort(raw_key, kind="stable")
+        place = sorter[np.searchsorted(raw_key[sorter], key).clip(max=len(sorter) - 1)]
+        problems = self._broken("is not among the partitions", raw_key[place] != key)
+        if problems:
+            return problems
+        self.place = place
+        self.touched[place] = True
+        problems += self._broken("is planned twice", repeats(key))
+        problems += self.touching()
+        kept = self.claimed.length == self.before.length[place]
+        problems += self._broken("has other replicas before than the partition table says", ~kept)
+        if problems:
+            return problems
+        held = self.before.values[self.claimed.each(self.before.start[place]) + self.claimed.position]
+        problems += self._broken_items("names other replicas before", self.claimed, held != self.claimed.values)
+        problems += self.keeping()
+        if problems:
+            return problems
+        prefix = self.after.values[self.staying.each(self.after.start) + self.staying.position]
+        problems += self._broken_items("does not keep its replicas first", self.staying, prefix != self.staying.values)
+        problems += self._broken_items("names a broker twice", self.after, again(self.after))
+        problems += self._broken_items("names a broker that is not alive", self.after, self.after_on == len(self.live))
+        same = self.order.length == self.after.length
+        problems += self._broken("has a preferred order of another length", ~same)
+        if same.all():
+            strange = ~member(self.order, self.after) | again(self.order)
+            problems += self._broken_items("has a preferred order that is no permutation", self.order, strange)
+        return problems
+
+    def touching(self) -> list[str]:
+        """Whether the plan is about the partitions that it should be about, and no others."""
+        wanted = self._wanted()
+        below = self.before.length < wanted
+        self.due = wanted[self.place]
+        problems = self._broken("has enough replicas and is touched", ~below[self.place])
+        left_out = np.flatnonzero(below & ~self.touched)
+        if len(left_out):
+            problems.append(f"{len(left_out)} partitions below their factor are not planned")
+        return problems
+
+    def keeping(self) -> list[str]:
+        """Whether each partition gets as many replicas as it should and loses none that it should keep."""
+        problems = self._broken("does not get exactly its factor", self.after.length != self.due)
+        return problems + self._broken("loses a replica", self.after.length < self.claimed.length)
+
+    def numbering(self) -> list[str]:
+        wave = integers(self.table.column("wave"))
+        # A table of them is made only where none is beyond what the rows can fill.
+        if len(wave) and (wave.min() < 0 or wave.max() >= len(wave) or (np.bincount(wave) == 0).any()):
+            return ["waves are not numbered from 0 without a gap"]
+        return []
+
+    def waves(self, sizes: Column, sender: Array, limits: WaveLimits) -> list[str]:
+        """What the waves of these rows break of the limits; sizes, sender: parallel to the table."""
+        wave = integers(self.table.column("wave"))
+        if not len(wave):
+            return []
+        # A part of a plan has only some of them, and a table has a row for each.
+        first = int(wave.min())
+        there = np.bincount(wave - first) > 0
+        numbers = np.flatnonzero(there) + first
+        wave = (np.cumsum(there) - 1)[wave - first]
+        problems = []
+        records = np.bincount(wave)
+        if records.max() > limits.records:
+            problems.append(f"wave {numbers[records.argmax()]} has {records.max()} records, more than {limits.records}")
+        brokers = len(self.ids)
+        for name, total, limit in self._per_wave(wave, len(records), integers(sizes, 0), sender, limits):
+            if total.max() > limit:
+                at, who = divmod(int(total.argmax()), brokers)
+                problems.append(
+                    f"wave {numbers[at]}: broker {self.ids[who]} has {total.max()} {name}, more than {limit}"
+                )
+        return problems
+
+    def _per_wave(
+        self, wave: Array, waves: int, size: Array, sender: Array, limits: WaveLimits
+    ) -> tuple[tuple[str, Array, int], ...]:
+        """(what is limited, int64[waves x brokers] how much of it there is, the limit)."""
+        added = self.after.length - self.staying.length
+        into, row = self.after.values[self.new()], np.repeat(np.arange(len(added)), added)
+        cells, brokers = waves * len(self.ids), len(self.ids)
+        comes = place_among(self.ids, into) + wave[row] * brokers
+        goes = place_among(self.ids, sender) + wave * brokers
+        bytes_in, bytes_out = np.zeros(cells, dtype=np.int64), np.zeros(cells, dtype=np.int64)
+        # A partition larger than a whole allowance is let through alone, so it counts as one allowance.
+        np.add.at(bytes_in, comes, np.minimum(size, limits.bytes_in)[row])
+        np.add.at(bytes_out, goes, np.minimum(size * added, limits.bytes_out))
+        partitions = np.bincount(comes, minlength=cells) + np.bincount(goes, minlength=cells)
+        return (
+            ("bytes in", bytes_in, limits.bytes_in),
+            ("bytes out", bytes_out, limits.bytes_out),
+            ("partitions", partitions, limits.partitions_per_broker),
+        )
+
+    def arriving(self, sizes: Column) -> Array:
+        """int64[B] bytes that come to each broker, by id; sizes: parallel to the table, unknown ones count as 0."""
+        new = self.new()
+        total = np.zeros(len(self.ids), dtype=np.int64)
+        np.add.at(total, place_among(self.ids, self.after.values[new]), integers(sizes, 0)[self.after.row[new]])
+        return total
+
+    def new(self) -> Array:
+        """bool[V]: which of the replicas after the plan are new ones."""
+        return np.asarray(self.after.position >= self.after.each(self.staying.length))
+
+    def least_moves(self) -> int:
+        """Moves that no plan can do without."""
+        return int(np.maximum(self._wanted() - self.before.length, 0).sum())
+
+    def disk_capacity(self) -> list[str]:
+        """Brokers that get more bytes than their disks have free, by the sizes in the partition table."""
+        if "sizeBytes" not in self.raw.column_names or all(broker.disk_free is None for broker in self.brokers):
+            return []
+        coming = self.arriving(self.raw.column("sizeBytes").take(pa.array(self.place, pa.int64()))).tolist()
+        return [
+            f"broker {broker.id} gets {size} bytes and has room for {broker.disk_free}"
+            for broker, size in zip(self.brokers, coming, strict=True)
+            if broker.disk_free is not None and size > broker.disk_free
+        ]
+
+    def summary(self, plan: Plan) -> list[str]:
+        summary = plan.summary
+        given, come = self._tally(self.given()), self._tally(self.after_on[self.new()])
+        untouched = self._on(self.before.values[self.before.start][~self.touched])
+        first = np.concatenate([untouched, self._on(self.order.values[self.order.start])])
+        led, left = self._tally(first), self._tally(untouched)
+        problems = [
+            *self._counts(summary, come),
+            *self._compare("replicasPerBroker", summary.replicas_per_broker, given + come, self.fixed(given)),
+            *self._compare("leadersPerBroker", summary.leaders_per_broker, led, left),
+        ]
+        if summary.bytes_per_broker is not None:
+            problems += self._bytes(summary.bytes_per_broker)
+        return [*problems, *self._of_topics(summary, first, untouched), *self.cost(summary)]
+
+    def _counts(self, summary: Summary, come: Array) -> list[str]:
+        """The single numbers of the summary; come: int64[L] replicas added to each live broker."""
+        added = self.after.length - self.staying.length
+        bad, unavoidable = self.rack_figures()
+        unknown = {broker.id for broker in self.brokers if broker.disk_free is None}
+        figures = {
+            "partitions": (summary.partitions, len(added)),
+            "moves": (summary.moves, int(added.sum())),
+            "lowerBoundMoves": (summary.lower_bound_moves, self.least_moves()),
+            "waves": (summary.waves, int(integers(self.table.column("wave")).max(initial=-1)) + 1),
+            "roomUnknown": (summary.capacity_unknown, len(unknown & set(self.live[come > 0].tolist()))),
+            "rackViolations": (summary.rack_violations, bad),
+            "rackViolationsBound": (summary.rack_violations_bound, unavoidable),
+        }
+        return [f"the summary says {name} {a}, counted {b}" for name, (a, b) in figures.items() if a != b]
+
+    def cost(self, summary: Summary) -> list[str]:
+        """Whether the plan moves as little as it can."""
+        if summary.moves == summary.lower_bound_moves:
+            return []
+        return [f"{summary.moves} moves where {summary.lower_bound_moves} would do"]
+
+    def given(self) -> Array:
+        """int32[V]: places of the brokers of the replicas that stay where they are, of all partitions."""
+        if self.staying is self.claimed:
+            return self.before_on
+        return np.concatenate([self.before_on[~self.touched[self.before.row]], self.staying_on])
+
+    def fixed(self, given: Array) -> Array:
+        """Of int64[L] given replicas those on top of which the rest is divided by weight."""
+        return given
+
+    def _bytes(self, spread: Spread) -> list[str]:
+        size = integers(self.raw.column("sizeBytes"), 0)
+        held = self._tally(self.before_on, size[self.before.row])
+        new = self.new()
+        come = self._tally(self.after_on[new], size[self.place][self.after.row[new]])
+        return self._compare("bytesPerBroker", spread, held + come, held)
+
+    def _of_topics(self, summary: Summary, first: Array, untouched: Array) -> list[str]:
+        """first: places of preferred leaders, as `summary` puts them together, untouched: those that the plan leaves
+        alone."""
+        codes = self._raw_codes
+        planned, rest = codes[self.place], ~self.touched
+        stays = self.before.each(rest)
+        of_rest, rest_on = self.before.each(codes)[stays], self.before_on[stays]
+        stay = np.concatenate([of_rest, self.staying.each(planned)]), np.concatenate([rest_on, self.staying_on])
+        after = np.concatenate([of_rest, self.after.each(planned)]), np.concatenate([rest_on, self.after_on])
+        led, left = (np.concatenate([codes[rest], planned]), first), (codes[rest], untouched)
+        names, live = list(self.wanted), len(self.live)
+        return [
+            f"{name}: {wrong}"
+            for name, claimed, then, given in (
+                ("replicasOfOneTopic", summary.topic_replicas, after, stay),
+                ("leadersOfOneTopic", summary.topic_leaders, led, left),
+            )
+            if (wrong := untrue(claimed, then, given, planned, names, live))
+        ]
+
+    def _compare(self, name: str, spread: Spread, total: Array, held: Array) -> list[str]:
+        live = [broker for broker in self.brokers if broker.alive]
+        fair = handicap(live, held, int(total.sum() - held.sum()))
+        count = total + fair.extra - fair.average
+        problems = []
+        if len(count) and (spread.min, spread.max) != (count.min(), count.max()):
+            problems.append(f"the summary says {name} {spread.min}..{spread.max}, counted {count.min()}..{count.max()}")
+        mean = -(-int(count.sum()) // max(len(count), 1))
+        if not mean <= spread.bound <= spread.max:
+            problems.append(f"{name}: the bound {spread.bound} is outside the mean {mean} and the maximum {spread.max}")
+        return problems
+
+    def rack_figures(self) -> tuple[int, int]:
+        """(partitions less even over racks than they could be, those that had no choice)."""
+        sizes = Counter(self.rack_of.values())
+        racks, size = sorted(sizes), [sizes[rack] for rack in sorted(sizes)]
+        of_rack = {rack: index for index, rack in enumerate(racks)}
+        number = np.array([of_rack[self.rack_of[int(b)]] for b in self.live], dtype=np.int64)
+        return uneven(self.after, number[self.after_on], self.staying, number[self.staying_on], size)
+
+    def senders(self) -> Array:
+        """int64[n]: who sends each planned partition: its leader, or its first replica."""
+        first = self.claimed.values[self.claimed.start]
+        if "leader" not in self.raw.column_names:
+            return first
+        leader = integers(self.raw.column("leader"))[self.place]
+        return np.where(leader >= 0, leader, first)
+
+    def _tally(self, on: Array, cost: Array | None = None) -> Array:
+        """int64[L]: how often each live broker stands there, or the sum of what it costs; on: places, as of `_on`."""
+        if cost is None:
+            return np.bincount(on, minlength=len(self.live) + 1)[:-1]
+        total = np.zeros(len(self.live) + 1, dtype=np.int64)
+        np.add.at(total, on, cost)
+        return total[:-1]
+
+    def _on(self, brokers: Array) -> Array:
+        """int32[V]: place of each broker among the live ones, their number for one that is not alive."""
+        if not len(self.live):
+            return np.zeros(len(brokers), dtype=np.int32)
+        place = place_among(self.live, brokers)
+        alive = self.live[place] == brokers
+        return place if alive.all() else np.where(alive, place, np.int32(len(self.live)))
+
+    def _wanted(self) -> Array:
+        """int64[N]: factor of each partition, 0 for those of exempt topics."""
+        factor = np.array([*(number or 0 for number in self.wanted.values()), 0], dtype=np.int64)
+        return np.asarray(factor[self._raw_codes])
+
+    @cached_property
+    def _raw_codes(self) -> Array:
+        """int64[N]: the place of each partition's topic in `wanted`."""
+        return self._topic_codes(self.raw)
+
+    def _topic_codes(self, table: pa.Table) -> Array:
+        return codes_among(table.column("topic"), list(self.wanted))
+
+    def _keys(self, table: pa.Table) -> Array:
+        codes = self._raw_codes if table is self.raw else self._topic_codes(table)
+        return np.asarray(codes << 32 | integers(table.column("partition")))
+
+    def _broken(self, rule: str, bad: Array) -> list[str]:
+        rows = np.flatnonzero(bad)
+        if not len(rows):
+            return []
+        topic, partition = self.table.column("topic"), self.table.column("partition")
+        named = ", ".join(f"{topic[int(r)].as_py()}-{partition[int(r)].as_py()}" for r in rows[:EXAMPLES])
+        more = f" and {len(rows) - EXAMPLES} more" if len(rows) > EXAMPLES else ""
+        return [f"{named}{more} {rule}"]
+
+    def _broken_items(self, rule: str, lists: Lists, bad: Array) -> list[str]:
+        rows = np.zeros(len(lists.length), dtype=bool)
+        rows[lists.row[bad]] = True
+        return self._broken(rule, rows)

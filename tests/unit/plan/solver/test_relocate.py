@@ -1,0 +1,225 @@
+"""Replacing a broker, moving off one, spreading over racks, lowering imbalance: what moves, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
+from kafka_medic.cli import main
+from kafka_medic.plan.estimate import estimate
+from kafka_medic.plan.model import PLAN_SCHEMA, Spread
+from kafka_medic.plan.problem import Broker, ProblemError
+from kafka_medic.plan.relocation import Leave, LowerImbalance, Relocation, SpreadRacks
+from kafka_medic.plan.solver.relocate import plan_relocation
+from kafka_medic.plan.verify.moves import verify_moves
+from tests.unit.plan.cluster_tables import brokers, partitions
+
+
+def planned(rows, racks, question, dead=(), **extra):
+    request = Relocation(partitions({"t": rows}, **extra), brokers(racks, dead), question)
+    plan = plan_relocation(request)
+    assert verify_moves(request, plan) == []
+    return request, plan
+
+
+def final(plan):
+    return {row["partition"]: row["replicas"] for row in plan.table.to_pylist()}
+
+
+def test_what_a_dead_broker_had_is_copied_from_whoever_is_left():
+    sizes = pa.array([10, 20, 30])
+    request, plan = planned([[0, 1], [1, 2], [2, 0]], "abcd", Leave(0, gone=True), dead=[0], sizeBytes=sizes)
+    assert final(plan) == {0: [1, 3], 2: [2, 3]}
+    cost = estimate(plan, request.leaders_of_changed(plan), throttle=10)
+    assert (cost.bytes_total, cost.busiest_in, cost.busiest_out, cost.seconds) == (40, 40, 30, 4.0)
+
+
+def test_a_dead_broker_need_not_be_listed():
+    _, plan = planned([[9, 1], [1, 2], [2, 9]], "abcd", Leave(9, gone=True))
+    assert plan.summary.moves == 2
+
+
+def test_a_broker_that_is_left_sends_what_it_leads_and_takes_nothing():
+    leader = pa.array([0, 1, 0])
+    sizes = pa.array([10, 20, 30])
+    request, plan = planned([[0], [1], [0]], 3, Leave(0, gone=False), leader=leader, sizeBytes=sizes)
+    assert set(final(plan)) == {0, 2}
+    assert all(row != [0] for row in final(plan).values())
+    assert estimate(plan, request.leaders_of_changed(plan)).busiest_out == 40
+
+
+def test_what_is_gone_sends_nothing_whoever_says_that_it_leads():
+    rows, sizes = [[0, 1], [0, 2], [3, 0]], pa.array([200 << 30] * 3)
+    request, plan = planned(rows, 7, Leave(0, gone=True), leader=pa.array([0, 0, 0]), sizeBytes=sizes)
+    assert plan.summary.waves == 1
+    assert request.leaders_of_changed(plan).to_pylist() == [1, 2, 3]
+
+
+def test_racks_are_spread_over_and_leaders_stay_where_they_are():
+    _, plan = planned([[0, 1, 2], [2, 3, 0], [0, 2, 4]], "aabbcc", SpreadRacks())
+    after = final(plan)
+    assert set(after) == {0, 1}
+    assert all(after[n][0] == n * 2 for n in after)
+    assert plan.summary.moves == plan.summary.lower_bound_moves == 2
+    assert (plan.summary.rack_violations, plan.summary.rack_violations_bound) == (0, 0)
+
+
+def test_imbalance_is_lowered_as_far_as_the_moves_go():
+    rows = [[0, 1]] * 6 + [[2, 3]] * 2
+    for moves, top in ((1, 6), (2, 5), (4, 4), (99, 4)):
+        _, plan = planned(rows, 4, LowerImbalance(moves))
+        assert plan.summary.replicas_per_broker.max == plan.summary.replicas_per_broker.bound == top
+        assert plan.summary.moves <= min(moves, 4)
+
+
+def test_a_new_broker_is_filled_with_followers():
+    _, plan = planned([[0, 1], [1, 2], [2, 0]] * 4, 4, LowerImbalance(6))
+    assert plan.summary.replicas_per_broker == Spread(6, 6, 6)
+    assert all(row[-1] == 3 for row in final(plan).values())
+
+
+@pytest.mark.parametrize(
+    ("rows", "dead", "question", "reason"),
+    [
+        ([[0, 1], [0]], [0], Leave(0, gone=True), "row 2: t-1 is in sync on broker 0 alone, which is gone"),
+        ([[0, 1]], [0], Leave(0, gone=False), "broker 0 is not alive, so it cannot send what it holds: replace-broker"),
+        ([[0, 1]], [], Leave(7, gone=False), "broker 7 is not listed"),
+        ([[0, 1], [0, 2]], [0, 2], Leave(0, gone=True), "row 2: t-1 needs a replica but holds one on broker 2"),
+        (
+            [[0, 1, 2, 3]],
+            [],
+            Leave(0, gone=False),
+            "row 1: t-0 wants replication factor 4, but only 3 brokers are alive",
+        ),
+        ([[0, 1]], [], LowerImbalance(0), "0 moves are below 1"),
+    ],
+)
+def test_what_cannot_be_moved_is_refused(rows, dead, question, reason):
+    with pytest.raises(ProblemError, match=reason):
+        planned(rows, 4, question, dead)
+
+
+def test_a_partition_in_sync_on_the_dead_broker_alone_is_refused():
+    isr = pa.array([[1, 0], [0]], pa.list_(pa.int32()))
+    with pytest.raises(ProblemError, match="row 2: t-1 is in sync on broker 0 alone"):
+        planned([[0, 1], [0, 1]], 3, Leave(0, gone=True), [0], isr=isr)
+
+
+def test_disk_capacity_holds_for_moves_as_well():
+    table = partitions({"t": [[0]] * 4}, sizeBytes=pa.array([100] * 4))
+    spacious = (Broker(0), Broker(1, disk_free=100), Broker(2, disk_free=300))
+    request = Relocation(table, spacious, Leave(0, gone=False))
+    plan = plan_relocation(request)
+    assert sorted(row[0] for row in final(plan).values()) == [1, 2, 2, 2]
+    with pytest.raises(ProblemError, match="bytes of new replicas and has room for"):
+        plan_relocation(Relocation(table, (*spacious[:2], Broker(2, disk_free=299)), Leave(0, gone=False)))
+
+
+REQUEST = {
+    question: Relocation(partitions({"t": [[0, 1], [2, 3], [0, 2], [1, 0]]}), brokers("aabbcc"), question)
+    for question in (Leave(0, gone=False), SpreadRacks(), LowerImbalance(1))
+}
+
+
+@pytest.mark.parametrize(
+    ("question", "row", "values", "reason"),
+    [
+        (Leave(0, gone=False), 0, {"replicas": [1, 7], "preferredOrder": [1, 7]}, "not alive"),
+        (
+            Leave(0, gone=False),
+            0,
+            {"replicas": [4, 5], "preferredOrder": [4, 5]},
+            "leaves a broker that it should stay on",
+        ),
+        (Leave(0, gone=False), 0, {"replicas": [4, 1], "preferredOrder": [4, 1]}, "does not keep its replicas first"),
+        (Leave(0, gone=False), 0, {"replicas": [1]}, "another number of replicas"),
+        (Leave(0, gone=False), 0, {"partition": 1, "replicasBefore": [2, 3]}, "is not on the broker and is touched"),
+        (SpreadRacks(), 0, {"replicas": [1, 0], "preferredOrder": [1, 0]}, "moves nothing"),
+        (SpreadRacks(), 0, {"replicas": [4, 5], "preferredOrder": [4, 5]}, "not spread as well as it could be"),
+        (SpreadRacks(), 0, {"replicas": [2, 4], "preferredOrder": [2, 4]}, "moves more than it takes"),
+        (LowerImbalance(1), 0, {"replicas": [2, 3], "preferredOrder": [2, 3]}, ""),
+    ],
+)
+def test_a_broken_row_is_found(question, row, values, reason):
+    plan = plan_relocation(REQUEST[question])
+    rows = plan.table.to_pylist()
+    rows[row].update(values)
+    found = verify_moves(REQUEST[question], replace(plan, table=pa.Table.from_pylist(rows, PLAN_SCHEMA)))
+    assert any(reason in line for line in found), found
+
+
+@pytest.mark.parametrize(
+    ("question", "reason"), [(Leave(0, gone=False), "partitions stay on broker 0"), (SpreadRacks(), "not planned")]
+)
+def test_a_partition_left_out_is_found(question, reason):
+    plan = plan_relocation(REQUEST[question])
+    less = replace(plan, table=plan.table.slice(1), sizes=plan.sizes.slice(1))
+    assert any(reason in line for line in verify_moves(REQUEST[question], less))
+
+
+def test_more_moves_than_allowed_are_found():
+    table = partitions({"t": [[0]] * 6})
+    plan = plan_relocation(Relocation(table, brokers(3), LowerImbalance(9)))
+    assert plan.summary.moves == 4
+    broken = verify_moves(Relocation(table, brokers(3), LowerImbalance(3)), plan)
+    assert "4 moves where 3 are allowed" in broken
+
+
+@pytest.mark.parametrize(
+    ("options", "moves"),
+    [
+        (("replace-broker", "--broker", "1"), 2),
+        (("move-off", "--broker", "2"), 2),
+        (("spread-racks",), 1),
+        (("lower-imbalance", "--max-moves", "1"), 1),
+    ],
+)
+def test_the_command_writes_a_plan_for_people(tmp_path, capsys, options, moves):
+    rows = [[1, 2], [1, 3], [2, 3]]
+    listed = [{"topic": "t", "partition": n, "replicas": row} for n, row in enumerate(rows)]
+    (tmp_path / "p.json").write_text(json.dumps(listed))
+    (tmp_path / "b.json").write_text(
+        json.dumps([{"id": n, "rack": r} for n, r in ((1, "a"), (2, "a"), (3, "b"), (4, "c"))])
+    )
+    line = ["plan", *options, "--partitions", str(tmp_path / "p.json"), "--brokers", str(tmp_path / "b.json")]
+    assert main.main([*line, "--output", str(tmp_path / "out")]) == 0
+    printed = capsys.readouterr()
+    assert "replicas moved" in printed.out
+    assert "The operator removes none" in printed.err
+    assert json.loads((tmp_path / "out" / "summary.json").read_text())["moves"] == moves
+    request = json.loads((tmp_path / "out" / "reassignment.json").read_text())
+    assert all(len(row["replicas"]) == 2 for row in request["partitions"])
+    assert (tmp_path / "out" / "plan.parquet").exists()
+
+
+def test_partitions_on_a_dead_broker_are_left_alone_and_that_is_said(tmp_path, capsys):
+    rows = [{"topic": "t", "partition": n, "replicas": replicas} for n, replicas in enumerate([[1, 9], [1, 2], [1, 2]])]
+    listed = [{"id": 1}, {"id": 2}, {"id": 3}, {"id": 9, "alive": False}]
+    (tmp_path / "p.json").write_text(json.dumps(rows))
+    (tmp_path / "b.json").write_text(json.dumps(listed))
+    line = ["plan", "lower-imbalance", "--max-moves", "5", "--partitions", str(tmp_path / "p.json")]
+    assert main.main([*line, "--brokers", str(tmp_path / "b.json"), "--output", str(tmp_path / "out")]) == 0
+    assert "1 partitions have a replica on a broker that is not alive" in capsys.readouterr().err
+    moved = json.loads((tmp_path / "out" / "reassignment.json").read_text())["partitions"]
+    assert moved
+    assert 0 not in [row["partition"] for row in moved]
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (("lower-imbalance", "--max-moves", "0"), "--max-moves 0: has to be at least 1"),
+        (("move-off", "--broker", "9"), "b.json: broker 9 is not listed"),
+        (("replace-broker", "--broker", "1"), "p.json: row 1: t-0 is in sync on broker 1 alone"),
+    ],
+)
+def test_a_question_that_cannot_be_answered_is_exit_2_and_nothing_written(tmp_path, capsys, options, reason):
+    (tmp_path / "p.json").write_text(json.dumps([{"topic": "t", "partition": 0, "replicas": [1]}]))
+    (tmp_path / "b.json").write_text(json.dumps([{"id": 1}, {"id": 2}]))
+    line = ["plan", *options, "--partitions", str(tmp_path / "p.json"), "--brokers", str(tmp_path / "b.json")]
+    assert main.main([*line, "--output", str(tmp_path / "out")]) == 2
+    assert reason in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,60 @@
+"""AddPartitions: a topic gets more of them."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator
+
+from kafka_medic.guard.few_partitions import few_partitions
+
+from kafka_medic.cluster.snapshot import Snapshot
+from kafka_medic.guard.freshness import sources_fresh
+from kafka_medic.guard.verdict import Reason
+from kafka_medic.playbook.action import Action, Change, PlanRequest, Standing
+from kafka_medic.playbook.effects import Intent, RaisePartitions
+from kafka_medic.playbook.refusal import Refusal
+from kafka_medic.playbook.report import StepReport, StepState
+from kafka_medic.resources.remediation_plan import AddedPartition, AddedPartitions, Plan
+from kafka_medic.resources.vocabulary import ActionName, Guard, VerifyProbe
+
+WANTED = 4
+
+
+class AddPartitions(Action):
+    name = ActionName.ADD_PARTITIONS
+    demands = (Guard.FEW_PARTITIONS,)
+    probe = VerifyProbe.PARTITIONS_ADDED
+
+    def plan(self, request: PlanRequest) -> Plan | Refusal:
+        before = count(request.snapshot, "orders")
+        if before >= WANTED:
+            return Refusal("topic orders has its partitions", nothing_to_do=True)
+        added = AddedPartition(topic="orders", before=before, after=WANTED)
+        words = f"give topic orders {WANTED} partitions"
+        return request.sealed(request.draft(AddedPartitions(added=(added,)), words={self.name: words}, summary=words))
+
+    def idle(self, plan: Plan) -> bool:
+        return not plan.part(AddedPartitions).added
+
+    def judge(self, asked: Standing, intent: Intent | None) -> Iterable[Reason]:
+        return (*sources_fresh(asked.snapshot, asked.now, ("kafka",)), few_partitions(asked.snapshot))
+
+    def assess(self, asked: Standing) -> StepReport:
+        (added,) = asked.plan.part(AddedPartitions).added
+        id_ = f"{asked.step}/{added.topic}"
+        if count(asked.snapshot, added.topic) >= added.after:
+            seen = (id_,) if id_ in asked.journal else ()
+            return StepReport(StepState.REACHED, f"{added.after} partitions", observed=seen)
+        new = tuple((0, 1, 2) for _ in range(added.after - added.before))
+        intent = RaisePartitions(id_, added.topic, added.after, new)
+        return StepReport(StepState.ACT, intent.describe(), intent=intent, target=added.topic)
+
+    def may_write(self, plan: Plan) -> Iterator[Hashable]:
+        yield from (("partitions", a.topic, a.after) for a in plan.part(AddedPartitions).added)
+
+    def changes(self, plan: Plan) -> Iterator[Change]:
+        for a in plan.part(AddedPartitions).added:
+            yield Change(f"partitions of {a.topic}", str(a.before), str(a.after))
+
+
+def count(snapshot: Snapshot, topic: str) -> int:
+    return sum(row.topic == topic for row in snapshot.rows())

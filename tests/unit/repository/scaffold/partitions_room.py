@@ -1,0 +1,1 @@
+"""More partitions for topics."""
