@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from unittest.mock import ANY
 
 import pytest
-from tests.unit.controller.test_leftover_throttles import LEFT, SimKafka
 
 from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.guard.verdict import Reason, Verdict
@@ -21,10 +20,11 @@ from kafka_medic.playbook.registry import ACTIONS
 from kafka_medic.resources.errors import ResourceError
 from kafka_medic.resources.playbook import Playbook
 from kafka_medic.resources.vocabulary import ActionName, Guard, VerifyProbe
+from tests.scenario import offset_worlds, test_stopped_consumers
+from tests.scenario.test_leftover_throttles import LEFT, SimKafka
 from tests.simulation.scenarios import Prefix
 from tests.simulation.world import BASE, World, shipped_playbooks
 from tests.unit.cluster import worlds
-from tests.unit.controller import offset_worlds, test_stopped_consumers
 
 SCENARIOS = ("raise", "stale", "offsets", "defaults", "drain")
 """Between them and the worlds below, they carry out every action."""

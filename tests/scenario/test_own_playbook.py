@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tests.unit.controller.test_drains import ORDERS, cordon, done, leaders, orders, world
 
 from kafka_medic.playbook.acceptance import check
 from kafka_medic.resources.phases import Phase
 from kafka_medic.resources.playbook import Playbook
 from kafka_medic.resources.vocabulary import Guard
+from tests.scenario.test_drain_broker import ORDERS, cordon, done, leaders, orders, world
 from tests.simulation.world import BASE, World
 
 __all__ = ["world"]
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 EXAMPLE = yaml.safe_load((ROOT / "examples" / "playbook-leaders-back.yaml").read_text())
 NAME = EXAMPLE["metadata"]["name"]
 
