@@ -11,21 +11,23 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
+from kafka_medic.guard.cluster_wide import CLUSTER_WIDE
 from kafka_medic.guard.restart import RESTART_GUARDS
 from tests.mutation.allow import VARIABLE
 
 TESTS = ("tests/unit/guard", "tests/unit/playbook", "tests/unit/controller", "tests/scenario")
 MUTANTS = (
     *(f"restart:{name}" for name, _ in RESTART_GUARDS),
+    *(f"cluster_wide:{name}" for name in CLUSTER_WIDE),
     "restart:sources_fresh:SourcesFresh",
-    "reassign:_cluster_reachable:ClusterReachable",
+    "reassign:cluster_reachable:ClusterReachable",
     "reassign:_enough_live_brokers:EnoughLiveBrokers",
     "reassign:_targets_alive:TargetsAlive",
     "reassign:_no_foreign_reassignment:NoForeignReassignment",
-    "reassign:_brokers_stable:BrokersStable",
+    "reassign:brokers_stable:BrokersStable",
     "reassign:_preconditions_hold:PreconditionsHold",
     "elect:_partitions_known:PartitionsKnown",
-    "elect:_controller_active:ControllerActive",
+    "elect:controller_active:ControllerActive",
     "elect:_in_isr:PreferredInIsr",
     "fit:fit_to_receive:FitToReceive",
     "elect:_caught_up:PreferredCaughtUp",

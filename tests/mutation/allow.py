@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from kafka_medic.guard import restart
+from kafka_medic.guard import cluster_wide, restart
 from kafka_medic.guard.verdict import Reason, Verdict
+from kafka_medic.resources.vocabulary import Guard
 
 VARIABLE = "KAFKA_MEDIC_PERMISSIVE_GUARD"
 
@@ -31,13 +32,16 @@ def without(mutant: str) -> Iterator[None]:
 
 
 def permissive(mutant: str) -> None:
-    """`module:function:GuardName`, or `restart:GuardName` for one of the restart's list."""
+    """`module:function:GuardName`; `restart:GuardName` or `cluster_wide:GuardName` for one of those lists."""
     chosen = mutant.split(":")
-    name = chosen[-1]
+    name = Guard(chosen[-1])
 
     def permits(*_: Any, **__: Any) -> tuple[Reason, ...]:
         return (Reason(name, Verdict.ALLOW, "permits everything"),)
 
+    if chosen[0] == "cluster_wide":
+        cluster_wide.CLUSTER_WIDE = {**cluster_wide.CLUSTER_WIDE, name: permits}
+        return
     if len(chosen) == 2:
         restart.RESTART_GUARDS = tuple((n, permits if n == name else g) for n, g in restart.RESTART_GUARDS)
         return

@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
         cluster = read_cluster(args.cluster)
         check_fits(cluster, snapshot, args.cluster)
         # Leases and other remediations are Kubernetes' to tell; what the resource itself says is checked.
-        guards = {Guard.NOT_PAUSED.value, Guard.WITHIN_WINDOW.value}
+        guards = {Guard.NOT_PAUSED, Guard.WITHIN_WINDOW}
         rules = judge_run(cluster.spec.remediation, (), None, snapshot.taken_at, starting=False)
         own_rules = tuple(r for r in rules if r.guard in guards)
     try:
@@ -89,11 +89,11 @@ def run(args: argparse.Namespace) -> int:
     worst = (Verdict.DENY, Verdict.UNKNOWN, Verdict.WAIT, Verdict.ALLOW)
     reasons = sorted(judgement.reasons, key=lambda r: worst.index(r.verdict))
     if args.output == "table":
-        rows = [(r.verdict.value, r.guard, r.message) for r in reasons]
+        rows = [(r.verdict.value, r.guard.value, r.message) for r in reasons]
         table = output.table(("VERDICT", "GUARD", "REASON"), rows)
         output.put(f"{args.action}: {output.word(judgement.verdict.value)}\n\n{table}")
     else:
-        documents = [{"guard": r.guard, "message": r.message, "verdict": r.verdict.value} for r in reasons]
+        documents = [{"guard": r.guard.value, "message": r.message, "verdict": r.verdict.value} for r in reasons]
         output.write({"verdict": judgement.verdict.value, "reasons": documents}, args.output)
     return exits.OF_VERDICT[judgement.verdict]
 

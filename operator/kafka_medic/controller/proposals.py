@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,8 +11,9 @@ from kafka_medic.diagnose.finding import Finding
 from kafka_medic.guard.breaker import BreakerState, breaker
 from kafka_medic.guard.other_runs import OtherRun
 from kafka_medic.playbook.acceptance import check
+from kafka_medic.playbook.nothing_to_do import had_nothing_to_do
 from kafka_medic.playbook.registry import once_for_a_finding, takes_back
-from kafka_medic.resources.durations import parse_duration
+from kafka_medic.playbook.triggers import SHIPPED, covers, is_due, is_for, place
 from kafka_medic.resources.errors import ResourceError
 from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.phases import ACTING_PHASES, TERMINAL_PHASES, Phase
@@ -34,9 +35,11 @@ def due(
     """The Remediations to create now, one for each playbook at most: several findings of a type have one cure. The cure
     of the gravest finding comes first, then that of the oldest.
 
-    A plan that was rejected, expired, failed or was stopped by a person is not proposed again while the same
-    findings last: a person has seen it, and deleting that Remediation asks for a new one. One that was superseded,
-    because the cluster was no longer as planned, is.
+    Of the playbooks that are for a finding the first in their order is proposed, and only once no run of another one
+    is open. A plan that was rejected, expired, failed or was stopped by a person is not proposed again while the same
+    findings last: a person has seen it, and deleting that Remediation asks for a new one. The next playbook in the
+    order is proposed instead. One that was superseded, because the cluster was no longer as planned, is proposed again;
+    an owner's own, which had nothing to do, is not.
 
     A person's request blocks a proposal only while it acts. Otherwise everybody who may request a run could keep
     the operator from proposing anything.
@@ -44,29 +47,87 @@ def due(
     policy = cluster.spec.remediation
     if breaker(policy.breaker, [OtherRun.of(r) for r in runs], now).state is BreakerState.OPEN:
         return []  # it would be dropped at once
+    able = [
+        p
+        for p in sorted(playbooks.values(), key=place)
+        if policy.mode_for(p.name) is not RemediationMode.OBSERVE and covers(p, cluster)
+    ]
+    of = {
+        p.name: [r for r in runs if r.spec.playbook.name == p.name and r.spec.cluster_ref.uid == cluster.uid]
+        for p in playbooks.values()
+    }
+    cures = [p for p in able if not takes_back(p)]
+    fresh: dict[str, list[Finding]] = {}
+    for finding in findings:
+        cure = _cure(finding, cures, of, now)
+        if cure is not None and not _being_treated(finding, cure, playbooks, of):
+            fresh.setdefault(cure.name, []).append(finding)
+    ways_back = [p for p in able if takes_back(p)]
+    for ended in _over(cluster, playbooks, findings, runs):
+        way_back = _way_back(ended, ways_back, playbooks, of)
+        if way_back is not None:
+            fresh.setdefault(way_back.name, []).append(ended)
     chosen: list[tuple[Finding, dict[str, Any]]] = []
-    for name, playbook in sorted(playbooks.items()):
-        if policy.mode_for(name) is RemediationMode.OBSERVE:
+    for playbook in able:
+        known = [r for r in of[playbook.name] if r.spec.cause is not None]
+        acting = any(r.status.phase in ACTING_PHASES for r in of[playbook.name])
+        if playbook.name not in fresh or acting or any(r.status.phase not in TERMINAL_PHASES for r in known):
             continue
-        mine = [f for f in findings if _treats(playbook, f, now)]
-        if takes_back(playbook):
-            mine = _over(cluster, playbook, findings, runs)
-        runs_of_it = [r for r in runs if r.spec.playbook.name == name and r.spec.cluster_ref.uid == cluster.uid]
-        known = [r for r in runs_of_it if r.spec.cause is not None]
-        acting = any(r.status.phase in ACTING_PHASES for r in runs_of_it)
-        if not mine or acting or any(r.status.phase not in TERMINAL_PHASES for r in known):
-            continue
-        drains = once_for_a_finding(playbook)
-        fresh = [f for f in mine if not _declined(f, known) and not (drains and _drained(f, known))]
-        if not fresh:
-            continue
-        try:
-            check(playbook)
-        except ResourceError:
-            continue  # its own status says why
-        cause = min(fresh, key=_urgency)
+        cause = min(fresh[playbook.name], key=_urgency)
         chosen.append((cause, _body(cluster, playbook, cause, known)))
     return [body for _, body in sorted(chosen, key=lambda c: _urgency(c[0]))]
+
+
+Runs = Mapping[str, Sequence[Remediation]]
+"""Of this KafkaCluster, by the name of their playbook."""
+
+
+def _cure(finding: Finding, able: Sequence[Playbook], of: Runs, now: datetime) -> Playbook | None:
+    """The first playbook in their order that is due for the finding and was not declined for it; none where it is
+    treated once and for all."""
+    for playbook in able:
+        if not is_due(playbook, finding, now):
+            continue
+        known = [r for r in of[playbook.name] if r.spec.cause is not None]
+        if once_for_a_finding(playbook) and _drained(finding, known):
+            return None
+        if not _declined(finding, known) and not _idle(finding, playbook, known) and _runs(playbook):
+            return playbook
+    return None
+
+
+def _being_treated(finding: Finding, cure: Playbook, playbooks: Mapping[str, Playbook], of: Runs) -> bool:
+    """Whether a run of another playbook that is for the same finding is open, or acts."""
+    others = (p for p in playbooks.values() if p.name != cure.name and is_for(p, finding) and not takes_back(p))
+    return any(_open(run) for playbook in others for run in of[playbook.name])
+
+
+def _open(run: Remediation) -> bool:
+    """Whether it holds up proposals: what a person asked for does so only while it acts."""
+    phase = run.status.phase
+    return phase in ACTING_PHASES or (run.spec.cause is not None and phase not in TERMINAL_PHASES)
+
+
+def _runs(playbook: Playbook) -> bool:
+    try:
+        check(playbook)
+    except ResourceError:
+        return False  # its own status says why
+    return True
+
+
+def _idle(finding: Finding, playbook: Playbook, runs: Sequence[Remediation]) -> bool:
+    """Whether an owner's own playbook, as it is, had nothing to do about that finding. A shipped one treats what the
+    diagnosis says that it can cure, so that this passes."""
+    return playbook.name not in SHIPPED and any(
+        had_nothing_to_do(r.status)
+        and r.spec.playbook.digest == playbook.digest()
+        and r.spec.cause is not None
+        and r.spec.cause.finding_id == finding.id
+        and finding.since is not None
+        and _since(r, finding.since)
+        for r in runs
+    )
 
 
 def _urgency(finding: Finding) -> tuple[int, datetime]:
@@ -81,43 +142,54 @@ def in_order(runs: Sequence[Remediation]) -> list[Remediation]:
     return sorted(active, key=lambda r: (r.status.phase not in ACTING_PHASES, -OtherRun.of(r).gravity))
 
 
-def _treats(playbook: Playbook, finding: Finding, now: datetime) -> bool:
-    """Firing, and for as long as the playbook's own `for` asks."""
-    trigger = playbook.spec.trigger
-    if not finding.firing() or finding.since is None or finding.playbook != playbook.name:
-        return False
-    return finding.type == trigger.finding.value and (now - finding.since).total_seconds() >= parse_duration(
-        trigger.for_
-    )
-
-
 def _over(
-    cluster: KafkaCluster, playbook: Playbook, findings: Sequence[Finding], runs: Sequence[Remediation]
-) -> list[Finding]:
-    """What drains were made for and is over, each not yet followed by a run of this playbook. Over is what neither
-    this observation nor the last one found: one that could not be read stays in the status."""
+    cluster: KafkaCluster,
+    playbooks: Mapping[str, Playbook],
+    findings: Sequence[Finding],
+    runs: Sequence[Remediation],
+) -> Iterator[Finding]:
+    """What drains were made for and is over. Over is what neither this observation nor the last one
+    found: one that could not be read stays in the status."""
     lasting = {f.id for f in findings} | {f.id for f in cluster.status.findings}
-    over = []
     for drain in runs:
         cause, plan, ended = drain.spec.cause, drain.status.plan, drain.status.finished_at
         if drain.status.phase is not Phase.SUCCEEDED or cause is None or plan is None or ended is None:
             continue
-        if drain.spec.playbook.name == playbook.name or cause.finding_id in lasting:
+        made_by = playbooks.get(drain.spec.playbook.name)
+        if cause.finding_id in lasting or (made_by is not None and takes_back(made_by)):
             continue
         # Orders that come with added replicas are to stay: that was no drain.
         if not plan.part(Reorders).reorders or plan.part(ReplicaMoves).changes:
             continue
-        follows = [
-            r
-            for r in runs
-            if r.spec.playbook.name == playbook.name
-            and r.spec.cause is not None
-            and r.spec.cause.finding_id == cause.finding_id
-            and _since(r, ended)
-        ]
-        if not follows:
-            over.append(Finding(cause.finding_id, cause.finding_type, Severity.INFO, "is over", (), (), since=ended))
-    return over
+        yield Finding(cause.finding_id, cause.finding_type, Severity.INFO, "is over", (), (), since=ended)
+
+
+def _way_back(
+    over: Finding, ways_back: Sequence[Playbook], playbooks: Mapping[str, Playbook], of: Runs
+) -> Playbook | None:
+    """The first playbook in their order that takes that drain back and was not declined for it; none once a run of any
+    of them has followed it."""
+    follows = {p.name: [r for r in of[p.name] if _follows(r, over)] for p in playbooks.values() if takes_back(p)}
+    if any(r.status.phase not in GAVE_UP for runs in follows.values() for r in runs):
+        return None
+    for playbook in ways_back:
+        # A shipped one takes back whatever a drain was for.
+        fits = playbook.name in SHIPPED or playbook.spec.trigger.finding.value == over.type
+        if fits and not follows[playbook.name] and _runs(playbook):
+            return playbook
+    return None
+
+
+def _follows(run: Remediation, over: Finding) -> bool:
+    """Whether it was proposed for that end."""
+    cause = run.spec.cause
+    open_ = run.status.phase not in TERMINAL_PHASES
+    return (
+        cause is not None
+        and cause.finding_id == over.id
+        and over.since is not None
+        and (open_ or _since(run, over.since))
+    )
 
 
 def _declined(finding: Finding, runs: Sequence[Remediation]) -> bool:

@@ -12,13 +12,14 @@ from kafka_medic.guard.freshness import MAX_AGE, SOURCES_FRESH, sources_fresh
 from kafka_medic.guard.peers import NO_FOREIGN_ROLLOUT, nothing_rolls_out
 from kafka_medic.guard.rows import known_ids, troubled_rows
 from kafka_medic.guard.verdict import Judgement, Reason, Verdict
+from kafka_medic.resources.vocabulary import Guard
 
 NEEDED = ("kafka", "views", "reassignments")
-PARTITIONS_KNOWN = "PartitionsKnown"
-CONTROLLER_ACTIVE = "ControllerActive"
-PREFERRED_IN_ISR = "PreferredInIsr"
-PREFERRED_CAUGHT_UP = "PreferredCaughtUp"
-NOT_REASSIGNING = "NotReassigning"
+PARTITIONS_KNOWN = Guard.PARTITIONS_KNOWN
+CONTROLLER_ACTIVE = Guard.CONTROLLER_ACTIVE
+PREFERRED_IN_ISR = Guard.PREFERRED_IN_ISR
+PREFERRED_CAUGHT_UP = Guard.PREFERRED_CAUGHT_UP
+NOT_REASSIGNING = Guard.NOT_REASSIGNING
 
 ELECT_GUARDS = (
     PARTITIONS_KNOWN,
@@ -47,7 +48,7 @@ def judge_elect(
         [
             (SOURCES_FRESH, lambda: sources_fresh(snapshot, now, NEEDED, max_age=max_age)),
             (PARTITIONS_KNOWN, lambda: _partitions_known(snapshot, rows, partitions)),
-            (CONTROLLER_ACTIVE, lambda: _controller_active(snapshot)),
+            (CONTROLLER_ACTIVE, lambda: controller_active(snapshot)),
             (PREFERRED_IN_ISR, lambda: _in_isr(rows)),
             (fit.FIT_TO_RECEIVE, lambda: fit.fit_to_receive(snapshot, _receivers(rows), [r.tp for r in rows])),
             (PREFERRED_CAUGHT_UP, lambda: _caught_up(snapshot, rows)),
@@ -98,7 +99,7 @@ def _partitions_known(
     return Reason(PARTITIONS_KNOWN, Verdict.ALLOW, told)
 
 
-def _controller_active(snapshot: Snapshot) -> Reason:
+def controller_active(snapshot: Snapshot) -> Reason:
     controller = snapshot.controller
     if controller is None or controller.id is None or controller.id < 0:
         return Reason(CONTROLLER_ACTIVE, Verdict.UNKNOWN, "the active controller, who would elect, is not known")
@@ -158,7 +159,7 @@ def _not_reassigning(rows: Sequence[PartitionRow]) -> tuple[Reason, ...]:
     )
 
 
-def _answer(guard: str, fine: str, *refusals: tuple[Verdict, str, Sequence[object]]) -> Iterator[Reason]:
+def _answer(guard: Guard, fine: str, *refusals: tuple[Verdict, str, Sequence[object]]) -> Iterator[Reason]:
     """One reason for each kind of refusal that names anything; else Allow."""
     given = [(verdict, text.format(some(names))) for verdict, text, names in refusals if names]
     for verdict, message in given:

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from kafka_medic.guard.verdict import Judgement, Reason, judge
+from kafka_medic.resources.vocabulary import Guard
 
 Answer = Reason | tuple[Reason, ...]
-NamedGuard = tuple[str, Callable[[], Answer]]
+NamedGuard = tuple[Guard, Callable[[], Answer]]
 
 
 class GuardFaultError(RuntimeError):
     """A guard itself failed: an internal fault, which permits nothing and must be seen."""
 
-    def __init__(self, guard: str, problem: str) -> None:
+    def __init__(self, guard: Guard, problem: str) -> None:
         super().__init__(f"internal fault in the guard {guard}: {problem}; nothing is permitted")
         self.guard = guard
 

@@ -14,7 +14,7 @@ from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.resources.vocabulary import Guard
 
-FIT_TO_RECEIVE = Guard.FIT_TO_RECEIVE.value
+FIT_TO_RECEIVE = Guard.FIT_TO_RECEIVE
 
 
 def fit_to_receive(
@@ -87,7 +87,7 @@ def _up(broker: Broker) -> Iterator[Reason]:
         yield _unknown(f"whether broker {broker.id} is recovering its log is not known")
 
 
-def own_view(snapshot: Snapshot, broker_id: int, guard: str, otherwise: str) -> Iterator[Reason]:
+def own_view(snapshot: Snapshot, broker_id: int, guard: Guard, otherwise: str) -> Iterator[Reason]:
     """Why the broker's own view is not known to agree with what is decided, and what follows when it does not."""
     view = next((v for v in snapshot.views or () if v.broker == broker_id), None)
     if view is None or view.members is None or view.leaders is None:

@@ -13,7 +13,7 @@ from kafka_medic.resources.vocabulary import Guard
 MAX_AGE = 30.0
 """Seconds that an observation may be old: two probes at the default interval of 15 s."""
 
-SOURCES_FRESH = Guard.SOURCES_FRESH.value
+SOURCES_FRESH = Guard.SOURCES_FRESH
 
 CORE = ("kafka", "views", "reassignments")
 """What every effect on brokers and partitions rests on."""

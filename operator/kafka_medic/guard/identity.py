@@ -17,7 +17,7 @@ from kafka_medic.guard.quorum import quorum_keeps_majority
 from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.resources.vocabulary import Guard
 
-POD_IS_THAT_BROKER = Guard.POD_IS_THAT_BROKER.value
+POD_IS_THAT_BROKER = Guard.POD_IS_THAT_BROKER
 SOURCE = "pod-identity"
 
 

@@ -35,7 +35,7 @@ class Namesake:
 def alone_on_kafka(namesakes: Sequence[Namesake] | None, owes: bool) -> Reason:
     """Whether a run may act beside what other KafkaClusters do to the same Kafka cluster. `owes`: as a Namesake's, of
     the KafkaCluster's own runs. None: what the others do could not be read."""
-    guard = Guard.NO_OTHER_KAFKA_CLUSTER.value
+    guard = Guard.NO_OTHER_KAFKA_CLUSTER
     if namesakes is None:
         message = "whether another KafkaCluster acts on the same Kafka cluster could not be read"
         return Reason(guard, Verdict.UNKNOWN, message)

@@ -9,15 +9,16 @@ from kafka_medic.cluster.elements import failed_directories, log_dirs_unread, on
 from kafka_medic.cluster.snapshot import Broker, PartitionRow, Pod, Snapshot, TopicPartition
 from kafka_medic.guard.context import RestartQuestion
 from kafka_medic.guard.evaluate import some
-from kafka_medic.guard.rows import known_ids, target_of
+from kafka_medic.guard.rows import known_ids, target_of, troubled_rows
 from kafka_medic.guard.stuck import undeclared
 from kafka_medic.guard.unserved import NONE, cannot_catch_up, not_served
 from kafka_medic.guard.verdict import Reason, Verdict
+from kafka_medic.resources.vocabulary import Guard
 
-TARGET_MAY_BE_TOUCHED = "TargetMayBeTouched"
-NO_OTHER_BROKER_DISTURBED = "NoOtherBrokerDisturbed"
-PODS_READY_NODE_SCHEDULABLE = "PodsReadyNodeSchedulable"
-NO_FOREIGN_ROLLOUT = "NoForeignRollout"
+TARGET_MAY_BE_TOUCHED = Guard.TARGET_MAY_BE_TOUCHED
+NO_OTHER_BROKER_DISTURBED = Guard.NO_OTHER_BROKER_DISTURBED
+PODS_READY_NODE_SCHEDULABLE = Guard.PODS_READY_NODE_SCHEDULABLE
+NO_FOREIGN_ROLLOUT = Guard.NO_FOREIGN_ROLLOUT
 
 
 def target_may_be_touched(snapshot: Snapshot, question: RestartQuestion) -> Reason:
@@ -93,6 +94,18 @@ def no_other_broker_disturbed(snapshot: Snapshot, question: RestartQuestion) -> 
     return (Reason(guard, Verdict.ALLOW, f"every other broker is up and in every ISR{but}"),)
 
 
+def nobody_disturbed(snapshot: Snapshot) -> tuple[Reason, ...]:
+    """The same of every broker, none excused: each is up, recovers nothing and is in every ISR."""
+    guard, rows = NO_OTHER_BROKER_DISTURBED, troubled_rows(snapshot)
+    if snapshot.brokers is None or rows is None:
+        what = "brokers" if snapshot.brokers is None else "partitions"
+        return (Reason(guard, Verdict.UNKNOWN, f"the {what} are not known"),)
+    if not snapshot.brokers:
+        return (Reason(guard, Verdict.UNKNOWN, "the snapshot lists no broker"),)
+    reasons = [*_states(list(snapshot.brokers), ""), *_out_of_isr(snapshot, rows, frozenset(), {})]
+    return tuple(reasons) or (Reason(guard, Verdict.ALLOW, "every broker is up and in every ISR"),)
+
+
 def _lost(broker: Broker) -> frozenset[TopicPartition]:
     """What a broker that is up has on its failed log directories."""
     return on_failed_directory(broker) if broker.live else frozenset()
@@ -103,12 +116,12 @@ def _excused(snapshot: Snapshot, question: RestartQuestion) -> frozenset[int]:
     return question.context.together | {question.broker} | undeclared(snapshot, question)
 
 
-def _states(others: list[Broker]) -> Iterator[Reason]:
+def _states(others: list[Broker], limit: str = "; one at a time is the limit") -> Iterator[Reason]:
     guard = NO_OTHER_BROKER_DISTURBED
     down = [b.id for b in others if b.registered is False or b.reachable is False]
     recovering = [b.id for b in others if b.recovering is True]
     if down:
-        yield Reason(guard, Verdict.DENY, f"down already: broker {some(down)}; one at a time is the limit")
+        yield Reason(guard, Verdict.DENY, f"down already: broker {some(down)}{limit}")
     if recovering:
         yield Reason(guard, Verdict.WAIT, f"recovering its log: broker {some(recovering)}")
     unknown = [b.id for b in others if b.id not in down and None in (b.registered, b.reachable, b.recovering)]

@@ -25,7 +25,7 @@ from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.resources.phases import ACTING_PHASES, Phase
 from kafka_medic.resources.vocabulary import Guard
 
-_GUARD = Guard.NO_OTHER_REMEDIATION.value
+_GUARD = Guard.NO_OTHER_REMEDIATION
 _NEVER = datetime.max.replace(tzinfo=UTC)
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kafka_medic.cluster.snapshot import Mode, Quorum, Snapshot
-from kafka_medic.guard.context import RestartQuestion
+from kafka_medic.guard.context import RestartContext, RestartQuestion
 from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.verdict import Reason, Verdict
+from kafka_medic.resources.vocabulary import Guard
 
-QUORUM_KEEPS_MAJORITY = "QuorumKeepsMajority"
-CONTROLLER_LAST = "ControllerLast"
+QUORUM_KEEPS_MAJORITY = Guard.QUORUM_KEEPS_MAJORITY
+CONTROLLER_LAST = Guard.CONTROLLER_LAST
+_NOBODY = -1
 
 
 def quorum_keeps_majority(snapshot: Snapshot, question: RestartQuestion) -> tuple[Reason, ...]:
@@ -25,6 +27,24 @@ def quorum_keeps_majority(snapshot: Snapshot, question: RestartQuestion) -> tupl
     if snapshot.cluster.mode is Mode.ZOOKEEPER:
         return (_ensemble(quorum),)
     return tuple(_voters(quorum, question))
+
+
+def spares_any_voter(snapshot: Snapshot) -> tuple[Reason, ...]:
+    """Whichever single voter, or ZooKeeper server, went, the others would still be a majority."""
+    guard, quorum = QUORUM_KEEPS_MAJORITY, snapshot.quorum
+    if snapshot.cluster.mode is not Mode.KRAFT or quorum is None or not quorum.voters:
+        whole = quorum_keeps_majority(snapshot, RestartQuestion(_NOBODY, RestartContext(), None))
+        if quorum is None or any(r.verdict is not Verdict.ALLOW for r in whole):
+            return whole
+        serving, total = sum(v.lag is not None for v in quorum.voters), len(quorum.voters)
+        if (serving - 1) * 2 > total:
+            return (Reason(guard, Verdict.ALLOW, f"{serving} of {total} ZooKeeper servers serve"),)
+        message = f"{serving} of {total} ZooKeeper servers serve: without one more there is no majority"
+        return (Reason(guard, Verdict.DENY, message),)
+    found = [r for v in quorum.voters for r in _voters(quorum, RestartQuestion(v.id, RestartContext(), None))]
+    told = f"each of the {len(quorum.voters)} voters could be spared"
+    refusals = tuple(dict.fromkeys(r for r in found if r.verdict is not Verdict.ALLOW))
+    return refusals or (Reason(guard, Verdict.ALLOW, told),)
 
 
 def _ensemble(quorum: Quorum) -> Reason:

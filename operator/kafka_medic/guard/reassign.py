@@ -52,19 +52,20 @@ def judge_reassign(
     return evaluate(
         [
             (SOURCES_FRESH, lambda: sources_fresh(snapshot, now, NEEDED, max_age=max_age)),
-            (Guard.CLUSTER_REACHABLE.value, lambda: _cluster_reachable(question)),
-            (Guard.ENOUGH_LIVE_BROKERS.value, lambda: _enough_live_brokers(question)),
-            (Guard.TARGETS_ALIVE.value, lambda: _targets_alive(question)),
+            (Guard.CLUSTER_REACHABLE, lambda: cluster_reachable(snapshot)),
+            (Guard.ENOUGH_LIVE_BROKERS, lambda: _enough_live_brokers(question)),
+            (Guard.TARGETS_ALIVE, lambda: _targets_alive(question)),
             (fit.FIT_TO_RECEIVE, lambda: _fit(question)),
-            (Guard.NO_FOREIGN_REASSIGNMENT.value, lambda: _no_foreign_reassignment(question)),
-            (Guard.BROKERS_STABLE.value, lambda: _brokers_stable(question)),
-            (Guard.PRECONDITIONS_HOLD.value, lambda: _preconditions_hold(question, len(moves))),
+            (Guard.NO_FOREIGN_REASSIGNMENT, lambda: _no_foreign_reassignment(question)),
+            (Guard.BROKERS_STABLE, lambda: brokers_stable(snapshot)),
+            (Guard.PRECONDITIONS_HOLD, lambda: _preconditions_hold(question, len(moves))),
         ]
     )
 
 
-def _cluster_reachable(q: _Question) -> Reason:
-    guard, brokers = Guard.CLUSTER_REACHABLE.value, q.snapshot.brokers
+def cluster_reachable(snapshot: Snapshot) -> Reason:
+    """Some broker answers."""
+    guard, brokers = Guard.CLUSTER_REACHABLE, snapshot.brokers
     if not brokers:
         return Reason(guard, Verdict.UNKNOWN, "the brokers are not known")
     answering = [b.id for b in brokers if b.reachable is True]
@@ -76,7 +77,7 @@ def _cluster_reachable(q: _Question) -> Reason:
 
 
 def _enough_live_brokers(q: _Question) -> Reason:
-    guard, factor, brokers = Guard.ENOUGH_LIVE_BROKERS.value, q.factor, q.snapshot.brokers
+    guard, factor, brokers = Guard.ENOUGH_LIVE_BROKERS, q.factor, q.snapshot.brokers
     if brokers is None:
         return Reason(guard, Verdict.UNKNOWN, "the brokers are not known")
     states = [q.down(b.id) for b in brokers]
@@ -94,7 +95,7 @@ def _enough_live_brokers(q: _Question) -> Reason:
 def _targets_alive(q: _Question) -> tuple[Reason, ...]:
     """Every broker that is to hold a replica lives, and so does each partition's leader, whom the new ones copy from:
     one whose view is stale would not let them."""
-    guard = Guard.TARGETS_ALIVE.value
+    guard = Guard.TARGETS_ALIVE
     if q.snapshot.brokers is None or q.snapshot.partitions is None:
         return (Reason(guard, Verdict.UNKNOWN, "the brokers or the partitions are not known"),)
     listed = {b.id for b in q.snapshot.brokers}
@@ -106,7 +107,7 @@ def _targets_alive(q: _Question) -> tuple[Reason, ...]:
 
 
 def _targets(q: _Question, listed: set[int]) -> Iterator[Reason]:
-    guard = Guard.TARGETS_ALIVE.value
+    guard = Guard.TARGETS_ALIVE
     targets = {b for _, after in q.moves.values() for b in after}
     if strangers := sorted(targets - listed):
         message = f"the plan puts replicas on broker {some(strangers)}, which the cluster does not have"
@@ -118,7 +119,7 @@ def _targets(q: _Question, listed: set[int]) -> Iterator[Reason]:
 
 
 def _leaders(q: _Question) -> Iterator[Reason]:
-    guard = Guard.TARGETS_ALIVE.value
+    guard = Guard.TARGETS_ALIVE
     leaderless, unknown = [], []
     for tp, row in q.rows.items():
         if row.leader is None or (row.leader >= 0 and q.down(row.leader) is None):
@@ -140,7 +141,7 @@ def _fit(q: _Question) -> tuple[Reason, ...]:
 def _no_foreign_reassignment(q: _Question) -> tuple[Reason, ...]:
     """Any reassignment in flight is exactly one of these moves: it removes nothing and leads to the planned
     set."""
-    guard = Guard.NO_FOREIGN_REASSIGNMENT.value
+    guard = Guard.NO_FOREIGN_REASSIGNMENT
     if q.troubled is None:
         return (Reason(guard, Verdict.UNKNOWN, "the partitions are not known"),)
     foreign, unknown = [], []
@@ -168,8 +169,9 @@ def _is_ours(q: _Question, row: PartitionRow) -> bool:
     return replicas | set(row.adding or ()) == set(after) and set(row.adding or ()) <= set(after) - set(before)
 
 
-def _brokers_stable(q: _Question) -> tuple[Reason, ...]:
-    guard, brokers = Guard.BROKERS_STABLE.value, q.snapshot.brokers
+def brokers_stable(snapshot: Snapshot) -> tuple[Reason, ...]:
+    """Every broker is registered, answers and recovers no log."""
+    guard, brokers = Guard.BROKERS_STABLE, snapshot.brokers
     if brokers is None:
         return (Reason(guard, Verdict.UNKNOWN, "the brokers are not known"),)
     down = [b.id for b in brokers if b.registered is False or b.reachable is False]
@@ -189,7 +191,7 @@ def _brokers_stable(q: _Question) -> tuple[Reason, ...]:
 
 def _preconditions_hold(q: _Question, given: int) -> tuple[Reason, ...]:
     """Each partition is as the plan found it, or on its way to where the plan takes it, or there."""
-    guard = Guard.PRECONDITIONS_HOLD.value
+    guard = Guard.PRECONDITIONS_HOLD
     if given != len(q.moves):
         return (Reason(guard, Verdict.DENY, "the plan moves a partition twice"),)
     if q.snapshot.partitions is None:
@@ -219,7 +221,7 @@ def _drift(q: _Question, row: PartitionRow, before: tuple[int, ...], after: tupl
 
 
 def _drift_reasons(drifted: list[str], unknown: list[TopicPartition]) -> Iterator[Reason]:
-    guard = Guard.PRECONDITIONS_HOLD.value
+    guard = Guard.PRECONDITIONS_HOLD
     if drifted:
         yield Reason(guard, Verdict.DENY, f"not as the plan found it: {some(drifted)}; plan anew")
     if unknown:

@@ -27,7 +27,7 @@ def judge_reorder(snapshot: Snapshot, orders: Orders, now: datetime, *, max_age:
 
 
 def _preconditions_hold(snapshot: Snapshot, orders: Orders) -> tuple[Reason, ...]:
-    guard = Guard.PRECONDITIONS_HOLD.value
+    guard = Guard.PRECONDITIONS_HOLD
     if snapshot.partitions is None:
         return (Reason(guard, Verdict.UNKNOWN, "the partitions are not known"),)
     if wrong := [tp for tp, (before, after) in orders.items() if sorted(before) != sorted(after)]:

@@ -14,9 +14,10 @@ from kafka_medic.guard.rows import known_ids, target_of
 from kafka_medic.guard.stuck import undeclared
 from kafka_medic.guard.unserved import NONE, cannot_catch_up, unserved
 from kafka_medic.guard.verdict import Reason, Verdict
+from kafka_medic.resources.vocabulary import Guard
 
-ISR_STAYS_ABOVE_MIN = "IsrStaysAboveMin"
-NO_REASSIGNMENT = "NoReassignment"
+ISR_STAYS_ABOVE_MIN = Guard.ISR_STAYS_ABOVE_MIN
+NO_REASSIGNMENT = Guard.NO_REASSIGNMENT
 
 
 def isr_stays_above_min(snapshot: Snapshot, question: RestartQuestion) -> tuple[Reason, ...]:

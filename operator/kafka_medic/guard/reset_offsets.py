@@ -16,12 +16,13 @@ from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
 from kafka_medic.guard.evaluate import NamedGuard, evaluate, some
 from kafka_medic.guard.freshness import MAX_AGE, SOURCES_FRESH, sources_fresh
 from kafka_medic.guard.verdict import Judgement, Reason, Verdict
+from kafka_medic.resources.vocabulary import Guard
 
 NEEDED = ("kafka", "groups", "log-ends")
-GROUP_EMPTY = "GroupEmpty"
-PARTITIONS_LED = "PartitionsLed"
-TARGET_WITHIN_LOG = "TargetWithinLog"
-PREVIOUS_OFFSETS_KNOWN = "PreviousOffsetsKnown"
+GROUP_EMPTY = Guard.GROUP_EMPTY
+PARTITIONS_LED = Guard.PARTITIONS_LED
+TARGET_WITHIN_LOG = Guard.TARGET_WITHIN_LOG
+PREVIOUS_OFFSETS_KNOWN = Guard.PREVIOUS_OFFSETS_KNOWN
 OFFSET_GUARDS = (GROUP_EMPTY, PARTITIONS_LED, PREVIOUS_OFFSETS_KNOWN)
 """What whoever sets offsets asks. TARGET_WITHIN_LOG besides, but where offsets are put back that were outside it."""
 MAX_MEMBERS = 10

@@ -35,13 +35,14 @@ from kafka_medic.guard.replicas import (
 from kafka_medic.guard.rows import troubled_rows
 from kafka_medic.guard.verdict import Judgement
 from kafka_medic.guard.views import VIEWS_AGREE, views_agree
+from kafka_medic.resources.vocabulary import Guard
 
 STALE_LOG = "stale-log-"
 """Each stale leader's log is a source of its own."""
 
 RestartGuard = Callable[[Snapshot, RestartQuestion], Answer]
 
-RESTART_GUARDS: tuple[tuple[str, RestartGuard], ...] = (
+RESTART_GUARDS: tuple[tuple[Guard, RestartGuard], ...] = (
     (TARGET_MAY_BE_TOUCHED, target_may_be_touched),
     (VIEWS_AGREE, views_agree),
     (ISR_STAYS_ABOVE_MIN, isr_stays_above_min),

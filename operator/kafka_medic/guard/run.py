@@ -30,7 +30,7 @@ class FleetUse:
 
 def within_fleet(use: FleetUse | None) -> Reason:
     """Whether one more KafkaCluster may have a run under way. None: there is no limit."""
-    guard = Guard.WITHIN_LIMITS.value
+    guard = Guard.WITHIN_LIMITS
     if use is None:
         return Reason(guard, Verdict.ALLOW, "no limit over all KafkaClusters")
     if use.acting is None:
@@ -60,7 +60,7 @@ def judge_run(
     reasons = [_not_paused(policy), within_window(policy.windows, now), _lease(lease_held)]
     if others is None:
         unknown = "the other Remediations of this cluster could not be read"
-        return (*reasons, Reason(Guard.NO_OTHER_REMEDIATION.value, Verdict.UNKNOWN, unknown))
+        return (*reasons, Reason(Guard.NO_OTHER_REMEDIATION, Verdict.UNKNOWN, unknown))
     reasons.append(precedence.goes_first(itself, others))
     if starting:
         reasons.append(_within_limits(policy, others, itself, now, takes_back))
@@ -71,12 +71,12 @@ def _not_paused(policy: RemediationPolicy) -> Reason:
     if policy.paused:
         why = f": {policy.pause_reason}" if policy.pause_reason else ""
         message = f"remediation is paused on the KafkaCluster{why}; set spec.remediation.paused to false to go on"
-        return Reason(Guard.NOT_PAUSED.value, Verdict.WAIT, message)
-    return Reason(Guard.NOT_PAUSED.value, Verdict.ALLOW, "not paused")
+        return Reason(Guard.NOT_PAUSED, Verdict.WAIT, message)
+    return Reason(Guard.NOT_PAUSED, Verdict.ALLOW, "not paused")
 
 
 def _lease(held: bool | None) -> Reason:
-    guard = Guard.LEASE_HELD.value
+    guard = Guard.LEASE_HELD
     if held is None:
         return Reason(guard, Verdict.UNKNOWN, "the cluster's Lease could not be read or renewed")
     if not held:
@@ -87,7 +87,7 @@ def _lease(held: bool | None) -> Reason:
 def _within_limits(
     policy: RemediationPolicy, others: Sequence[OtherRun], itself: OtherRun | None, now: datetime, takes_back: bool
 ) -> Reason:
-    guard = Guard.WITHIN_LIMITS.value
+    guard = Guard.WITHIN_LIMITS
     recent = [o for o in others if o.started_at is not None and now - o.started_at < timedelta(days=1)]
     if len(recent) >= policy.limits.per_day:
         message = f"{len(recent)} remediations started within 24 hours; limits.perDay is {policy.limits.per_day}"
@@ -134,7 +134,7 @@ def _same_maintenance(itself: OtherRun | None, other: OtherRun, takes_back: bool
 
 def within_window(windows: Sequence[Window], now: datetime) -> Reason:
     """Inside one of them, or there are none."""
-    guard = Guard.WITHIN_WINDOW.value
+    guard = Guard.WITHIN_WINDOW
     if not windows:
         return Reason(guard, Verdict.ALLOW, "no windows are set: any time")
     for window in windows:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kafka_medic.resources.vocabulary import Verdict
+from kafka_medic.resources.vocabulary import Guard, Verdict
 
 __all__ = ["Judgement", "Reason", "Verdict", "judge"]
 
@@ -22,7 +22,7 @@ _SEVERITY = {Verdict.ALLOW: 0, Verdict.WAIT: 1, Verdict.UNKNOWN: 2, Verdict.DENY
 class Reason:
     """One guard's answer. `remediation`: the other run that it waits for."""
 
-    guard: str
+    guard: Guard
     verdict: Verdict
     message: str
     remediation: str | None = None

@@ -6,16 +6,18 @@ from collections.abc import Iterator
 
 from kafka_medic.cluster.agreement import Disagreement, agreement
 from kafka_medic.cluster.snapshot import Mode, PartitionRow, Snapshot, View
-from kafka_medic.guard.context import RestartQuestion
+from kafka_medic.guard.context import RestartContext, RestartQuestion
 from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.rows import known_ids
 from kafka_medic.guard.stuck import undeclared
 from kafka_medic.guard.succession import left_to_stale
 from kafka_medic.guard.unserved import not_served
 from kafka_medic.guard.verdict import Reason, Verdict
+from kafka_medic.resources.vocabulary import Guard
 
-VIEWS_AGREE = "ViewsAgree"
+VIEWS_AGREE = Guard.VIEWS_AGREE
 EXAMPLES = 5
+_NOBODY = -1
 
 
 def views_agree(snapshot: Snapshot, question: RestartQuestion) -> tuple[Reason, ...]:
@@ -34,6 +36,25 @@ def views_agree(snapshot: Snapshot, question: RestartQuestion) -> tuple[Reason, 
 def agree_but_for(snapshot: Snapshot, question: RestartQuestion, excused: frozenset[int]) -> tuple[Reason, ...]:
     """Whether the views agree by now, whatever those of `excused` report."""
     return _compared(snapshot, question, excused)[0]
+
+
+def all_views_agree(snapshot: Snapshot) -> tuple[Reason, ...]:
+    """Whether every broker that answers has reported a view that agrees with what is decided, and a majority decided
+    everything. Of a large cluster each broker is judged by the topics that it was asked about."""
+    reasons, _ = _compared(snapshot, RestartQuestion(_NOBODY, RestartContext(), ()), frozenset())
+    if snapshot.views is None or snapshot.brokers is None or snapshot.partitions is None:
+        return reasons
+    found, more = agreement(snapshot), []
+    if not found.witnessed:
+        message = f"{found.reporting} of {found.voters} registered brokers reported their view; a majority is needed"
+        more.append(Reason(VIEWS_AGREE, Verdict.UNKNOWN, message))
+    if found.undecided:
+        message = f"brokers differ and no majority decides: {some(sorted(found.undecided), EXAMPLES)}"
+        more.append(Reason(VIEWS_AGREE, Verdict.UNKNOWN, message))
+    if found.doubted:
+        message = f"the view of broker {some(sorted(found.doubted))} may be stale"
+        more.append(Reason(VIEWS_AGREE, Verdict.UNKNOWN, message))
+    return (*(r for r in reasons if not (more and r.verdict is Verdict.ALLOW)), *more)
 
 
 def _compared(

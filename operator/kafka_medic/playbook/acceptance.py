@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from kafka_medic.playbook.registry import ACTIONS, SEQUENCES
 from kafka_medic.resources.errors import Problem, ResourceError
 from kafka_medic.resources.playbook import Playbook
-from kafka_medic.resources.vocabulary import ActionName
+from kafka_medic.resources.vocabulary import ActionName, Guard
 
 
 def check(playbook: Playbook) -> None:
     """Refuse a playbook that could not be planned as it says. Raises ResourceError with the path of each problem."""
-    problems = [*_keys(playbook), *_sequence(playbook)]
+    problems = [*_keys(playbook), *_sequence(playbook), *_guards(playbook), *_probes(playbook)]
     for index, step in enumerate(playbook.spec.steps):
         problems += ACTIONS[step.action].problems(playbook, index)
     if problems:
@@ -33,6 +33,30 @@ def _keys(playbook: Playbook) -> Iterator[Problem]:
         if parameter.name not in used:
             way = f"use one of {', '.join(sorted(used))}" if used else "remove it"
             yield Problem(f"spec.parameters[{i}].name", "is read by no step's action", way)
+
+
+def _guards(playbook: Playbook) -> Iterator[Problem]:
+    """Guards that would be asked by nobody: neither the action asks them, nor can they be added to it."""
+    for i, step in enumerate(playbook.spec.steps):
+        action = ACTIONS[step.action]
+        allowed = _listed(action.addable)
+        for guard in step.guards:
+            if guard not in action.asked | action.addable:
+                message = f"{guard.value} is not asked by {step.action.value} and cannot be added to it"
+                yield Problem(f"spec.steps[{i}].guards", message, f"remove it; what can be added: {allowed}")
+
+
+def _probes(playbook: Playbook) -> Iterator[Problem]:
+    """Probes that show nothing of the step's action."""
+    for i, step in enumerate(playbook.spec.steps):
+        probes = ACTIONS[step.action].probes
+        if step.verify.probe not in probes:
+            message = f"{step.verify.probe.value} does not show that {step.action.value} has been done"
+            yield Problem(f"spec.steps[{i}].verify.probe", message, f"write {' or '.join(p.value for p in probes)}")
+
+
+def _listed(guards: Iterable[Guard]) -> str:
+    return ", ".join(sorted(guard.value for guard in guards)) or "none"
 
 
 def _sequence(playbook: Playbook) -> Iterator[Problem]:

@@ -16,6 +16,7 @@ from datetime import datetime, timedelta
 from typing import ClassVar
 
 from kafka_medic.cluster.snapshot import Snapshot
+from kafka_medic.guard.cluster_wide import CLUSTER_WIDE
 from kafka_medic.guard.other_runs import OtherRun
 from kafka_medic.guard.reassign import judge_reassign
 from kafka_medic.guard.verdict import Reason
@@ -48,6 +49,8 @@ EVERY_EFFECT = (
     Guard.PRECONDITIONS_HOLD,
 )
 """The guards that every action demands."""
+GIVING_BACK = (Guard.APPROVAL_VALID, Guard.LEASE_HELD, Guard.NOT_PAUSED, Guard.PRECONDITIONS_HOLD)
+"""Those that stand before an effect which only puts back what the run itself has changed (`restoring_reasons`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +155,25 @@ class Action:
     """The guards besides `EVERY_EFFECT` that it asks, whatever a playbook names."""
     probe: ClassVar[VerifyProbe]
     """What shows that it has been done."""
+    gives_back: ClassVar[bool] = False
+    """Whether all that it does is to put back what a step before it has changed."""
+    hindered_by: ClassVar[frozenset[Guard]] = frozenset()
+    """Guards of `CLUSTER_WIDE` that its own effects, while they are on their way, would refuse."""
+
+    @property
+    def asked(self) -> frozenset[Guard]:
+        """Every guard that stands before its effects, whatever a playbook names."""
+        return frozenset(GIVING_BACK if self.gives_back else (*EVERY_EFFECT, *self.demands))
+
+    @property
+    def addable(self) -> frozenset[Guard]:
+        """The guards that a playbook may add. Nothing more may hold up what gives back."""
+        return frozenset() if self.gives_back else frozenset(CLUSTER_WIDE) - self.asked - self.hindered_by
+
+    @property
+    def probes(self) -> tuple[VerifyProbe, ...]:
+        """By what a playbook may have it verified."""
+        return self.probe, VerifyProbe.FINDING_GONE
 
     def problems(self, playbook: Playbook, index: int) -> Iterable[Problem]:  # noqa: ARG002
         """What is wrong with the playbook's step at `index`, beyond keys that it does not know."""

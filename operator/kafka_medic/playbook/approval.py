@@ -72,7 +72,7 @@ def judge_approvals(
     playbook; None: not known, which Auto takes for too high. `cost`: of the plan; None: not counted, which is beyond
     Auto's bounds. `skew`: of the clock that dates approvals to the one that dates the plan, and by which `now` decides
     whether the plan is still open; None: not known, taken for none."""
-    guard, plan = Guard.APPROVAL_VALID.value, remediation.status.plan
+    guard, plan = Guard.APPROVAL_VALID, remediation.status.plan
     if plan is None:
         return ApprovalJudgement(Reason(guard, Verdict.DENY, "there is no plan yet"), (), None, None)
     if not digest_fits(remediation, plan):

@@ -21,8 +21,8 @@ from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.phases import Phase
 from kafka_medic.resources.playbook import Playbook
 from kafka_medic.resources.remediation import Remediation
-from kafka_medic.resources.remediation_status import RemediationStatus, Waiting
-from kafka_medic.resources.vocabulary import Guard, Risk
+from kafka_medic.resources.remediation_status import MAX_WAITING, RemediationStatus, Waiting
+from kafka_medic.resources.vocabulary import Risk
 
 SOON = 1.0
 """Seconds until the next reconcile after an effect was asked for: its outcome is to be seen quickly."""
@@ -128,10 +128,13 @@ def refuse(status: RemediationStatus, phase: Phase, reasons: Sequence[Reason]) -
 
 
 def waiting_for(reasons: Sequence[Reason]) -> tuple[Waiting, ...]:
-    """The refusals among `reasons`, as status holds them: each guard's verdict and first sentence, bounded."""
-    known = {g.value for g in Guard}
+    """The refusals among `reasons`, as status holds them. Where there are too many, each guard that refuses is named
+    before any of them is named twice."""
+    refusals = [r for r in reasons if r.verdict is not Verdict.ALLOW]
+    if len(refusals) > MAX_WAITING:
+        firsts = list({r.guard: r for r in reversed(refusals)}.values())[::-1]
+        refusals = [*firsts, *(r for r in refusals if not any(r is first for first in firsts))]
     return tuple(
-        Waiting(guard=Guard(r.guard), verdict=r.verdict, message=r.message[:1024], remediation=r.remediation)
-        for r in reasons
-        if r.verdict is not Verdict.ALLOW and r.guard in known
-    )[:20]
+        Waiting(guard=r.guard, verdict=r.verdict, message=r.message[:1024], remediation=r.remediation)
+        for r in refusals[:MAX_WAITING]
+    )

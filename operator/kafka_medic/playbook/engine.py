@@ -27,12 +27,14 @@ from kafka_medic.playbook.decision import (
 from kafka_medic.playbook.drift import drifted_long_enough
 from kafka_medic.playbook.execution import advance
 from kafka_medic.playbook.guards import forward_reasons, judged
+from kafka_medic.playbook.nothing_to_do import with_nothing_to_do
 from kafka_medic.playbook.plan_file import is_missing, unread_file
 from kafka_medic.playbook.planning import propose
 from kafka_medic.playbook.preconditions import recreated
 from kafka_medic.playbook.provenance import beyond_plan, forged
 from kafka_medic.playbook.refusal import Refusal
 from kafka_medic.playbook.registry import ACTIONS, needs_its_cause
+from kafka_medic.playbook.triggers import is_for
 from kafka_medic.resources.phases import ACTING_PHASES, TERMINAL_PHASES, Phase
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_plan import Plan
@@ -74,14 +76,15 @@ def _decide(run: Remediation, context: DecisionContext) -> Decision:
 
 def _cures(run: Remediation, context: DecisionContext) -> Cure | None:
     """The finding that the run cures, as it is now: its cause or, where a person asked for the run, the gravest that
-    fires and names its playbook. A finding that is gone keeps its last severity. One that was gone before the run was
-    first decided, as a drain's is when its way back is proposed, is no emergency."""
+    fires and that its playbook is for. A finding that is gone keeps its last severity. One that was gone before the run
+    was first decided, as a drain's is when its way back is proposed, is no emergency."""
     cause, known = run.spec.cause, run.status.cures
     if cause is not None:
         found = next((f for f in context.findings if f.id == cause.finding_id), None)
         severity = found.severity if found else known.severity if known else Severity.INFO
         return Cure(finding_id=cause.finding_id, severity=severity)
-    fired = [f for f in context.findings if f.firing() and f.playbook == run.spec.playbook.name]
+    playbook = context.playbook
+    fired = [f for f in context.findings if f.firing() and playbook is not None and is_for(playbook, f)]
     gravest = max(fired, key=lambda f: list(Severity).index(f.severity), default=None)
     return known if gravest is None else Cure(finding_id=gravest.id, severity=gravest.severity)
 
@@ -130,7 +133,8 @@ def _plan(run: Remediation, context: DecisionContext) -> Decision:
     )
     if isinstance(proposal, Refusal):
         if proposal.nothing_to_do:
-            return ended(run.status, Phase.SUPERSEDED, proposal.message, context.now)
+            status = with_nothing_to_do(run.status, proposal.message, context.now)
+            return ended(status, Phase.SUPERSEDED, proposal.message, context.now)
         if proposal.permanent:
             return ended(run.status, Phase.FAILED, proposal.message, context.now)
         return waiting(run.status, Phase.PLANNING, proposal.message, proposal.reasons)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime
 
 from kafka_medic.guard import precedence
@@ -114,7 +115,7 @@ def _drift(report: StepReport, reasons: tuple[Reason, ...]) -> str | None:
     """What is not as planned: as the step sees it, or a guard that no waiting will satisfy."""
     if report.state is StepState.DRIFTED:
         return report.message
-    broken = (r for r in reasons if r.guard == Guard.PRECONDITIONS_HOLD.value and r.verdict is Verdict.DENY)
+    broken = (r for r in reasons if r.guard == Guard.PRECONDITIONS_HOLD and r.verdict is Verdict.DENY)
     return next((r.message for r in broken), None)
 
 
@@ -131,8 +132,12 @@ def _step(
     run: Remediation, context: DecisionContext, step: Step, report: StepReport, reasons: tuple[Reason, ...]
 ) -> Decision:
     status = note_hold(run.status, step.name, held_by_people(reasons), context.now)
+    lasting = None
     if report.state is StepState.REACHED:
-        return _verify(status, context, step, report)
+        lasting = _lasting(run, context, step)
+        if lasting is None:
+            return _verify(status, context, step, report)
+        report = replace(report, streak=None)
     required = context.cluster.spec.remediation.approvals.needed(run.spec.requested_by)
     status, late = lateness(status, step, required, context.now, context.skew)
     if late and step.on_failure is OnFailure.ABORT:
@@ -140,11 +145,15 @@ def _step(
     well_since = (status.well_since or context.now) if report.streak else None
     status = status.model_copy(update={"consecutive_verified": report.streak or None, "well_since": well_since})
     late = late or report.stuck
+    if lasting is not None:
+        message = late or f"{report.message}; {lasting}"
+        status = _with_step(status, step.name, {"phase": StepPhase.VERIFYING, "message": message[:1024]})
+        return _working(status, Phase.PAUSED if late else Phase.VERIFYING, message)
     match report.state:
         case StepState.UNKNOWN | StepState.DRIFTED:
             same = same_cluster(status.plan, context.snapshot)
             verdict = Verdict.DENY if same.verdict is Verdict.DENY else Verdict.UNKNOWN
-            reason = Reason(Guard.PRECONDITIONS_HOLD.value, verdict, report.message)
+            reason = Reason(Guard.PRECONDITIONS_HOLD, verdict, report.message)
             return waiting(status, Phase.PAUSED if late else Phase.BLOCKED, late or report.message, (reason,))
         case StepState.WAIT:
             # A broker that is away is looked at often: every moment that it is back unseen, the cluster waits.
@@ -158,13 +167,23 @@ def _step(
     return _act(status, Phase.RUNNING, step.name, report, context)
 
 
+def _lasting(run: Remediation, context: DecisionContext, step: Step) -> str | None:
+    """The run's own cause where the step is verified by its end, and it has not ended. A run that a person asked for
+    has no cause, so that its goal alone counts. A finding that could not be read again is still among the findings."""
+    cause = run.spec.cause
+    if step.verify.probe is not VerifyProbe.FINDING_GONE or cause is None:
+        return None
+    return f"{cause.finding_id} has not gone yet" if cause.finding_id in context.finding_ids else None
+
+
 def _verify(status: RemediationStatus, context: DecisionContext, step: Step, report: StepReport) -> Decision:
-    """The goal is observed; it has to be so several times in a row before the next step."""
-    if step.verify.probe is VerifyProbe.FINDING_GONE and any(
-        f.startswith("ReplicationFactorLow/") for f in context.finding_ids
-    ):
-        return _working(status, Phase.VERIFYING, "the finding has not gone yet")
-    count = max(status.consecutive_verified or 0, report.streak or 0) + 1
+    """The goal is observed; it has to be so several times in a row before the next step. What a step has counted by
+    itself says nothing of a finding."""
+    if step.verify.probe is VerifyProbe.FINDING_GONE:
+        before = (status.consecutive_verified or 0) if status.phase is Phase.VERIFYING else 0
+    else:
+        before = max(status.consecutive_verified or 0, report.streak or 0)
+    count = before + 1
     # The table of phases has one way to Succeeded: a run is seen Verifying at least once.
     if count < step.verify.consecutive or status.phase is not Phase.VERIFYING:
         needed = step.verify.consecutive
@@ -204,7 +223,7 @@ def _wind_up(run: Remediation, context: DecisionContext, plan: Plan, journal: Ma
             if not refusals:
                 return _act(status, Phase.BLOCKED, step, report, context)
             return waiting(status, Phase.BLOCKED, "; ".join(r.message for r in refusals), refusals)
-        reason = Reason(Guard.SOURCES_FRESH.value, Verdict.UNKNOWN, report.message)
+        reason = Reason(Guard.SOURCES_FRESH, Verdict.UNKNOWN, report.message)
         return waiting(status, Phase.BLOCKED, report.message, (reason,))
     steps = tuple(
         s

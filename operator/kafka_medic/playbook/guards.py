@@ -8,11 +8,12 @@ behind is never the safer choice, and a journal that anybody could write is no p
 from __future__ import annotations
 
 from kafka_medic.guard import fit
+from kafka_medic.guard.cluster_wide import judge_cluster
 from kafka_medic.guard.namesakes import alone_on_kafka
 from kafka_medic.guard.other_runs import OtherRun
 from kafka_medic.guard.run import judge_run, within_fleet
 from kafka_medic.guard.verdict import Reason, Verdict
-from kafka_medic.playbook.action import Standing
+from kafka_medic.playbook.action import Action, Standing
 from kafka_medic.playbook.approval import ApprovalJudgement, judge_approvals
 from kafka_medic.playbook.claims import truly_owes
 from kafka_medic.playbook.decision import DecisionContext
@@ -57,7 +58,7 @@ def _forward(run: Remediation, context: DecisionContext, intent: Intent | None) 
     plan = run.status.plan
     reasons = _of_the_run(run, context)
     if plan is None:
-        return (*reasons, Reason(Guard.PRECONDITIONS_HOLD.value, Verdict.DENY, "there is no plan"))
+        return (*reasons, Reason(Guard.PRECONDITIONS_HOLD, Verdict.DENY, "there is no plan"))
     asked = Standing(run, plan, context, _due(run, plan))
     action = next(ACTIONS[s.action] for s in plan.steps if s.name == asked.step)
     return (
@@ -65,7 +66,16 @@ def _forward(run: Remediation, context: DecisionContext, intent: Intent | None) 
         same_cluster(plan, context.snapshot),
         *same_topics(plan, context.snapshot),
         *action.judge(asked, intent),
+        *_added(asked, action),
     )
+
+
+def _added(asked: Standing, action: Action) -> tuple[Reason, ...]:
+    """What the playbook's own guards say: those that the action does not ask anyhow. One that cannot be added never
+    comes here, since the playbook is refused (`acceptance`)."""
+    named = asked.playbook_step.guards if asked.playbook_step is not None else ()
+    added = [guard for guard in named if guard in action.addable]
+    return judge_cluster(asked.snapshot, added, asked.now).reasons
 
 
 def _of_the_run(run: Remediation, context: DecisionContext) -> tuple[Reason, ...]:
@@ -100,7 +110,7 @@ def _due(run: Remediation, plan: Plan) -> str:
 def restoring_reasons(run: Remediation, context: DecisionContext, *, giving_up: bool) -> tuple[Reason, ...]:
     """A pause holds even the restoring of a run that could still go on, but not the clean-up of one that is ending."""
     policy = context.cluster.spec.remediation
-    asked = {Guard.LEASE_HELD.value} if giving_up else {Guard.LEASE_HELD.value, Guard.NOT_PAUSED.value}
+    asked = {Guard.LEASE_HELD} if giving_up else {Guard.LEASE_HELD, Guard.NOT_PAUSED}
     rules = judge_run(policy, (), context.lease_held, context.now, starting=False)
     own = own_status(run, judged(run, context, started=True), context.policies)
     return (same_cluster(run.status.plan, context.snapshot), own, *(r for r in rules if r.guard in asked))

@@ -168,4 +168,4 @@ def unread_file(plan: Plan) -> Reason:
         f"the plan's file cannot be read, or is not the one that was proposed: {where}; the operator's log says why. "
         "Bring its volume back; a plan that has not begun may be rejected as well"
     )
-    return Reason(Guard.PRECONDITIONS_HOLD.value, Verdict.UNKNOWN, message)
+    return Reason(Guard.PRECONDITIONS_HOLD, Verdict.UNKNOWN, message)

@@ -32,7 +32,7 @@ def propose(request: PlanRequest) -> Plan | Refusal:
         return Refusal(str(problem), permanent=True)
     if not request.snapshot.cluster.id:
         message = "the cluster did not tell its id, without which a plan cannot say which cluster it is for"
-        return Refusal(message, (Reason(Guard.PRECONDITIONS_HOLD.value, Verdict.UNKNOWN, message),))
+        return Refusal(message, (Reason(Guard.PRECONDITIONS_HOLD, Verdict.UNKNOWN, message),))
     leader = leading(request.playbook)
     assert leader is not None  # check saw to it
     found = leader.plan(request)

@@ -20,7 +20,7 @@ CLUSTER_ID = "Kafka cluster id"
 
 def same_cluster(plan: Plan | None, snapshot: Snapshot) -> Reason:
     """Whether what answers is the cluster that the plan was made for: bootstrap servers can come to name another."""
-    guard, present = Guard.PRECONDITIONS_HOLD.value, snapshot.cluster.id
+    guard, present = Guard.PRECONDITIONS_HOLD, snapshot.cluster.id
     planned = next((p.value for p in plan.preconditions if p.name == CLUSTER_ID), None) if plan else None
     if planned is None:
         return Reason(guard, Verdict.DENY, "there is no plan that names the Kafka cluster it was made for")
@@ -51,7 +51,7 @@ def recreated(plan: Plan, snapshot: Snapshot) -> str | None:
 
 def same_topics(plan: Plan, snapshot: Snapshot) -> tuple[Reason, ...]:
     """PreconditionsHold, for the ids of the plan's topics. A topic that is gone is for each action to judge."""
-    guard = Guard.PRECONDITIONS_HOLD.value
+    guard = Guard.PRECONDITIONS_HOLD
     if message := recreated(plan, snapshot):
         return (Reason(guard, Verdict.DENY, message),)
     now = _ids(snapshot, {t.topic for t in plan.topics})

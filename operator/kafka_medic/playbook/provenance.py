@@ -48,7 +48,7 @@ def _restorable(plan: Plan) -> set[str]:
 def own_status(run: Remediation, judged: ApprovalJudgement, policies: Standing | None) -> Reason:
     """Whether the status may be believed: else nothing is taken back on its word, nor begun. `judged`: what people say
     about its plan. `policies`: None where they cannot be read."""
-    guard = Guard.APPROVAL_VALID.value
+    guard = Guard.APPROVAL_VALID
     if policies is None:
         return Reason(guard, Verdict.UNKNOWN, "the admission policies could not be read, so its status is not believed")
     if policies.since is None:

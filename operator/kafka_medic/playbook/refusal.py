@@ -27,4 +27,4 @@ def unread(snapshot: Snapshot) -> Refusal:
     why."""
     failed = [s for s in snapshot.sources if not s.known] or [s for s in snapshot.sources if s.error]
     message = "; ".join(f"{s.name}: {s.error}" for s in failed) or "the cluster was not read in full"
-    return Refusal(message, (Reason(Guard.SOURCES_FRESH.value, Verdict.UNKNOWN, message),))
+    return Refusal(message, (Reason(Guard.SOURCES_FRESH, Verdict.UNKNOWN, message),))

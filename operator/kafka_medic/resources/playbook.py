@@ -31,6 +31,7 @@ from .scalars import (
     StepName,
     Uri,
 )
+from .selectors import LabelSelector
 from .vocabulary import API_VERSION, ActionName, FindingType, Guard, OnFailure, Risk, VerifyProbe
 
 LIST_MAP_BY_NAME = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
@@ -126,6 +127,13 @@ class Trigger(Model):
         alias="for",
         default="0s",
         description="How long the finding must hold before the playbook is proposed.",
+    )
+    clusters: LabelSelector | None = Field(
+        default=None, description="The KafkaClusters in which the playbook is proposed, by their labels. Absent: all."
+    )
+    order: Annotated[int, Field(ge=0, le=10000, strict=True)] | None = Field(
+        default=None,
+        description="Of several playbooks for a finding the smallest comes first. Absent: 100; of shipped ones, 1000.",
     )
 
 

@@ -166,6 +166,10 @@ class ApprovalRecord(Model):
     reason: LineText = Field(default="", description="Why it does not count, or what the approver wrote.")
 
 
+MAX_WAITING = 40
+"""More than there are guards, so that each of them has room."""
+
+
 class Waiting(Model):
     """One guard that the run waits for."""
 
@@ -229,7 +233,7 @@ class RemediationStatus(Model):
     approved_by: Annotated[str, StringConstraints(max_length=2048)] | None = Field(
         default=None, description="The approvers that counted, joined by commas."
     )
-    waiting_for: Annotated[tuple[Waiting, ...], Field(max_length=20)] = Field(
+    waiting_for: Annotated[tuple[Waiting, ...], Field(max_length=MAX_WAITING)] = Field(
         default=(), description="The guards that the run waits for."
     )
     started_at: Timestamp | None = Field(default=None, description="When the first effect was intended.")

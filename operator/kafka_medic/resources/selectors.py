@@ -72,14 +72,14 @@ class LabelExpression(Model):
 
 
 class LabelSelector(Model):
-    """Which Pods. An empty selector would mean every Pod of the namespace, so it is refused."""
+    """Which objects. An empty selector would mean every one of them, so it is refused."""
 
     model_config = ConfigDict(
         json_schema_extra=validations(
             rule(
                 "(has(self.matchLabels) && self.matchLabels.size() > 0)"
                 " || (has(self.matchExpressions) && self.matchExpressions.size() > 0)",
-                "must select by at least one label: an empty selector would take in every Pod of the namespace",
+                "must select by at least one label: an empty selector would take in everything",
             )
         )
     )
@@ -94,7 +94,7 @@ class LabelSelector(Model):
     @model_validator(mode="after")
     def _selects_something(self) -> Self:
         if not self.match_labels and not self.match_expressions:
-            raise ValueError("is empty and would take in every Pod of the namespace; add a label to matchLabels")
+            raise ValueError("is empty and would take in everything; add a label to matchLabels")
         return self
 
     def matches(self, labels: Mapping[str, str]) -> bool:

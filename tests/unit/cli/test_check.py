@@ -9,6 +9,7 @@ import pytest
 from kafka_medic.cli import check
 from kafka_medic.cli.main import main
 from kafka_medic.guard.evaluate import GuardFaultError
+from kafka_medic.resources.vocabulary import Guard
 from tests.unit.cli.conftest import CLUSTER
 from tests.unit.cluster import worlds
 
@@ -67,7 +68,7 @@ def test_check_elect_and_reset_offsets(save, capsys):
 
 def test_a_guard_that_fails_is_unknown_and_loud(save, capsys, monkeypatch):
     def broken(*_, **__):
-        raise GuardFaultError("ViewsAgree", "KeyError: leader")
+        raise GuardFaultError(Guard.VIEWS_AGREE, "KeyError: leader")
 
     monkeypatch.setattr(check, "judge_restart", broken)
     assert main(["check", "restart", "--broker", "2", "--snapshot", save(worlds.healthy()), "-o", "json"]) == 3

@@ -9,6 +9,7 @@ from kafka_medic.guard import restart
 from kafka_medic.guard.evaluate import GuardFaultError, evaluate
 from kafka_medic.guard.restart import RESTART_GUARDS, judge_restart
 from kafka_medic.guard.verdict import Reason, Verdict
+from kafka_medic.resources.vocabulary import Guard
 from tests.unit.cluster import worlds
 from tests.unit.guard.restarts import diverged, judged, only, refusals
 
@@ -90,9 +91,9 @@ def test_a_guard_that_fails_is_an_internal_fault_and_never_skipped(monkeypatch):
 
 def test_a_guard_that_says_nothing_or_speaks_for_another_is_a_fault():
     with pytest.raises(GuardFaultError, match="no answer"):
-        evaluate([("A", tuple)])
-    with pytest.raises(GuardFaultError, match="in the name of B"):
-        evaluate([("A", lambda: Reason("B", Verdict.ALLOW, "fine"))])
+        evaluate([(Guard.VIEWS_AGREE, tuple)])
+    with pytest.raises(GuardFaultError, match="in the name of NoReassignment"):
+        evaluate([(Guard.VIEWS_AGREE, lambda: Reason(Guard.NO_REASSIGNMENT, Verdict.ALLOW, "fine"))])
 
 
 def test_no_guard_at_all_permits_nothing():

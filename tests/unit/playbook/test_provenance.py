@@ -28,7 +28,7 @@ from kafka_medic.resources.admission import Standing
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_plan import PlanStep
 from kafka_medic.resources.remediation_status import ApprovalRecord
-from kafka_medic.resources.vocabulary import ActionName, WorkloadKind
+from kafka_medic.resources.vocabulary import ActionName, Guard, WorkloadKind
 from tests.unit.playbook.test_plan_digest import KEPT, planned, run_of
 
 FULL = planned(run_of(KEPT[-2]))
@@ -82,7 +82,7 @@ def test_an_effect_is_what_the_plan_names_and_nothing_else(named, other):
 def judged(decision: str = "Approve", counted: bool = True, at: datetime = NOW) -> ApprovalJudgement:
     raw = {"name": "w", "uid": "u", "approver": "alice", "decision": decision, "at": at, "counted": counted}
     record = ApprovalRecord.model_validate(raw)
-    return ApprovalJudgement(Reason("ApprovalValid", Verdict.WAIT, ""), (record,), None, None)
+    return ApprovalJudgement(Reason(Guard.APPROVAL_VALID, Verdict.WAIT, ""), (record,), None, None)
 
 
 HOUR = timedelta(hours=1)

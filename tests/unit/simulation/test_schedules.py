@@ -18,7 +18,7 @@ from kafka_medic.playbook import execution
 from kafka_medic.playbook.leadership import election_step
 from kafka_medic.playbook.restart import drain_first, restart_step
 from kafka_medic.resources.phases import ACTING_PHASES
-from kafka_medic.resources.vocabulary import ActionName
+from kafka_medic.resources.vocabulary import ActionName, Guard
 from tests.mutation.allow import without
 from tests.simulation import schedules, serial
 from tests.simulation.effects import LEASE
@@ -114,7 +114,7 @@ def test_a_paused_run_that_does_not_give_way_is_noticed(monkeypatch: pytest.Monk
 
     def one_at_a_time(_: OtherRun | None, others: Sequence[OtherRun]) -> Reason:
         busy = any(o.phase in ACTING_PHASES for o in others)
-        return Reason("NoOtherRemediation", Verdict.WAIT if busy else Verdict.ALLOW, "one at a time")
+        return Reason(Guard.NO_OTHER_REMEDIATION, Verdict.WAIT if busy else Verdict.ALLOW, "one at a time")
 
     monkeypatch.setattr(precedence, "goes_first", one_at_a_time)
     assert "keeps it waiting" in (schedules.run(schedule).violation or "")
@@ -145,7 +145,7 @@ def test_a_failure_is_told_and_made_smaller(monkeypatch: pytest.MonkeyPatch) -> 
     faults = [["at", 5.0, "cordoned", 2, 2.0], ["at", 0.0, "told_to_pause", 15.0], ["at", 9.0, "revoked", 2.0]]
     schedule = Schedule(1, "roll", moment, 2, False, faults)
     assert schedules.run(schedule).violation is None
-    permits = Reason("NotPaused", Verdict.ALLOW, "permits everything")
+    permits = Reason(Guard.NOT_PAUSED, Verdict.ALLOW, "permits everything")
     monkeypatch.setattr(rules, "_not_paused", lambda _: permits)
     assert "while remediation is paused" in (schedules.run(schedule).violation or "")
     small = schedules.shrunk(schedule)

@@ -248,7 +248,9 @@ def _render(
     warned = list(warnings(due, snapshot))
     notes = [COUNTED, UNSEEN, UNTIMED] if due else []
     if args.output != "table":
-        reasons = [{"guard": r.guard, "message": r.message, "verdict": r.verdict.value} for r in judgement.reasons]
+        reasons = [
+            {"guard": r.guard.value, "message": r.message, "verdict": r.verdict.value} for r in judgement.reasons
+        ]
         document = {"verdict": verdict.value, "reasons": reasons, "warnings": warned, "notes": notes}
         output.write(document | {"changes": [c.to_kubernetes() for c in due]}, args.output)
         return
@@ -269,7 +271,7 @@ def _render(
     text = output.table(header, rows) if rows else "every committed offset that this is about is where it should be\n"
     text += "".join(f"\nwarning: {printable(w)}" for w in warned) + "".join(f"\nnote: {n}" for n in notes)
     text += "\n" if due else ""
-    refusals = [(r.verdict.value, r.guard, r.message) for r in judgement.refusals]
+    refusals = [(r.verdict.value, r.guard.value, r.message) for r in judgement.refusals]
     text += f"\n{output.word(verdict.value)}\n"
     output.put(text + (output.table(("VERDICT", "GUARD", "REASON"), refusals) if refusals else ""))
 

@@ -72,7 +72,7 @@ def holds(run: Remediation, cluster: KafkaCluster | None, now: datetime) -> list
     found += [Hold(w.guard.value, w.verdict.value, w.message, _way_out(run, w.guard)) for w in status.waiting_for]
     if not status.waiting_for and status.phase is Phase.AWAITING_APPROVAL:
         # Planned in the operator's last reconcile: the guards are asked in the next one.
-        found.append(Hold(Guard.APPROVAL_VALID.value, "", status.message, _way_out(run, Guard.APPROVAL_VALID)))
+        found.append(Hold(Guard.APPROVAL_VALID, "", status.message, _way_out(run, Guard.APPROVAL_VALID)))
     if not status.waiting_for and status.phase in (Phase.PLANNING, Phase.BLOCKED, Phase.PAUSED):
         found.append(Hold(status.phase.value, "", status.message, ""))
     for approval in status.approvals:

@@ -20,9 +20,9 @@ from kafka_medic.playbook.report import StepReport
 from kafka_medic.resources.errors import Problem
 from kafka_medic.resources.playbook import Playbook, Step
 from kafka_medic.resources.remediation_plan import Elections, Plan, Reorders
-from kafka_medic.resources.vocabulary import ActionName, Guard, VerifyProbe
+from kafka_medic.resources.vocabulary import ActionName, VerifyProbe
 
-_DEMANDS = tuple(Guard(name) for name in ELECT_GUARDS)
+_DEMANDS = ELECT_GUARDS
 
 
 class ElectPreferredLeaders(Action):

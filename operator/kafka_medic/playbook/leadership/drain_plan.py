@@ -164,4 +164,4 @@ def _plan(
 
 
 def _waits(message: str, verdict: Verdict = Verdict.WAIT) -> tuple[Reason, ...]:
-    return (Reason(Guard.PRECONDITIONS_HOLD.value, verdict, message),)
+    return (Reason(Guard.PRECONDITIONS_HOLD, verdict, message),)

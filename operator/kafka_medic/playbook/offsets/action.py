@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import ClassVar
 
 from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
 from kafka_medic.guard.other_runs import OtherRun
@@ -22,13 +23,13 @@ from kafka_medic.resources.remediation_plan import OffsetChange, OffsetChanges, 
 from kafka_medic.resources.remediation_status import JournalEntry, StepStatus
 from kafka_medic.resources.vocabulary import ActionName, Guard, VerifyProbe
 
-_DEMANDS = tuple(Guard(name) for name in OFFSET_GUARDS)
+_DEMANDS: tuple[Guard, ...] = OFFSET_GUARDS
 
 
 class _OffsetsAction(Action):
     """What commits the offsets that its plan names."""
 
-    demands = _DEMANDS
+    demands: ClassVar[tuple[Guard, ...]] = _DEMANDS
     probe = VerifyProbe.OFFSETS_COMMITTED
 
     def idle(self, plan: Plan) -> bool:
@@ -55,7 +56,7 @@ class _OffsetsAction(Action):
             targets,
             asked.now,
             members=asked.context.reads.members.get(group),
-            within_log=Guard(TARGET_WITHIN_LOG) in self.demands,
+            within_log=TARGET_WITHIN_LOG in self.demands,
         ).reasons
 
     def has_set(self, run: Remediation) -> Iterable[OffsetChange]:
@@ -82,7 +83,7 @@ class _OffsetsAction(Action):
 class ResetOffsets(_OffsetsAction):
     name = ActionName.RESET_OFFSETS
     parameters = frozenset({"to", "groups", "excludeGroups", "topics"})
-    demands = (*_DEMANDS, Guard(TARGET_WITHIN_LOG))
+    demands = (*_DEMANDS, TARGET_WITHIN_LOG)
 
     def reads(self, request: PlanRequest, others: Callable[[], Sequence[OtherRun] | None]) -> Questions:  # noqa: ARG002
         step = request.step(self.name)
@@ -126,7 +127,7 @@ class _ConsumersAction(Action):
             judge_reset_offsets(asked.snapshot, group, _targets(plan, group), asked.now).reasons
             for group in dict.fromkeys(c.group for c in plan.part(OffsetChanges).offsets)
         ]
-        others = (r for reasons in found for r in reasons if r.guard != Guard.GROUP_EMPTY.value)
+        others = (r for reasons in found for r in reasons if r.guard != Guard.GROUP_EMPTY)
         return (*dict.fromkeys(others), consumers_step.as_planned(plan, asked.context.reads))
 
     def may_write(self, plan: Plan) -> Iterator[Hashable]:
@@ -171,6 +172,7 @@ class StopConsumers(_ConsumersAction):
 class StartConsumers(_ConsumersAction):
     name = ActionName.START_CONSUMERS
     probe = VerifyProbe.CONSUMERS_STARTED
+    gives_back = True
 
     def assess(self, asked: Standing) -> StepReport:
         return consumers_step.assess_start(asked.step, asked.plan, asked.journal, asked.context.reads)

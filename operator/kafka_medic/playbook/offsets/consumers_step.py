@@ -45,7 +45,7 @@ def _starts(entry: JournalEntry) -> bool:
 
 def as_planned(plan: Plan, answers: ExtraReads) -> Reason:
     """Before anything is done: whether it is still what the plan saw."""
-    guard, planned, now = Guard.PRECONDITIONS_HOLD.value, plan.part(StoppedConsumers).workload, answers.workload
+    guard, planned, now = Guard.PRECONDITIONS_HOLD, plan.part(StoppedConsumers).workload, answers.workload
     if planned is None:
         return Reason(guard, Verdict.DENY, "the plan names nothing to be stopped")
     if not isinstance(now, Workload):

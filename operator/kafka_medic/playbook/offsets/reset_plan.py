@@ -105,7 +105,7 @@ def to_stop(request: PlanRequest, settings: ResetParameters) -> StoppedWorkload 
         return Refusal(str(problem), permanent=True)
     if settings.groups is None:
         return Refusal("groups: name the groups whose consumers are to be stopped", permanent=True)
-    guard, now = Guard.PRECONDITIONS_HOLD.value, request.reads.workload
+    guard, now = Guard.PRECONDITIONS_HOLD, request.reads.workload
     if not isinstance(now, Workload):
         message = f"{kind.value} {name} could not be read: {now or 'it was not asked for'}"
         return Refusal(message, (Reason(guard, Verdict.UNKNOWN, message),))

@@ -34,7 +34,7 @@ def undo_plan(request: PlanRequest, step: Step) -> Plan | Refusal:
         return earlier
     if untold := untold_groups(snapshot, earlier.offsets):
         message = f"what these groups have committed could not be read: {some(untold, 3)}"
-        return Refusal(message, (Reason(Guard.SOURCES_FRESH.value, Verdict.UNKNOWN, message),))
+        return Refusal(message, (Reason(Guard.SOURCES_FRESH, Verdict.UNKNOWN, message),))
     wanted, gone = changes(snapshot, earlier.offsets)
     standing = states(snapshot, {c.group for c in wanted})
     live = {g: s for g, s in standing.items() if s != EMPTY}
@@ -64,7 +64,7 @@ def _earlier(request: PlanRequest, name: str) -> OtherRun | Refusal:
         return Refusal("parameters.remediation: name the Remediation whose offsets are to be put back", permanent=True)
     if request.others is None:
         message = "what the other Remediations of this cluster have set could not be read"
-        return Refusal(message, (Reason(Guard.PRECONDITIONS_HOLD.value, Verdict.UNKNOWN, message),))
+        return Refusal(message, (Reason(Guard.PRECONDITIONS_HOLD, Verdict.UNKNOWN, message),))
     earlier = next((o for o in request.others if o.name == name), None)
     if earlier is None or not earlier.offsets:
         message = f"parameters.remediation: {name} is no Remediation of this KafkaCluster that has set an offset"

@@ -45,6 +45,7 @@ class ReassignPartitions(Action):
         Guard.FIT_TO_RECEIVE,
     )
     probe = VerifyProbe.TARGET_REPLICAS_IN_SYNC
+    hindered_by = frozenset({Guard.NO_REASSIGNMENT, Guard.NO_OTHER_BROKER_DISTURBED})
 
     def plan(self, request: PlanRequest) -> Plan | Refusal:
         step = request.step(self.name)

@@ -84,7 +84,7 @@ def raise_plan(request: PlanRequest, step: Step) -> Plan | Refusal:
     why_not = _too_slow(plan, step)
     if plan.part(ReplicaMoves).throttle_bytes_per_second is not None:
         if unknown := unsaved(plan, snapshot):
-            return Refusal(unknown, (Reason(Guard.SOURCES_FRESH.value, Verdict.UNKNOWN, unknown),))
+            return Refusal(unknown, (Reason(Guard.SOURCES_FRESH, Verdict.UNKNOWN, unknown),))
         why_not = why_not or unsavable(present_settings(plan, snapshot))
     return Refusal(why_not) if why_not else plan
 

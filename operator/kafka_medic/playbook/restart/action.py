@@ -32,7 +32,7 @@ from kafka_medic.resources.vocabulary import ActionName, Guard, VerifyProbe
 class RestartBrokers(Action):
     name = ActionName.RESTART_BROKERS
     parameters = frozenset({"brokers", "brokerWithin", "maxParallel", "drainFirst"})
-    demands = tuple(Guard(name) for name, _ in RESTART_GUARDS)
+    demands = tuple(name for name, _ in RESTART_GUARDS)
     probe = VerifyProbe.BROKERS_RECOVERED
 
     def plan(self, request: PlanRequest) -> Plan | Refusal:

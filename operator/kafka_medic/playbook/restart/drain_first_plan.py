@@ -47,7 +47,7 @@ def drains(
     rows = list(led_by(snapshot, brokers))
     if moving := [r.tp for r in rows if r.reassigning is not False or not r.replicas]:
         message = f"being reassigned, or not known whether: {some(moving, 3)}; planned once that is over"
-        return Refusal(message, (Reason(Guard.NOT_REASSIGNING.value, Verdict.WAIT, message),))
+        return Refusal(message, (Reason(Guard.NOT_REASSIGNING, Verdict.WAIT, message),))
     groups = _groups(snapshot, rows, brokers)
     return _too_many(restarts, groups) or tuple(
         Drain(broker=broker, topic=topic, partitions=tuple(numbers), replicas_before=before, replicas=after)

@@ -71,7 +71,7 @@ def reasons(plan: Plan, snapshot: Snapshot, now: datetime) -> tuple[Reason, ...]
     (planned,) = plan.part(Resignations).resignations
     fresh = sources_fresh(snapshot, now, NEEDED)
     majority = quorum_keeps_majority(snapshot, RestartQuestion(planned.broker, RestartContext(), None))
-    holds, taker = Guard.PRECONDITIONS_HOLD.value, Guard.NO_OTHER_BROKER_DISTURBED.value
+    holds, taker = Guard.PRECONDITIONS_HOLD, Guard.NO_OTHER_BROKER_DISTURBED
     others = [b.id for b in snapshot.brokers or () if b.live and b.id != planned.broker]
     if snapshot.partitions is None or snapshot.brokers is None:
         needed = Reason(holds, Verdict.UNKNOWN, "whether partitions wait for a new leader is not known")

@@ -31,7 +31,7 @@ from kafka_medic.resources.remediation_plan import (
     Rescues,
     Restarts,
 )
-from kafka_medic.resources.vocabulary import ActionName
+from kafka_medic.resources.vocabulary import ActionName, Guard
 
 
 def restart_plan(request: PlanRequest, *, only: frozenset[int] | None = None) -> Plan | Refusal:
@@ -87,7 +87,7 @@ def _restarts(request: PlanRequest, wanted: frozenset[int]) -> list[BrokerRestar
         message = (
             f"the view of broker {some(passing)} is stale, but has not been for long; planned once it lasts or ends"
         )
-        return Refusal(message, (Reason("ViewsAgree", Verdict.WAIT, message),))
+        return Refusal(message, (Reason(Guard.VIEWS_AGREE, Verdict.WAIT, message),))
     restarts = []
     for broker_id in restart_order(snapshot, wanted):
         pod = snapshot.pod_of(broker_id)
@@ -162,7 +162,7 @@ def _against(
         judged = judge_restart(then, restart.broker, now, context=asked)
         for reason in judged.refusals:
             # A divergence that one restart is there to cure stands against the others only until it is cured.
-            if reason.verdict is Verdict.DENY and not (stale and reason.guard == "ViewsAgree"):
+            if reason.verdict is Verdict.DENY and not (stale and reason.guard is Guard.VIEWS_AGREE):
                 found.setdefault(reason.message, reason)
     return tuple(found.values())
 
@@ -184,7 +184,7 @@ def _rescues(playbook: Playbook, snapshot: Snapshot, wanted: frozenset[int]) -> 
             if log.records is None:
                 why_not = _unserved(snapshot, log.tp)
                 message = f"how many records of {log.tp} only broker {view.broker} holds is not known: {why_not}"
-                return Refusal(message, (Reason("PreconditionsHold", Verdict.UNKNOWN, message),))
+                return Refusal(message, (Reason(Guard.PRECONDITIONS_HOLD, Verdict.UNKNOWN, message),))
             if log.records and log.shared_end is not None and log.log_end is not None:
                 found.append(
                     Rescue(

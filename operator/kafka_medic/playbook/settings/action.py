@@ -25,6 +25,7 @@ _AT_REST = (
     Guard.TARGETS_ALIVE,
     Guard.NO_FOREIGN_REASSIGNMENT,
     Guard.BROKERS_STABLE,
+    Guard.FIT_TO_RECEIVE,
 )
 
 

@@ -50,7 +50,7 @@ def defaults_plan(request: PlanRequest) -> Plan | Refusal:
     brokers = frozenset(b for setting in static for b in setting.brokers)
     change, left_out = _min_isr(snapshot, expectations, low, brokers)
     if not static and change is None:
-        return Refusal(left_out, (Reason(Guard.PRECONDITIONS_HOLD.value, Verdict.WAIT, left_out),))
+        return Refusal(left_out, (Reason(Guard.PRECONDITIONS_HOLD, Verdict.WAIT, left_out),))
     plan = request.draft()
     if static:
         rolled = restart_plan(request, only=brokers)
@@ -77,16 +77,16 @@ def _not_yet(snapshot: Snapshot, expectations: Expectations) -> Refusal | None:
     silent = [b.id for b in snapshot.brokers if any((name, b.id) not in told for name in DEFAULTS)]
     if why := settings_unread(snapshot, BROKER, ""):
         message = f"what is set at run time for all brokers is not known: {why}"
-        return Refusal(message, (Reason(Guard.SOURCES_FRESH.value, Verdict.UNKNOWN, message),))
+        return Refusal(message, (Reason(Guard.SOURCES_FRESH, Verdict.UNKNOWN, message),))
     if silent:
         message = f"the defaults of broker {some(silent)} are not known: it does not answer, or did not tell them"
-        return Refusal(message, (Reason(Guard.SOURCES_FRESH.value, Verdict.UNKNOWN, message),))
+        return Refusal(message, (Reason(Guard.SOURCES_FRESH, Verdict.UNKNOWN, message),))
     if len(snapshot.brokers) < expectations.replication_factor:
         message = (
             f"with a default factor of {expectations.replication_factor} and {len(snapshot.brokers)} brokers nobody "
             "could create a topic any more: add brokers, or expect a lower factor"
         )
-        return Refusal(message, (Reason(Guard.ENOUGH_LIVE_BROKERS.value, Verdict.DENY, message),))
+        return Refusal(message, (Reason(Guard.ENOUGH_LIVE_BROKERS, Verdict.DENY, message),))
     low = below_factor(snapshot, expectations)
     if low is None:
         return unread(snapshot)
@@ -96,7 +96,7 @@ def _not_yet(snapshot: Snapshot, expectations: Expectations) -> Refusal | None:
             "topics have fewer replicas than expected, and come first (raise-replication-factor): "
             f"{some(topics, 5)}; or expect less of them in spec.expectations.topics"
         )
-        return Refusal(message, (Reason(Guard.PRECONDITIONS_HOLD.value, Verdict.WAIT, message),))
+        return Refusal(message, (Reason(Guard.PRECONDITIONS_HOLD, Verdict.WAIT, message),))
     return None
 
 

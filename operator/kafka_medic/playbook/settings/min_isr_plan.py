@@ -37,7 +37,7 @@ def min_isr_plan(request: PlanRequest) -> Plan | Refusal:
     low = {topic: both for topic, both in found.low.items() if topic not in held}
     if not low:
         message = f"no in-sync replica to spare yet in {some([str(row.tp) for row in thin], 5)}"
-        return Refusal(message, (Reason(Guard.PRECONDITIONS_HOLD.value, Verdict.WAIT, message),))
+        return Refusal(message, (Reason(Guard.PRECONDITIONS_HOLD, Verdict.WAIT, message),))
     due = (minimum_change(snapshot, topic, wanted) for topic, (_, wanted) in list(low.items())[:MAX_TOPICS])
     changes = tuple(change for change in due if change is not None)
     lines = [

@@ -117,7 +117,7 @@ def other_values(plan: Plan, snapshot: Snapshot) -> str | None:
 def may_begin(plan: Plan, snapshot: Snapshot) -> Reason:
     """Whether a run that does nothing else can do it now: one that had to wait would hold up every other."""
     config_changes = plan.part(SettingChanges).config_changes
-    guard = Guard.PRECONDITIONS_HOLD.value
+    guard = Guard.PRECONDITIONS_HOLD
     topics = (settings_unread(snapshot, c.resource_type, c.resource_name) for c in config_changes)
     if snapshot.configs is None or snapshot.partitions is None or any(topics):
         return Reason(guard, Verdict.UNKNOWN, "the topics' settings could not be read")

@@ -36,7 +36,7 @@ def throttle_plan(request: PlanRequest) -> Plan | Refusal:
     untold = [f"{name}: {why}" for name, why in unread_settings(snapshot).items()]
     if not found and untold:
         message = f"whether a replication throttle is set is not known of {some(untold, 3)}"
-        return Refusal(message, (Reason(Guard.SOURCES_FRESH.value, Verdict.UNKNOWN, message),))
+        return Refusal(message, (Reason(Guard.SOURCES_FRESH, Verdict.UNKNOWN, message),))
     if not found:
         return Refusal("no replication throttle is set", nothing_to_do=True)
     changes = tuple(
