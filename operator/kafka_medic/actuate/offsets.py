@@ -21,15 +21,15 @@ def set_offsets(kafka: Kafka, intent: SetOffsets, ask: Callable[[], None]) -> No
         raise WriteFailed(problem.kind, f"not sent: {problem.message}") from None
     if unsettled:
         where = ", ".join(map(str, unsettled[:5]))
-        told = f"a transaction is open that commits offsets of group {intent.group} on {where}"
-        raise WriteFailed(FailureKind.REFUSED, f"not sent: {told}; it ends by itself, or at its timeout")
+        text = f"a transaction is open that commits offsets of group {intent.group} on {where}"
+        raise WriteFailed(FailureKind.REFUSED, f"not sent: {text}; it ends by itself, or at its timeout")
     if why := found.unread.get(intent.group):
         raise WriteFailed(why.kind, f"not sent: {why.message}")
     group = next(iter(found.offsets), None)
     if group is None and found.unlisted:
         silent = ", ".join(map(str, sorted(found.unlisted)[:5]))
-        told = f"broker {silent} did not list its groups, so whether group {intent.group} exists is not known"
-        raise WriteFailed(FailureKind.UNREACHABLE, f"not sent: {told}")
+        text = f"broker {silent} did not list its groups, so whether group {intent.group} exists is not known"
+        raise WriteFailed(FailureKind.UNREACHABLE, f"not sent: {text}")
     if group is None or group.state != EMPTY:
         state = group.state or "in an unknown state" if group else "gone"
         raise WriteFailed(FailureKind.REFUSED, f"not sent: group {intent.group} is {state} by now")

@@ -59,14 +59,14 @@ def _chunks(kafka: Kafka, part: RescuePart) -> Iterator[Sequence[LogRecord]]:
 
 
 def _copy(record: LogRecord, part: RescuePart) -> OwnRecord:
-    told = {
+    text = {
         "topic": record.tp.topic,
         "partition": record.tp.partition,
         "leader-epoch": part.epoch,
         "offset": record.offset,
         "broker": part.broker,
     }
-    headers = [(f"{PREFIX}{name}", str(value).encode()) for name, value in told.items()]
+    headers = [(f"{PREFIX}{name}", str(value).encode()) for name, value in text.items()]
     return OwnRecord(record.key, record.value, record.timestamp_ms, (*headers, *record.headers))
 
 

@@ -40,13 +40,13 @@ class BreakerReading:
 
     def describe(self) -> str:
         named = ", ".join(self.bad[-5:])
-        told = f"the last {len(self.bad)} remediations failed or did not cure ({named})"
+        text = f"the last {len(self.bad)} remediations failed or did not cure ({named})"
         if self.state is BreakerState.OPEN:
             return (
-                f"{told}, so the breaker is open until {self.until:%Y-%m-%d %H:%M:%S} UTC; find out why, then set "
+                f"{text}, so the breaker is open until {self.until:%Y-%m-%d %H:%M:%S} UTC; find out why, then set "
                 "spec.remediation.breaker.tryAgainAt to the present time to have one tried"
             )
-        return f"{told}; the breaker is {self.state.value}"
+        return f"{text}; the breaker is {self.state.value}"
 
 
 def breaker(policy: Breaker, runs: Sequence[OtherRun], now: datetime) -> BreakerReading:

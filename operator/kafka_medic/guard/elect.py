@@ -95,8 +95,8 @@ def _partitions_known(
         return Reason(PARTITIONS_KNOWN, Verdict.DENY, f"there is no partition {some(missing)}")
     if unknown := [r.tp for r in rows if _preferred(r) is None or r.leader is None]:
         return Reason(PARTITIONS_KNOWN, Verdict.UNKNOWN, f"replicas or leader not known: {some(unknown)}")
-    told = f"{len(rows)} partitions to elect" if rows else "every partition is led by its preferred replica"
-    return Reason(PARTITIONS_KNOWN, Verdict.ALLOW, told)
+    sentence = f"{len(rows)} partitions to elect" if rows else "every partition is led by its preferred replica"
+    return Reason(PARTITIONS_KNOWN, Verdict.ALLOW, sentence)
 
 
 def controller_active(snapshot: Snapshot) -> Reason:

@@ -101,11 +101,15 @@ def own_view(snapshot: Snapshot, broker_id: int, guard: Guard, otherwise: str) -
         yield Reason(guard, Verdict.UNKNOWN, f"the view of broker {broker_id} may be stale: {undecided}")
     found = agreed.disagreements.get(broker_id)
     if found is not None:
-        said = [f"it does not know broker {some(found.absent)}"] if found.absent else []
-        said += [f"it still counts broker {some(found.ghosts)}"] if found.ghosts else []
-        said += [f"it takes broker {found.controller} for the controller"] if found.controller is not None else []
-        said += found.examples(3)
-        yield Reason(guard, Verdict.DENY, f"the view of broker {broker_id} is stale, {otherwise}: {some(said, 3)}")
+        differences = [f"it does not know broker {some(found.absent)}"] if found.absent else []
+        differences += [f"it still counts broker {some(found.ghosts)}"] if found.ghosts else []
+        differences += (
+            [f"it takes broker {found.controller} for the controller"] if found.controller is not None else []
+        )
+        differences += found.examples(3)
+        yield Reason(
+            guard, Verdict.DENY, f"the view of broker {broker_id} is stale, {otherwise}: {some(differences, 3)}"
+        )
 
 
 def _pod(broker_id: int, pod: Pod | None) -> Iterator[Reason]:

@@ -42,10 +42,10 @@ def alone_on_kafka(namesakes: Sequence[Namesake] | None, owes: bool) -> Reason:
     first = next((n for n in namesakes if _goes_first(n, owes)), None)
     if first is None:
         return Reason(guard, Verdict.ALLOW, "no other KafkaCluster acts on this Kafka cluster")
-    told = f"Remediation {first.run} of KafkaCluster {first.name} acts on the same Kafka cluster; one at a time"
+    text = f"Remediation {first.run} of KafkaCluster {first.name} acts on the same Kafka cluster; one at a time"
     if not first.readable:
-        told += ". This version cannot read that Remediation; the version that wrote it can end it"
-    return Reason(guard, Verdict.WAIT, told)
+        text += ". This version cannot read that Remediation; the version that wrote it can end it"
+    return Reason(guard, Verdict.WAIT, text)
 
 
 def _goes_first(other: Namesake, owes: bool) -> bool:

@@ -62,14 +62,14 @@ def _directories(snapshot: Snapshot, broker: Broker) -> Reason:
         return Reason(
             guard, Verdict.UNKNOWN, f"broker {broker.id} answers, and its log directories are not known: {why}"
         )
-    told, failed = f"broker {broker.id} is not recovering its log", failed_directories(broker)
+    text, failed = f"broker {broker.id} is not recovering its log", failed_directories(broker)
     if not failed:
-        return Reason(guard, Verdict.ALLOW, told)
+        return Reason(guard, Verdict.ALLOW, text)
     if len(failed) == len(broker.directories or ()):
         message = f"every log directory of broker {broker.id} has failed, and it would not start without one"
         return Reason(guard, Verdict.DENY, message)
     names = some([d.path for d in failed], 3)
-    return Reason(guard, Verdict.ALLOW, f"{told}; its log directory {names} has failed; Kafka starts with the others")
+    return Reason(guard, Verdict.ALLOW, f"{text}; its log directory {names} has failed; Kafka starts with the others")
 
 
 def no_other_broker_disturbed(snapshot: Snapshot, question: RestartQuestion) -> tuple[Reason, ...]:
@@ -156,10 +156,10 @@ def _out_of_isr(
         yield Reason(guard, Verdict.DENY, message)
     if behind:
         unsaid = "; which replicas are on its failed log directory is not known"
-        told = [
+        text = [
             f"broker {b} ({n} partitions{unsaid if _unsaid(brokers.get(b)) else ''})" for b, n in sorted(behind.items())
         ]
-        yield Reason(guard, Verdict.WAIT, f"out of the ISR: {some(told)}")
+        yield Reason(guard, Verdict.WAIT, f"out of the ISR: {some(text)}")
     if unknown:
         yield Reason(guard, Verdict.UNKNOWN, f"replicas or ISR not known: {some(unknown)}")
 

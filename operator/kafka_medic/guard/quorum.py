@@ -42,21 +42,21 @@ def spares_any_voter(snapshot: Snapshot) -> tuple[Reason, ...]:
         message = f"{serving} of {total} ZooKeeper servers serve: without one more there is no majority"
         return (Reason(guard, Verdict.DENY, message),)
     found = [r for v in quorum.voters for r in _voters(quorum, RestartQuestion(v.id, RestartContext(), None))]
-    told = f"each of the {len(quorum.voters)} voters could be spared"
+    text = f"each of the {len(quorum.voters)} voters could be spared"
     refusals = tuple(dict.fromkeys(r for r in found if r.verdict is not Verdict.ALLOW))
-    return refusals or (Reason(guard, Verdict.ALLOW, told),)
+    return refusals or (Reason(guard, Verdict.ALLOW, text),)
 
 
 def _ensemble(quorum: Quorum) -> Reason:
     guard, total = QUORUM_KEEPS_MAJORITY, len(quorum.voters)
     # A null lag is how the document says that a server does not serve; it is no gap in what is known.
     serving = sum(v.lag is not None for v in quorum.voters)
-    told = f"{serving} of {total} ZooKeeper servers serve"
+    text = f"{serving} of {total} ZooKeeper servers serve"
     if serving * 2 <= total:
-        return Reason(guard, Verdict.DENY, f"{told}: no majority, and a restarted broker could not register")
+        return Reason(guard, Verdict.DENY, f"{text}: no majority, and a restarted broker could not register")
     if quorum.leader is None:
-        return Reason(guard, Verdict.UNKNOWN, f"{told}, but which of them leads is not known")
-    return Reason(guard, Verdict.ALLOW, f"{told}, server {quorum.leader} leads")
+        return Reason(guard, Verdict.UNKNOWN, f"{text}, but which of them leads is not known")
+    return Reason(guard, Verdict.ALLOW, f"{text}, server {quorum.leader} leads")
 
 
 def _voters(quorum: Quorum, question: RestartQuestion) -> Iterator[Reason]:

@@ -82,14 +82,14 @@ def _enough_live_brokers(q: _Question) -> Reason:
         return Reason(guard, Verdict.UNKNOWN, "the brokers are not known")
     states = [q.down(b.id) for b in brokers]
     live, unsure = states.count(False), states.count(None)
-    told = f"{live} brokers live and factor {factor} needs {factor}"
+    text = f"{live} brokers live and factor {factor} needs {factor}"
     if live >= factor:
-        return Reason(guard, Verdict.ALLOW, told)
+        return Reason(guard, Verdict.ALLOW, text)
     if live + unsure >= factor:
-        return Reason(guard, Verdict.UNKNOWN, f"{told}; of {unsure} more it is not known")
+        return Reason(guard, Verdict.UNKNOWN, f"{text}; of {unsure} more it is not known")
     if len(brokers) >= factor:
-        return Reason(guard, Verdict.WAIT, f"{told}; bring brokers back")
-    return Reason(guard, Verdict.DENY, f"{told}; add brokers, or expect a lower factor")
+        return Reason(guard, Verdict.WAIT, f"{text}; bring brokers back")
+    return Reason(guard, Verdict.DENY, f"{text}; add brokers, or expect a lower factor")
 
 
 def _targets_alive(q: _Question) -> tuple[Reason, ...]:

@@ -71,8 +71,8 @@ def held_by(group: str, state: str | None, members: Sequence[GroupMember] | None
     elif not members:
         who = "all of them; none was in it when it was asked, so it may just be over"
     else:
-        told = sorted({printable(str(m)) for m in members})
-        who = f"{some(told, MAX_MEMBERS)} (their Deployment or StatefulSet to 0 replicas, say)"
+        text = sorted({printable(str(m)) for m in members})
+        who = f"{some(text, MAX_MEMBERS)} (their Deployment or StatefulSet to 0 replicas, say)"
     return f"group {printable(group)} is {state or 'in an unknown state'}: stop its consumers first, {who}"
 
 
@@ -131,8 +131,8 @@ def _target_within_log(snapshot: Snapshot, targets: Mapping[TopicPartition, int]
         reasons.append(Reason(TARGET_WITHIN_LOG, Verdict.DENY, f"outside the log: {some(outside)}"))
     if unknown:
         reasons.append(Reason(TARGET_WITHIN_LOG, Verdict.UNKNOWN, f"log bounds not known: {some(unknown)}"))
-    told = "every target is within its log" if targets else "no offset is to be reset"
-    return tuple(reasons) or (Reason(TARGET_WITHIN_LOG, Verdict.ALLOW, told),)
+    text = "every target is within its log" if targets else "no offset is to be reset"
+    return tuple(reasons) or (Reason(TARGET_WITHIN_LOG, Verdict.ALLOW, text),)
 
 
 def _previous_known(snapshot: Snapshot, group: str, targets: Mapping[TopicPartition, int]) -> Reason:

@@ -54,8 +54,8 @@ def _raises_epoch(snapshot: Snapshot) -> bool:
     (KafkaController.onReplicasBecomeOffline), with KRaft before 3.6 (KAFKA-15021)."""
     if snapshot.cluster.mode is not Mode.KRAFT:
         return True
-    told = (b.version or snapshot.cluster.version for b in snapshot.brokers or () if b.registered is not False)
-    versions = [parse_version(version) for version in told]
+    named = (b.version or snapshot.cluster.version for b in snapshot.brokers or () if b.registered is not False)
+    versions = [parse_version(version) for version in named]
     return any(v is None or within(v, None, KEEPS_EPOCH) is not False for v in versions)
 
 

@@ -106,8 +106,8 @@ class PlanRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """What an action is asked about: a run of which `plan` is the plan, and the step of it that is meant."""
+class StepContext:
+    """A step of a run, with what there is to judge it by. `plan` is the run's; `step`: the step's name."""
 
     run: Remediation
     plan: Plan
@@ -128,7 +128,7 @@ class Standing:
         return {entry.id: entry for entry in self.run.status.journal}
 
     @property
-    def playbook_step(self) -> Step | None:
+    def spec(self) -> Step | None:
         """None where the playbook is gone, or has no such step any more."""
         steps = self.context.playbook.spec.steps if self.context.playbook is not None else ()
         return next((s for s in steps if s.name == self.step), None)
@@ -197,18 +197,18 @@ class Action:
         """Whether the plan leaves nothing for it to do."""
         return False
 
-    def drift(self, asked: Standing) -> str | None:  # noqa: ARG002
+    def drift(self, at: StepContext) -> str | None:  # noqa: ARG002
         """What is not as the plan saw it, before anything has been done."""
         return None
 
-    def judge(self, asked: Standing, intent: Intent | None) -> Iterable[Reason]:  # noqa: ARG002
+    def judge(self, at: StepContext, intent: Intent | None) -> Iterable[Reason]:  # noqa: ARG002
         """What the guards that it demands say to the effect, or (None) to what would be its first one. By default: the
         cluster is at rest, but for what the plan itself moves."""
-        own = asked.plan.part(ReplicaMoves)
+        own = at.plan.part(ReplicaMoves)
         moves = [(c.topic, c.partition, c.replicas_before, c.replicas) for c in own.changes]
-        return judge_reassign(asked.snapshot, moves, own.replication_factor or 1, asked.now).reasons
+        return judge_reassign(at.snapshot, moves, own.replication_factor or 1, at.now).reasons
 
-    def assess(self, asked: Standing) -> StepReport:
+    def assess(self, at: StepContext) -> StepReport:
         """Where the step stands, and what comes next."""
         raise NotImplementedError
 
@@ -216,7 +216,7 @@ class Action:
         """Whether the step has set something that is only for a time, by the run's journal."""
         return False
 
-    def undo(self, asked: Standing) -> Iterator[StepReport]:  # noqa: ARG002
+    def undo(self, at: StepContext) -> Iterator[StepReport]:  # noqa: ARG002
         """How far each part of the clean end of a run that is given up has come; the next part is asked about once the
         one before is REACHED, whose message then says what is left, and is empty where nothing is."""
         yield from ()

@@ -185,8 +185,8 @@ def _unproven(remediation: Remediation, policies: Standing | None) -> tuple[Verd
 def unchecked(remediation: Remediation, policies: Standing) -> str:
     """Why nobody's word counts about a Remediation from before the policies: who asked for it may be made up."""
     created = remediation.metadata.creation_timestamp
-    told = _utc(created) if created else "an unknown time"
-    return f"this Remediation was created at {told}, and {_checked(policies)}, so who asked for it is not proven"
+    text = _utc(created) if created else "an unknown time"
+    return f"this Remediation was created at {text}, and {_checked(policies)}, so who asked for it is not proven"
 
 
 def _checked(policies: Standing) -> str:

@@ -107,8 +107,8 @@ def disowned(status: RemediationStatus, why: str, now: datetime) -> Decision:
     """The end of a run whose status somebody else wrote: nothing is sent on its word. What it may have left in Kafka is
     for the findings to name. Superseded, so that the operator proposes its own cure again."""
     seen = "what it may have left behind is named by LeftoverThrottle and the other findings"
-    told = f"{why}; nothing was written, and {seen}"
-    return replace(ended(status, Phase.SUPERSEDED, told, now), warning=("StatusForged", told))
+    text = f"{why}; nothing was written, and {seen}"
+    return replace(ended(status, Phase.SUPERSEDED, text, now), warning=("StatusForged", text))
 
 
 def waiting(

@@ -12,7 +12,7 @@ from dataclasses import replace
 from kafka_medic.guard.breaker import BreakerState, breaker
 from kafka_medic.guard.other_runs import OtherRun
 from kafka_medic.guard.verdict import Verdict
-from kafka_medic.playbook.action import PlanRequest, Standing
+from kafka_medic.playbook.action import PlanRequest, StepContext
 from kafka_medic.playbook.approval import ApprovalJudgement, unchecked
 from kafka_medic.playbook.decision import (
     Decision,
@@ -191,7 +191,7 @@ def _drift(run: Remediation, plan: Plan, context: DecisionContext) -> str | None
     """What is not as the plan saw it."""
     if drift := recreated(plan, context.snapshot):
         return drift
-    asked = (ACTIONS[s.action].drift(Standing(run, plan, context, s.name)) for s in plan.steps)
+    asked = (ACTIONS[s.action].drift(StepContext(run, plan, context, s.name)) for s in plan.steps)
     return next((drift for drift in asked if drift), None)
 
 

@@ -9,7 +9,8 @@ from datetime import datetime
 from kafka_medic.guard import precedence
 from kafka_medic.guard.other_runs import OtherRun
 from kafka_medic.guard.verdict import Reason, Verdict
-from kafka_medic.playbook.action import Standing
+from kafka_medic.playbook.action import StepContext
+from kafka_medic.playbook.approval import ApprovalJudgement
 from kafka_medic.playbook.deadline import held_by_people, lateness, note_hold
 from kafka_medic.playbook.decision import (
     SOON,
@@ -48,7 +49,7 @@ WATCHING = 0.05
 
 
 def advance(run: Remediation, context: DecisionContext) -> Decision:
-    """One turn of a run in Running, Verifying, Blocked or Paused."""
+    """One reconcile of a run in Running, Verifying, Blocked or Paused."""
     held = holding(run.status, context.snapshot, context.now)
     run = run.model_copy(update={"status": run.status.model_copy(update={"holds": held})})
     plan, status, why_not = run.status.plan, run.status, forged(run)
@@ -60,35 +61,42 @@ def advance(run: Remediation, context: DecisionContext) -> Decision:
     journal = {entry.id: entry for entry in status.journal}
     if GIVE_UP in journal:
         return _wind_up(run, context, plan, journal)
-    going = being_deleted(run, context)
-    if going:
-        return _give_up(status, Phase.ABORTED, going, context.now)
-    lost = _lost(run, context)
-    if lost:
-        return _give_up(status, Phase.SUPERSEDED, lost, context.now)
     words = judged(run, context, started=True)
     status = status.model_copy(update={"approvals": words.records})
-    if words.rejected_by:
-        return _give_up(status, Phase.ABORTED, f"stopped by {words.rejected_by}", context.now)
-    assert context.playbook is not None  # _lost saw to it
+    if end := _over(run, words, context):
+        return _give_up(status, *end, context.now)
+    return _go_on(run.model_copy(update={"status": status}), plan, context)
+
+
+def _over(run: Remediation, words: ApprovalJudgement, context: DecisionContext) -> tuple[Phase, str] | None:
+    """The phase in which the run ends early, and why; None where it goes on."""
+    going = being_deleted(run, context)
+    if going:
+        return Phase.ABORTED, going
+    lost = _lost(run, context)
+    if lost:
+        return Phase.SUPERSEDED, lost
+    return (Phase.ABORTED, f"stopped by {words.rejected_by}") if words.rejected_by else None
+
+
+def _go_on(run: Remediation, plan: Plan, context: DecisionContext) -> Decision:
+    """The step that is under way."""
+    status = run.status
     current = next((s for s in status.steps if s.phase is not StepPhase.SUCCEEDED), None)
     if current is None:
-        return ended(
-            status,
-            Phase.SUCCEEDED,
-            f"{plan.summary.splitlines()[0] if plan.summary else 'done'}: done and verified",
-            context.now,
-        )
+        summary = plan.summary.splitlines()[0] if plan.summary else "done"
+        return ended(status, Phase.SUCCEEDED, f"{summary}: done and verified", context.now)
     ahead = _gives_way(run, context)
     if ahead is not None:
         status = note_hold(status, current.name, True, context.now)
         status = status.model_copy(update={"consecutive_verified": None, "well_since": None})
         return waiting(status, Phase.BLOCKED, ahead.message, (ahead,))
-    step = next(s for s in context.playbook.spec.steps if s.name == current.name)
+    at = StepContext(run, plan, context, current.name)
+    step = at.spec
+    assert step is not None  # _lost saw to it
     same = same_cluster(plan, context.snapshot)
     if same.verdict is Verdict.ALLOW:
-        asked = Standing(run.model_copy(update={"status": status}), plan, context, step.name)
-        report = ACTIONS[step.action].assess(asked)
+        report = ACTIONS[step.action].assess(at)
     else:  # Nothing that another cluster shows says how this run stands.
         report = StepReport(StepState.UNKNOWN, same.message, progress=current.progress)
     status = _record(status, current, report, context)
@@ -241,12 +249,12 @@ def _undone(run: Remediation, plan: Plan, context: DecisionContext) -> Iterator[
     """By step: how far each part of the clean-up has come; a part is asked about once those before it are REACHED."""
     for step in run.status.steps:
         if step.phase is not StepPhase.PENDING:
-            asked = Standing(run, plan, context, step.name)
-            yield from ((step.name, report) for report in ACTIONS[step.action].undo(asked))
+            at = StepContext(run, plan, context, step.name)
+            yield from ((step.name, report) for report in ACTIONS[step.action].undo(at))
 
 
 def _give_up(status: RemediationStatus, phase: Phase, why: str, now: datetime) -> Decision:
-    """Write down that the run ends, and how; the next turns clean up. Nothing is sent in this turn."""
+    """Write down that the run ends, and how; the next reconciles clean up. Nothing is sent in this one."""
     step = next((s.name for s in status.steps if s.phase is not StepPhase.SUCCEEDED), status.steps[-1].name)
     entry = JournalEntry(
         id=GIVE_UP,

@@ -13,7 +13,7 @@ from kafka_medic.guard.namesakes import alone_on_kafka
 from kafka_medic.guard.other_runs import OtherRun
 from kafka_medic.guard.run import judge_run, within_fleet
 from kafka_medic.guard.verdict import Reason, Verdict
-from kafka_medic.playbook.action import Action, Standing
+from kafka_medic.playbook.action import Action, StepContext
 from kafka_medic.playbook.approval import ApprovalJudgement, judge_approvals
 from kafka_medic.playbook.claims import truly_owes
 from kafka_medic.playbook.decision import DecisionContext
@@ -59,23 +59,23 @@ def _forward(run: Remediation, context: DecisionContext, intent: Intent | None) 
     reasons = _of_the_run(run, context)
     if plan is None:
         return (*reasons, Reason(Guard.PRECONDITIONS_HOLD, Verdict.DENY, "there is no plan"))
-    asked = Standing(run, plan, context, _due(run, plan))
-    action = next(ACTIONS[s.action] for s in plan.steps if s.name == asked.step)
+    at = StepContext(run, plan, context, _due(run, plan))
+    action = next(ACTIONS[s.action] for s in plan.steps if s.name == at.step)
     return (
         *reasons,
         same_cluster(plan, context.snapshot),
         *same_topics(plan, context.snapshot),
-        *action.judge(asked, intent),
-        *_added(asked, action),
+        *action.judge(at, intent),
+        *_added(at, action),
     )
 
 
-def _added(asked: Standing, action: Action) -> tuple[Reason, ...]:
+def _added(at: StepContext, action: Action) -> tuple[Reason, ...]:
     """What the playbook's own guards say: those that the action does not ask anyhow. One that cannot be added never
     comes here, since the playbook is refused (`acceptance`)."""
-    named = asked.playbook_step.guards if asked.playbook_step is not None else ()
+    named = at.spec.guards if at.spec is not None else ()
     added = [guard for guard in named if guard in action.addable]
-    return judge_cluster(asked.snapshot, added, asked.now).reasons
+    return judge_cluster(at.snapshot, added, at.now).reasons
 
 
 def _of_the_run(run: Remediation, context: DecisionContext) -> tuple[Reason, ...]:

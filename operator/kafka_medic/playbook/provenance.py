@@ -59,8 +59,8 @@ def own_status(run: Remediation, judged: ApprovalJudgement, policies: Standing |
         return Reason(guard, Verdict.WAIT, message)
     if policies.covers(run.metadata.creation_timestamp):
         return Reason(guard, Verdict.ALLOW, "nobody but the operator could write its status")
-    said = [r for r in judged.records if r.counted and r.decision is Decision.APPROVE]
-    if any(policies.covers(record.at) for record in said):
+    approvals = [r for r in judged.records if r.counted and r.decision is Decision.APPROVE]
+    if any(policies.covers(record.at) for record in approvals):
         return Reason(
             guard, Verdict.ALLOW, "its plan was approved while nobody but the operator could write its status"
         )

@@ -36,8 +36,8 @@ def matching(pattern: str, names: Sequence[str]) -> list[bool]:
         found: Any = pc.match_substring_regex(pa.array(names, pa.string()), _whole(pattern))
     except pa.ArrowInvalid as problem:
         raise ValueError(str(problem)) from None
-    told: list[bool] = found.to_pylist()
-    return told
+    selected: list[bool] = found.to_pylist()
+    return selected
 
 
 @dataclass(frozen=True, slots=True)

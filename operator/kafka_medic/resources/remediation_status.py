@@ -82,10 +82,10 @@ class Progress(Model):
 
     def describe(self) -> str:
         """`5/10 partitions, 1.2 GB of 3.4 GB, at least 2m30s left`."""
-        said = f"{self.done}/{self.total} {self.unit}".rstrip()
+        text = f"{self.done}/{self.total} {self.unit}".rstrip()
         if self.bytes_done is not None and self.bytes_total is not None:
-            said += f", {format_bytes(self.bytes_done)} of {format_bytes(self.bytes_total)}"
-        return said if not self.seconds_left else f"{said}, at least {format_duration(self.seconds_left)} left"
+            text += f", {format_bytes(self.bytes_done)} of {format_bytes(self.bytes_total)}"
+        return text if not self.seconds_left else f"{text}, at least {format_duration(self.seconds_left)} left"
 
 
 class StepStatus(Model):

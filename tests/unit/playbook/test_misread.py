@@ -13,7 +13,7 @@ from kafka_medic.playbook.effects import RestartPod
 from kafka_medic.playbook.report import StepReport, StepState
 from kafka_medic.playbook.restart.parameters import RestartParameters
 from kafka_medic.playbook.restart.restart_step import Watch, assess, context
-from kafka_medic.playbook.restart.static_settings import JOURNAL, said_again
+from kafka_medic.playbook.restart.static_settings import JOURNAL, approved_again
 from kafka_medic.resources.remediation_plan import BrokerRestart, Plan, StaticSetting
 from kafka_medic.resources.remediation_status import ApprovalRecord, IntentState, JournalEntry
 from kafka_medic.resources.vocabulary import Decision
@@ -159,19 +159,19 @@ def test_it_goes_before_the_others_though_it_is_the_controller_by_then():
     ],
 )
 def test_as_many_as_a_plan_needs_have_to_say_so_since(words, required, so):
-    assert said_again([VOID], words, required, EXACT) is so
+    assert approved_again([VOID], words, required, EXACT) is so
 
 
 def test_one_word_is_for_one_restart():
     void = [VOID, entry("-again-1", IntentState.VOID)]
-    assert not said_again(void, [FIRST, word("a", 3)], 1, EXACT)
-    assert said_again(void, [FIRST, word("a", -3), word("a", 3)], 1, EXACT)
+    assert not approved_again(void, [FIRST, word("a", 3)], 1, EXACT)
+    assert approved_again(void, [FIRST, word("a", -3), word("a", 3)], 1, EXACT)
 
 
 @pytest.mark.parametrize("ahead", [-60, -2, 0, 2, 60])
 def test_the_clock_that_dates_words_need_not_be_the_operators(ahead):
     """What was said before and after it was seen, by an API server whose clock is so far ahead, known to a second."""
     skew, first = Skew(ahead - 0.5, ahead + 0.5), word("a", ahead - 120)
-    assert said_again([VOID], [first, word("a", ahead + 2)], 1, skew)
-    assert not said_again([VOID], [first, word("a", ahead - 2)], 1, skew)
-    assert not said_again([VOID], [first, word("a", ahead + 2)], 1, None)
+    assert approved_again([VOID], [first, word("a", ahead + 2)], 1, skew)
+    assert not approved_again([VOID], [first, word("a", ahead - 2)], 1, skew)
+    assert not approved_again([VOID], [first, word("a", ahead + 2)], 1, None)

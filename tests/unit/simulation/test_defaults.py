@@ -43,13 +43,13 @@ def test_undisturbed_it_ends_well_and_with_nobody_to_say_so_it_waits():
     ("module", "name", "instead", "words"),
     [
         (restart_step, "_misread", lambda *_: None, "has come back with its old configuration"),
-        (static_settings, "said_again", lambda *_: True, "nobody has said so since"),
+        (static_settings, "approved_again", lambda *_: True, "nobody has said so since"),
     ],
 )
 def test_a_missing_check_is_noticed(monkeypatch: Any, module: Any, name: str, instead: Any, words: str) -> None:
     monkeypatch.setattr(module, name, instead)
     with pytest.raises(Violated, match=words):
-        played(60, "Paused" if name == "said_again" else "")
+        played(60, "Paused" if name == "approved_again" else "")
 
 
 @thorough

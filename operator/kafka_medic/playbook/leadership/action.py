@@ -8,7 +8,7 @@ from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.guard.elect import ELECT_GUARDS, judge_elect
 from kafka_medic.guard.reorder import judge_reorder
 from kafka_medic.guard.verdict import Reason
-from kafka_medic.playbook.action import Action, Change, PlanRequest, Standing
+from kafka_medic.playbook.action import Action, Change, PlanRequest, StepContext
 from kafka_medic.playbook.auto import Cost
 from kafka_medic.playbook.effects import ElectPreferred, Intent
 from kafka_medic.playbook.leadership import election_step, reorder_step
@@ -39,18 +39,18 @@ class ElectPreferredLeaders(Action):
     def idle(self, plan: Plan) -> bool:
         return not plan.part(Elections).elections
 
-    def judge(self, asked: Standing, intent: Intent | None) -> Iterable[Reason]:
+    def judge(self, at: StepContext, intent: Intent | None) -> Iterable[Reason]:
         """About the first one, where none is due yet."""
-        first = [tp for tp, _ in election_step.planned_elections(asked.plan)[:1]]
+        first = [tp for tp, _ in election_step.planned_elections(at.plan)[:1]]
         wanted = intent.preferred if isinstance(intent, ElectPreferred) else first
-        return judge_elect(asked.snapshot, asked.now, set(wanted)).reasons
+        return judge_elect(at.snapshot, at.now, set(wanted)).reasons
 
-    def assess(self, asked: Standing) -> StepReport:
-        step, playbook = asked.playbook_step, asked.context.playbook
+    def assess(self, at: StepContext) -> StepReport:
+        step, playbook = at.spec, at.context.playbook
         assert step is not None  # the engine saw to it
         assert playbook is not None
-        settings = elect_parameters(playbook, step, asked.run.spec.parameters)
-        return election_step.assess(asked.step, asked.plan, asked.journal, asked.snapshot, settings, asked.now)
+        settings = elect_parameters(playbook, step, at.run.spec.parameters)
+        return election_step.assess(at.step, at.plan, at.journal, at.snapshot, settings, at.now)
 
     def may_write(self, plan: Plan) -> Iterator[Hashable]:
         elections = plan.part(Elections).elections
@@ -88,18 +88,18 @@ class ReorderReplicas(Action):
     def idle(self, plan: Plan) -> bool:
         return not plan.part(Reorders).reorders
 
-    def drift(self, asked: Standing) -> str | None:
+    def drift(self, at: StepContext) -> str | None:
         """Orders that come after added replicas are drawn up for those: until then the partitions have others."""
-        step = asked.playbook_step
+        step = at.spec
         if step is None or step.with_.get("leaders") == EVEN:
             return None
-        return reorder_step.other_orders(reorder_step.planned_orders(asked.plan), asked.snapshot)
+        return reorder_step.other_orders(reorder_step.planned_orders(at.plan), at.snapshot)
 
-    def judge(self, asked: Standing, intent: Intent | None) -> Iterable[Reason]:  # noqa: ARG002
-        return judge_reorder(asked.snapshot, reorder_step.planned_orders(asked.plan), asked.now).reasons
+    def judge(self, at: StepContext, intent: Intent | None) -> Iterable[Reason]:  # noqa: ARG002
+        return judge_reorder(at.snapshot, reorder_step.planned_orders(at.plan), at.now).reasons
 
-    def assess(self, asked: Standing) -> StepReport:
-        return reorder_step.assess(asked.step, asked.plan, asked.journal, asked.snapshot)
+    def assess(self, at: StepContext) -> StepReport:
+        return reorder_step.assess(at.step, at.plan, at.journal, at.snapshot)
 
     def may_write(self, plan: Plan) -> Iterator[Hashable]:
         for c in plan.part(Reorders).reorders:

@@ -9,7 +9,7 @@ from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
 from kafka_medic.guard.other_runs import OtherRun
 from kafka_medic.guard.reset_offsets import OFFSET_GUARDS, TARGET_WITHIN_LOG, judge_reset_offsets
 from kafka_medic.guard.verdict import Reason
-from kafka_medic.playbook.action import Action, Change, PlanRequest, Standing
+from kafka_medic.playbook.action import Action, Change, PlanRequest, StepContext
 from kafka_medic.playbook.auto import Cost
 from kafka_medic.playbook.effects import Intent, SetOffsets
 from kafka_medic.playbook.extra_reads import Questions
@@ -38,32 +38,32 @@ class _OffsetsAction(Action):
     def watches(self, plan: Plan, snapshot: Snapshot) -> Questions:
         return questions.members_of(snapshot, {c.group for c in plan.part(OffsetChanges).offsets})
 
-    def drift(self, asked: Standing) -> str | None:
-        return offset_step.void(asked.plan, asked.snapshot)
+    def drift(self, at: StepContext) -> str | None:
+        return offset_step.void(at.plan, at.snapshot)
 
-    def judge(self, asked: Standing, intent: Intent | None) -> Iterable[Reason]:
+    def judge(self, at: StepContext, intent: Intent | None) -> Iterable[Reason]:
         """Of the group that is due, or comes next."""
-        plan = asked.plan
+        plan = at.plan
         if isinstance(intent, SetOffsets):
             group, targets = intent.group, {tp: after.offset for tp, (_, after) in intent.offsets.items()}
         else:
-            due = offset_step.next_group(asked.step, plan, asked.journal, asked.snapshot)
+            due = offset_step.next_group(at.step, plan, at.journal, at.snapshot)
             group = due or plan.part(OffsetChanges).offsets[0].group
             targets = _targets(plan, group)
         return judge_reset_offsets(
-            asked.snapshot,
+            at.snapshot,
             group,
             targets,
-            asked.now,
-            members=asked.context.reads.members.get(group),
+            at.now,
+            members=at.context.reads.members.get(group),
             within_log=TARGET_WITHIN_LOG in self.demands,
         ).reasons
 
     def has_set(self, run: Remediation) -> Iterable[OffsetChange]:
         return offset_step.set_by(run)
 
-    def assess(self, asked: Standing) -> StepReport:
-        return offset_step.assess(asked.step, asked.plan, asked.journal, asked.snapshot)
+    def assess(self, at: StepContext) -> StepReport:
+        return offset_step.assess(at.step, at.plan, at.journal, at.snapshot)
 
     def may_write(self, plan: Plan) -> Iterator[Hashable]:
         offsets = plan.part(OffsetChanges).offsets
@@ -119,16 +119,16 @@ class _ConsumersAction(Action):
     def idle(self, plan: Plan) -> bool:
         return plan.part(StoppedConsumers).workload is None
 
-    def judge(self, asked: Standing, intent: Intent | None) -> Iterable[Reason]:  # noqa: ARG002
+    def judge(self, at: StepContext, intent: Intent | None) -> Iterable[Reason]:  # noqa: ARG002
         """What consumes may be stopped while its groups have members: that is what it is stopped for. All else that
         would hold the offsets up holds this up as well, so that nothing is stopped for nothing."""
-        plan = asked.plan
+        plan = at.plan
         found = [
-            judge_reset_offsets(asked.snapshot, group, _targets(plan, group), asked.now).reasons
+            judge_reset_offsets(at.snapshot, group, _targets(plan, group), at.now).reasons
             for group in dict.fromkeys(c.group for c in plan.part(OffsetChanges).offsets)
         ]
         others = (r for reasons in found for r in reasons if r.guard != Guard.GROUP_EMPTY)
-        return (*dict.fromkeys(others), consumers_step.as_planned(plan, asked.context.reads))
+        return (*dict.fromkeys(others), consumers_step.as_planned(plan, at.context.reads))
 
     def may_write(self, plan: Plan) -> Iterator[Hashable]:
         workload = plan.part(StoppedConsumers).workload
@@ -150,17 +150,17 @@ class StopConsumers(_ConsumersAction):
         workload = plan.part(StoppedConsumers).workload
         return Questions() if workload is None else Questions(workload=(workload.kind, workload.name))
 
-    def drift(self, asked: Standing) -> str | None:
-        return consumers_step.void(asked.plan, asked.context.reads)
+    def drift(self, at: StepContext) -> str | None:
+        return consumers_step.void(at.plan, at.context.reads)
 
-    def assess(self, asked: Standing) -> StepReport:
-        return consumers_step.assess_stop(asked.step, asked.plan, asked.journal, asked.context.reads, asked.snapshot)
+    def assess(self, at: StepContext) -> StepReport:
+        return consumers_step.assess_stop(at.step, at.plan, at.journal, at.context.reads, at.snapshot)
 
     def owes(self, step: StepStatus, journal: Sequence[JournalEntry]) -> bool:  # noqa: ARG002
         return consumers_step.owed(journal)
 
-    def undo(self, asked: Standing) -> Iterator[StepReport]:
-        yield consumers_step.undo(asked.step, asked.plan, asked.journal, asked.context.reads, asked.now)
+    def undo(self, at: StepContext) -> Iterator[StepReport]:
+        yield consumers_step.undo(at.step, at.plan, at.journal, at.context.reads, at.now)
 
     def changes(self, plan: Plan) -> Iterator[Change]:
         workload = plan.part(StoppedConsumers).workload
@@ -174,8 +174,8 @@ class StartConsumers(_ConsumersAction):
     probe = VerifyProbe.CONSUMERS_STARTED
     gives_back = True
 
-    def assess(self, asked: Standing) -> StepReport:
-        return consumers_step.assess_start(asked.step, asked.plan, asked.journal, asked.context.reads)
+    def assess(self, at: StepContext) -> StepReport:
+        return consumers_step.assess_start(at.step, at.plan, at.journal, at.context.reads)
 
 
 def _targets(plan: Plan, group: str) -> dict[TopicPartition, int]:

@@ -29,7 +29,7 @@ ON_ITS_WAY = 30.0
 """Seconds in which a request that was sent may still arrive: longer than it is waited for."""
 
 
-def told(workload: StoppedWorkload) -> str:
+def name_of(workload: StoppedWorkload) -> str:
     return f"{workload.kind.value} {workload.name}"
 
 
@@ -49,9 +49,9 @@ def as_planned(plan: Plan, answers: ExtraReads) -> Reason:
     if planned is None:
         return Reason(guard, Verdict.DENY, "the plan names nothing to be stopped")
     if not isinstance(now, Workload):
-        return Reason(guard, Verdict.UNKNOWN, f"{told(planned)} could not be read: {now or 'it was not asked for'}")
+        return Reason(guard, Verdict.UNKNOWN, f"{name_of(planned)} could not be read: {now or 'it was not asked for'}")
     drift = _drift(planned, now)
-    return Reason(guard, Verdict.DENY if drift else Verdict.ALLOW, drift or f"{told(planned)} is as planned")
+    return Reason(guard, Verdict.DENY if drift else Verdict.ALLOW, drift or f"{name_of(planned)} is as planned")
 
 
 def void(plan: Plan, answers: ExtraReads) -> str | None:
@@ -64,9 +64,9 @@ def void(plan: Plan, answers: ExtraReads) -> str | None:
 
 def _drift(planned: StoppedWorkload, now: Workload) -> str | None:
     if now.uid != planned.uid:
-        return f"{told(planned)} is {'gone' if now.uid is None else 'another one'} by now"
+        return f"{name_of(planned)} is {'gone' if now.uid is None else 'another one'} by now"
     if now.replicas != planned.replicas:
-        return f"{told(planned)} is to run {now.replicas} replicas by now; the plan saw {planned.replicas}"
+        return f"{name_of(planned)} is to run {now.replicas} replicas by now; the plan saw {planned.replicas}"
     return None
 
 
@@ -80,17 +80,17 @@ def assess_stop(
     ours = journal.get(id_)
     if now.uid == planned.uid and now.replicas == 0 and ours is not None:
         if now.running:
-            return StepReport(StepState.WAIT, f"{now.running} Pods of {told(planned)} are going", observed=(id_,))
+            return StepReport(StepState.WAIT, f"{now.running} Pods of {name_of(planned)} are going", observed=(id_,))
         return _left(plan, planned, snapshot, id_)
     if drift := _drift(planned, now):
         return StepReport(StepState.DRIFTED, drift)
     if ours is not None and ours.state is IntentState.DONE:
-        return StepReport(StepState.DRIFTED, f"somebody has started {told(planned)} again")
+        return StepReport(StepState.DRIFTED, f"somebody has started {name_of(planned)} again")
     return StepReport(
         StepState.ACT,
-        f"stopping {told(planned)}",
+        f"stopping {name_of(planned)}",
         intent=ScaleWorkload(id_, planned.kind, planned.name, planned.uid, planned.replicas, 0),
-        target=told(planned),
+        target=name_of(planned),
     )
 
 
@@ -104,9 +104,11 @@ def _left(plan: Plan, planned: StoppedWorkload, snapshot: Snapshot, id_: str) ->
     standing = states(snapshot, groups)
     alive = sorted(group for group, state in standing.items() if state != EMPTY)
     if alive:
-        message = f"no Pod of {told(planned)} runs; until its session is over a member of {some(alive)} is still there"
+        message = (
+            f"no Pod of {name_of(planned)} runs; until its session is over a member of {some(alive)} is still there"
+        )
         return StepReport(StepState.WAIT, message, observed=(id_,))
-    return StepReport(StepState.REACHED, f"{told(planned)} is stopped", observed=(id_,))
+    return StepReport(StepState.REACHED, f"{name_of(planned)} is stopped", observed=(id_,))
 
 
 def assess_start(step: str, plan: Plan, journal: Mapping[str, JournalEntry], answers: ExtraReads) -> StepReport:
@@ -136,15 +138,15 @@ def _start(id_: str, plan: Plan, journal: Mapping[str, JournalEntry], answers: E
     if now.replicas == 0:
         started = journal.get(id_)
         if started is not None and started.state is IntentState.DONE:
-            return StepReport(StepState.REACHED, f"somebody has stopped {told(planned)} again")
+            return StepReport(StepState.REACHED, f"somebody has stopped {name_of(planned)} again")
         return StepReport(
             StepState.ACT,
-            f"starting {told(planned)} again",
+            f"starting {name_of(planned)} again",
             intent=ScaleWorkload(id_, planned.kind, planned.name, planned.uid, 0, planned.replicas),
-            target=told(planned),
+            target=name_of(planned),
             restores=True,
         )
     if now.running < planned.replicas:
-        message = f"{now.running} of {planned.replicas} Pods of {told(planned)} are there"
+        message = f"{now.running} of {planned.replicas} Pods of {name_of(planned)} are there"
         return StepReport(StepState.WAIT, message, observed=seen, restores=True)
-    return StepReport(StepState.REACHED, f"{told(planned)} runs {planned.replicas} replicas again", observed=seen)
+    return StepReport(StepState.REACHED, f"{name_of(planned)} runs {planned.replicas} replicas again", observed=seen)

@@ -100,7 +100,7 @@ def _application(group: str, topics: Sequence[str], committed_with: Sequence[str
 def _of_streams(metadata: str) -> bool:
     """Base64 of a version, 1 or 2, and a time of 8 bytes (Kafka Streams' TopicPartitionMetadata)."""
     try:
-        told = base64.b64decode(metadata, validate=True)
+        message = base64.b64decode(metadata, validate=True)
     except ValueError:
         return False
-    return len(told) >= 9 and told[0] in (1, 2)
+    return len(message) >= 9 and message[0] in (1, 2)

@@ -107,8 +107,8 @@ def void(plan: Plan, snapshot: Snapshot, over: Collection[str] = ()) -> str | No
         if now is None or now == wanted(c):
             continue
         if now != saved(c):
-            told = "nothing" if now.offset < 0 else f"{now.offset} (leader epoch {now.leader_epoch})"
-            return f"group {c.group} has committed {told} on {tp}; the plan saw {c.before} ({c.before_epoch})"
+            text = "nothing" if now.offset < 0 else f"{now.offset} (leader epoch {now.leader_epoch})"
+            return f"group {c.group} has committed {text} on {tp}; the plan saw {c.before} ({c.before_epoch})"
         if tp not in rows:
             return f"{tp} is gone"
         if c.topic_id is not None and ids.get(c.topic) not in (None, c.topic_id):

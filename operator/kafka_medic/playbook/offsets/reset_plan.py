@@ -21,7 +21,7 @@ from kafka_medic.guard.reset_offsets import GROUP_EMPTY, TARGET_WITHIN_LOG, held
 from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.playbook.action import PlanRequest
 from kafka_medic.playbook.extra_reads import ExtraReads
-from kafka_medic.playbook.offsets.consumers_step import told
+from kafka_medic.playbook.offsets.consumers_step import name_of
 from kafka_medic.playbook.offsets.costs import SECONDS_A_GROUP, lines, notes
 from kafka_medic.playbook.offsets.parameters import ResetParameters, reset_parameters, stopped_workload
 from kafka_medic.playbook.offsets.targets import Aim, How, Spot, read_aim, target
@@ -87,7 +87,9 @@ def reset_plan(request: PlanRequest, step: Step) -> Plan | Refusal:
     planned, left = bounded(due)
     words = [f"set {len(planned)} committed offsets of {len({c.group for c in planned})} groups: {settings.to}"]
     if stopped is not None:
-        words.append(f"{told(stopped)} is stopped before, and runs {stopped.replicas} replicas again after, at any end")
+        words.append(
+            f"{name_of(stopped)} is stopped before, and runs {stopped.replicas} replicas again after, at any end"
+        )
     words += [*notes(planned, snapshot), *_left(left, found), *missed, *_live(live, answers)]
     words += lines(planned, answers.paces)
     return finished(request, planned, words, stopped)
@@ -298,7 +300,7 @@ def finished(
     groups = len({c.group for c in planned})
     setting = f"commit {len(planned)} offsets for {groups} groups without members, one group after the other"
     sentences = {
-        ActionName.STOP_CONSUMERS: f"scale {told(stopped)} to 0, and wait until its members have left"
+        ActionName.STOP_CONSUMERS: f"scale {name_of(stopped)} to 0, and wait until its members have left"
         if stopped
         else "",
         ActionName.RESET_OFFSETS: setting,

@@ -39,9 +39,9 @@ def undo_plan(request: PlanRequest, step: Step) -> Plan | Refusal:
     standing = states(snapshot, {c.group for c in wanted})
     live = {g: s for g, s in standing.items() if s != EMPTY}
     due = [c for c in wanted if c.group not in live]
-    told = [held_by(g, s, answers.members.get(g)) for g, s in list(live.items())[:MAX_HELD]]
-    if not due and told:
-        return Refusal("; ".join(told), tuple(Reason(GROUP_EMPTY, Verdict.WAIT, t) for t in told))
+    text = [held_by(g, s, answers.members.get(g)) for g, s in list(live.items())[:MAX_HELD]]
+    if not due and text:
+        return Refusal("; ".join(text), tuple(Reason(GROUP_EMPTY, Verdict.WAIT, t) for t in text))
     if not due:
         return Refusal(f"every offset that {name} set is as it was before, or is gone", nothing_to_do=True)
     planned, left = bounded(due)
@@ -54,7 +54,7 @@ def undo_plan(request: PlanRequest, step: Step) -> Plan | Refusal:
         words.append(f"not planned, since there is no such partition or no committed offset any more: {some(gone, 5)}")
     if left:
         words.append(f"{left} more offsets are left for a further run")
-    words += [*warnings(planned, snapshot), *told, *lines(planned, answers.paces)]
+    words += [*warnings(planned, snapshot), *text, *lines(planned, answers.paces)]
     return finished(request, planned, words)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
 
 from kafka_medic.cluster.snapshot import TopicPartition
-from kafka_medic.playbook.action import Action, Change, PlanRequest, Standing
+from kafka_medic.playbook.action import Action, Change, PlanRequest, StepContext
 from kafka_medic.playbook.auto import Cost
 from kafka_medic.playbook.effects import SettingKey, setting_text
 from kafka_medic.playbook.holding import GIVE_UP
@@ -56,16 +56,16 @@ class ReassignPartitions(Action):
         own = plan.part(ReplicaMoves)
         return not own.changes and own.artifact is None
 
-    def drift(self, asked: Standing) -> str | None:
+    def drift(self, at: StepContext) -> str | None:
         """Also a partition that is where the plan would bring it, though we have done nothing: somebody else did."""
-        found = standings(asked.plan.part(ReplicaMoves).changes, asked.snapshot)
+        found = standings(at.plan.part(ReplicaMoves).changes, at.snapshot)
         drifted = next((s.reason for s in found if s.position is Position.DRIFTED), None)
         done = next((s.change for s in found if s.position in _AHEAD), None)
         others = f"{done.topic}-{done.partition} was reassigned by somebody else" if done else None
         return drifted or others
 
-    def assess(self, asked: Standing) -> StepReport:
-        return reassign_step.assess(asked.step, asked.plan, asked.journal, asked.snapshot, asked.now)
+    def assess(self, at: StepContext) -> StepReport:
+        return reassign_step.assess(at.step, at.plan, at.journal, at.snapshot, at.now)
 
     def owes(self, step: StepStatus, journal: Sequence[JournalEntry]) -> bool:
         """A throttle may be set, or a reassignment in flight, from the first intent until the step has succeeded. Until
@@ -73,8 +73,8 @@ class ReassignPartitions(Action):
         over = step.phase in (StepPhase.SUCCEEDED, StepPhase.SKIPPED)
         return not over and any(e.step == step.name and e.id != GIVE_UP for e in journal)
 
-    def undo(self, asked: Standing) -> Iterator[StepReport]:
-        report = reassign_step.undo(asked.step, asked.plan, asked.journal, asked.snapshot)
+    def undo(self, at: StepContext) -> Iterator[StepReport]:
+        report = reassign_step.undo(at.step, at.plan, at.journal, at.snapshot)
         yield replace(report, message="") if report.state is StepState.REACHED else report
 
     def may_write(self, plan: Plan) -> Iterator[Hashable]:

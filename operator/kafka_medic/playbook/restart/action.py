@@ -12,7 +12,7 @@ from kafka_medic.guard.freshness import sources_fresh
 from kafka_medic.guard.reorder import judge_reorder
 from kafka_medic.guard.restart import RESTART_GUARDS, judge_restart
 from kafka_medic.guard.verdict import Reason
-from kafka_medic.playbook.action import Action, Change, PlanRequest, Standing
+from kafka_medic.playbook.action import Action, Change, PlanRequest, StepContext
 from kafka_medic.playbook.auto import Cost
 from kafka_medic.playbook.effects import ElectPreferred, Intent, Reorder, RestartPod
 from kafka_medic.playbook.refusal import Refusal
@@ -41,43 +41,43 @@ class RestartBrokers(Action):
     def idle(self, plan: Plan) -> bool:
         return not plan.part(Restarts).restarts and not plan.part(Resignations).resignations
 
-    def drift(self, asked: Standing) -> str | None:
-        other = next(iter(other_pods(asked.plan.part(Restarts).restarts, asked.snapshot)), None)
-        return other or drain_first.other_orders(asked.plan, asked.snapshot)
+    def drift(self, at: StepContext) -> str | None:
+        other = next(iter(other_pods(at.plan.part(Restarts).restarts, at.snapshot)), None)
+        return other or drain_first.other_orders(at.plan, at.snapshot)
 
-    def judge(self, asked: Standing, intent: Intent | None) -> Iterable[Reason]:
-        if asked.plan.part(Resignations).resignations:
-            return resign_step.reasons(asked.plan, asked.snapshot, asked.now)
-        return _reasons(asked, intent)
+    def judge(self, at: StepContext, intent: Intent | None) -> Iterable[Reason]:
+        if at.plan.part(Resignations).resignations:
+            return resign_step.reasons(at.plan, at.snapshot, at.now)
+        return _reasons(at, intent)
 
-    def assess(self, asked: Standing) -> StepReport:
-        if asked.plan.part(Resignations).resignations:
-            return resign_step.assess(asked.step, asked.plan, asked.journal, asked.snapshot)
-        step, playbook, cluster = asked.playbook_step, asked.context.playbook, asked.context.cluster
+    def assess(self, at: StepContext) -> StepReport:
+        if at.plan.part(Resignations).resignations:
+            return resign_step.assess(at.step, at.plan, at.journal, at.snapshot)
+        step, playbook, cluster = at.spec, at.context.playbook, at.context.cluster
         assert step is not None  # the engine saw to it
         assert playbook is not None
-        status, brokers = asked.run.status, cluster.spec.brokers
+        status, brokers = at.run.status, cluster.spec.brokers
         method = brokers.restart if brokers else RestartMethod.DELETE_POD
         watch = restart_step.Watch(
             seen=status.consecutive_verified or 0,
             needed=step.verify.consecutive,
-            now=asked.now,
+            now=at.now,
             since=status.well_since,
             approvals=status.approvals,
-            required=cluster.spec.remediation.approvals.needed(asked.run.spec.requested_by),
-            skew=asked.context.skew,
+            required=cluster.spec.remediation.approvals.needed(at.run.spec.requested_by),
+            skew=at.context.skew,
             strimzi=method is RestartMethod.STRIMZI_ANNOTATION,
         )
-        settings = restart_parameters(playbook, step, asked.run.spec.parameters)
-        return restart_step.assess(asked.step, asked.plan, asked.journal, asked.snapshot, settings, watch)
+        settings = restart_parameters(playbook, step, at.run.spec.parameters)
+        return restart_step.assess(at.step, at.plan, at.journal, at.snapshot, settings, watch)
 
     def owes(self, step: StepStatus, journal: Sequence[JournalEntry]) -> bool:  # noqa: ARG002
         """An order of replicas that is only for the time of a restart, or an annotation that asks Strimzi for one."""
         return drain_first.owed(journal) or strimzi_restart.owed(journal)
 
-    def undo(self, asked: Standing) -> Iterator[StepReport]:
+    def undo(self, at: StepContext) -> Iterator[StepReport]:
         for part in (strimzi_restart.undo, drain_first.undo):
-            yield part(asked.step, asked.plan, asked.journal, asked.snapshot)
+            yield part(at.step, at.plan, at.journal, at.snapshot)
 
     def may_write(self, plan: Plan) -> Iterator[Hashable]:
         for r in plan.part(Restarts).restarts:
@@ -120,16 +120,16 @@ class RestartBrokers(Action):
         return True
 
 
-def _reasons(asked: Standing, intent: Intent | None) -> Iterable[Reason]:
+def _reasons(at: StepContext, intent: Intent | None) -> Iterable[Reason]:
     """What leads elsewhere because of the restart is asked about as any order and election is. Nothing is moved off a
     broker that may not be restarted at this moment: it would wait without what it leads."""
-    plan, snapshot = asked.plan, asked.snapshot
+    plan, snapshot = at.plan, at.snapshot
     if isinstance(intent, ElectPreferred):
-        return judge_elect(snapshot, asked.now, set(intent.preferred)).reasons
+        return judge_elect(snapshot, at.now, set(intent.preferred)).reasons
     reordered: tuple[Reason, ...] = ()
     if isinstance(intent, Reorder):
-        reordered = judge_reorder(snapshot, drain_first.guarded(plan, intent), asked.now).reasons
-        away = drain_first.away_from(asked.step, intent.id)
+        reordered = judge_reorder(snapshot, drain_first.guarded(plan, intent), at.now).reasons
+        away = drain_first.away_from(at.step, intent.id)
         if away is None:
             return reordered
         broker = away
@@ -140,17 +140,17 @@ def _reasons(asked: Standing, intent: Intent | None) -> Iterable[Reason]:
         stale = {r.broker for r in restarts if r.stale}
         next_ = next_broker(snapshot, [r.broker for r in restarts], stale)
         broker = restarts[0].broker if next_ is None else next_
-    told = restart_step.context(
-        asked.step, plan, asked.journal, broker, asked.now, replaces_controller=_replaces_controller(asked)
+    restart_context = restart_step.context(
+        at.step, plan, at.journal, broker, at.now, replaces_controller=_replaces_controller(at)
     )
-    return (*reordered, *judge_restart(snapshot, broker, asked.now, context=told).reasons)
+    return (*reordered, *judge_restart(snapshot, broker, at.now, context=restart_context).reasons)
 
 
-def _replaces_controller(asked: Standing) -> bool:
-    step, playbook = asked.playbook_step, asked.context.playbook
+def _replaces_controller(at: StepContext) -> bool:
+    step, playbook = at.spec, at.context.playbook
     if playbook is None or step is None:
         return False
-    return restart_parameters(playbook, step, asked.run.spec.parameters).brokers == CONTROLLER
+    return restart_parameters(playbook, step, at.run.spec.parameters).brokers == CONTROLLER
 
 
 class RescueRecordsFirst(Action):
@@ -162,19 +162,19 @@ class RescueRecordsFirst(Action):
     def idle(self, plan: Plan) -> bool:
         return not plan.part(Rescues).rescues
 
-    def drift(self, asked: Standing) -> str | None:
-        return rescue_step.unsaved(asked.plan, asked.snapshot, {r.broker for r in asked.plan.part(Restarts).restarts})
+    def drift(self, at: StepContext) -> str | None:
+        return rescue_step.unsaved(at.plan, at.snapshot, {r.broker for r in at.plan.part(Restarts).restarts})
 
-    def judge(self, asked: Standing, intent: Intent | None) -> Iterable[Reason]:
+    def judge(self, at: StepContext, intent: Intent | None) -> Iterable[Reason]:
         """It adds a topic of our own and touches nothing else; what is read has to be read from a fresh look. Before it
         begins, the restart that it is for has to be possible."""
         if intent is None:
-            step = next((s.name for s in asked.plan.steps if s.action is ActionName.RESTART_BROKERS), asked.step)
-            return _reasons(replace(asked, step=step), None)
-        return sources_fresh(asked.snapshot, asked.now, ("kafka", "views"))
+            step = next((s.name for s in at.plan.steps if s.action is ActionName.RESTART_BROKERS), at.step)
+            return _reasons(replace(at, step=step), None)
+        return sources_fresh(at.snapshot, at.now, ("kafka", "views"))
 
-    def assess(self, asked: Standing) -> StepReport:
-        return rescue_step.assess(asked.step, asked.plan, asked.journal, asked.snapshot)
+    def assess(self, at: StepContext) -> StepReport:
+        return rescue_step.assess(at.step, at.plan, at.journal, at.snapshot)
 
     def may_write(self, plan: Plan) -> Iterator[Hashable]:
         own = plan.part(Rescues)

@@ -164,11 +164,11 @@ def _left(planned: Orders, rows: Mapping[TopicPartition, PartitionRow]) -> str:
     """What is not as it was before, in words."""
     changed = [tp for tp, (before, after) in planned.items() if tp in rows and before != after]
     theirs = sorted(tp for tp in changed if rows[tp].reassigning or rows[tp].replicas != planned[tp][0])
-    said = []
+    text = []
     if theirs:
-        said.append(f"the replicas of {some(theirs, 5)} are as somebody else has put them")
+        text.append(f"the replicas of {some(theirs, 5)} are as somebody else has put them")
     elsewhere = [tp for tp, row in sorted(rows.items()) if tp not in theirs and row.leader != planned[tp][0][0]]
     if elsewhere:
         led = f"{len(elsewhere)} partitions are still led by who took over ({some(elsewhere, 5)})"
-        said.append(f"{led}: elect-preferred-leaders, or Kafka's own rebalancing, gives them back")
-    return "; ".join(said)
+        text.append(f"{led}: elect-preferred-leaders, or Kafka's own rebalancing, gives them back")
+    return "; ".join(text)

@@ -64,7 +64,7 @@ def kept(run: Remediation, restart: BrokerRestart) -> str | None:
     return None
 
 
-def said(run: Remediation, settings: RestartParameters, restart: BrokerRestart, planned: Sequence[Drain]) -> str:
+def meanwhile(run: Remediation, settings: RestartParameters, restart: BrokerRestart, planned: Sequence[Drain]) -> str:
     """For the person who approves: who leads what meanwhile."""
     if not settings.drain_first:
         return ""
@@ -76,9 +76,9 @@ def said(run: Remediation, settings: RestartParameters, restart: BrokerRestart, 
     takers: Counter[int] = Counter()
     for drain in mine:
         takers[drain.replicas[0]] += len(drain.partitions)
-    told = ", ".join(f"{count} to broker {broker}" for broker, count in sorted(takers.items()))
+    sentence = ", ".join(f"{count} to broker {broker}" for broker, count in sorted(takers.items()))
     home = sum(len(d.partitions) for d in mine if d.replicas_before[0] == restart.broker)
-    text = f"    first the {takers.total()} partitions that it leads go {told}; afterwards {home} come back"
+    text = f"    first the {takers.total()} partitions that it leads go {sentence}; afterwards {home} come back"
     elsewhere = takers.total() - home
     return f"{text}, {elsewhere} are led by their preferred broker, which is another one" if elsewhere else text
 
@@ -112,17 +112,17 @@ def _too_many(restarts: Sequence[BrokerRestart], groups: dict[Group, list[int]])
     led: Counter[int] = Counter()
     for (broker, *_), numbers in groups.items():
         led[broker] += len(numbers)
-    told = some([f"broker {broker} leads {count}" for broker, count in led.most_common()], 5)
+    sentence = some([f"broker {broker} leads {count}" for broker, count in led.most_common()], 5)
     out = "name fewer in brokers, or leave drainFirst out"
     message = None
     if led and max(led.values()) > MAX_ELECTED_AT_ONCE:
         most = f"drainFirst moves at most {MAX_ELECTED_AT_ONCE} partitions off one broker"
-        message = f"{most}: {told}; leave drainFirst out for those with more"
+        message = f"{most}: {sentence}; leave drainFirst out for those with more"
     elif led and most_batches(len(restarts), len(led)) < LEAST_BATCHES:
         message = f"{len(led)} brokers that lead something are too many for one run with drainFirst; {out}"
     elif len(groups) > MAX_INLINE_CHANGES or led.total() > MAX_ELECTED:
         message = (
             f"with drainFirst a plan holds {MAX_ELECTED} partitions, in {MAX_INLINE_CHANGES} groups that share topic "
-            f"and orders; here are {led.total()} in {len(groups)} groups: {told}; {out}"
+            f"and orders; here are {led.total()} in {len(groups)} groups: {sentence}; {out}"
         )
     return Refusal(message, permanent=True) if message else None

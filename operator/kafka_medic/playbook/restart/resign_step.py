@@ -103,8 +103,8 @@ def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot:
             target=f"broker {planned.broker}",
         )
     seen = (id_,) if id_ in journal else ()
-    told = f"broker {controller.id} is the controller now (epoch {controller.epoch})"
+    text = f"broker {controller.id} is the controller now (epoch {controller.epoch})"
     if rows := waiting(snapshot):
-        message = f"{told}; {len(rows)} partitions still wait for a leader: {some([r.tp for r in rows], 3)}"
+        message = f"{text}; {len(rows)} partitions still wait for a leader: {some([r.tp for r in rows], 3)}"
         return StepReport(StepState.WAIT, message, observed=seen, streak=0)
-    return StepReport(StepState.REACHED, told, observed=seen)
+    return StepReport(StepState.REACHED, text, observed=seen)

@@ -73,8 +73,8 @@ def restart_plan(request: PlanRequest, *, only: frozenset[int] | None = None) ->
             ActionName.RESTART_BROKERS: _restart_sentence(restarts, settings),
         },
     )
-    told = [drain_first_plan.said(run, settings, r, drains) for r in restarts]
-    plan = plan.model_copy(update={"summary": _summary(restarts, told, settings, rescues, topic)})
+    text = [drain_first_plan.meanwhile(run, settings, r, drains) for r in restarts]
+    plan = plan.model_copy(update={"summary": _summary(restarts, text, settings, rescues, topic)})
     return request.sealed(plan)
 
 
@@ -280,7 +280,7 @@ def _records(rescues: tuple[Rescue, ...]) -> int:
 
 def _summary(
     restarts: list[BrokerRestart],
-    told: list[str],
+    text: list[str],
     settings: RestartParameters,
     rescues: tuple[Rescue, ...],
     topic: str | None,
@@ -293,7 +293,7 @@ def _summary(
         "every guard is asked again from fresh observations right before each restart; the active controller at that "
         "moment goes last",
     ]
-    for restart, moved in zip(restarts, told, strict=True):
+    for restart, moved in zip(restarts, text, strict=True):
         where = f" on {restart.node}" if restart.node else ""
         why = f"; {restart.reason}" if restart.reason else ""
         lines += [f"  broker {restart.broker}: Pod {restart.pod}{where}{why}", *([moved] if moved else [])]

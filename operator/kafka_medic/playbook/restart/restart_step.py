@@ -302,13 +302,13 @@ def _misread(roll: _Roll, begun: Sequence[BrokerRestart]) -> StepReport | None:
         read, entry = static_settings.not_read(roll.plan, roll.snapshot, restart.broker), roll.entry(restart)
         if read is None:
             continue
-        told = f"broker {restart.broker} is back with {read or 'settings that are not known'}"
-        seen = StepReport(StepState.WAIT, told, progress=roll.progress, streak=1, stuck=_late(roll, restart))
+        text = f"broker {restart.broker} is back with {read or 'settings that are not known'}"
+        seen = StepReport(StepState.WAIT, text, progress=roll.progress, streak=1, stuck=_late(roll, restart))
         if not read:
             return replace(seen, streak=0)
         made = attempts(roll.step, restart.broker, roll.journal)
         again = entry.state is IntentState.VOID and len(roll.journal) < static_settings.JOURNAL
-        if again and static_settings.said_again(made, roll.watch.approvals, roll.watch.required, roll.watch.skew):
+        if again and static_settings.approved_again(made, roll.watch.approvals, roll.watch.required, roll.watch.skew):
             return _sparing(roll, restart) or _due(roll, restart)
         to_do = static_settings.to_do(roll.plan, restart.broker, read)
         held = replace(seen, message=to_do, streak=None, stuck=to_do)

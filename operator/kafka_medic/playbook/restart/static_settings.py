@@ -21,10 +21,10 @@ def not_read(plan: Plan, snapshot: Snapshot, broker: int) -> str | None:
     """`NAME=VALUE, ...`: what that broker has read that is below the plan; None when nothing is. Empty when it is not
     known."""
     wanted = {s.name: int(s.after) for s in plan.part(Restarts).static_settings if broker in s.brokers}
-    told = broker_defaults(snapshot)
-    if any((name, broker) not in told for name in wanted):
+    defaults = broker_defaults(snapshot)
+    if any((name, broker) not in defaults for name in wanted):
         return ""
-    low = [f"{name}={told[name, broker]}" for name, least in wanted.items() if told[name, broker] < least]
+    low = [f"{name}={defaults[name, broker]}" for name, least in wanted.items() if defaults[name, broker] < least]
     return ", ".join(low) or None
 
 
@@ -37,7 +37,7 @@ def to_do(plan: Plan, broker: int, read: str) -> str:
     )
 
 
-def said_again(
+def approved_again(
     void: Sequence[JournalEntry], approvals: Sequence[ApprovalRecord], required: int, skew: Skew | None
 ) -> bool:
     """Whether as many people as a plan needs have said, since the last of these restarts was seen to be for nothing,
@@ -48,9 +48,9 @@ def said_again(
     seen = void[-1].done_at
     if seen is None or skew is None:
         return False
-    said: dict[str, list[datetime]] = {}
+    approved: dict[str, list[datetime]] = {}
     for word in approvals:
         if word.counted and word.decision is Decision.APPROVE:
-            said.setdefault(word.approver, []).append(word.at)
-    again = [who for who, at in said.items() if len(at) > len(void) and skew.latest(max(at)) >= seen]
+            approved.setdefault(word.approver, []).append(word.at)
+    again = [who for who, at in approved.items() if len(at) > len(void) and skew.latest(max(at)) >= seen]
     return len(again) >= max(required, 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator
 
 from kafka_medic.guard.verdict import Reason
-from kafka_medic.playbook.action import Action, Change, PlanRequest, Standing
+from kafka_medic.playbook.action import Action, Change, PlanRequest, StepContext
 from kafka_medic.playbook.effects import Intent, SettingKey, setting_text
 from kafka_medic.playbook.refusal import Refusal
 from kafka_medic.playbook.report import StepReport
@@ -60,16 +60,16 @@ class SetMinInsyncReplicas(_SettingsAction):
     def plan(self, request: PlanRequest) -> Plan | Refusal:
         return min_isr_plan(request)
 
-    def drift(self, asked: Standing) -> str | None:
-        return min_isr_step.other_values(asked.plan, asked.snapshot)
+    def drift(self, at: StepContext) -> str | None:
+        return min_isr_step.other_values(at.plan, at.snapshot)
 
-    def judge(self, asked: Standing, intent: Intent | None) -> Iterable[Reason]:
-        yield from super().judge(asked, intent)
-        if asked.run.status.phase not in ACTING_PHASES and min_isr_step.alone(asked.plan):
-            yield min_isr_step.may_begin(asked.plan, asked.snapshot)
+    def judge(self, at: StepContext, intent: Intent | None) -> Iterable[Reason]:
+        yield from super().judge(at, intent)
+        if at.run.status.phase not in ACTING_PHASES and min_isr_step.alone(at.plan):
+            yield min_isr_step.may_begin(at.plan, at.snapshot)
 
-    def assess(self, asked: Standing) -> StepReport:
-        return min_isr_step.assess(asked.step, asked.plan, asked.journal, asked.snapshot)
+    def assess(self, at: StepContext) -> StepReport:
+        return min_isr_step.assess(at.step, at.plan, at.journal, at.snapshot)
 
 
 class SetClusterDefaults(_SettingsAction):
@@ -86,8 +86,8 @@ class SetClusterDefaults(_SettingsAction):
     def plan(self, request: PlanRequest) -> Plan | Refusal:
         return defaults_plan(request)
 
-    def assess(self, asked: Standing) -> StepReport:
-        return defaults_step.assess(asked.step, asked.plan, asked.journal, asked.snapshot)
+    def assess(self, at: StepContext) -> StepReport:
+        return defaults_step.assess(at.step, at.plan, at.journal, at.snapshot)
 
 
 class RemoveThrottles(_SettingsAction):
@@ -97,5 +97,5 @@ class RemoveThrottles(_SettingsAction):
     def plan(self, request: PlanRequest) -> Plan | Refusal:
         return throttle_plan(request)
 
-    def assess(self, asked: Standing) -> StepReport:
-        return throttle_step.assess(asked.step, asked.plan, asked.journal, asked.snapshot)
+    def assess(self, at: StepContext) -> StepReport:
+        return throttle_step.assess(at.step, at.plan, at.journal, at.snapshot)

@@ -73,8 +73,8 @@ def defaults_plan(request: PlanRequest) -> Plan | Refusal:
 def _not_yet(snapshot: Snapshot, expectations: Expectations) -> Refusal | None:
     """What has to be known, and to be so, before anything is planned."""
     assert snapshot.brokers is not None  # defaults_plan saw to it
-    told = broker_defaults(snapshot)
-    silent = [b.id for b in snapshot.brokers if any((name, b.id) not in told for name in DEFAULTS)]
+    defaults = broker_defaults(snapshot)
+    silent = [b.id for b in snapshot.brokers if any((name, b.id) not in defaults for name in DEFAULTS)]
     if why := settings_unread(snapshot, BROKER, ""):
         message = f"what is set at run time for all brokers is not known: {why}"
         return Refusal(message, (Reason(Guard.SOURCES_FRESH, Verdict.UNKNOWN, message),))

@@ -39,8 +39,8 @@ class Fallback:
 
     def never(self, least: int) -> str | None:
         """What no waiting changes."""
-        said = list(self._never(least))
-        return "; ".join(said) or None
+        sentence = list(self._never(least))
+        return "; ".join(sentence) or None
 
     def _never(self, least: int) -> Iterator[str]:
         if self.few:
@@ -71,10 +71,12 @@ def fallback(snapshot: Snapshot, least: int) -> Fallback:
             few[row.topic] = None
         elif len(isr & replicas) <= least:
             thin.append(str(row.tp))
-    told = broker_defaults(snapshot)
+    defaults = broker_defaults(snapshot)
     # The third creates __transaction_state, which has a min.insync.replicas of its own from the start.
-    unborn = {f"{n}={v} on broker {b}": None for (n, b), v in sorted(told.items()) if n in FACTORS[:2] and v <= least}
-    lower = [b for (n, b), v in sorted(told.items()) if n == MIN_ISR and v < least]
+    unborn = {
+        f"{n}={v} on broker {b}": None for (n, b), v in sorted(defaults.items()) if n in FACTORS[:2] and v <= least
+    }
+    lower = [b for (n, b), v in sorted(defaults.items()) if n == MIN_ISR and v < least]
     dynamic = [b for b in lower if dynamic_value(snapshot, ("BROKER", str(b), MIN_ISR)) is not None]
     brokers = ((b.id, settings_unread(snapshot, BROKER, str(b.id))) for b in snapshot.brokers or ())
     unread += [f"settings of broker {b}: {why}" for b, why in brokers if why]
@@ -118,8 +120,8 @@ def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot:
 
 
 def _taken_in(snapshot: Snapshot, least: int, observed: tuple[str, ...], open_: Progress) -> StepReport:
-    told = broker_defaults(snapshot)
-    late = [b.id for b in snapshot.brokers or () if told.get((MIN_ISR, b.id), 0) < least]
+    defaults = broker_defaults(snapshot)
+    late = [b.id for b in snapshot.brokers or () if defaults.get((MIN_ISR, b.id), 0) < least]
     if late:
         message = f"{MIN_ISR} is set; broker {some(late)} has not taken it in yet"
         return StepReport(StepState.WAIT, message, observed=observed, progress=open_)

@@ -36,8 +36,8 @@ def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot:
         return StepReport(StepState.REACHED, "every throttle of the plan is gone", observed=seen, progress=progress)
     for key in due:
         if dynamic_value(snapshot, key) != before[key]:
-            told = f"{key[2]} of {key[0].lower()} {key[1]} has another value than the plan saw"
-            return StepReport(StepState.DRIFTED, f"{told}: somebody sets throttles", progress=progress)
+            text = f"{key[2]} of {key[0].lower()} {key[1]} has another value than the plan saw"
+            return StepReport(StepState.DRIFTED, f"{text}: somebody sets throttles", progress=progress)
     return StepReport(
         StepState.ACT,
         f"removing {len(due)} replication throttles",

@@ -9,7 +9,7 @@ from kafka_medic.guard.few_partitions import few_partitions
 from kafka_medic.cluster.snapshot import Snapshot
 from kafka_medic.guard.freshness import sources_fresh
 from kafka_medic.guard.verdict import Reason
-from kafka_medic.playbook.action import Action, Change, PlanRequest, Standing
+from kafka_medic.playbook.action import Action, Change, PlanRequest, StepContext
 from kafka_medic.playbook.effects import Intent, RaisePartitions
 from kafka_medic.playbook.refusal import Refusal
 from kafka_medic.playbook.report import StepReport, StepState
@@ -35,14 +35,14 @@ class AddPartitions(Action):
     def idle(self, plan: Plan) -> bool:
         return not plan.part(AddedPartitions).added
 
-    def judge(self, asked: Standing, intent: Intent | None) -> Iterable[Reason]:
-        return (*sources_fresh(asked.snapshot, asked.now, ("kafka",)), few_partitions(asked.snapshot))
+    def judge(self, at: StepContext, intent: Intent | None) -> Iterable[Reason]:
+        return (*sources_fresh(at.snapshot, at.now, ("kafka",)), few_partitions(at.snapshot))
 
-    def assess(self, asked: Standing) -> StepReport:
-        (added,) = asked.plan.part(AddedPartitions).added
-        id_ = f"{asked.step}/{added.topic}"
-        if count(asked.snapshot, added.topic) >= added.after:
-            seen = (id_,) if id_ in asked.journal else ()
+    def assess(self, at: StepContext) -> StepReport:
+        (added,) = at.plan.part(AddedPartitions).added
+        id_ = f"{at.step}/{added.topic}"
+        if count(at.snapshot, added.topic) >= added.after:
+            seen = (id_,) if id_ in at.journal else ()
             return StepReport(StepState.REACHED, f"{added.after} partitions", observed=seen)
         new = tuple((0, 1, 2) for _ in range(added.after - added.before))
         intent = RaisePartitions(id_, added.topic, added.after, new)
