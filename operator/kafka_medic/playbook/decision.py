@@ -68,8 +68,8 @@ class DecisionContext:
 class Decision:
     """The status to write first, then the one effect to carry out.
 
-    `restores`: the effect only puts back what the run itself set. `requeue`: seconds until the next reconcile; None: when
-    something changes, and at the cluster's probe interval.
+    `restores`: the effect only puts back what the run itself set. `requeue`: seconds until the next reconcile; None:
+    when something changes, and at the cluster's probe interval.
     """
 
     status: RemediationStatus

@@ -1,8 +1,8 @@
 """`decide`: from what a run is and what is seen to what it is next, and at most one effect.
 
 Pure and total: the same inputs give the same Decision, every phase has an answer, and an answer is either a step on,
-or the reasons why not. What an earlier reconcile did is never remembered, only read back: from the journal what was meant,
-from the Snapshot what is so.
+or the reasons why not. What an earlier reconcile did is never remembered, only read back: from the journal what was
+meant, from the Snapshot what is so.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from kafka_medic.resources.remediation_plan import (
 from kafka_medic.resources.vocabulary import Guard
 
 MAX_CHANGES = 20_000
-"""Partitions of one plan: more would make every reconcile of the run slow, and what follows it is proposed by itself."""
+"""Partitions of one plan: more would make each reconcile of the run slow, and what follows it is proposed by itself."""
 
 _NUMBERS = pa.list_(pa.int32())
 _FIELDS: Any = [

@@ -32,8 +32,8 @@ class Model(BaseModel):
     )
 
     @classmethod
-    def keys(cls) -> Mapping[str, FieldInfo]:
-        """The fields of its document."""
+    def document_fields(cls) -> Mapping[str, FieldInfo]:
+        """By name. A class whose document is not laid out as the object is says so here."""
         return cls.model_fields
 
     def to_kubernetes(self) -> dict[str, Any]:
@@ -211,7 +211,7 @@ def _fields(model: type[Any] | None) -> dict[str, Any]:
     """Alias -> the model inside that field's type, when there is one."""
     if model is None or not (isinstance(model, type) and issubclass(model, Model)):
         return {}
-    return {field.alias or name: _model_in(field.annotation) for name, field in model.keys().items()}
+    return {field.alias or name: _model_in(field.annotation) for name, field in model.document_fields().items()}
 
 
 def _model_in(annotation: Any) -> type[Model] | None:

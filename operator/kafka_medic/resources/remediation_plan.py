@@ -541,7 +541,7 @@ class Plan(PlanHeader):
         return super().model_copy(update=update, deep=deep)
 
     @classmethod
-    def keys(cls) -> Mapping[str, FieldInfo]:
+    def document_fields(cls) -> Mapping[str, FieldInfo]:
         return _DOCUMENT.model_fields
 
     @classmethod

@@ -24,6 +24,9 @@ from kafka_medic.resources.remediation_plan_part import Digested, Part
 KINDS: tuple[type[PlanHeader] | type[Part], ...] = (PlanHeader, *PARTS)
 KEPT = json.loads((Path(__file__).parent / "kept_plans.json").read_text())
 """Plans of every playbook of earlier versions, with the digests that they took; the last two hold every field."""
+WHOLE = json.loads((Path(__file__).parent / "plans_of_one_record.json").read_text())
+"""Plans that each playbook proposed in a simulated cluster, from the last version whose plan was one record with every
+action's fields. Of each summary only its first characters are kept."""
 SIZED = [k for k in KEPT if any("sizeBytes" in c for c in k["plan"].get("changes", ())) and "artifact" not in k["plan"]]
 
 
@@ -51,15 +54,35 @@ def test_every_plan_of_an_earlier_version_keeps_its_digest(kept):
     assert covers_sizes(run, planned(run)) == (kept not in SIZED)
 
 
-@pytest.mark.parametrize("kept", KEPT, ids=lambda k: k["spec"]["playbook"]["name"])
+@pytest.mark.parametrize("kept", WHOLE, ids=lambda k: k["spec"]["playbook"]["name"])
+def test_every_plan_of_one_record_has_the_very_same_digest(kept):
+    run = run_of(kept)
+    assert planned(run).digest == plan_digest(run, planned(run))
+
+
+@pytest.mark.parametrize("kept", [*KEPT, *WHOLE], ids=lambda k: k["spec"]["playbook"]["name"])
 def test_every_plan_of_an_earlier_version_is_written_byte_for_byte_as_it_was(kept):
-    assert json.dumps(planned(run_of(kept)).to_kubernetes()) == json.dumps(kept["plan"])
-    assert json.loads(planned(run_of(kept)).model_dump_json(by_alias=True, exclude_none=True)) == kept["plan"]
+    plan, document = planned(run_of(kept)), json.dumps(kept["plan"])
+    assert json.dumps(plan.to_kubernetes()) == document
+    assert json.dumps(run_of(kept).to_kubernetes()["status"]["plan"]) == document
+    assert plan.model_dump_json(by_alias=True, exclude_none=True) == json.dumps(
+        kept["plan"], separators=(",", ":"), ensure_ascii=False
+    )
 
 
-def test_they_are_of_every_playbook():
+@pytest.mark.parametrize("kept", [*KEPT, *WHOLE], ids=lambda k: k["spec"]["playbook"]["name"])
+def test_a_plan_is_put_together_again_of_its_parts(kept):
+    plan = planned(run_of(kept))
+    bare = plan.with_parts(*(kind() for kind in PARTS))
+    assert bare.parts == ()
+    assert bare.with_parts(*reversed(plan.parts)) == plan
+    assert Plan(**plan.model_dump()) == plan
+
+
+@pytest.mark.parametrize("kept", [KEPT, WHOLE])
+def test_they_are_of_every_playbook(kept):
     shipped = {file.stem for file in (Path(__file__).parents[3] / "playbooks").glob("*.yaml")}
-    assert {k["spec"]["playbook"]["name"] for k in KEPT} == shipped
+    assert {k["spec"]["playbook"]["name"] for k in kept} == shipped
 
 
 def leaves(model: type[Model], prefix: str = "") -> Iterator[str]:
@@ -127,6 +150,12 @@ def test_an_empty_part_adds_nothing_to_a_digest_but_what_the_first_version_had()
         "artifact changes configChanges elections offsets reorders replicationFactor rescueTopic rescues restarts "
         "throttleBytesPerSecond"
     )
+
+
+def test_no_field_of_a_plan_stands_in_place_of_what_it_is_a_plan_for():
+    """The digest has the fields of all parts beside the run's own."""
+    named = {field.alias or name for name, field in Plan.document_fields().items()}
+    assert named.isdisjoint({"cluster", "remediation", "playbook", "parameters"})
 
 
 COVERED = sorted(

@@ -212,7 +212,7 @@ def test_every_part_of_a_plan_is_told(sim, terminal):
     told |= {"resignations", "static_settings"}
     # Beside what `steps` say, and what identifies the cluster and the topics that are shown.
     besides = ("steps", "preconditions", "topics")
-    assert {n for n, f in Plan.keys().items() if f.default == () and n not in besides} == told
+    assert {n for n, f in Plan.document_fields().items() if f.default == () and n not in besides} == told
 
 
 def test_explain_names_every_guard_that_holds_and_what_to_do(sim, terminal):
