@@ -131,7 +131,7 @@ def verdict(snapshot, guard, now=worlds.NOW):
 @pytest.mark.parametrize("mode", list(Mode))
 @pytest.mark.parametrize("guard", CLUSTER_WIDE)
 def test_a_healthy_cluster_permits(guard, mode):
-    assert judge_cluster(worlds.healthy(mode), [guard], worlds.NOW).permits
+    assert judge_cluster(worlds.healthy(mode), [guard], worlds.NOW).verdict is Verdict.ALLOW
 
 
 @pytest.mark.parametrize("guard", CLUSTER_WIDE)
