@@ -14,7 +14,7 @@ from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.playbook import engine, execution, guards
 from kafka_medic.playbook.acceptance import check
-from kafka_medic.playbook.action import Standing
+from kafka_medic.playbook.action import StepContext
 from kafka_medic.playbook.effects import Intent
 from kafka_medic.playbook.registry import ACTIONS
 from kafka_medic.resources.errors import ResourceError
@@ -182,7 +182,7 @@ def test_what_is_added_is_asked_and_can_refuse(action):
 
     context = Context()
     context.playbook = playbook
-    found = guards._added(Standing(None, None, context, step.name), action)
+    found = guards._added(StepContext(None, None, context, step.name), action)
     assert {r.guard for r in found if r.verdict is Verdict.UNKNOWN} >= action.addable
     assert {r.guard for r in found} - {Guard.SOURCES_FRESH} == action.addable
 
