@@ -31,12 +31,12 @@ PATIENCE = 120
 def create_topic(bootstrap: str, name: str, assignment: list[list[int]], config: dict[str, str] | None = None) -> None:
     """A topic with exactly these replicas for each partition."""
     topic = NewTopic(name, num_partitions=len(assignment), replica_assignment=assignment, config=config or {})
-    patience = 30 + len(assignment) // 10  # brokers at ZooKeeper take two minutes for 2,000
+    timeout = 30 + len(assignment) // 10  # brokers at ZooKeeper take two minutes for 2,000
 
     def created() -> bool:
-        admin = AdminClient({"bootstrap.servers": bootstrap, "socket.timeout.ms": 1000 * patience})
+        admin = AdminClient({"bootstrap.servers": bootstrap, "socket.timeout.ms": 1000 * timeout})
         try:
-            admin.create_topics([topic], request_timeout=patience)[name].result(timeout=patience)
+            admin.create_topics([topic], request_timeout=timeout)[name].result(timeout=timeout)
         except KafkaException as problem:
             if problem.args[0].code() != KafkaError.NOT_CONTROLLER:
                 raise

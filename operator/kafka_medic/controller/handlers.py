@@ -32,7 +32,7 @@ from kafka_medic.resources.vocabulary import GROUP, VERSION
 _LOG = logging.getLogger(__name__)
 
 
-class Patience:
+class RetryDelays:
     """Seconds between kopf's tries of one request. When they end, a watch that fails ends the process. Before the first
     event that is right, since a right may be missing for good; afterwards the API server is away, and comes back."""
 
@@ -65,15 +65,15 @@ async def note_cluster(fleet: Fleet, store: Store, change: str | None, key: Key,
 
 def register(registry: kopf.OperatorRegistry, fleet: Fleet, store: Store, watch_audit: WatchAudit) -> None:
     """All handlers of the operator."""
-    patience = Patience()
-    _register_start_and_stop(registry, fleet, watch_audit, patience)
+    retry_delays = RetryDelays()
+    _register_start_and_stop(registry, fleet, watch_audit, retry_delays)
     _register_cluster_watch(registry, fleet, store)
-    _register_other_watches(registry, fleet, store, patience)
+    _register_other_watches(registry, fleet, store, retry_delays)
     _register_liveness(registry, fleet, watch_audit)
 
 
 def _register_start_and_stop(
-    registry: kopf.OperatorRegistry, fleet: Fleet, watch_audit: WatchAudit, patience: Patience
+    registry: kopf.OperatorRegistry, fleet: Fleet, watch_audit: WatchAudit, retry_delays: RetryDelays
 ) -> None:
     @kopf.on.login(registry=registry)
     async def login(**known: Any) -> kopf.AiohttpSession | None:
@@ -91,7 +91,7 @@ def _register_start_and_stop(
         settings.watching.server_timeout = 300
         settings.watching.client_timeout = 330
         settings.watching.connect_timeout = 10
-        settings.networking.error_backoffs = patience
+        settings.networking.error_backoffs = retry_delays
         watch_audit.start()
 
     @kopf.on.cleanup(registry=registry)
@@ -106,12 +106,14 @@ def _register_cluster_watch(registry: kopf.OperatorRegistry, fleet: Fleet, store
         await note_cluster(fleet, store, type, (namespace or "", name), meta)
 
 
-def _register_other_watches(registry: kopf.OperatorRegistry, fleet: Fleet, store: Store, patience: Patience) -> None:
+def _register_other_watches(
+    registry: kopf.OperatorRegistry, fleet: Fleet, store: Store, retry_delays: RetryDelays
+) -> None:
     record = recorder(store.api)
     orphans, unreadable = Orphans(store, record), Unreadable(record)
 
     async def check_readable(kind: type[Resource], change: str | None, raw: dict[str, Any]) -> None:
-        patience.received = True
+        retry_delays.received = True
         if change == "DELETED":
             unreadable.forget(raw)
         else:

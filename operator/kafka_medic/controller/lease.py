@@ -132,7 +132,7 @@ class Lease:
                 lease = self._read()
                 if self._is_mine(lease, mine):
                     lease["spec"]["holderIdentity"] = ""
-                    with answered_within(self._patience()):
+                    with answered_within(self._answer_timeout()):
                         self._api.replace(f"{self._path}/{self._name}", lease)
             except ApiFailure as problem:
                 _LOG.info("lease %s was not released: %s", self._name, problem)
@@ -220,16 +220,16 @@ class Lease:
     def _write(self, send: Callable[[], dict[str, Any]]) -> None:
         """Others count from when they see the change, which is after this moment."""
         sent = self._monotonic()
-        with answered_within(self._patience()):
+        with answered_within(self._answer_timeout()):
             self._stored = send()
         self._until = sent + DURATION_SECONDS * (1 - MARGIN)
         self._due = sent + DURATION_SECONDS * RENEWED * (1 - JITTER * self._chance())
 
     def _read(self) -> dict[str, Any]:
-        with answered_within(self._patience()):
+        with answered_within(self._answer_timeout()):
             return self._api.get(f"{self._path}/{self._name}")
 
-    def _patience(self) -> float:
+    def _answer_timeout(self) -> float:
         """Seconds that a request may take: less than what is left of a lease that is held."""
         longest, until = DURATION_SECONDS * ANSWERED, self._until
         left = 0.0 if until is None else until - self._monotonic()

@@ -41,7 +41,7 @@ def clock(monkeypatch):
     return Clock(monkeypatch)
 
 
-def test_a_long_interval_is_patience(clock):
+def test_a_long_interval_is_waited_for(clock):
     patient = worker(3600.0)
     patient._once()
     assert patient.stalled(clock.now + 3600) is None

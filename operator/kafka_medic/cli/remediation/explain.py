@@ -108,8 +108,8 @@ def _operator(run: Remediation, cluster: KafkaCluster | None, now: datetime) -> 
     if cluster.uid != run.spec.cluster_ref.uid:
         found.append(Hold("OtherCluster", "", "the KafkaCluster of that name is another one now", "Delete this run."))
     looked = cluster.status.last_observed_at
-    patience = max(_UNSEEN, timedelta(seconds=4 * parse_duration(cluster.spec.probes.interval)))
-    if looked is not None and now - looked > patience:
+    stale_after = max(_UNSEEN, timedelta(seconds=4 * parse_duration(cluster.spec.probes.interval)))
+    if looked is not None and now - looked > stale_after:
         way_out = "See that the operator runs; nothing is decided before it looks again."
         found.append(Hold("NotObserved", "", f"the operator last looked at {looked:%Y-%m-%d %H:%M:%S} UTC", way_out))
     if cluster.spec.remediation.mode_for(run.spec.playbook.name) is RemediationMode.OBSERVE:
