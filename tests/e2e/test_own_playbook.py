@@ -89,10 +89,10 @@ def test_a_team_gets_its_leaders_back_by_its_own_playbook(case: Case) -> None:
         kubectl("uncordon", node)
         done = approved(case, EXAMPLE["metadata"]["name"])
         assert [s["phase"] for s in done["status"]["steps"]] == ["Succeeded", "Succeeded"]
+        names = [r["spec"]["playbook"]["name"] for r in case.runs()]
+        assert names == ["drain-of-a-team", EXAMPLE["metadata"]["name"]], "one for each, and none of the shipped"
     finally:
         kubectl("uncordon", node)
         kubectl("delete", "playbook", *(b["metadata"]["name"] for b in books), "--ignore-not-found")
     assert partitions(kafka, topic) == [(n, replicas, replicas[0]) for n, replicas in enumerate(before)]
-    names = [r["spec"]["playbook"]["name"] for r in case.runs()]
-    assert names == ["drain-of-a-team", EXAMPLE["metadata"]["name"]], "one proposal for each, and none of the shipped"
     kafka.close()

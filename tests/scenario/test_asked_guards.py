@@ -18,7 +18,9 @@ from kafka_medic.playbook.action import StepContext
 from kafka_medic.playbook.effects import Intent
 from kafka_medic.playbook.registry import ACTIONS
 from kafka_medic.resources.errors import ResourceError
+from kafka_medic.resources.phases import Phase
 from kafka_medic.resources.playbook import Playbook
+from kafka_medic.resources.remediation_plan import Plan
 from kafka_medic.resources.vocabulary import ActionName, Guard, VerifyProbe
 from tests.scenario import offset_worlds, test_stopped_consumers
 from tests.scenario.test_leftover_throttles import LEFT, SimKafka
@@ -156,14 +158,14 @@ def test_each_probe_is_taken_or_refused(action):
     for probe in VerifyProbe:
         playbook = book(action.name, verify={"probe": probe.value, "within": "10m"})
         place = [s.action for s in playbook.spec.steps].index(action.name)
-        if probe in (action.probe, VerifyProbe.FINDING_GONE):
+        if probe in action.probes:
             check(playbook)
             continue
         with pytest.raises(ResourceError) as refused:
             check(playbook)
         (problem,) = refused.value.problems
         assert problem.path == f"spec.steps[{place}].verify.probe"
-        assert problem.way_out == f"write {action.probe.value} or FindingGone"
+        assert problem.way_out == f"write {' or '.join(p.value for p in action.probes)}"
 
 
 def test_every_action_has_a_probe_of_its_own_and_every_probe_an_action():
@@ -180,11 +182,44 @@ def test_what_is_added_is_asked_and_can_refuse(action):
         snapshot = NOTHING_KNOWN
         now = snapshot.taken_at
 
+    class Run:
+        class status:  # noqa: N801
+            phase = Phase.RUNNING
+
     context = Context()
-    context.playbook = playbook
-    found = guards._added(StepContext(None, None, context, step.name), action)
+    alone = playbook.model_copy(update={"spec": playbook.spec.model_copy(update={"steps": (step,)})})
+    context.playbook = alone
+    plan = Plan(digest="sha256:" + "0" * 64, proposed_at=context.now, expires_at=context.now)
+    found = guards._added(StepContext(Run(), plan, context, step.name), action)
     assert {r.guard for r in found if r.verdict is Verdict.UNKNOWN} >= action.addable
     assert {r.guard for r in found} - {Guard.SOURCES_FRESH} == action.addable
+
+
+def test_nothing_is_stopped_while_a_guard_of_the_reset_would_refuse():
+    """Consumers would stay stopped for as long as the guard refuses."""
+    raw = next(p for p in shipped_playbooks() if p["metadata"]["name"] == "reset-offsets-of-workload")
+    stricter = {"guards": [Guard.PODS_READY_NODE_SCHEDULABLE.value]}
+    steps = [s | stricter if s["action"] == "ResetOffsets" else s for s in raw["spec"]["steps"]]
+    playbook = Playbook.parse(raw | {"spec": raw["spec"] | {"steps": steps}})
+    workload = {"kind": "Deployment", "name": "w", "uid": "u", "replicas": 2}
+    offset = {"group": "g", "topic": "t", "partition": 0, "before": 1, "after": 0}
+    raw = {"digest": "sha256:" + "0" * 64, "proposedAt": worlds.NOW, "expiresAt": worlds.NOW}
+    plan = Plan.model_validate({**raw, "workload": workload, "offsets": [offset]})
+
+    class Run:
+        class status:  # noqa: N801
+            phase = Phase.RUNNING
+
+    class Context:
+        snapshot = NOTHING_KNOWN
+        now = snapshot.taken_at
+
+    context = Context()
+    context.playbook = playbook
+    first = playbook.spec.steps[0]
+    found = guards._added(StepContext(Run(), plan, context, first.name), ACTIONS[first.action])
+    assert first.action is ActionName.STOP_CONSUMERS
+    assert Guard.PODS_READY_NODE_SCHEDULABLE in {r.guard for r in found}
 
 
 def test_an_added_guard_holds_a_run_up_and_lets_it_go_on():

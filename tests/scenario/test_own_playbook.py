@@ -1,16 +1,19 @@
-"""The worked example of docs/playbooks.md: a team's own Playbook, through the operator's own turns."""
+"""The worked example of docs/playbooks.md: a team's own Playbook, through the operator's own reconciles."""
 
 from __future__ import annotations
 
 import copy
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 import yaml
 
+from kafka_medic.playbook import engine
 from kafka_medic.playbook.acceptance import check
 from kafka_medic.resources.phases import Phase
 from kafka_medic.resources.playbook import Playbook
+from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.vocabulary import Guard
 from tests.scenario.test_drain_broker import ORDERS, cordon, done, leaders, orders, world
 from tests.simulation.world import BASE, World
@@ -83,3 +86,22 @@ def test_rejected_it_leaves_the_drain_to_the_shipped_one(drained: World) -> None
     drained.approve(next(r for r in drained.runs() if r.spec.playbook.name == NAME), decision="Reject")
     done(drained, "undrain-broker")
     assert names(drained) == ["drain-broker", NAME, "undrain-broker"]
+
+
+@pytest.mark.parametrize("name", ["ours", "rolling-restart"])
+def test_a_plan_that_never_comes_gives_way_to_the_next_playbook(name: str) -> None:
+    """An owner's own ends as Expired after a while; a shipped one waits on."""
+    started = datetime(2026, 1, 1, tzinfo=UTC)
+    raw = {
+        "apiVersion": "kafkamedic.dev/v1alpha1",
+        "kind": "Remediation",
+        "metadata": {"name": "r", "namespace": "ns", "uid": "u", "creationTimestamp": started.isoformat()},
+        "spec": {
+            "clusterRef": {"name": "c", "uid": "c"},
+            "playbook": {"name": name, "digest": "sha256:" + "0" * 64},
+            "cause": {"findingId": "BrokerZombie/broker-1", "findingType": "BrokerZombie"},
+        },
+    }
+    run = Remediation.parse(raw)
+    assert not engine._outwaited(run, started + timedelta(minutes=14))
+    assert engine._outwaited(run, started + timedelta(minutes=15)) is (name == "ours")

@@ -19,7 +19,7 @@ from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.phases import ACTING_PHASES, TERMINAL_PHASES, Phase
 from kafka_medic.resources.playbook import Playbook
 from kafka_medic.resources.remediation import Remediation
-from kafka_medic.resources.remediation_plan import MAX_INLINE_CHANGES, Reorders, ReplicaMoves
+from kafka_medic.resources.remediation_plan import MAX_INLINE_CHANGES, Elections, Reorders, ReplicaMoves
 from kafka_medic.resources.vocabulary import API_VERSION, RemediationMode, Severity
 
 GAVE_UP = (Phase.REJECTED, Phase.EXPIRED, Phase.FAILED, Phase.ABORTED)
@@ -83,23 +83,31 @@ Runs = Mapping[str, Sequence[Remediation]]
 
 
 def _cure(finding: Finding, able: Sequence[Playbook], of: Runs, now: datetime) -> Playbook | None:
-    """The first playbook in their order that is due for the finding and was not declined for it; none where it is
-    treated once and for all."""
+    """The first playbook in their order that is due for the finding and was not declined for it. What is done once for
+    a finding is not done again by another playbook; the others follow all the same."""
+    drained = False
     for playbook in able:
-        if not is_due(playbook, finding, now):
-            continue
         known = [r for r in of[playbook.name] if r.spec.cause is not None]
-        if once_for_a_finding(playbook) and _drained(finding, known):
-            return None
-        if not _declined(finding, known) and not _idle(finding, playbook, known) and _runs(playbook):
+        if not is_due(playbook, finding, now) or _idle(finding, playbook, known):
+            continue
+        if once_for_a_finding(playbook):
+            drained = drained or _drained(finding, known)
+            if drained:
+                continue
+        if not _declined(finding, known) and not _did_not_cure(finding, playbook, known) and _runs(playbook):
             return playbook
     return None
 
 
 def _being_treated(finding: Finding, cure: Playbook, playbooks: Mapping[str, Playbook], of: Runs) -> bool:
-    """Whether a run of another playbook that is for the same finding is open, or acts."""
-    others = (p for p in playbooks.values() if p.name != cure.name and is_for(p, finding) and not takes_back(p))
-    return any(_open(run) for playbook in others for run in of[playbook.name])
+    """Whether a run of another playbook is open for the same finding, or acts at a person's request."""
+    others = [p for p in playbooks.values() if p.name != cure.name and not takes_back(p)]
+    return any(_open(run) and _is_about(run, finding, p) for p in others for run in of[p.name])
+
+
+def _is_about(run: Remediation, finding: Finding, playbook: Playbook) -> bool:
+    cause = run.spec.cause
+    return is_for(playbook, finding) if cause is None else cause.finding_id == finding.id
 
 
 def _open(run: Remediation) -> bool:
@@ -130,6 +138,21 @@ def _idle(finding: Finding, playbook: Playbook, runs: Sequence[Remediation]) -> 
     )
 
 
+def _did_not_cure(finding: Finding, playbook: Playbook, runs: Sequence[Remediation]) -> bool:
+    """Whether an owner's own playbook has succeeded for that finding, which lasts all the same. Not so where the plan
+    was too long for one run."""
+    return playbook.name not in SHIPPED and any(
+        r.status.phase is Phase.SUCCEEDED
+        and r.spec.cause is not None
+        and r.spec.cause.finding_id == finding.id
+        and finding.since is not None
+        and _since(r, finding.since)
+        and r.status.plan is not None
+        and (r.status.plan.partitions or 0) < MAX_INLINE_CHANGES
+        for r in runs
+    )
+
+
 def _urgency(finding: Finding) -> tuple[int, datetime]:
     """Smallest first."""
     return -list(Severity).index(finding.severity), finding.since or datetime.max.replace(tzinfo=UTC)
@@ -156,12 +179,19 @@ def _over(
         if drain.status.phase is not Phase.SUCCEEDED or cause is None or plan is None or ended is None:
             continue
         made_by = playbooks.get(drain.spec.playbook.name)
-        if cause.finding_id in lasting or (made_by is not None and takes_back(made_by)):
+        if cause.finding_id in lasting or (made_by is not None and takes_back(made_by)) or _gave_back(drain):
             continue
         # Orders that come with added replicas are to stay: that was no drain.
         if not plan.part(Reorders).reorders or plan.part(ReplicaMoves).changes:
             continue
         yield Finding(cause.finding_id, cause.finding_type, Severity.INFO, "is over", (), (), since=ended)
+
+
+def _gave_back(run: Remediation) -> bool:
+    """Whether it made the broker of its cause a leader, which no drain does: its playbook may be gone by now."""
+    cause, plan = run.spec.cause, run.status.plan
+    broker = cause.finding_id.rpartition("/broker-")[2] if cause is not None else ""
+    return plan is not None and any(str(e.broker) == broker for e in plan.part(Elections).elections)
 
 
 def _way_back(
@@ -170,7 +200,7 @@ def _way_back(
     """The first playbook in their order that takes that drain back and was not declined for it; none once a run of any
     of them has followed it."""
     follows = {p.name: [r for r in of[p.name] if _follows(r, over)] for p in playbooks.values() if takes_back(p)}
-    if any(r.status.phase not in GAVE_UP for runs in follows.values() for r in runs):
+    if any(not _left_to_others(r) for runs in follows.values() for r in runs):
         return None
     for playbook in ways_back:
         # A shipped one takes back whatever a drain was for.
@@ -180,12 +210,25 @@ def _way_back(
     return None
 
 
+def _left_to_others(run: Remediation) -> bool:
+    """Whether it was declined, or is an owner's own that had nothing to do."""
+    own = run.spec.playbook.name not in SHIPPED
+    return run.status.phase in GAVE_UP or (own and had_nothing_to_do(run.status))
+
+
+def _never_begun(run: Remediation) -> bool:
+    """Whether something else than its own plan has ended it: its playbook was changed, say."""
+    status = run.status
+    return status.phase is Phase.SUPERSEDED and status.started_at is None and not had_nothing_to_do(status)
+
+
 def _follows(run: Remediation, over: Finding) -> bool:
     """Whether it was proposed for that end."""
     cause = run.spec.cause
     open_ = run.status.phase not in TERMINAL_PHASES
     return (
         cause is not None
+        and not _never_begun(run)
         and cause.finding_id == over.id
         and over.since is not None
         and (open_ or _since(run, over.since))
@@ -205,12 +248,12 @@ def _since(run: Remediation, moment: datetime) -> bool:
 
 def _drained(finding: Finding, runs: Sequence[Remediation]) -> bool:
     """A machine may be about to go for days: its broker is drained once, or found to lead nothing once. Not so where
-    a plan was too long for one run, or was stopped because the cluster changed under it."""
+    a plan was too long for one run, or the run was dropped, or stopped because the cluster changed under it."""
 
     def enough(run: Remediation) -> bool:
         plan = run.status.plan
         if run.status.phase is Phase.SUPERSEDED:
-            return run.status.started_at is None
+            return had_nothing_to_do(run.status)
         return run.status.phase is Phase.SUCCEEDED and (plan is None or (plan.partitions or 0) < MAX_INLINE_CHANGES)
 
     return any(

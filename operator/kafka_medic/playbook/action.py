@@ -238,8 +238,8 @@ class Action:
         yield from ()
 
     def cost(self, plan: Plan) -> Cost:  # noqa: ARG002
-        """What Auto counts of its part of the plan."""
-        return Cost()
+        """What Auto counts of its part of the plan. By default Auto asks a person: nobody has said what it costs."""
+        return Cost(copied=None)
 
     def needs_its_cause(self, step: Step) -> bool:  # noqa: ARG002
         """Whether it is right only while the finding that it was proposed for lasts."""

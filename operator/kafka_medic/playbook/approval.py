@@ -14,6 +14,7 @@ from kafka_medic.cluster.clock import EXACT, Skew
 from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.playbook.auto import Cost, beyond_auto
 from kafka_medic.playbook.plan_digest import digest_fits
+from kafka_medic.playbook.triggers import SHIPPED
 from kafka_medic.resources.admission import Standing
 from kafka_medic.resources.approval import RemediationApproval
 from kafka_medic.resources.kafkacluster_remediation import RemediationPolicy
@@ -142,7 +143,11 @@ def _beyond(
     """What of the plan is beyond what Auto does by itself; None where the mode is not Auto."""
     if policy.mode_for(remediation.spec.playbook.name) is not RemediationMode.AUTO:
         return None
-    return beyond_auto(remediation, plan, cost or Cost(copied=None), policy.auto, risk, now, started=started)
+    beyond = beyond_auto(remediation, plan, cost or Cost(copied=None), policy.auto, risk, now, started=started)
+    name = remediation.spec.playbook.name
+    if name not in SHIPPED and policy.override(name) is None:
+        return (f"{name} is no shipped playbook, and spec.remediation.playbooks does not name it", *beyond)
+    return beyond
 
 
 def _yes(

@@ -8,6 +8,7 @@ meant, from the Snapshot what is so.
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
 
 from kafka_medic.guard.breaker import BreakerState, breaker
 from kafka_medic.guard.other_runs import OtherRun
@@ -34,12 +35,16 @@ from kafka_medic.playbook.preconditions import recreated
 from kafka_medic.playbook.provenance import beyond_plan, forged
 from kafka_medic.playbook.refusal import Refusal
 from kafka_medic.playbook.registry import ACTIONS, needs_its_cause
-from kafka_medic.playbook.triggers import is_for
+from kafka_medic.playbook.triggers import SHIPPED, is_for
+from kafka_medic.resources.durations import format_duration
 from kafka_medic.resources.phases import ACTING_PHASES, TERMINAL_PHASES, Phase
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_plan import Plan
 from kafka_medic.resources.remediation_status import Cure, RemediationStatus, StepStatus
 from kafka_medic.resources.vocabulary import Severity
+
+OWN_PLANNING = 900.0
+"""Seconds for which a proposal of an owner's own playbook may wait for its plan."""
 
 
 def decide(run: Remediation, context: DecisionContext) -> Decision:
@@ -137,6 +142,9 @@ def _plan(run: Remediation, context: DecisionContext) -> Decision:
             return ended(status, Phase.SUPERSEDED, proposal.message, context.now)
         if proposal.permanent:
             return ended(run.status, Phase.FAILED, proposal.message, context.now)
+        if _outwaited(run, context.now):
+            message = f"no plan could be made within {format_duration(OWN_PLANNING)}: {proposal.message}"
+            return ended(run.status, Phase.EXPIRED, message, context.now)
         return waiting(run.status, Phase.PLANNING, proposal.message, proposal.reasons)
     update = {
         "phase": Phase.AWAITING_APPROVAL,
@@ -147,6 +155,14 @@ def _plan(run: Remediation, context: DecisionContext) -> Decision:
         "message": "waits for approval of exactly this plan",
     }
     return Decision(run.status.model_copy(update=update), requeue=0.0)
+
+
+def _outwaited(run: Remediation, now: datetime) -> bool:
+    """Whether a proposal of an owner's own playbook has waited so long that the next playbook is to have its turn. A
+    shipped one waits on: the diagnosis named it."""
+    created = run.metadata.creation_timestamp
+    own = run.spec.cause is not None and run.spec.playbook.name not in SHIPPED
+    return own and created is not None and (now - created).total_seconds() >= OWN_PLANNING
 
 
 def _await(run: Remediation, context: DecisionContext) -> Decision:

@@ -7,6 +7,8 @@ behind is never the safer choice, and a journal that anybody could write is no p
 
 from __future__ import annotations
 
+from itertools import dropwhile
+
 from kafka_medic.guard import fit
 from kafka_medic.guard.cluster_wide import judge_cluster
 from kafka_medic.guard.namesakes import alone_on_kafka
@@ -72,10 +74,15 @@ def _forward(run: Remediation, context: DecisionContext, intent: Intent | None) 
 
 def _added(at: StepContext, action: Action) -> tuple[Reason, ...]:
     """What the playbook's own guards say: those that the action does not ask anyhow. One that cannot be added never
-    comes here, since the playbook is refused (`acceptance`)."""
-    named = at.spec.guards if at.spec is not None else ()
-    added = [guard for guard in named if guard in action.addable]
-    return judge_cluster(at.snapshot, added, at.now).reasons
+    comes here, since the playbook is refused (`acceptance`). Before the run begins, and before what a later step takes
+    back, those of the later steps are asked as well: nothing is stopped for nothing."""
+    steps = at.context.playbook.spec.steps if at.context.playbook is not None else ()
+    rest = list(dropwhile(lambda s: s.name != at.step, steps))
+    ahead = at.run.status.phase not in ACTING_PHASES or any(ACTIONS[s.action].gives_back for s in rest[1:])
+    asked = [(s, ACTIONS[s.action]) for s in (rest if ahead else rest[:1]) if not ACTIONS[s.action].idle(at.plan)]
+    asked = asked or [(s, action) for s in rest[:1]]
+    named = dict.fromkeys(guard for s, of in asked for guard in s.guards if guard in of.addable)
+    return judge_cluster(at.snapshot, list(named), at.now).reasons
 
 
 def _of_the_run(run: Remediation, context: DecisionContext) -> tuple[Reason, ...]:

@@ -7,11 +7,14 @@ from datetime import timedelta
 
 import pytest
 
+from kafka_medic.playbook.nothing_to_do import with_nothing_to_do
 from kafka_medic.playbook.triggers import SHIPPED, place
 from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.phases import TERMINAL_PHASES, Phase
 from kafka_medic.resources.playbook import Playbook
 from kafka_medic.resources.remediation import Remediation
+from kafka_medic.resources.remediation_plan import MAX_INLINE_CHANGES, Plan
+from kafka_medic.resources.remediation_status import RemediationStatus
 from tests.simulation.kafka import SimKafka
 from tests.simulation.world import API_VERSION, BASE, PLAYBOOKS, World, shipped_playbooks
 from tests.unit.controller.test_proposals import FOUND, NOW, asked, cluster
@@ -122,6 +125,80 @@ def test_an_own_drain_is_done_once_and_the_shipped_one_does_not_follow():
     book = own(of="drain-broker")
     assert proposed(book, findings=[cordoned]) == ["ours"]
     assert proposed(book, findings=[cordoned], runs=[run_of(book, Phase.SUCCEEDED, cordoned)]) == []
+
+
+CORDONED = replace(FOUND, id="NodeMaintenance/broker-1", type="NodeMaintenance", playbook="drain-broker")
+IDLE = with_nothing_to_do(RemediationStatus(), "leads nothing", NOW).conditions
+
+
+def test_after_an_own_drain_that_had_nothing_to_do_the_shipped_one_follows():
+    """It names another broker, say: the node would go with its leaders on it."""
+    book = own(of="drain-broker")
+    idle = run_of(book, Phase.SUPERSEDED, CORDONED, conditions=IDLE)
+    assert proposed(book, findings=[CORDONED], runs=[idle]) == ["drain-broker"]
+
+
+def test_a_cure_of_another_kind_follows_an_own_drain():
+    zombie = replace(FOUND, id="BrokerZombie/broker-1", type="BrokerZombie", playbook="restart-broker")
+    raw = own(of="drain-broker").to_kubernetes()
+    raw["spec"]["trigger"] = {"finding": "BrokerZombie"}
+    book = Playbook.parse(raw)
+    assert proposed(book, findings=[zombie], runs=[run_of(book, Phase.SUCCEEDED, zombie)]) == ["restart-broker"]
+
+
+def test_a_drain_that_was_dropped_before_it_began_is_proposed_again():
+    """Its playbook was changed, or the breaker was open."""
+    shipped = ALL["drain-broker"]
+    assert proposed(findings=[CORDONED], runs=[run_of(shipped, Phase.SUPERSEDED, CORDONED)]) == ["drain-broker"]
+    idle = run_of(shipped, Phase.SUPERSEDED, CORDONED, conditions=IDLE)
+    assert proposed(findings=[CORDONED], runs=[idle]) == []
+
+
+def test_an_own_one_that_succeeds_and_does_not_cure_gives_way():
+    """It would be repeated until the breaker stops every cure."""
+    done = run_of(own(), Phase.SUCCEEDED, plan=plan())
+    assert proposed(own(), runs=[done]) == [RAISE]
+    long = run_of(own(), Phase.SUCCEEDED, plan=plan(partitions=MAX_INLINE_CHANGES))
+    assert proposed(own(), runs=[long]) == ["ours"], "what was left over follows"
+
+
+def plan(**fields):
+    return Plan(digest="sha256:" + "0" * 64, proposed_at=NOW, expires_at=NOW, **fields)
+
+
+def drained(**fields):
+    """A drain of broker 1 that is over, and the node is back."""
+    order = {"topic": "t", "partition": 0, "replicasBefore": [1, 2], "replicas": [2, 1]}
+    made = plan().model_dump(by_alias=True) | {"reorders": [order], **fields}
+    return run_of(ALL["drain-broker"], Phase.SUCCEEDED, CORDONED, name="d", plan=Plan.model_validate(made))
+
+
+def following(book, **status):
+    """A run of that way back, which ended before it began."""
+    made = run_of(ALL["drain-broker"], Phase.SUPERSEDED, CORDONED, name="u", **status)
+    pinned = made.spec.playbook.model_copy(update={"name": book.name, "digest": book.digest()})
+    return made.model_copy(update={"spec": made.spec.model_copy(update={"playbook": pinned})})
+
+
+def test_a_way_back_that_was_dropped_before_it_began_is_proposed_again():
+    undrain = ALL["undrain-broker"]
+    assert proposed(findings=[], runs=[drained()]) == ["undrain-broker"]
+    dropped = following(undrain)
+    assert proposed(findings=[], runs=[drained(), dropped]) == ["undrain-broker"]
+    idle = following(undrain, conditions=IDLE)
+    assert proposed(findings=[], runs=[drained(), idle]) == []
+
+
+def test_after_an_own_way_back_that_had_nothing_to_do_the_shipped_one_follows():
+    book = own(of="undrain-broker")
+    assert proposed(book, findings=[], runs=[drained()]) == ["ours"]
+    idle = following(book, conditions=IDLE)
+    assert proposed(book, findings=[], runs=[drained(), idle]) == ["undrain-broker"]
+
+
+def test_a_way_back_whose_playbook_is_gone_is_no_drain():
+    back = [{"broker": 1, "topic": "t", "partitions": [0]}]
+    assert proposed(findings=[], runs=[drained(elections=back)]) == []
 
 
 def test_an_empty_selector_and_a_negative_order_are_refused():

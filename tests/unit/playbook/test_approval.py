@@ -203,7 +203,11 @@ def test_a_rejection_outweighs_every_approval_even_ones_own():
 def test_observe_never_and_auto_without_a_person_but_with_the_policies():
     run = sealed()
     assert judged(run, [word(run)], {"mode": "Observe"}).reason.verdict is Verdict.DENY
-    assert judged(run, [], {"mode": "Auto"}).approved_by == AUTOMATIC
+    named = {"mode": "Auto", "playbooks": [{"name": "p"}]}
+    assert judged(run, [], named).approved_by == AUTOMATIC
+    unnamed = judged(run, [], {"mode": "Auto"})
+    assert unnamed.reason.verdict is Verdict.WAIT
+    assert "p is no shipped playbook, and spec.remediation.playbooks does not name it" in unnamed.reason.message
     assert judged(run, [], {"mode": "Auto"}, installed=False).reason.verdict is Verdict.DENY
     assert judged(run, [word(run, decision="Reject")], {"mode": "Auto"}).reason.verdict is Verdict.DENY
     assert judged(run, [word(run)], {"playbooks": [{"name": "p", "mode": "Observe"}]}).reason.verdict is Verdict.DENY

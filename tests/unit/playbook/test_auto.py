@@ -125,11 +125,21 @@ def test_its_own_windows_are_for_the_start():
     assert beyond(run(), {"windows": [{"days": ["Thu"], "start": "00:00", "end": "23:59", "timeZone": "No/Where"}]})
 
 
+def test_a_stale_broker_is_restarted_by_itself_only_where_its_records_are_saved():
+    stale = {"broker": 1, "pod": "k", "podUid": "a", "stale": True}
+    alone = run(restarts=[stale], steps=[{"name": "restart", "action": "RestartBrokers"}])
+    (text,) = beyond(alone)
+    assert "no step saves the records that it alone holds" in text
+    saved = [{"name": "save", "action": "RescueRecords"}, {"name": "restart", "action": "RestartBrokers"}]
+    assert beyond(run(restarts=[stale], steps=saved)) == ()
+    assert beyond(run(restarts=[{**stale, "stale": False}], steps=saved[1:])) == ()
+
+
 def test_beyond_it_asks_and_people_may_say_yes():
     made = run(changes=[change(n) for n in range(101)])
 
     def judged(policy, risk=Risk.LOW):
-        rules = RemediationPolicy.model_validate(policy)
+        rules = RemediationPolicy.model_validate({"playbooks": [{"name": "p"}], **policy})
         return judge_approvals(
             made, rules, [], Standing(NOW), NOW, started=False, risk=risk, cost=cost_of(made.status.plan)
         )

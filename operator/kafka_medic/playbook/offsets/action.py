@@ -135,6 +135,9 @@ class _ConsumersAction(Action):
         if workload is not None:
             yield "workload", workload.uid, frozenset({0, workload.replicas})
 
+    def cost(self, plan: Plan) -> Cost:  # noqa: ARG002
+        return Cost()
+
 
 class StopConsumers(_ConsumersAction):
     name = ActionName.STOP_CONSUMERS

@@ -47,6 +47,12 @@ class ReassignPartitions(Action):
     probe = VerifyProbe.TARGET_REPLICAS_IN_SYNC
     hindered_by = frozenset({Guard.NO_REASSIGNMENT, Guard.NO_OTHER_BROKER_DISTURBED})
 
+    @property
+    def probes(self) -> tuple[VerifyProbe, ...]:
+        """Not the end of the finding: the step owes its clean-up until it has succeeded, and whoever owes goes before
+        every other cure. New topics could keep the finding alive for as long as they are created."""
+        return (self.probe,)
+
     def plan(self, request: PlanRequest) -> Plan | Refusal:
         step = request.step(self.name)
         assert step is not None  # it leads the sequence

@@ -110,10 +110,13 @@ class RestartBrokers(Action):
     def cost(self, plan: Plan) -> Cost:
         own = plan.part(Restarts)
         asks = ("only a person can say that the brokers' configuration has been changed",)
+        stale = any(restart.stale for restart in own.restarts)
+        saves = any(step.action is ActionName.RESCUE_RECORDS for step in plan.steps)
+        lost = ("a stale broker is restarted, and no step saves the records that it alone holds",)
         return Cost(
             partitions=frozenset(TopicPartition(d.topic, n) for d in own.drains for n in d.partitions),
             restarts=len(own.restarts),
-            asks=asks if own.static_settings else (),
+            asks=(*(asks if own.static_settings else ()), *(lost if stale and not saves else ())),
         )
 
     def needs_its_cause(self, step: Step) -> bool:  # noqa: ARG002
@@ -180,6 +183,9 @@ class RescueRecordsFirst(Action):
         own = plan.part(Rescues)
         for r in own.rescues:
             yield "rescue", own.rescue_topic, r.broker, TopicPartition(r.topic, r.partition), r.epoch
+
+    def cost(self, plan: Plan) -> Cost:  # noqa: ARG002
+        return Cost()
 
     def changes(self, plan: Plan) -> Iterator[Change]:
         own = plan.part(Rescues)
