@@ -22,7 +22,9 @@ MAX_REPLY = 4 << 20
 END_SECONDS = 5.0
 """For a client's thread to end once its socket is shut down."""
 _AGAIN = (ssl.SSLWantReadError, ssl.SSLWantWriteError, BlockingIOError, InterruptedError)
-_UNREADABLE = (RuntimeError, ValueError, LookupError, TypeError, struct.error)
+_UNREADABLE = (RuntimeError, ValueError, LookupError, TypeError, AttributeError, struct.error)
+"""What kazoo raises for such a reply. AttributeError: for one with another xid than the request to close the session,
+which nobody waits for."""
 
 
 class BoundedConnection(ConnectionHandler):  # type: ignore[misc]

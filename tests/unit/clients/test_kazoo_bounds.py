@@ -9,8 +9,11 @@ import time
 from functools import partial
 
 import pytest
+from kazoo.exceptions import ConnectionDropped
+from kazoo.protocol.connection import ConnectionHandler
 
 from kafka_medic.clients.failures import ReadFailed
+from kafka_medic.clients.kazoo_bounds import BoundedConnection
 from kafka_medic.clients.ports import EnsembleConnection
 from kafka_medic.clients.zookeeper import ZooKeeper
 from tests.hostile.zookeepers import Attack, serve
@@ -62,3 +65,14 @@ def test_the_word_srvr(servers, attack):
     with contextlib.suppress(ReadFailed):
         ZooKeeper(EnsembleConnection(servers[attack], None, TIMEOUT)).ensemble()
     assert time.monotonic() - began < ENDS_WITHIN
+
+
+def test_a_wrong_reply_to_the_request_to_close_ends_the_connection_and_not_the_thread(monkeypatch):
+    """kazoo tells whoever waits of it, and nobody waits for that one."""
+
+    def nobody(self, timeout):
+        raise AttributeError("'NoneType' object has no attribute 'set_exception'")
+
+    monkeypatch.setattr(ConnectionHandler, "_read_socket", nobody)
+    with pytest.raises(ConnectionDropped, match="a reply that cannot be read: AttributeError"):
+        BoundedConnection._read_socket(BoundedConnection.__new__(BoundedConnection), 1.0)
