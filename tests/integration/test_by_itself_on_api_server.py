@@ -115,8 +115,8 @@ def test_auto_asks_beyond_each_of_its_bounds_and_acts_within_all_of_them(
 
 @pytest.fixture
 def impatient(known: dict[str, Person]) -> Iterator[None]:
-    """A playbook that gives up where the shipped one waits for a person. Proposed for no cluster: people ask for it. It is
-    no cure of what fires, so that its end is followed by no cooldown for one."""
+    """A playbook that gives up where the shipped one waits for a person. Proposed for no cluster: people ask for it. It
+    is no cure of what fires, so that its end is followed by no cooldown for one."""
     (own,) = documents(ROOT / "playbooks" / f"{PLAYBOOK}.yaml")
     own["metadata"] = {"name": IMPATIENT}
     own["spec"]["trigger"]["finding"] = "LeadersImbalanced"
