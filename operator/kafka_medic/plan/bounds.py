@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = ["BY_BYTES", "LEAVE", "LOWER_IMBALANCE", "RAISE", "SPREAD_RACKS", "Bound", "Bounds"]
+__all__ = ["BY_BYTES", "IN_BLOCKS", "LEAVE", "LOWER_IMBALANCE", "RAISE", "SPREAD_RACKS", "Bound", "Bounds"]
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,10 @@ BY_BYTES: Bounds = {
     "bytesPerBroker": Bound("all plans with so few moves", exact=False),
 }
 LEAVE: Bounds = RAISE
+IN_BLOCKS: Bounds = {
+    name: Bound(bound.over, exact=bound.exact and not name.endswith("PerBroker")) for name, bound in RAISE.items()
+}
+"""Of a raise in several blocks: who stands where is seen in each of them alone."""
 SPREAD_RACKS: Bounds = {**RAISE, "replicasPerBroker": Bound(_BEST_RACKS, exact=False)}
 LOWER_IMBALANCE: Bounds = {
     **RAISE,

@@ -13,11 +13,13 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pytest
 
-from kafka_medic.plan.bounds import LEAVE, LOWER_IMBALANCE, RAISE, SPREAD_RACKS
+from kafka_medic.plan.bounds import IN_BLOCKS, LEAVE, LOWER_IMBALANCE, RAISE, SPREAD_RACKS
 from kafka_medic.plan.problem import Broker, Problem, ProblemError
 from kafka_medic.plan.relocation import Leave, LowerImbalance, Relocation, SpreadRacks
 from kafka_medic.plan.solver.local import plan_local
 from kafka_medic.plan.solver.relocate import plan_relocation
+from kafka_medic.plan.spark.question import Question
+from kafka_medic.plan.wanted import Wanted
 from tests.property.plan.exact_optima import (
     best_spread,
     completions,
@@ -29,6 +31,7 @@ from tests.property.plan.exact_optima import (
     shared,
 )
 from tests.thorough import THOROUGH
+from tests.unit.plan.spark.in_blocks import planned_in_blocks
 
 CLUSTERS = 2_000 if THOROUGH else 60
 """Of each question."""
@@ -71,9 +74,9 @@ def cluster(draw: random.Random, *, whole: bool) -> Cluster:
     return Cluster(tuple(brokers), tuple(rows), factor)
 
 
-def planned(plan) -> dict[tuple[str, int], tuple[int, ...]]:
+def planned(table) -> dict[tuple[str, int], tuple[int, ...]]:
     names = ("topic", "partition", "replicas")
-    return {(t, p): tuple(r) for t, p, r in zip(*(plan.table.column(n).to_pylist() for n in names), strict=True)}
+    return {(t, p): tuple(r) for t, p, r in zip(*(table.column(n).to_pylist() for n in names), strict=True)}
 
 
 def agree(bound: int, optimum: int, *, exact: bool, reached: int) -> None:
@@ -87,7 +90,7 @@ def check_spreads(found: Cluster, plan, kept, options, bounds) -> None:
     """Replicas and leaders per broker, in all and of each topic. kept: what every partition keeps; options: what each
     may come to, as spread over racks as can be, by its place."""
     summary, live = plan.summary, found.live
-    sets, after = list(options.values()), planned(plan)
+    sets, after = list(options.values()), planned(plan.table)
     given = Counter(b for place, replicas in enumerate(kept) if place not in options for b in replicas)
     led = Counter(row[2][0] for place, row in enumerate(found.rows) if place not in options)
     spread = summary.replicas_per_broker
@@ -128,6 +131,29 @@ def test_no_bound_of_a_raise_claims_what_is_not_so(seeds):
         agree(plan.summary.rack_violations_bound, uneven, exact=True, reached=plan.summary.rack_violations)
         missing = sum(found.factor[row[0]] - len(row[2]) for row in grows.values())
         agree(plan.summary.lower_bound_moves, missing, exact=True, reached=plan.summary.moves)
+
+
+@pytest.mark.parametrize("seeds", SEEDS)
+def test_no_bound_of_a_raise_in_blocks_claims_what_is_not_so(seeds):
+    for seed in seeds:
+        found = cluster(random.Random(seed), whole=False)
+        grows = {n: row for n, row in enumerate(found.rows) if len(row[2]) < found.factor[row[0]]}
+        if not grows:
+            continue
+        question = Question(found.brokers, Wanted(1, tuple(found.factor.items())))
+        table, done = planned_in_blocks(found.table(), question, 4)
+        rack, summary = racks(found.brokers), done.summary
+        options = [best_spread(completions(row[2], found.factor[row[0]], found.live), rack) for row in grows.values()]
+        given = Counter(b for place, row in enumerate(found.rows) if place not in grows for b in row[2])
+        optimum = lowest_maximum(options, found.live, given)
+        exact = IN_BLOCKS["replicasPerBroker"].exact
+        agree(summary.replicas_per_broker.bound, optimum, exact=exact, reached=summary.replicas_per_broker.max)
+        after = planned(table)
+        orders = [[after[row[:2]]] for row in grows.values()]
+        led = Counter(row[2][0] for place, row in enumerate(found.rows) if place not in grows)
+        optimum = lowest_leaders(orders, found.live, led)
+        exact = IN_BLOCKS["leadersPerBroker"].exact
+        agree(summary.leaders_per_broker.bound, optimum, exact=exact, reached=summary.leaders_per_broker.max)
 
 
 @pytest.mark.parametrize("seeds", SEEDS)
@@ -182,7 +208,7 @@ def test_no_bound_of_a_lowered_imbalance_claims_what_is_not_so(seeds):
         spread, summary = plan.summary.replicas_per_broker, plan.summary
         optimum = lowest_within(every, held, found.live, moves)
         agree(spread.bound, optimum, exact=LOWER_IMBALANCE["replicasPerBroker"].exact, reached=spread.max)
-        after = planned(plan)
+        after = planned(plan.table)
         load = Counter(b for row in found.rows for b in after.get(row[:2], row[2]))
         fewest = fewest_moves(every, held, found.live, load)
         agree(summary.lower_bound_moves, fewest, exact=LOWER_IMBALANCE["moves"].exact, reached=summary.moves)
