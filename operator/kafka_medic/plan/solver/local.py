@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from kafka_medic.plan.allowed import Allowed, LeftOut
+from kafka_medic.plan.bounds import BY_BYTES, RAISE
 from kafka_medic.plan.columns import Bools, Columns, Ints
 from kafka_medic.plan.leaders.balance import balance_leaders
 from kafka_medic.plan.leaders.topic_leaders import spread_leaders
@@ -55,11 +56,13 @@ def plan_local(problem: Problem, limits: WaveLimits = DEFAULT_LIMITS) -> Plan:
         columns, problem.missing, problem.brokers, problem.allowed, problem.left_out, by_bytes=problem.by_bytes
     )
     plan = finish(columns, columns.held, problem.brokers, placed, limits, left_out)
-    if not problem.by_bytes:
-        return plan
-    come = arriving(placed.added, columns.size[placed.rows], len(problem.brokers))
-    even = bytes_spread(arriving(columns.held, columns.size, len(problem.brokers)), come, problem.brokers)
-    return replace(plan, summary=replace(plan.summary, bytes_per_broker=even))
+    bounds, even = RAISE, None
+    if problem.by_bytes:
+        come = arriving(placed.added, columns.size[placed.rows], len(problem.brokers))
+        even = bytes_spread(arriving(columns.held, columns.size, len(problem.brokers)), come, problem.brokers)
+        bounds = BY_BYTES
+    summary = replace(plan.summary, bytes_per_broker=even, bounds=problem.allowed.among(bounds))
+    return replace(plan, summary=summary)
 
 
 def place_allowed(
@@ -252,4 +255,5 @@ def _topics(columns: Columns, before: Ints, rows: Ints, order: Ints, alive: Bool
 
 def _spread(load: Ints, bound: int, average: int) -> Spread:
     most = int(load.max(initial=0))
-    return Spread(int(load.min(initial=most)) - average, most - average, bound - average)
+    mean = -(-int(load.sum()) // max(len(load), 1))
+    return Spread(int(load.min(initial=most)) - average, most - average, bound - average, mean - average)

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from kafka_medic.plan.bounds import LEAVE, LOWER_IMBALANCE, SPREAD_RACKS
 from kafka_medic.plan.columns import Bools, Columns, Ints
 from kafka_medic.plan.model import Plan
 from kafka_medic.plan.problem import Broker, check_reachable
@@ -35,20 +36,21 @@ def plan_relocation(relocation: Relocation, limits: WaveLimits = DEFAULT_LIMITS)
     left_out = relocation.left_out
     match question:
         case LowerImbalance(moves):
-            after, placed = _lower(relocation, moves)
+            bounds, (after, placed) = LOWER_IMBALANCE, _lower(relocation, moves)
         case Leave():
             released = relocation.leaving[columns.held] & (columns.held >= 0) & relocation.may_change()[:, None]
-            after, placed, _, left_out = _place_anew(relocation, released)
+            bounds, (after, placed, _, left_out) = LEAVE, _place_anew(relocation, released)
         case SpreadRacks():
             released, floor = _crowded(relocation)
-            after, placed, kept, left_out = _place_anew(relocation, released)
+            bounds, (after, placed, kept, left_out) = SPREAD_RACKS, _place_anew(relocation, released)
             # Other replicas might have been released, so what the kernel proves of these is no bound on all plans.
             placed = replace(placed, bound=min(placed.bound, max(floor, _mean(kept, placed, brokers))))
     kept = _keep(columns, _members(columns.held, after))
     new = (after >= 0) & ~_members(after, columns.held)
     rows = np.flatnonzero(new.any(axis=1))
     added = _packed(np.where(new, after, -1)[rows])
-    return finish(kept, columns.held, brokers, replace(placed, rows=rows, added=added), limits, left_out)
+    plan = finish(kept, columns.held, brokers, replace(placed, rows=rows, added=added), limits, left_out)
+    return replace(plan, summary=replace(plan.summary, bounds=relocation.allowed.among(bounds)))
 
 
 def _place_anew(relocation: Relocation, released: Bools) -> tuple[Ints, Placed, Columns, Ints]:
