@@ -22,8 +22,6 @@ MOST_PATHS = 20_000
 """Exchange paths tried; past it the plan is valid but reports a load above its bound."""
 ROUNDS, PATIENCE = 400, 24
 """Rounds of moves over all replicas, and how many in a row may move nothing."""
-SLOTS = 64
-"""How much more often a replica is offered to one broker than to another."""
 
 
 class Holders:
@@ -147,64 +145,110 @@ def exchange(holders: Holders, sites: Sites, path: list[int], load: Ints, most: 
 def hand_over(table: Ints, sites: Sites, gives: Bools, load: Ints, moves: int) -> int:
     """Move replicas straight from the fullest brokers to the emptiest, in rounds over all of them; how many moved.
 
-    Nothing is moved past the loads that so many moves could reach at best, if every replica might go anywhere. gives:
-    bool[B] brokers that may give; load: int64[B], changed with the table. At most one replica of a partition moves.
+    Nothing is moved past the loads that so many moves could reach at best: first if every replica might go anywhere,
+    then if each stays in its rack. gives: bool[B] brokers that may give; load: int64[B], changed with the table. At
+    most one replica of a partition moves.
     """
     takes = sites.rack >= 0
-    give, take = _quotas(load, gives, takes, moves)
     moved = np.zeros(len(table), dtype=bool)
-    done = 0
+    done = _rounds(table, sites, _quotas(load, gives, takes, moves), load, moved, racks=(True, False))
+    quotas = _quotas_of_racks(load, gives, sites, moves - done)
+    return done + _rounds(table, sites, quotas, load, moved, racks=(True,))
+
+
+def _rounds(
+    table: Ints, sites: Sites, quotas: tuple[Ints, Ints], load: Ints, moved: Bools, racks: tuple[bool, ...]
+) -> int:
+    """Move until the quotas are used up, or as far as rounds find moves; how many moved. racks: whether replicas stay
+    in their racks, tried in this order."""
+    (give, take), done = quotas, 0
     for first in (1, 0):  # followers before preferred leaders
-        empty = 0
-        for turn in range(ROUNDS):
-            if not give.any() or empty >= PATIENCE:
-                break
-            row, column, target = _offers(table, sites, give, take, moved, first, turn)
-            table[row, column], source = target, table[row, column]
-            moved[row] = True
-            gone, come = (np.bincount(broker, minlength=len(load)) for broker in (source, target))
-            give -= gone
-            take -= come
-            load += come - gone
-            done += len(row)
-            empty = 0 if len(row) else empty + 1
+        for near in racks:
+            empty = 0
+            for turn in range(ROUNDS):
+                if not give.any() or empty >= PATIENCE:
+                    break
+                row, column, target = _offers(table, sites, give, take, moved, first, turn, near=near)
+                source = table[row, column]
+                table[row, column] = target
+                moved[row] = True
+                gone, come = (np.bincount(broker, minlength=len(load)) for broker in (source, target))
+                give -= gone
+                take -= come
+                load += come - gone
+                done += len(row)
+                empty = 0 if len(row) else empty + 1
     return done
+
+
+def _most(gives: Ints, takes: Ints, most: int) -> int:
+    """How many moves from brokers with loads `gives` to brokers with loads `takes` make them more even, `most` or less:
+    each leaves a broker that has at least two more than the one that it comes to."""
+    top, bottom = Basin(-gives), Basin(takes)
+    low, high = 0, min(most, int(gives.sum())) if len(gives) and len(takes) else 0
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if top.level(middle) + bottom.level(middle) <= 0 else (low, middle - 1)
+    return low
 
 
 def _quotas(load: Ints, gives: Bools, takes: Bools, moves: int) -> tuple[Ints, Ints]:
     """(int64[B] replicas that each broker gives, int64[B] that each takes), as many as still make loads more even."""
-    top, bottom = Basin(-load[gives]), Basin(load[takes])
-    low, high = 0, min(moves, int(load[gives].sum())) if gives.any() and takes.any() else 0
-    while low < high:
-        middle = (low + high + 1) // 2
-        # The last one leaves a broker that has at least two more than the one that it comes to.
-        low, high = (middle, high) if top.level(middle) + bottom.level(middle) <= 0 else (low, middle - 1)
+    amount = _most(load[gives], load[takes], moves)
     give, take = np.zeros(len(load), dtype=np.int64), np.zeros(len(load), dtype=np.int64)
-    give[gives], take[takes] = water_fill(-load[gives], low), water_fill(load[takes], low)
+    give[gives], take[takes] = water_fill(-load[gives], amount), water_fill(load[takes], amount)
+    return give, take
+
+
+def _quotas_of_racks(load: Ints, gives: Bools, sites: Sites, moves: int) -> tuple[Ints, Ints]:
+    """The same if each replica stays in its rack: the moves go where the fullest brokers are, whichever rack it is."""
+    give, take = np.zeros(len(load), dtype=np.int64), np.zeros(len(load), dtype=np.int64)
+    both = [(gives & (sites.stands == rack), sites.rack == rack) for rack in range(sites.racks)]
+    both = [(of, to) for of, to in both if of.any() and to.any()] if moves else []
+    most = [_most(load[of], load[to], moves) for of, to in both]
+
+    def above(level: int) -> list[int]:
+        excess = [int(np.maximum(load[of] - level, 0).sum()) for of, _ in both]
+        return [min(pair) for pair in zip(excess, most, strict=True)]
+
+    low, high = 0, int(load.max(initial=0))
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if sum(above(middle)) <= moves else (middle + 1, high)
+    left = moves - sum(above(low))
+    for (of, to), amount, more in zip(both, above(low), above(low - 1), strict=True):
+        extra = min(more - amount, left)
+        left -= extra
+        give[of], take[to] = water_fill(-load[of], amount + extra), water_fill(load[to], amount + extra)
     return give, take
 
 
 def _offers(
-    table: Ints, sites: Sites, give: Ints, take: Ints, moved: Bools, first: int, turn: int
+    table: Ints, sites: Sites, give: Ints, take: Ints, moved: Bools, first: int, turn: int, *, near: bool
 ) -> tuple[Ints, Ints, Ints]:
     """(rows, columns, targets): replicas that can move this turn, none past a quota, of each partition one; from
-    column `first` on."""
+    column `first` on. near: only to brokers of the same rack."""
     able = (give > 0)[table[:, first:]] & (table[:, first:] >= 0) & ~moved[:, None]
     row, column = np.nonzero(able)
     column += first
-    source = table[row, column]
     # Each is offered to one of the takers, in each turn to another; more often to those that take more.
-    slots = np.repeat(np.arange(len(take)), np.minimum(take, SLOTS))
-    if not len(slots) or not len(row):
-        none = np.zeros(0, dtype=np.int64)
-        return none, none, none
-    target = slots[(np.arange(len(row)) * 40503 + turn * 2654435761) % len(slots)]
-    here = table[row]
+    slots = np.repeat(np.arange(len(take)), take)
+    of = sites.rack[slots] if near else np.zeros(len(slots), dtype=np.int32)
+    slots = slots[np.argsort(of, kind="stable")]
+    count = np.bincount(of, minlength=sites.racks)
+    group = sites.stands[table[row, column]] if near else np.zeros(len(row), dtype=np.int32)
+    some = np.flatnonzero(count[group] > 0)
+    row, column, group = row[some], column[some], group[some]
+    number = np.arange(len(row)) * 40503 + turn * 2654435761
+    target = slots[(np.cumsum(count) - count)[group] + number % count[group]] if len(row) else row
+    source, here = table[row, column], table[row]
     free = ~(here == target[:, None]).any(axis=1)
-    rack = np.where(here >= 0, sites.stands[here], -2)
-    leaves, comes = sites.stands[source], sites.stands[target]
-    fewer = (rack == comes[:, None]).sum(axis=1) == (rack == leaves[:, None]).sum(axis=1) - 1
-    good = np.flatnonzero(free & ((leaves == comes) | fewer))
+    if not near:
+        rack = np.where(here >= 0, sites.stands[here], -2)
+        leaves, comes = sites.stands[source], sites.stands[target]
+        fewer = (rack == comes[:, None]).sum(axis=1) == (rack == leaves[:, None]).sum(axis=1) - 1
+        free &= (leaves == comes) | fewer
+    good = np.flatnonzero(free)
     good = good[np.concatenate(([True], row[good][1:] != row[good][:-1]))] if len(good) else good
     good = good[_within(target[good], take)]
     good = good[_within(source[good], give)]
