@@ -331,6 +331,7 @@ def _on_spark(
     """Plan on Spark."""
     # Imported here: what is planned in this process does not wait for it.
     from kafka_medic.plan.spark.engine import plan_spark  # noqa: PLC0415
+    from kafka_medic.plan.spark.place import Place  # noqa: PLC0415
     from kafka_medic.plan.spark.question import Question  # noqa: PLC0415
 
     ordered = tuple(sorted(brokers, key=lambda broker: broker.id))
@@ -338,7 +339,7 @@ def _on_spark(
     with plan_directory(args.output.absolute()) as work, tempfile.TemporaryDirectory(dir=work) as own:
         source = _spark_source(args.partitions.absolute(), Path(own))
         with session(*_spark_place(args), settings) as spark:
-            done = plan_spark(spark, source.as_uri(), question, (work / PLAN).as_uri())
+            done = plan_spark(spark, Place(source.as_uri()), question, Place((work / PLAN).as_uri()), output.note)
         refuse_broken(done.problems)
         summary = replace(done.summary, seconds=round(time.monotonic() - began, 3))
         files = f"plan.parquet, summary.json and report.html to {args.output}"

@@ -71,8 +71,7 @@ def _builder(builder: Any, master: str, remote: str | None, *, local: bool) -> A
     for name, value in KEEP_MEMORY.items():
         builder = builder.config(f"spark.executorEnv.{name}", value)
     if local:
-        # All that the JVM does is start and hand out numbers; a better compiler would never pay.
-        builder = builder.config("spark.driver.extraJavaOptions", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1")
+        builder = builder.config("spark.driver.extraJavaOptions", "-XX:+UseSerialGC")
         # Of several addresses of this machine Spark would otherwise take one that others reach.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")

@@ -28,18 +28,15 @@ from kafka_medic.plan.weight import handicap
 __all__ = ["divide", "shares"]
 
 
-def shares(
-    surveys: Sequence[Survey], marks: Sequence[Ints], question: Question, slack: float
-) -> tuple[list[Share], int | None]:
+def shares(surveys: Sequence[Survey], question: Question, slack: float) -> tuple[list[Share], int | None]:
     """(what each block is to do, the bound on the fullest broker, None if nothing changes).
 
-    marks: for each block the answer of `scattered`. slack: how many waves to keep for a block, over what its busiest
-    broker needs at least.
+    slack: how many waves to keep for a block, over what its busiest broker needs at least.
     """
     if not any(found.changed for found in surveys):
-        return [_idle(found, mark) for found, mark in zip(surveys, marks, strict=True)], None
+        return [_idle(found) for found in surveys], None
     rack, racks = rack_indexes(question.brokers)
-    held, missing = np.sum([found.input.load for found in surveys], axis=0), sum(found.missing for found in surveys)
+    held, missing = np.sum([found.load for found in surveys], axis=0), sum(found.missing for found in surveys)
     fair = handicap(question.brokers, held, missing)
     sites = Sites(rack, held + fair.extra, racks)
     bound, due = None, np.zeros((len(surveys), 0), dtype=np.int64)
@@ -48,18 +45,17 @@ def shares(
         sites, due = _by_bytes(surveys, sites, missing, question)
     quotas, places = _solve(surveys, sites)
     bound = quotas.bound if bound is None else bound
-    return _divided(surveys, marks, question, slack, sites, quotas, places, due), bound - fair.average
+    return _divided(surveys, question, slack, sites, quotas, places, due), bound - fair.average
 
 
-def _idle(found: Survey, mark: Ints) -> Share:
+def _idle(found: Survey) -> Share:
     """The share of a block when nothing changes in any."""
     none = np.zeros(0, dtype=np.int64)
-    return Share(found.rows, 0, none, none, False, none, none, none, none, none, none, none, mark)
+    return Share(found.rows, 0, none, none, False, none, none, none, none, none, none, none)
 
 
 def _divided(
     surveys: Sequence[Survey],
-    marks: Sequence[Ints],
     question: Question,
     slack: float,
     sites: Sites,
@@ -80,7 +76,7 @@ def _divided(
     return [
         Share(
             found.rows, found.changed, forced[b], chosen[b], quotas.pooled, quota[b], lead[b],
-            capacity[b], due[b], found.classes.key, first[b], waves[b], marks[b],
+            capacity[b], due[b], found.classes.key, first[b], waves[b],
         )
         for b, found in enumerate(surveys)
     ]  # fmt: skip
@@ -115,7 +111,7 @@ def _poured(found: Survey, chosen: Ints, forced: Ints, pooled: bool) -> Ints:
 
 def _by_bytes(surveys: Sequence[Survey], sites: Sites, missing: int, question: Question) -> tuple[Sites, Ints]:
     """(what each broker holds in replicas of average size, int64[b, B] bytes that each block should bring to it)."""
-    base, live = np.sum([found.input.stored for found in surveys], axis=0), np.flatnonzero(sites.rack >= 0)
+    base, live = np.sum([found.stored for found in surveys], axis=0), np.flatnonzero(sites.rack >= 0)
     coming = np.array([found.sent.sum() for found in surveys], dtype=np.int64)
     total = int(coming.sum())
     base = base + handicap(question.brokers, base, total).extra
@@ -168,7 +164,7 @@ def _leaders(surveys: Sequence[Survey], quota: Ints, sites: Sites, question: Que
     live = np.flatnonzero(sites.rack >= 0)
     held = np.array([found.held for found in surveys])
     changed = np.array([found.changed for found in surveys], dtype=np.int64)
-    first = np.sum([found.input.first for found in surveys], axis=0)
+    first = np.sum([found.first for found in surveys], axis=0)
     fixed = (first + handicap(question.brokers, first, int(changed.sum())).extra)[live]
     wish = water_fill(fixed, int(changed.sum()))
     basins = [Basin(np.array([count])) for count in fixed.tolist()]
