@@ -48,7 +48,7 @@ def test_the_summary_is_a_table_for_people_and_json_on_request(call):
     assert summary == json.loads((made / "summary.json").read_text())
     assert list(summary) == [
         "partitions", "moves", "lowerBoundMoves", "replicasPerBroker", "leadersPerBroker",
-        "rackViolations", "rackViolationsBound", "waves", "roomUnknown",
+        "rackViolations", "rackViolationsBound", "waves", "roomUnknown", "leftOut",
         "replicasOfOneTopic", "leadersOfOneTopic", "engine", "seconds",
     ]  # fmt: skip
     assert summary["seconds"] > 0

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow.csv import write_csv
 
 from kafka_medic.plan.arrow import Column, compute, names
 from kafka_medic.plan.files.png import render_png
@@ -25,17 +26,19 @@ __all__ = [
 ]  # fmt: skip
 
 PLAN, REASSIGNMENT, SUMMARY, REPORT = "plan.parquet", "reassignment.json", "summary.json", "report.html"
-PICTURE = "report.png"
+PICTURE, LEFT_OUT = "report.png", "left-out.csv"
 
 BLOCK = 16_384
 """Partitions per piece of reassignment.json, so that a large plan is not held as text at once."""
 
 
 def write_rows(work: Path, plan: Plan) -> None:
-    """plan.parquet and reassignment.json, side by side."""
+    """plan.parquet and reassignment.json, side by side; left-out.csv where partitions were left out."""
     with ThreadPoolExecutor(1, "parquet") as beside:  # Arrow leaves the interpreter to the others meanwhile
         parquet = beside.submit(pq.write_table, plan.table, work / PLAN, compression="zstd")
         write_reassignment(work / REASSIGNMENT, [plan.table])
+        if plan.left_out.num_rows:
+            write_csv(plan.left_out, work / LEFT_OUT)
     parquet.result()
 
 
@@ -76,7 +79,7 @@ def plan_batches(path: Path) -> Iterator[pa.Table]:
 def _replace_files(work: Path, directory: Path) -> None:
     """The directory exists and is not empty: replace file by file, the summary last, as it vouches for the rest."""
     directory.mkdir(exist_ok=True)
-    for name in (PLAN, REASSIGNMENT, REPORT, PICTURE, SUMMARY):
+    for name in (PLAN, REASSIGNMENT, LEFT_OUT, REPORT, PICTURE, SUMMARY):
         old, new = directory / name, work / name
         if old.is_dir() and not old.is_symlink():
             shutil.rmtree(old)

@@ -21,15 +21,15 @@ from kafka_medic.plan.leaders.topic_leaders import spread_leaders
 from kafka_medic.plan.leaders.topic_spread import REPORTED_TOPICS, after_plan, worst
 from kafka_medic.plan.lists import place_among
 from kafka_medic.plan.model import PLAN_SCHEMA, TopicSpread
-from kafka_medic.plan.problem import ProblemError
-from kafka_medic.plan.solver.aggregate import Kinds, classify
+from kafka_medic.plan.problem import ProblemError, rows_of
+from kafka_medic.plan.solver.aggregate import Kinds
 from kafka_medic.plan.solver.conflict_resolution import resolve_conflicts
 from kafka_medic.plan.solver.disk_capacity import even_bytes, fit
 from kafka_medic.plan.solver.expand import expand
 from kafka_medic.plan.solver.local import plan_local
 from kafka_medic.plan.solver.quotas import Quotas, takers, too_many
-from kafka_medic.plan.solver.rows import append, lead_first, plan_table, sizes_or_null
-from kafka_medic.plan.solver.sites import Sites, count_per_broker, rack_indexes, racks_of
+from kafka_medic.plan.solver.rows import append, candidates, lead_first, plan_table, sizes_or_null
+from kafka_medic.plan.solver.sites import Sites, count_per_broker, kinds_of, racks_of, sites_of
 from kafka_medic.plan.solver.waves import assign_waves, exposure
 from kafka_medic.plan.spark.packed import PIECE_BITS
 from kafka_medic.plan.spark.question import Demand, Question
@@ -150,11 +150,11 @@ def survey(table: pa.Table, question: Question, block: int) -> Survey | Refused:
     except ProblemError as error:
         return _refused(table, block, error)
     columns, missing = demand.columns, demand.missing
-    rack, racks = rack_indexes(demand.brokers)
-    brokers = len(rack)
-    sites = Sites(rack, np.zeros(brokers, dtype=np.int64), racks)
+    brokers = len(demand.brokers)
+    sites = sites_of(demand.brokers, np.zeros(brokers, dtype=np.int64))
+    racks = sites.racks
     rows = np.flatnonzero(missing)
-    kinds, _ = classify(racks_of(columns.held[rows], sites), missing[rows], racks)
+    kinds, _ = kinds_of(columns.held[rows], missing[rows], sites)
     untouched = np.ones(len(columns.topic), dtype=bool)
     untouched[rows] = False
     return Survey(
@@ -183,7 +183,8 @@ def plan_whole(table: pa.Table, question: Question) -> tuple[pa.Table, Laid | Re
         done = plan_local(demand.request, question.limits)
     except ProblemError as error:
         return PLAN_SCHEMA.empty_table(), _refused(table, 0, error)
-    columns, rows = demand.columns, np.flatnonzero(demand.missing)
+    columns = demand.columns
+    rows = rows_of(done, columns)
     check = Check(demand.request, done.table.combine_chunks())
     counts = count_part(check, done.sizes, _ids(demand)[columns.senders()[rows]], question.limits)
     waves = _copied(demand, rows, _new(check, demand), integers(done.table.column("wave")))
@@ -200,11 +201,11 @@ def lay_out(table: pa.Table, question: Question, share: Share, block: int) -> tu
     columns, rows = demand.columns, np.flatnonzero(demand.missing)
     if (table.num_rows, len(rows)) != (share.rows, share.changed):
         raise RuntimeError("the partitions have changed while they were being planned")
-    rack, racks = rack_indexes(demand.brokers)
     sent, unknown = _sent(demand, rows), int((columns.size[rows] < 0).sum())
+    sites = sites_of(demand.brokers, share.quota.max(initial=0) - share.quota)
     added, order, wave = np.zeros((0, 1), np.int32), np.zeros((0, 1), np.int32), np.zeros(0, np.int32)
     if len(rows):
-        added = _placed(demand, rows, question, share, Sites(rack, share.quota.max() - share.quota, racks))
+        added = _placed(demand, rows, question, share, sites)
         wave = _waves(columns, rows, added, share, question)
         if (wave < 0).any():
             none = np.zeros(0, dtype=np.int64)
@@ -214,7 +215,7 @@ def lay_out(table: pa.Table, question: Question, share: Share, block: int) -> tu
             return PLAN_SCHEMA.empty_table(), nothing
     replicas = append(columns.held[rows], columns.held_count[rows], added) if len(rows) else added
     if len(rows):
-        order = _ordered(columns, rows, replicas, share, rack >= 0)
+        order = _ordered(columns, rows, replicas, share, sites)
     plan = plan_table(columns, demand.before, rows, replicas, order, wave, _ids(demand).astype(np.int32))
     plan = plan.combine_chunks()
     check = Check(demand.request, plan)
@@ -222,7 +223,7 @@ def lay_out(table: pa.Table, question: Question, share: Share, block: int) -> tu
         check, sizes_or_null(columns.size[rows]), _ids(demand)[columns.senders()[rows]], question.limits
     )
     pieces = _pieces(columns)
-    topics = _topics(columns, demand.before, rows, order, rack >= 0, {piece.topic for piece in pieces})
+    topics = _topics(columns, demand.before, rows, order, sites.stands >= 0, {piece.topic for piece in pieces})
     waves = _copied(demand, rows, added, wave)
     return plan, Laid(block, table.num_rows, counts, waves, topics, sent, unknown, pieces)
 
@@ -264,23 +265,23 @@ def _placed(demand: Demand, rows: Ints, question: Question, share: Share, sites:
     """int32[n, M] the brokers that each changed partition is given, -1 padded."""
     columns, missing = demand.columns, demand.missing[rows]
     held, size = columns.held[rows], columns.size[rows]
-    held_racks = racks_of(held, sites)
-    _, kind = classify(held_racks, missing, sites.racks)
+    _, kind = kinds_of(held, missing, sites)
     quotas = Quotas(share.forced, share.chosen, share.pooled, int(share.quota.max()))
-    added, even = expand(kind, missing, held_racks, quotas, sites)
+    added, even = expand(kind, missing, racks_of(held, sites), quotas, sites)
     added, _ = resolve_conflicts(held, added, sites, quotas.bound, even=even)
     if question.by_bytes:
         added = even_bytes(held, added, sites, size, share.capacity, share.due.max() - share.due)
     return fit(held, added, sites, size, share.capacity)
 
 
-def _ordered(columns: Columns, rows: Ints, replicas: Ints, share: Share, live: Bools) -> Ints:
+def _ordered(columns: Columns, rows: Ints, replicas: Ints, share: Share, sites: Sites) -> Ints:
     """int32[n, F] the replicas of the changed partitions, preferred leader first."""
-    lead, _ = balance_leaders(replicas, share.lead.max() - share.lead, live)
+    live, may_lead = sites.stands >= 0, candidates(replicas, sites.rack >= 0)
+    lead, _ = balance_leaders(may_lead, share.lead.max() - share.lead, live)
     untouched = np.ones(len(columns.topic), dtype=bool)
     untouched[rows] = False
     rest = columns.topic[untouched], columns.held[untouched, 0]
-    return lead_first(replicas, spread_leaders(replicas, lead, columns.topic[rows], rest, live))
+    return lead_first(replicas, spread_leaders(may_lead, lead, columns.topic[rows], rest, live))
 
 
 def _topics(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from kafka_medic.plan.allowed import LeftOut
 from kafka_medic.plan.columns import Bools, Ints
 from kafka_medic.plan.leaders.topic_spread import fullest
 from kafka_medic.plan.model import Spread, Summary
@@ -77,6 +79,7 @@ class _Totals:
     least: int
     violations: int
     unavoidable: int
+    left_out: Counter[str]
 
 
 def conclude(laid: Sequence[Laid], question: Question, bound: int | None) -> SparkPlan:
@@ -126,7 +129,10 @@ def _add_up(counts: Sequence[PartCounts], brokers: int) -> _Totals:
         name: int(sum(getattr(found, name) for found in counts))
         for name in ("rows", "moves", "least", "violations", "unavoidable")
     }
-    return _Totals(**per_broker, records=records, added=added, numbers=numbers, **single)
+    left_out: Counter[str] = Counter()
+    for found in counts:
+        left_out.update(found.left_out)
+    return _Totals(**per_broker, records=records, added=added, numbers=numbers, left_out=left_out, **single)
 
 
 def _summarise(laid: Sequence[Laid], question: Question, total: _Totals, bound: int | None, alive: Bools) -> Summary:
@@ -150,6 +156,7 @@ def _summarise(laid: Sequence[Laid], question: Question, total: _Totals, bound: 
         waves=len(total.records),
         capacity_unknown=sum(b.disk_free is None for b, more in zip(question.brokers, come, strict=True) if more),
         bytes_per_broker=bytes_spread(total.stored, total.arriving, question.brokers) if question.by_bytes else None,
+        left_out={why: count for why in LeftOut if (count := total.left_out.get(why.key, 0))},
         engine="spark",
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,7 +25,7 @@ class PartCounts:
     led_before, led: preferred leaders; fixed: those of the partitions that the plan leaves alone; stored, arriving:
     known bytes before, and bytes that come.
     wave, records, added: int64[W] each wave seen here, its partitions and its replicas. violations, unavoidable: as a
-    Summary counts them.
+    Summary counts them. left_out: partitions that stay though they should change, by LeftOut's key.
     """
 
     problems: tuple[str, ...]
@@ -45,6 +46,7 @@ class PartCounts:
     added: Array
     violations: int
     unavoidable: int
+    left_out: Mapping[str, int]
 
 
 def count_part(check: Check, sizes: Column, senders: Array, limits: WaveLimits) -> PartCounts:
@@ -86,6 +88,7 @@ def count_part(check: Check, sizes: Column, senders: Array, limits: WaveLimits) 
         np.bincount(of, weights=added, minlength=len(wave)).astype(np.int64),
         violations,
         unavoidable,
+        {why.key: count for why, count in check.left_out.items() if count},
     )
 
 
@@ -93,4 +96,4 @@ def _nothing(problems: list[str]) -> PartCounts:
     """What is counted of a part that breaks a rule."""
     none = np.zeros(0, dtype=np.int64)
     broker, wave = (none,) * 9, (none,) * 3
-    return PartCounts(tuple(problems), 0, 0, 0, *broker, *wave, 0, 0)
+    return PartCounts(tuple(problems), 0, 0, 0, *broker, *wave, 0, 0, {})

@@ -145,7 +145,7 @@ def test_topics_that_lie_in_several_blocks_are_not_counted_and_that_is_said(monk
     assert done.details.uncounted == 1
     request = problem({"a": [[0]], "b": [[0]] * 2}, 3, 2)
     plan = plan_local(request)
-    page = render_report(replace(report_data(request, plan, request.leaders_of_changed()), uncounted=1))
+    page = render_report(replace(report_data(request, plan, request.leaders_of_changed(plan)), uncounted=1))
     assert "1 topics, too large for one block, were not counted" in page
 
 
