@@ -16,7 +16,7 @@ from kafka_medic.plan.columns import Bools, Ints
 from kafka_medic.plan.solver.sites import Sites
 from kafka_medic.plan.water_filling import Basin, water_fill
 
-__all__ = ["Holders", "exchange", "exchange_path", "even_out", "hand_over"]
+__all__ = ["Holders", "even_out", "exchange", "exchange_path", "exchange_quotas", "hand_over"]
 
 MOST_PATHS = 20_000
 """Exchange paths tried; past it the plan is valid but reports a load above its bound."""
@@ -151,7 +151,7 @@ def hand_over(table: Ints, sites: Sites, gives: Bools, load: Ints, moves: int) -
     bool[B] brokers that may give; load: int64[B], changed with the table. At most one replica of a partition moves.
     """
     takes = sites.rack >= 0
-    give, take = _quotas(load, gives, takes, moves)
+    give, take = exchange_quotas(load, gives, takes, moves)
     moved = np.zeros(len(table), dtype=bool)
     done = 0
     for first in (1, 0):  # followers before preferred leaders
@@ -171,7 +171,7 @@ def hand_over(table: Ints, sites: Sites, gives: Bools, load: Ints, moves: int) -
     return done
 
 
-def _quotas(load: Ints, gives: Bools, takes: Bools, moves: int) -> tuple[Ints, Ints]:
+def exchange_quotas(load: Ints, gives: Bools, takes: Bools, moves: int) -> tuple[Ints, Ints]:
     """(int64[B] replicas that each broker gives, int64[B] that each takes), as many as still make loads more even."""
     top, bottom = Basin(-load[gives]), Basin(load[takes])
     low, high = 0, min(moves, int(load[gives].sum())) if gives.any() and takes.any() else 0
