@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from kafka_medic.plan.arrow import integers
+from kafka_medic.plan.arrow import integers, list_column
 from kafka_medic.plan.columns import Bools, Columns, Ints
 from kafka_medic.plan.leaders.balance import balance_leaders
 from kafka_medic.plan.leaders.topic_leaders import spread_leaders
@@ -22,22 +22,23 @@ from kafka_medic.plan.leaders.topic_spread import REPORTED_TOPICS, after_plan, w
 from kafka_medic.plan.lists import place_among
 from kafka_medic.plan.model import PLAN_SCHEMA, TopicSpread
 from kafka_medic.plan.problem import ProblemError, rows_of
+from kafka_medic.plan.relocation import Relocation
 from kafka_medic.plan.solver.aggregate import Kinds
 from kafka_medic.plan.solver.conflict_resolution import resolve_conflicts
 from kafka_medic.plan.solver.disk_capacity import even_bytes, fit
 from kafka_medic.plan.solver.expand import expand
-from kafka_medic.plan.solver.local import plan_local
 from kafka_medic.plan.solver.quotas import Quotas, takers, too_many
+from kafka_medic.plan.solver.relocate import lowered
 from kafka_medic.plan.solver.rows import append, candidates, lead_first, plan_table, sizes_or_null
 from kafka_medic.plan.solver.sites import Sites, count_per_broker, kinds_of, racks_of, sites_of
 from kafka_medic.plan.solver.waves import assign_waves, exposure
 from kafka_medic.plan.spark.packed import PIECE_BITS
-from kafka_medic.plan.spark.question import Demand, Question
+from kafka_medic.plan.spark.question import AFTER, Demand, Question
 from kafka_medic.plan.spark.report_data import WaveBytes, wave_bytes
 from kafka_medic.plan.verify.part import PartCounts, count_part
 from kafka_medic.plan.verify.rules import Check
 
-__all__ = ["Classes", "Laid", "Piece", "Refused", "Share", "Survey", "lay_out", "plan_whole", "survey"]
+__all__ = ["Classes", "Laid", "Piece", "Refused", "Share", "Survey", "lay_out", "lower", "plan_whole", "survey"]
 
 WHOLE_PIECE = 1 << PIECE_BITS
 
@@ -79,8 +80,9 @@ class Survey:
 
     kinds: None if there are too many, then takers (int64[R]) and missing stand for them. changed: partitions to be
     changed; held: int64[B] replicas that they keep; load: int64[B] those that all keep; first: int64[B] preferred
-    leaders of the others; stored: int64[B] known bytes. sent: int64[B] bytes that each broker will send; unknown:
-    partitions of unknown size. pieces: of large topics.
+    leaders of the others; stored: int64[B] known bytes. gained: int64[B] replicas that were placed already. least:
+    as in Demand. sent: int64[B] bytes that each broker will send; unknown: partitions of unknown size. pieces: of
+    large topics.
     """
 
     block: int
@@ -93,6 +95,8 @@ class Survey:
     load: Ints
     first: Ints
     stored: Ints
+    gained: Ints
+    least: Ints
     classes: Classes
     sent: Ints
     unknown: int
@@ -168,8 +172,10 @@ def survey(table: pa.Table, question: Question, block: int) -> Survey | Refused:
         load=count_per_broker(columns.held, brokers),
         first=count_per_broker(columns.held[untouched, 0], brokers),
         stored=_stored(columns, brokers) if question.by_bytes else np.zeros(brokers, dtype=np.int64),
+        gained=count_per_broker(np.zeros((0, 1), np.int32) if demand.added is None else demand.added, brokers),
+        least=demand.least,
         classes=_classes(demand, rows, question),
-        sent=_sent(demand, rows),
+        sent=_sent(demand, rows, missing[rows]),
         unknown=int((columns.size[rows] < 0).sum()),
         pieces=pieces,
     )
@@ -180,18 +186,32 @@ def plan_whole(table: pa.Table, question: Question) -> tuple[pa.Table, Laid | Re
     made in one process."""
     try:
         demand = question.demand(table, whole=True)
-        done = plan_local(demand.request, question.limits)
+        done = demand.plan(question.limits)
     except ProblemError as error:
         return PLAN_SCHEMA.empty_table(), _refused(table, 0, error)
     columns = demand.columns
     rows = rows_of(done, columns)
-    check = Check(demand.request, done.table.combine_chunks())
-    counts = count_part(check, done.sizes, _ids(demand)[columns.senders()[rows]], question.limits)
-    waves = _copied(demand, rows, _new(check, demand), integers(done.table.column("wave")))
+    check = demand.check(done.table.combine_chunks())
+    counts = count_part(check, done.sizes, question.limits)
+    new = _new(check, demand)
+    waves = _copied(demand, rows, new, integers(done.table.column("wave")))
     summary = done.summary.to_json()
     unknown = int((columns.size[rows] < 0).sum())
-    laid = Laid(0, table.num_rows, counts, waves, done.topics, _sent(demand, rows), unknown, (), summary)
+    sent = _sent(demand, rows, (new >= 0).sum(axis=1))
+    laid = Laid(0, table.num_rows, counts, waves, done.topics, sent, unknown, (), summary)
     return done.table, laid
+
+
+def lower(table: pa.Table, question: Question, load: Ints, moves: int, block: int) -> tuple[pa.Table, Survey | Refused]:
+    """(the block with what each partition holds in the end, its survey). load: int64[B] what brokers seem to hold, so
+    that even means what this block is to give and take; moves: that it may make."""
+    request = question.demand(table, whole=False).request
+    if not isinstance(request, Relocation):
+        raise TypeError("the question does not move replicas")
+    after = lowered(request, load.copy(), moves)
+    inside = after >= 0
+    table = table.append_column(AFTER, list_column(inside.sum(axis=1), after[inside]))
+    return table, survey(table, question, block)
 
 
 def lay_out(table: pa.Table, question: Question, share: Share, block: int) -> tuple[pa.Table, Laid]:
@@ -201,7 +221,7 @@ def lay_out(table: pa.Table, question: Question, share: Share, block: int) -> tu
     columns, rows = demand.columns, np.flatnonzero(demand.missing)
     if (table.num_rows, len(rows)) != (share.rows, share.changed):
         raise RuntimeError("the partitions have changed while they were being planned")
-    sent, unknown = _sent(demand, rows), int((columns.size[rows] < 0).sum())
+    sent, unknown = _sent(demand, rows, demand.missing[rows]), int((columns.size[rows] < 0).sum())
     sites = sites_of(demand.brokers, share.quota.max(initial=0) - share.quota)
     added, order, wave = np.zeros((0, 1), np.int32), np.zeros((0, 1), np.int32), np.zeros(0, np.int32)
     if len(rows):
@@ -218,10 +238,7 @@ def lay_out(table: pa.Table, question: Question, share: Share, block: int) -> tu
         order = _ordered(columns, rows, replicas, share, sites)
     plan = plan_table(columns, demand.before, rows, replicas, order, wave, _ids(demand).astype(np.int32))
     plan = plan.combine_chunks()
-    check = Check(demand.request, plan)
-    counts = count_part(
-        check, sizes_or_null(columns.size[rows]), _ids(demand)[columns.senders()[rows]], question.limits
-    )
+    counts = count_part(demand.check(plan), sizes_or_null(columns.size[rows]), question.limits)
     pieces = _pieces(columns)
     topics = _topics(columns, demand.before, rows, order, sites.stands >= 0, {piece.topic for piece in pieces})
     waves = _copied(demand, rows, added, wave)
@@ -263,6 +280,8 @@ def _pieces(columns: Columns) -> tuple[Piece, ...]:
 
 def _placed(demand: Demand, rows: Ints, question: Question, share: Share, sites: Sites) -> Ints:
     """int32[n, M] the brokers that each changed partition is given, -1 padded."""
+    if demand.added is not None:
+        return demand.added
     columns, missing = demand.columns, demand.missing[rows]
     held, size = columns.held[rows], columns.size[rows]
     _, kind = kinds_of(held, missing, sites)
@@ -316,11 +335,11 @@ def _copied(demand: Demand, rows: Ints, added: Ints, wave: Ints) -> WaveBytes:
     return wave_bytes(wave, added, columns.senders()[rows], columns.size[rows], len(demand.brokers))
 
 
-def _sent(demand: Demand, rows: Ints) -> Ints:
-    """int64[B] known bytes that each broker sends."""
+def _sent(demand: Demand, rows: Ints, copies: Ints) -> Ints:
+    """int64[B] known bytes that each broker sends; copies: int[n] of each of the rows."""
     columns = demand.columns
     sent = np.zeros(len(demand.brokers), dtype=np.int64)
-    np.add.at(sent, columns.senders()[rows], np.maximum(columns.size[rows], 0) * demand.missing[rows])
+    np.add.at(sent, columns.senders()[rows], np.maximum(columns.size[rows], 0) * copies)
     return sent
 
 

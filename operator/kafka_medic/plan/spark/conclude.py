@@ -85,7 +85,7 @@ class _Totals:
 def conclude(laid: Sequence[Laid], question: Question, bound: int | None) -> SparkPlan:
     """Put the verifier's counts of the blocks together. bound: on replicas per broker, None if they stay as they
     are."""
-    alive = np.array([broker.alive for broker in question.brokers], dtype=bool)
+    alive = np.array([broker.alive for broker in question.standing], dtype=bool)
     counts = [found.counts for found in laid if found.counts is not None]
     problems = [problem for found in counts for problem in found.problems]
     if len(counts) < len(laid):
@@ -137,8 +137,11 @@ def _add_up(counts: Sequence[PartCounts], brokers: int) -> _Totals:
 
 def _summarise(laid: Sequence[Laid], question: Question, total: _Totals, bound: int | None, alive: Bools) -> Summary:
     """The summary, but for its topics. That of a single block has the bounds that its own plan proved."""
-    fair = handicap(question.brokers, total.given, total.least)
-    fair_lead = handicap(question.brokers, total.fixed, total.rows)
+    lowers = question.lowers is not None
+    # Where everything may move, everything is divided by weight.
+    given = np.zeros_like(total.given) if lowers else total.given
+    fair = handicap(question.standing, given, int(total.before[alive].sum()) if lowers else total.least)
+    fair_lead = handicap(question.standing, total.fixed, total.rows)
     replicas_bound = _most(total.given, fair, alive) if bound is None else bound
     leader_bound = _leader_bound(total, total.fixed + fair_lead.extra, alive) - fair_lead.average
     if len(laid) == 1 and (planned := laid[0].summary) is not None:
@@ -148,14 +151,14 @@ def _summarise(laid: Sequence[Laid], question: Question, total: _Totals, bound: 
     return Summary(
         partitions=total.rows,
         moves=total.moves,
-        lower_bound_moves=total.least,
+        lower_bound_moves=_least_moves(total, alive) if lowers else total.least,
         replicas_per_broker=_spread(total.after, replicas_bound, fair, alive),
         leaders_per_broker=_spread(total.led, leader_bound, fair_lead, alive),
         rack_violations=total.violations,
         rack_violations_bound=total.unavoidable,
         waves=len(total.records),
-        capacity_unknown=sum(b.disk_free is None for b, more in zip(question.brokers, come, strict=True) if more),
-        bytes_per_broker=bytes_spread(total.stored, total.arriving, question.brokers) if question.by_bytes else None,
+        capacity_unknown=sum(b.disk_free is None for b, more in zip(question.standing, come, strict=True) if more),
+        bytes_per_broker=bytes_spread(total.stored, total.arriving, question.standing) if question.by_bytes else None,
         left_out={why: count for why in LeftOut if (count := total.left_out.get(why.key, 0))},
         engine="spark",
     )
@@ -164,12 +167,20 @@ def _summarise(laid: Sequence[Laid], question: Question, total: _Totals, bound: 
 def _broken_rules(total: _Totals, question: Question) -> list[str]:
     """Every rule of the whole that the plan breaks; those of single partitions were checked in their blocks."""
     problems = []
-    if total.moves != total.least:
-        problems.append(f"{total.moves} moves where {total.least} would do")
+    allowed = total.least if question.lowers is None else question.lowers
+    if total.moves > allowed:
+        problems.append(
+            f"{total.moves} moves where {allowed} {'would do' if question.lowers is None else 'are allowed'}"
+        )
     empty, largest = (total.records == 0).any(), total.records.max(initial=0)
     if (total.numbers < 0).any() or empty or largest > question.limits.records:
         problems.append("a wave is missing, empty, or has too many records")
     return problems
+
+
+def _least_moves(total: _Totals, alive: Bools) -> int:
+    """Moves that it takes to come to these very loads."""
+    return int(np.maximum(total.before - total.after, 0)[alive].sum())
 
 
 def _leader_bound(total: _Totals, fixed: Ints, alive: Any) -> int:

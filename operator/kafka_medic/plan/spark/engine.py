@@ -20,12 +20,12 @@ from kafka_medic.plan.model import PLAN_SCHEMA
 from kafka_medic.plan.problem import ProblemError
 from kafka_medic.plan.solver.disk_capacity import refuse_overfull
 from kafka_medic.plan.spark import frames
-from kafka_medic.plan.spark.blocks import Laid, Refused, Share, Survey, lay_out, plan_whole, survey
+from kafka_medic.plan.spark.blocks import Laid, Refused, Share, Survey, lay_out, lower, plan_whole, survey
 from kafka_medic.plan.spark.conclude import SparkPlan, conclude, wrong_numbers
 from kafka_medic.plan.spark.packed import block_count, by_block, pack, unpack
 from kafka_medic.plan.spark.place import Place
 from kafka_medic.plan.spark.question import Question
-from kafka_medic.plan.spark.share import shares
+from kafka_medic.plan.spark.share import exchanges, shares
 from kafka_medic.plan.spark.wire import laid_of, survey_of, text_of
 
 __all__ = ["BLOCK_ROWS", "plan_spark"]
@@ -49,7 +49,6 @@ def _nothing(_: str) -> None:
 def plan_spark(spark: Any, source: Place, question: Question, target: Place, say: Say = _nothing) -> SparkPlan:
     """Plan the partitions at `source` and write the plan to `target`, unless it breaks a rule. say: hears which pass
     begins. Raises ProblemError; what PySpark raises passes through."""
-    question = question.checked()
     frame = frames.partitions(spark, source)
     say("counting partitions")
     rows = frame.count()
@@ -80,8 +79,8 @@ def _concluded(question: Question, laid: list[Laid], rows: int, bound: int | Non
         raise ProblemError(None, CHANGED)
     done = conclude(laid, question, bound)
     if not done.problems:
-        nothing = np.zeros(len(question.brokers), dtype=np.int64)
-        refuse_overfull(nothing + sum(found.counts.arriving for found in laid if found.counts), question.brokers)
+        nothing = np.zeros(len(question.standing), dtype=np.int64)
+        refuse_overfull(nothing + sum(found.counts.arriving for found in laid if found.counts), question.standing)
     return done
 
 
@@ -100,14 +99,26 @@ def _several(question: Question, kept: Any, say: Say) -> tuple[list[Laid], Any, 
     """The plan of a table of several blocks, and the bound on replicas per broker."""
     say("counting blocks")
     surveys = _surveys(question, kept)
-    for slack in SLACKS:
-        parts, bound = shares(surveys, question, slack)
-        say("planning blocks")
-        laid, planned = _laid(kept, _laying_out(question, {f.block: p for f, p in zip(surveys, parts, strict=True)}))
-        if all(found.counts is not None for found in laid) or slack == SLACKS[-1]:
-            break
-        planned.unpersist()
-    return laid, planned, bound
+    if question.lowers is not None:
+        say("moving replicas")
+        work, bound = _lowering(question, surveys, question.lowers)
+        kept = frames.kept(frames.worked(kept, work))
+        surveys = _surveyed(kept)
+    try:
+        for slack in SLACKS:
+            parts, proven = shares(surveys, question, slack)
+            bound = bound if proven is None else proven
+            say("planning blocks")
+            laid, planned = _laid(
+                kept, _laying_out(question, {f.block: p for f, p in zip(surveys, parts, strict=True)})
+            )
+            if all(found.counts is not None for found in laid) or slack == SLACKS[-1]:
+                return laid, planned, bound
+            planned.unpersist()
+    finally:
+        if question.lowers is not None:
+            kept.unpersist()
+    raise AssertionError("there is a last slack")
 
 
 def _surveys(question: Question, kept: Any) -> list[Survey]:
@@ -117,7 +128,25 @@ def _surveys(question: Question, kept: Any) -> list[Survey]:
         for number, table in by_block(batches):
             yield _row(number, text_of(survey(table, question, number)))
 
-    found = sorted(map(survey_of, frames.answers(frames.worked(kept, work))), key=lambda one: one.block)
+    return _surveyed(frames.worked(kept, work))
+
+
+def _lowering(question: Question, surveys: list[Survey], moves: int) -> tuple[frames.Work, int]:
+    """(the work of making each block's part of the moves, the bound on replicas per broker)."""
+    parts, bound = exchanges(surveys, question, moves)
+    divided = {found.block: part for found, part in zip(surveys, parts, strict=True)}
+
+    def work(batches: frames.Batches) -> Iterator[Any]:
+        for number, table in by_block(batches):
+            after, found = lower(table, question, *divided[number], number)
+            yield _row(number, text_of(found))
+            yield _row(number, None, pack(after))
+
+    return work, bound
+
+
+def _surveyed(answered: Any) -> list[Survey]:
+    found = sorted(map(survey_of, frames.answers(answered)), key=lambda one: one.block)
     surveys = [one for one in found if isinstance(one, Survey)]
     _refuse([one for one in found if isinstance(one, Refused)])
     if wrong := wrong_numbers(piece for one in surveys for piece in one.pieces):

@@ -82,7 +82,8 @@ def by_block(batches: Iterable[Batch]) -> Iterator[tuple[int, pa.Table]]:
     found: dict[int, list[Any]] = {}
     for batch in batches:
         for number, data in zip(integers(batch.column("block")).tolist(), batch.column("data"), strict=True):
-            found.setdefault(number, []).append(data.as_buffer())
+            if data.is_valid:
+                found.setdefault(number, []).append(data.as_buffer())
     for number in sorted(found):
         yield number, canonical(pa.concat_tables([unpack(data) for data in found.pop(number)]).combine_chunks())
 

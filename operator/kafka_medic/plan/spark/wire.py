@@ -15,7 +15,7 @@ from kafka_medic.plan.verify.part import PartCounts
 
 __all__ = ["laid_of", "survey_of", "text_of"]
 
-_SURVEYED = ("takers", "held", "load", "first", "stored", "sent")
+_SURVEYED = ("takers", "held", "load", "first", "stored", "gained", "least", "sent")
 _COUNTED = (
     "before", "after", "given", "reach", "led_before", "led", "fixed", "stored", "arriving", "wave", "records", "added",
 )  # fmt: skip

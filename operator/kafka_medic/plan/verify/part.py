@@ -49,9 +49,9 @@ class PartCounts:
     left_out: Mapping[str, int]
 
 
-def count_part(check: Check, sizes: Column, senders: Array, limits: WaveLimits) -> PartCounts:
-    """Check a part and count it. sizes, senders: bytes (null: unknown) and sending broker of each row of the plan."""
-    problems = check.placement() or check.waves(sizes, senders, limits)
+def count_part(check: Check, sizes: Column, limits: WaveLimits) -> PartCounts:
+    """Check a part and count it. sizes: bytes of each row of the plan, null: unknown."""
+    problems = check.placement() or check.waves(sizes, check.senders(), limits)
     if problems:
         return _nothing(problems)
     ids = check.ids

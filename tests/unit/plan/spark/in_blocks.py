@@ -5,12 +5,13 @@ from __future__ import annotations
 import pyarrow as pa
 
 from kafka_medic.plan.model import PLAN_SCHEMA
+from kafka_medic.plan.problem import ProblemError
 from kafka_medic.plan.solver.disk_capacity import refuse_overfull
-from kafka_medic.plan.spark.blocks import Refused, lay_out, survey
+from kafka_medic.plan.spark.blocks import Refused, lay_out, lower, survey
 from kafka_medic.plan.spark.conclude import conclude, wrong_numbers
 from kafka_medic.plan.spark.packed import canonical
 from kafka_medic.plan.spark.question import Question
-from kafka_medic.plan.spark.share import shares
+from kafka_medic.plan.spark.share import exchanges, shares
 from kafka_medic.plan.spark.wire import laid_of, survey_of, text_of
 
 
@@ -35,16 +36,22 @@ def surveyed(table, question, rows):
 
 def planned_in_blocks(table, question: Question, rows: int, slacks=(1.3, 4.0, 16.0, 64.0)):
     """(plan table, SparkPlan) of a table in blocks of so many rows."""
-    question = question.checked()
     blocks, surveys = surveyed(table, question, rows)
-    assert not [found for found in surveys if isinstance(found, Refused)]
+    if refused := [found for found in surveys if isinstance(found, Refused)]:
+        raise ProblemError(None, refused[0].reason)
+    bound = None
+    if question.lowers is not None:
+        parts, bound = exchanges(surveys, question, question.lowers)
+        both = [lower(b, question, *part, n) for n, (b, part) in enumerate(zip(blocks, parts, strict=True))]
+        blocks, surveys = [block for block, _ in both], [survey_of(text_of(found)) for _, found in both]
     assert wrong_numbers(piece for one in surveys for piece in one.pieces) is None
     for slack in slacks:
-        parts, bound = shares(surveys, question, slack)
+        parts, proven = shares(surveys, question, slack)
+        bound = bound if proven is None else proven
         both = [lay_out(block, question, part, n) for n, (block, part) in enumerate(zip(blocks, parts, strict=True))]
         plans, laid = [plan for plan, _ in both], [laid_of(text_of(one)) for _, one in both]
         if all(one.counts is not None for one in laid):
             break
     done = conclude(laid, question, bound)
-    refuse_overfull(sum(one.counts.arriving for one in laid), question.brokers)
+    refuse_overfull(sum(one.counts.arriving for one in laid), question.standing)
     return pa.concat_tables([PLAN_SCHEMA.empty_table(), *plans]), done

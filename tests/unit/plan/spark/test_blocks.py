@@ -135,7 +135,7 @@ def test_the_page_shows_of_blocks_what_it_shows_of_a_plan_in_one_piece(racks, or
 def test_topics_that_lie_in_several_blocks_are_not_counted_and_that_is_said(monkeypatch):
     monkeypatch.setattr(blocks, "PIECE_BITS", 2)
     monkeypatch.setattr(blocks, "WHOLE_PIECE", 4)
-    question = replace(REQUEST, wanted=Wanted(2))
+    question = replace(REQUEST, ask=Wanted(2))
     table = canonical(partitions({"t": [[0]] * 10, "u": [[1]] * 3}))
     found = survey(table, question, 0)
     parts, bound = shares([found], question, 4.0)
