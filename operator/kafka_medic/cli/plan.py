@@ -34,9 +34,9 @@ from kafka_medic.plan.files.artifact import (
 )
 from kafka_medic.plan.files.inputs import InputError, is_parquet, parquet_rows, read_brokers, read_partitions
 from kafka_medic.plan.files.png import PngError, can_draw
-from kafka_medic.plan.files.read_back import read_plan, verify_read_back
+from kafka_medic.plan.files.read_back import is_order, read_plan, verify_order, verify_read_back
 from kafka_medic.plan.files.report_data import ReportData, report_data
-from kafka_medic.plan.model import Summary
+from kafka_medic.plan.model import PREFERRED_ORDER, Summary
 from kafka_medic.plan.problem import Broker, Problem, ProblemError
 from kafka_medic.plan.relocation import Leave, LowerImbalance, Relocation, SpreadRacks
 from kafka_medic.plan.solver.local import plan_local
@@ -286,12 +286,25 @@ def _verify_read_back(args: argparse.Namespace) -> int:
     brokers = read_brokers(_brokers_file(args), beside=args.brokers is None)
     problem = _problem(args, _wanted(args), brokers)
     table, waved = read_plan(args.plan, problem.partitions)
+    if not waved and is_order(table):
+        return _verify_order(args, problem, table)
+    if not waved and args.plan.name == PREFERRED_ORDER:
+        raise InputError(args.plan, None, "names replicas that are not there yet: carry out reassignment.json first")
     if broken := verify_read_back(problem, table, waved=waved):
         output.put("\n".join(f"broken: {rule}" for rule in broken))
         return DEFECT
     output.put(
         f"{args.plan} keeps every rule: {table.num_rows:,} partitions, {int(problem.missing.sum()):,} new replicas"
     )
+    return OK
+
+
+def _verify_order(args: argparse.Namespace, problem: Problem, table: pa.Table) -> int:
+    """Check what comes after a reassignment."""
+    if broken := verify_order(problem, table):
+        output.put("\n".join(f"broken: {rule}" for rule in broken))
+        return DEFECT
+    output.put(f"{args.plan} keeps every rule: {table.num_rows:,} partitions get another order of their replicas")
     return OK
 
 
@@ -336,6 +349,7 @@ def _move(args: argparse.Namespace, began: float) -> tuple[Summary, Estimate]:
     drawn = partial(report_data, relocation, plan, leaders, args.throttle, MOVING[args.question])
     plan = checked_and_written(args.output, plan, partial(verify_moves, relocation, plan), drawn, began, png=args.png)
     output.note(f"wrote plan.parquet, reassignment.json, summary.json and report.html to {args.output}. {FOR_PEOPLE}")
+    _note_order(plan.summary)
     return plan.summary, estimate(plan, leaders, args.throttle)
 
 
@@ -385,6 +399,7 @@ def _here(
     drawn = partial(report_data, problem, plan, leaders, args.throttle)
     plan = checked_and_written(args.output, plan, partial(verify, problem, plan), drawn, began, png=args.png)
     output.note(f"wrote plan.parquet, reassignment.json, summary.json and report.html to {args.output}")
+    _note_order(plan.summary)
     return plan.summary, estimate(plan, leaders, args.throttle)
 
 
@@ -468,6 +483,15 @@ def _spark_conf(text: str) -> tuple[str, str]:
     if not key or not equals:
         raise _OptionError(f"--spark-conf {text}: has to be KEY=VALUE")
     return key, value
+
+
+def _note_order(summary: Summary) -> None:
+    """The second file, without which preferred leaders stay as they are."""
+    if summary.reordered:
+        output.note(
+            f"reassignment.json keeps the preferred leaders. Carry out {PREFERRED_ORDER} after it, in the same way, "
+            "then run kafka-leader-election.sh --election-type preferred"
+        )
 
 
 def _note_left_out(summary: Summary) -> None:

@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 
 import numpy as np
 
+from kafka_medic.plan.bounds import Bound, Bounds
 from kafka_medic.plan.broker import Broker, ProblemError
 from kafka_medic.plan.columns import Bools
 
@@ -83,6 +84,13 @@ class Allowed:
     def by_bytes(self) -> bool:
         """Whether a limit needs the sizes of partitions."""
         return self.bytes is not None or self.bytes_per_broker is not None
+
+    def among(self, bounds: Bounds) -> Bounds:
+        """The bounds, which are among plans that are allowed."""
+        if self == Allowed():
+            return bounds
+        changes = "change the same partitions and keep to the limits"
+        return {name: Bound(f"{b.over} that {changes}", b.exact and not self.limited) for name, b in bounds.items()}
 
     def closing(self, brokers: Iterable[Broker]) -> tuple[Broker, ...]:
         """The brokers; those that take no replica are marked. Raises ProblemError if one of them is not listed."""

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from kafka_medic.plan.allowed import Allowed, LeftOut
+from kafka_medic.plan.bounds import BY_BYTES, RAISE
 from kafka_medic.plan.columns import Bools, Columns, Ints
 from kafka_medic.plan.leaders.balance import balance_leaders
 from kafka_medic.plan.leaders.topic_leaders import spread_leaders
@@ -55,11 +56,13 @@ def plan_local(problem: Problem, limits: WaveLimits = DEFAULT_LIMITS) -> Plan:
         columns, problem.missing, problem.brokers, problem.allowed, problem.left_out, by_bytes=problem.by_bytes
     )
     plan = finish(columns, columns.held, problem.brokers, placed, limits, left_out)
-    if not problem.by_bytes:
-        return plan
-    come = arriving(placed.added, columns.size[placed.rows], len(problem.brokers))
-    even = bytes_spread(arriving(columns.held, columns.size, len(problem.brokers)), come, problem.brokers)
-    return replace(plan, summary=replace(plan.summary, bytes_per_broker=even))
+    bounds, even = RAISE, None
+    if problem.by_bytes:
+        come = arriving(placed.added, columns.size[placed.rows], len(problem.brokers))
+        even = bytes_spread(arriving(columns.held, columns.size, len(problem.brokers)), come, problem.brokers)
+        bounds = BY_BYTES
+    summary = replace(plan.summary, bytes_per_broker=even, bounds=problem.allowed.among(bounds))
+    return replace(plan, summary=summary)
 
 
 def place_allowed(
@@ -176,7 +179,7 @@ def finish(
     sites = sites_of(brokers, count_per_broker(columns.held, len(brokers)) + placed.fair.extra)
     alive = sites.stands >= 0
     replicas = append(columns.held[rows], columns.held_count[rows], added)
-    order, leaders = _leaders(columns, rows, replicas, brokers)
+    order, leaders, reassigned = _leaders(columns, rows, replicas, brokers)
     wave = _waves(columns, placed, len(alive), limits)
 
     load = sites.load + count_per_broker(added, len(alive))
@@ -195,6 +198,8 @@ def finish(
         capacity_unknown=int(((count_per_broker(added, len(capacity)) > 0) & (capacity < 0)).sum()),
         topic_replicas=topic_replicas,
         topic_leaders=topic_leaders,
+        leaders_reassigned=reassigned,
+        reordered=int((order[:, 0] != replicas[:, 0]).sum()),
         left_out={why: int(count) for why, count in zip(LeftOut, np.bincount(left_out), strict=False) if why and count},
     )
     ids = np.array([broker.id for broker in brokers], dtype=np.int32)
@@ -214,8 +219,9 @@ def _listed(columns: Columns, left_out: Ints) -> pa.Table:
     return pa.table(arrays, schema=LEFT_OUT_SCHEMA)
 
 
-def _leaders(columns: Columns, rows: Ints, replicas: Ints, brokers: Sequence[Broker]) -> tuple[Ints, Spread]:
-    """(int32[n, F] the replicas of the changed partitions, preferred leader first; leaders per broker in the end)."""
+def _leaders(columns: Columns, rows: Ints, replicas: Ints, brokers: Sequence[Broker]) -> tuple[Ints, Spread, Spread]:
+    """(int32[n, F] the replicas of the changed partitions, preferred leader first; leaders per broker in the end; the
+    same if every partition keeps its order)."""
     alive = np.array([broker.alive for broker in brokers], dtype=bool)
     untouched = np.ones(len(columns.topic), dtype=bool)
     untouched[rows] = False
@@ -227,8 +233,8 @@ def _leaders(columns: Columns, rows: Ints, replicas: Ints, brokers: Sequence[Bro
     lead, bound = balance_leaders(may_lead, fixed, alive)
     lead = spread_leaders(may_lead, lead, columns.topic[rows], rest, alive)
     order = lead_first(replicas, lead)
-    led = fixed + np.bincount(order[:, 0], minlength=len(alive))
-    return order, _spread(led[alive], bound, fair.average)
+    led, kept = (fixed + np.bincount(lists[:, 0], minlength=len(alive)) for lists in (order, replicas))
+    return order, _spread(led[alive], bound, fair.average), _spread(kept[alive], bound, fair.average)
 
 
 def _waves(columns: Columns, placed: Placed, brokers: int, limits: WaveLimits) -> Ints:
@@ -252,4 +258,5 @@ def _topics(columns: Columns, before: Ints, rows: Ints, order: Ints, alive: Bool
 
 def _spread(load: Ints, bound: int, average: int) -> Spread:
     most = int(load.max(initial=0))
-    return Spread(int(load.min(initial=most)) - average, most - average, bound - average)
+    mean = -(-int(load.sum()) // max(len(load), 1))
+    return Spread(int(load.min(initial=most)) - average, most - average, bound - average, mean - average)

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from kafka_medic.plan.bounds import LEAVE, LOWER_IMBALANCE, SPREAD_RACKS
 from kafka_medic.plan.columns import Bools, Columns, Ints
 from kafka_medic.plan.model import Plan
 from kafka_medic.plan.problem import Broker, check_reachable
@@ -35,16 +36,18 @@ def plan_relocation(relocation: Relocation, limits: WaveLimits = DEFAULT_LIMITS)
     left_out = relocation.left_out
     match question:
         case LowerImbalance(moves):
-            after, placed = _lower(relocation, moves)
+            bounds, (after, placed) = LOWER_IMBALANCE, _lower(relocation, moves)
         case Leave() | SpreadRacks():
             released, least = to_release(relocation)
-            after, placed, kept, left_out = _place_anew(relocation, released)
+            bounds, (after, placed, kept, left_out) = LEAVE, _place_anew(relocation, released)
             if isinstance(question, SpreadRacks):
+                bounds = SPREAD_RACKS
                 load, leaving = (count_per_broker(held, len(brokers)) for held in (kept.held, columns.held[released]))
                 bound = spread_bound(placed.bound, least, load, placed.least, int(leaving.sum()), brokers)
                 placed = replace(placed, bound=bound)
     kept, rows, added = moved(columns, after)
-    return finish(kept, columns.held, brokers, replace(placed, rows=rows, added=added), limits, left_out)
+    plan = finish(kept, columns.held, brokers, replace(placed, rows=rows, added=added), limits, left_out)
+    return replace(plan, summary=replace(plan.summary, bounds=relocation.allowed.among(bounds)))
 
 
 def to_release(relocation: Relocation) -> tuple[Bools, Ints]:

@@ -10,14 +10,17 @@ from typing import Any
 import numpy as np
 
 from kafka_medic.plan.allowed import LeftOut
+from kafka_medic.plan.bounds import BY_BYTES, IN_BLOCKS, LEAVE, LOWER_IMBALANCE, RAISE, SPREAD_RACKS, Bound, Bounds
 from kafka_medic.plan.columns import Bools, Ints
 from kafka_medic.plan.leaders.topic_spread import fullest
 from kafka_medic.plan.model import Spread, Summary
+from kafka_medic.plan.relocation import Leave, LowerImbalance
 from kafka_medic.plan.solver.local import bytes_spread
 from kafka_medic.plan.spark.blocks import WHOLE_PIECE, Laid, Piece
 from kafka_medic.plan.spark.question import Question
 from kafka_medic.plan.spark.report_data import ReportDetails, together
 from kafka_medic.plan.verify.part import PartCounts
+from kafka_medic.plan.wanted import Wanted
 from kafka_medic.plan.water_filling import Basin, level_with_caps
 from kafka_medic.plan.weight import Handicap, handicap
 
@@ -68,6 +71,7 @@ class _Totals:
     reach: Ints
     led_before: Ints
     led: Ints
+    led_reassigned: Ints
     fixed: Ints
     stored: Ints
     arriving: Ints
@@ -79,6 +83,7 @@ class _Totals:
     least: int
     violations: int
     unavoidable: int
+    reordered: int
     left_out: Counter[str]
 
 
@@ -118,7 +123,18 @@ def _add_up(counts: Sequence[PartCounts], brokers: int) -> _Totals:
     nothing = np.zeros(brokers, dtype=np.int64)
     per_broker: dict[str, Any] = {
         name: nothing + sum(getattr(found, name) for found in counts)
-        for name in ("before", "after", "given", "reach", "led_before", "led", "fixed", "stored", "arriving")
+        for name in (
+            "before",
+            "after",
+            "given",
+            "reach",
+            "led_before",
+            "led",
+            "led_reassigned",
+            "fixed",
+            "stored",
+            "arriving",
+        )
     }
     numbers = np.concatenate([np.zeros(0, dtype=np.int64), *(found.wave for found in counts)])
     records, added = (np.zeros(int(numbers.max(initial=-1)) + 1, dtype=np.int64) for _ in range(2))
@@ -127,7 +143,7 @@ def _add_up(counts: Sequence[PartCounts], brokers: int) -> _Totals:
         added[found.wave] += found.added
     single: dict[str, Any] = {
         name: int(sum(getattr(found, name) for found in counts))
-        for name in ("rows", "moves", "least", "violations", "unavoidable")
+        for name in ("rows", "moves", "least", "violations", "unavoidable", "reordered")
     }
     left_out: Counter[str] = Counter()
     for found in counts:
@@ -154,12 +170,15 @@ def _summarise(laid: Sequence[Laid], question: Question, total: _Totals, bound: 
         lower_bound_moves=_least_moves(total, alive) if lowers else total.least,
         replicas_per_broker=_spread(total.after, replicas_bound, fair, alive),
         leaders_per_broker=_spread(total.led, leader_bound, fair_lead, alive),
+        leaders_reassigned=_spread(total.led_reassigned, -1, fair_lead, alive),
+        reordered=total.reordered,
         rack_violations=total.violations,
         rack_violations_bound=total.unavoidable,
         waves=len(total.records),
         capacity_unknown=sum(b.disk_free is None for b, more in zip(question.standing, come, strict=True) if more),
         bytes_per_broker=bytes_spread(total.stored, total.arriving, question.standing) if question.by_bytes else None,
         left_out={why: count for why in LeftOut if (count := total.left_out.get(why.key, 0))},
+        bounds=question.allowed.among(_bounds(question, len(laid))),
         engine="spark",
     )
 
@@ -176,6 +195,19 @@ def _broken_rules(total: _Totals, question: Question) -> list[str]:
     if (total.numbers < 0).any() or empty or largest > question.limits.records:
         problems.append("a wave is missing, empty, or has too many records")
     return problems
+
+
+def _bounds(question: Question, blocks: int) -> Bounds:
+    """Among which plans the bounds are ones; who stands where is seen in each block alone."""
+    ask = question.ask
+    if question.by_bytes:
+        return BY_BYTES
+    if isinstance(ask, Wanted):
+        return RAISE if blocks == 1 else IN_BLOCKS
+    bounds = LOWER_IMBALANCE if isinstance(ask, LowerImbalance) else LEAVE if isinstance(ask, Leave) else SPREAD_RACKS
+    if blocks == 1:
+        return bounds
+    return {name: Bound(b.over, exact=b.exact and not name.endswith("PerBroker")) for name, b in bounds.items()}
 
 
 def _least_moves(total: _Totals, alive: Bools) -> int:
@@ -198,4 +230,4 @@ def _most(load: Ints, fair: Handicap, alive: Bools) -> int:
 
 def _spread(load: Ints, bound: int, fair: Handicap, alive: Bools) -> Spread:
     most, counted = _most(load, fair, alive), (load + fair.extra)[alive] - fair.average
-    return Spread(int(counted.min(initial=most)), most, bound)
+    return Spread(int(counted.min(initial=most)), most, bound, -(-int(counted.sum()) // max(len(counted), 1)))

@@ -22,7 +22,8 @@ class PartCounts:
     problems: rules that the plan of this part breaks. rows: partitions that it changes; moves: replicas that come;
     least: moves that no plan can do without. Per broker, by id, dead ones too, int64[B]: before, after: replicas;
     given: of those before the ones that stay; reach: replicas after the plan of the partitions that it changes;
-    led_before, led: preferred leaders; fixed: those of the partitions that the plan leaves alone; stored, arriving:
+    led_before, led: preferred leaders; led_reassigned: those
+    before replicas are reordered, which `reordered` partitions are; fixed: those of the partitions that the plan leaves alone; stored, arriving:
     known bytes before, and bytes that come.
     wave, records, added: int64[W] each wave seen here, its partitions and its replicas. violations, unavoidable: as a
     Summary counts them. left_out: partitions that stay though they should change, by LeftOut's key.
@@ -38,6 +39,7 @@ class PartCounts:
     reach: Array
     led_before: Array
     led: Array
+    led_reassigned: Array
     fixed: Array
     stored: Array
     arriving: Array
@@ -46,6 +48,7 @@ class PartCounts:
     added: Array
     violations: int
     unavoidable: int
+    reordered: int
     left_out: Mapping[str, int]
 
 
@@ -62,6 +65,7 @@ def count_part(check: Check, sizes: Column, limits: WaveLimits) -> PartCounts:
     before, claimed, reach = count(check.before.values), count(check.claimed.values), count(check.after.values)
     first = check.before.values[check.before.start]
     fixed = count(first[~check.touched])
+    lead, first_now = (lists.values[lists.start] for lists in (check.order, check.after))
     stored = np.zeros(len(ids), dtype=np.int64)
     if "sizeBytes" in check.raw.column_names:
         size = integers(check.raw.column("sizeBytes"), 0)
@@ -79,7 +83,8 @@ def count_part(check: Check, sizes: Column, limits: WaveLimits) -> PartCounts:
         before - claimed + count(check.staying.values),
         reach,
         count(first),
-        fixed + count(check.order.values[check.order.start]),
+        fixed + count(lead),
+        fixed + count(first_now),
         fixed,
         stored,
         check.arriving(sizes),
@@ -88,6 +93,7 @@ def count_part(check: Check, sizes: Column, limits: WaveLimits) -> PartCounts:
         np.bincount(of, weights=added, minlength=len(wave)).astype(np.int64),
         violations,
         unavoidable,
+        int((lead != first_now).sum()),
         {why.key: count for why, count in check.left_out.items() if count},
     )
 
@@ -95,5 +101,5 @@ def count_part(check: Check, sizes: Column, limits: WaveLimits) -> PartCounts:
 def _nothing(problems: list[str]) -> PartCounts:
     """What is counted of a part that breaks a rule."""
     none = np.zeros(0, dtype=np.int64)
-    broker, wave = (none,) * 9, (none,) * 3
-    return PartCounts(tuple(problems), 0, 0, 0, *broker, *wave, 0, 0, {})
+    broker, wave = (none,) * 10, (none,) * 3
+    return PartCounts(tuple(problems), 0, 0, 0, *broker, *wave, 0, 0, 0, {})

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Protocol
 
@@ -137,8 +138,8 @@ class Check:
         """The factor of each topic."""
         return {name: self.wish(name) for name in distinct(self.raw.column("topic"))}
 
-    def placement(self) -> list[str]:
-        """What Kafka would be sent; no other rule is checked while this is wrong."""
+    def _placed(self) -> list[str]:
+        """Find the partitions that the plan is about."""
         raw_key, key = self._keys(self.raw), self._keys(self.table)
         if len(key) and not len(raw_key):
             return ["there are no partitions to plan"]
@@ -149,7 +150,22 @@ class Check:
             return problems
         self.place = place
         self.touched[place] = True
-        problems += self._broken("is planned twice", repeats(key))
+        return self._broken("is planned twice", repeats(key))
+
+    def reordering(self) -> list[str]:
+        """Whether a file of preferred orders names the replicas that there are, a live one first."""
+        problems = self._placed()
+        strange = ~member(self.after, self.claimed) | again(self.after)
+        problems += self._broken_items("names other replicas than there are", self.after, strange)
+        dead = self.after_on[self.after.start] == len(self.live)
+        return problems + self._broken("is led by a broker that is not alive", dead)
+
+    def placement(self) -> list[str]:
+        """What Kafka would be sent; no other rule is checked while this is wrong."""
+        problems = self._placed()
+        if len(self.place) != self.table.num_rows:
+            return problems
+        place = self.place
         problems += self.touching()
         kept = self.claimed.length == self.before.length[place]
         problems += self._broken("has other replicas before than the partition table says", ~kept)
@@ -336,6 +352,8 @@ class Check:
         ]
         if summary.bytes_per_broker is not None:
             problems += self._bytes(summary.bytes_per_broker)
+        if summary.leaders_reassigned is not None:
+            problems += self._orders(summary, summary.leaders_reassigned, untouched)
         return [*problems, *self._of_topics(summary, first, untouched), *self.cost(summary)]
 
     def _counts(self, summary: Summary, come: Array) -> list[str]:
@@ -372,6 +390,17 @@ class Check:
         """Of int64[L] given replicas those on top of which the rest is divided by weight."""
         return given
 
+    def _orders(self, summary: Summary, reassigned: Spread, untouched: Array) -> list[str]:
+        """What reassignment.json alone comes to, and how many partitions are reordered after it."""
+        kept = self._tally(np.concatenate([untouched, self._on(self.after.values[self.after.start])]))
+        problems = self._compare(
+            "leadersAfterReassignment", replace(reassigned, bound=-1), kept, self._tally(untouched)
+        )
+        count = int((self.order.values[self.order.start] != self.after.values[self.after.start]).sum())
+        if count != summary.reordered:
+            problems.append(f"the summary says {summary.reordered} preferred orders, counted {count}")
+        return [line for line in problems if "bound" not in line]
+
     def _bytes(self, spread: Spread) -> list[str]:
         size = integers(self.raw.column("sizeBytes"), 0)
         held = self._tally(self.before_on, size[self.before.row])
@@ -407,6 +436,8 @@ class Check:
         if len(count) and (spread.min, spread.max) != (count.min(), count.max()):
             problems.append(f"the summary says {name} {spread.min}..{spread.max}, counted {count.min()}..{count.max()}")
         mean = -(-int(count.sum()) // max(len(count), 1))
+        if spread.any_plan != mean:
+            problems.append(f"{name}: no plan is below {mean}, where the summary says {spread.any_plan}")
         if not mean <= spread.bound <= spread.max:
             problems.append(f"{name}: the bound {spread.bound} is outside the mean {mean} and the maximum {spread.max}")
         return problems
