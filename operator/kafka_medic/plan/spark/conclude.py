@@ -60,6 +60,11 @@ def wrong_numbers(pieces: Iterable[Piece]) -> str | None:
     return None
 
 
+_PER_BROKER = (
+    "before", "after", "given", "reach", "led_before", "led", "led_reassigned", "fixed", "stored", "arriving",
+)  # fmt: skip
+
+
 @dataclass(frozen=True, eq=False)
 class _Totals:
     """Sums over all blocks, as in PartCounts; records, added: int64[W], of each wave. numbers: the wave numbers of

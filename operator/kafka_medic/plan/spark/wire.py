@@ -17,7 +17,8 @@ __all__ = ["laid_of", "survey_of", "text_of"]
 
 _SURVEYED = ("takers", "held", "load", "first", "stored", "gained", "least", "sent")
 _COUNTED = (
-    "before", "after", "given", "reach", "led_before", "led", "led_reassigned", "fixed", "stored", "arriving", "wave", "records", "added",
+    "before", "after", "given", "reach", "led_before", "led", "led_reassigned", "fixed", "stored", "arriving",
+    "wave", "records", "added",
 )  # fmt: skip
 
 

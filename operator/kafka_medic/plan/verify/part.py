@@ -22,11 +22,10 @@ class PartCounts:
     problems: rules that the plan of this part breaks. rows: partitions that it changes; moves: replicas that come;
     least: moves that no plan can do without. Per broker, by id, dead ones too, int64[B]: before, after: replicas;
     given: of those before the ones that stay; reach: replicas after the plan of the partitions that it changes;
-    led_before, led: preferred leaders; led_reassigned: those
-    before replicas are reordered, which `reordered` partitions are; fixed: those of the partitions that the plan leaves alone; stored, arriving:
-    known bytes before, and bytes that come.
-    wave, records, added: int64[W] each wave seen here, its partitions and its replicas. violations, unavoidable: as a
-    Summary counts them. left_out: partitions that stay though they should change, by LeftOut's key.
+    led_before, led: preferred leaders; led_reassigned: those before replicas are reordered, which `reordered`
+    partitions are; fixed: those of the partitions that the plan leaves alone; stored, arriving: known bytes before, and
+    bytes that come. wave, records, added: int64[W] each wave seen here, its partitions and its replicas. violations,
+    unavoidable: as a Summary counts them. left_out: partitions that stay though they should change, by LeftOut's key.
     """
 
     problems: tuple[str, ...]
