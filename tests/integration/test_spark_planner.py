@@ -12,8 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from pyspark import SparkContext
 
-from kafka_medic.cli import main
-from kafka_medic.cli import plan as command
+from kafka_medic.cli import main, plan_spark
 from kafka_medic.plan.model import PLAN_SCHEMA, Plan
 from kafka_medic.plan.problem import Problem, ProblemError
 from kafka_medic.plan.solver.local import plan_local
@@ -121,10 +120,10 @@ def test_bad_rows_are_named_and_nothing_is_written(spark, tmp_path, monkeypatch,
 
 def test_the_command_writes_the_same_four_files(spark, tmp_path, monkeypatch, capsys):
     @contextmanager
-    def shared(*_):
+    def shared(*_, **__):
         yield spark
 
-    monkeypatch.setattr(command, "session", shared)
+    monkeypatch.setattr(plan_spark, "session", shared)
     sizes = pa.array([5, 1, 9, 2, 8, 3, 4, 4])
     rows = partitions({"orders": [[0]] * 6, "scratch": [[1]] * 2}, sizeBytes=sizes).to_pylist()
     (tmp_path / "p.json").write_text(json.dumps(rows))

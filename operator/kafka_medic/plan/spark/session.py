@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -13,7 +14,12 @@ from typing import Any
 
 import kafka_medic
 
-__all__ = ["SparkError", "session"]
+__all__ = ["SparkError", "page", "reason", "session", "tasks"]
+
+OLDEST = 4
+"""Spark's first version that the planner works with."""
+_IN_PYTHON = re.compile(r"(kafka_medic\.[\w.]*|pyarrow\.lib\.)?[A-Z]\w*(Error|Exception|Exit|Invalid)\b")
+"""The last line of a traceback of Python's."""
 
 KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(1 << 25), "MALLOC_TRIM_THRESHOLD_": str(1 << 32)}
 """For workers under glibc: arrays of megabytes that are freed stay theirs. Given back and taken anew, block after
@@ -25,10 +31,13 @@ class SparkError(Exception):
 
 
 @contextmanager
-def session(master: str | None, remote: str | None, settings: Mapping[str, str]) -> Iterator[Any]:
+def session(
+    master: str | None, remote: str | None, settings: Mapping[str, str], *, small: bool = False
+) -> Iterator[Any]:
     """A session on `remote` (Spark Connect, sc://HOST:PORT) or on `master`; stopped at the end.
 
-    settings: Spark's own configuration, over what is set here. Raises SparkError.
+    settings: Spark's own configuration, over what is set here. small: the JVM on this machine will hardly get warm.
+    Raises SparkError.
     """
     try:
         from py4j.protocol import Py4JError  # noqa: PLC0415
@@ -39,27 +48,28 @@ def session(master: str | None, remote: str | None, settings: Mapping[str, str])
     if remote is None and "JAVA_HOME" not in os.environ and shutil.which("java") is None:
         raise SparkError("no Java was found: install a JDK 17 or later, or set JAVA_HOME")
     local = remote is None and (master or "local").startswith("local")
-    builder = _builder(SparkSession.builder, master or "local[*]", remote, local=local)
+    builder = _builder(SparkSession.builder, master or "local[*]", remote, local=local, small=small)
     for key, value in settings.items():
         builder = builder.config(key, value)
     try:
         spark = builder.getOrCreate()
-    except (PySparkException, RuntimeError) as error:
-        raise SparkError(f"no Spark session on {remote or master or 'local[*]'}: {_reason(error)}") from None
+    except (PySparkException, Py4JError, RuntimeError) as error:
+        raise SparkError(f"no Spark session on {remote or master or 'local[*]'}: {reason(error)}") from None
     with tempfile.TemporaryDirectory() as work:
         try:
+            _refuse_old(spark.version, remote or master or "this machine")
             if remote is not None:
                 spark.addArtifacts(_archive(work), pyfile=True)
             elif not local:
                 spark.sparkContext.addPyFile(_archive(work))
             yield spark
         except (PySparkException, Py4JError) as error:
-            raise SparkError(f"Spark failed: {_reason(error)}") from None
+            raise SparkError(f"Spark failed: {reason(error)}") from None
         finally:
             spark.stop()
 
 
-def _builder(builder: Any, master: str, remote: str | None, *, local: bool) -> Any:
+def _builder(builder: Any, master: str, remote: str | None, *, local: bool, small: bool) -> Any:
     # Workers on this machine have to be this Python. Those in Pods have the one of their image.
     if not master.startswith("k8s://"):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -71,7 +81,10 @@ def _builder(builder: Any, master: str, remote: str | None, *, local: bool) -> A
     for name, value in KEEP_MEMORY.items():
         builder = builder.config(f"spark.executorEnv.{name}", value)
     if local:
-        builder = builder.config("spark.driver.extraJavaOptions", "-XX:+UseSerialGC")
+        options = "-XX:+UseSerialGC"
+        if small:  # a better compiler would never pay
+            options += " -XX:TieredStopAtLevel=1"
+        builder = builder.config("spark.driver.extraJavaOptions", options)
         # Of several addresses of this machine Spark would otherwise take one that others reach.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
@@ -84,8 +97,39 @@ def _archive(folder: str) -> str:
     return shutil.make_archive(str(Path(folder) / "kafka_medic"), "zip", package.parent, package.name)
 
 
-def _reason(error: Exception) -> str:
-    """What the error reports: of a worker's traceback its end, else the first line."""
+def _refuse_old(version: str, place: str) -> None:
+    if int(version.split(".", maxsplit=1)[0]) < OLDEST:
+        raise SparkError(f"Spark {version} on {place} is too old: the planner needs {OLDEST}.0 or later")
+
+
+def tasks(spark: Any) -> tuple[int, int] | None:
+    """(tasks that are done, tasks) of the stages that run now; None where none do, or where a server knows it alone."""
+    context = getattr(spark, "_sc", None)
+    if context is None:
+        return None
+    tracker = context.statusTracker()
+    stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+    found = [(stage.numCompletedTasks, stage.numTasks) for stage in stages if stage is not None]
+    return (sum(done for done, _ in found), sum(of for _, of in found)) if found else None
+
+
+def page(spark: Any) -> str | None:
+    """The address of Spark's web page, None where there is none."""
+    context = getattr(spark, "_sc", None)
+    return None if context is None else context.uiWebUrl
+
+
+def reason(error: Exception) -> str:
+    """The cause that an error reports at the bottom: the end of a worker's traceback, else the last "Caused by", else
+    the first line; and which of the parts was lost, where one was."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    ends = [line for line in lines if line.split(":")[0].endswith(("Error", "Exception"))]
-    return (ends[-1:] or lines[:1] or [type(error).__name__])[0][:500]
+    lost = next((line for line in lines if "ExecutorLostFailure" in line), "")
+    if lost:
+        return _cut(lost[lost.index("ExecutorLostFailure") :])
+    ends = [line for line in lines if _IN_PYTHON.match(line)]
+    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    return _cut((ends[-1:] or causes[-1:] or lines[:1] or [type(error).__name__])[0])
+
+
+def _cut(text: str) -> str:
+    return text[:500]
