@@ -136,11 +136,12 @@ def test_the_command_writes_the_same_four_files(spark, tmp_path, monkeypatch, ca
         assert main.main([*line, "--engine", name, "--output", str(tmp_path / name)]) == 0
         made[name] = json.loads(capsys.readouterr().out) | {"engine": "", "seconds": 0}
         assert sorted(p.name for p in (tmp_path / name).iterdir()) == [
-            "plan.parquet", "reassignment.json", "report.html", "summary.json"
+            "plan.parquet", "preferred-order.json", "reassignment.json", "report.html", "summary.json"
         ]  # fmt: skip
     assert made["spark"] == made["local"]
-    told = [json.loads((tmp_path / name / "reassignment.json").read_text()) for name in ("spark", "local")]
-    assert told[0] == told[1]
+    for file in ("reassignment.json", "preferred-order.json"):
+        told = [json.loads((tmp_path / name / file).read_text()) for name in ("spark", "local")]
+        assert told[0] == told[1]
     pages = [(tmp_path / name / "report.html").read_text() for name in ("spark", "local")]
     assert pages[0] == pages[1]
     assert "<td>orders<td>6" in pages[0]

@@ -127,7 +127,7 @@ def reason(error: Exception) -> str:
     if lost:
         return _cut(lost[lost.index("ExecutorLostFailure") :])
     ends = [line for line in lines if _IN_PYTHON.match(line)]
-    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    causes = [line[line.index(": ") + 2 :] for line in lines if line.startswith(("Caused by: ", ": "))]
     return _cut((ends[-1:] or causes[-1:] or lines[:1] or [type(error).__name__])[0])
 
 
