@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import os
 import re
 import shutil
@@ -14,8 +16,10 @@ from typing import Any
 
 import kafka_medic
 
-__all__ = ["SparkError", "page", "reason", "session", "tasks"]
+__all__ = ["SparkError", "class_archive", "page", "reason", "session", "tasks"]
 
+ARCHIVE_SECONDS = 60
+"""In which a JVM has to write its archive of classes."""
 OLDEST = 4
 """Spark's first version that the planner works with."""
 _IN_PYTHON = re.compile(r"(kafka_medic\.[\w.]*|pyarrow\.lib\.)?[A-Z]\w*(Error|Exception|Exit|Invalid)\b")
@@ -48,7 +52,11 @@ def session(
     if remote is None and "JAVA_HOME" not in os.environ and shutil.which("java") is None:
         raise SparkError("no Java was found: install a JDK 17 or later, or set JAVA_HOME")
     local = remote is None and (master or "local").startswith("local")
-    builder = _builder(SparkSession.builder, master or "local[*]", remote, local=local, small=small)
+    classes = None if remote is not None else class_archive()
+    builder = _builder(SparkSession.builder, master or "local[*]", remote, local=local)
+    if remote is None:
+        options = _java_options(classes, local=local, small=small)
+        builder = builder.config("spark.driver.extraJavaOptions", options)
     for key, value in settings.items():
         builder = builder.config(key, value)
     try:
@@ -67,9 +75,64 @@ def session(
             raise SparkError(f"Spark failed: {reason(error)}") from None
         finally:
             spark.stop()
+            if classes is not None and local and not classes.exists():
+                _keep_classes(classes)
 
 
-def _builder(builder: Any, master: str, remote: str | None, *, local: bool, small: bool) -> Any:
+def class_archive() -> Path | None:
+    """Where the classes that Spark's JVM loads at its start are kept, so that the next one maps them instead (JEP 350);
+    of this Spark and this Java alone. None where no such place can be written."""
+    import pyspark  # noqa: PLC0415 - an optional part of the command
+
+    java = Path(os.environ["JAVA_HOME"]) / "bin" / "java" if "JAVA_HOME" in os.environ else shutil.which("java")
+    release = Path(str(java)).resolve().parent.parent / "release"
+    if java is None or not release.is_file():
+        return None
+    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kafka-medic"
+    spark = os.environ.get("SPARK_HOME", str(Path(str(pyspark.__file__)).parent))
+    known = hashlib.sha256(f"{spark}\n{pyspark.__version__}\n{release}\n{release.read_text()}".encode()).hexdigest()[
+        :12
+    ]
+    archive = root / f"spark-classes-{known}.jsa"
+    with contextlib.suppress(OSError):
+        root.mkdir(parents=True, exist_ok=True)
+    return archive if archive.exists() or os.access(root, os.W_OK) else None
+
+
+def _java_options(classes: Path | None, *, local: bool, small: bool) -> str:
+    options = []
+    if local:
+        options.append("-XX:+UseSerialGC")
+    if local and small:  # a better compiler would never pay
+        options.append("-XX:TieredStopAtLevel=1")
+    if classes is not None:
+        # An archive that does not fit is left alone, and nothing of that may come between the lines of the summary.
+        options += ["-Xshare:auto", "-Xlog:disable", "-Xlog:all=error:stderr"]
+        known = classes.exists()
+        options.append(f'"-XX:SharedArchiveFile={classes}"' if known else f'"-XX:ArchiveClassesAtExit={_new(classes)}"')
+    return " ".join(options)
+
+
+def _new(classes: Path) -> Path:
+    return classes.with_suffix(f".{os.getpid()}")
+
+
+def _keep_classes(classes: Path) -> None:
+    """End the JVM, which then writes its archive, and give that its name. One that is not written is done without."""
+    from pyspark import SparkContext  # noqa: PLC0415 - an optional part of the command
+
+    context: Any = SparkContext
+    gateway, context._gateway, context._jvm = context._gateway, None, None
+    try:
+        gateway.shutdown()
+        gateway.proc.stdin.close()
+        gateway.proc.wait(ARCHIVE_SECONDS)
+        _new(classes).rename(classes)
+    except Exception:  # noqa: BLE001 - whatever it is, the next start is as slow as this one was
+        _new(classes).unlink(missing_ok=True)
+
+
+def _builder(builder: Any, master: str, remote: str | None, *, local: bool) -> Any:
     # Workers on this machine have to be this Python. Those in Pods have the one of their image.
     if not master.startswith("k8s://"):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -81,10 +144,6 @@ def _builder(builder: Any, master: str, remote: str | None, *, local: bool, smal
     for name, value in KEEP_MEMORY.items():
         builder = builder.config(f"spark.executorEnv.{name}", value)
     if local:
-        options = "-XX:+UseSerialGC"
-        if small:  # a better compiler would never pay
-            options += " -XX:TieredStopAtLevel=1"
-        builder = builder.config("spark.driver.extraJavaOptions", options)
         # Of several addresses of this machine Spark would otherwise take one that others reach.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
