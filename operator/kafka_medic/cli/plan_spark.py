@@ -34,7 +34,7 @@ from kafka_medic.plan.files.report_data import ReportData
 from kafka_medic.plan.model import PREFERRED_ORDER, Summary
 from kafka_medic.plan.relocation import Question as Moving
 from kafka_medic.plan.spark.place import Place, is_address, place_of
-from kafka_medic.plan.spark.session import SparkError, page, session, tasks
+from kafka_medic.plan.spark.session import SparkError, page, session, starts_slowly, tasks
 from kafka_medic.plan.wanted import Wanted
 
 __all__ = ["LARGEST_LOCAL", "LARGEST_REASSIGNMENT", "MASTER", "REMOTE", "add_engine", "on_spark", "table_at"]
@@ -115,6 +115,8 @@ def on_spark(
             from kafka_medic.plan.spark.engine import plan_spark  # noqa: PLC0415
 
             done = plan_spark(spark, source, question, target, say)
+            if starts_slowly(*_where(args)):
+                say("keeping Spark's classes, so that it starts faster from now on (this happens once)")
         refuse_broken(done.problems)
         summary = replace(done.summary, seconds=round(time.monotonic() - began, 3))
         files = ["summary.json", "report.html"]
