@@ -28,14 +28,17 @@ class Holders:
     """Which free replicas stand on each broker, kept true while they move.
 
     table: int32[N, fixed + M] broker indexes, -1 padded; the first `fixed` columns stay as they are.
+    before: int32[N, H] what each partition had, if a replica that it keeps may only give way to one that it had as well.
+    So the number of moves stays as it is.
     """
 
-    def __init__(self, table: Ints, fixed: int, brokers: int) -> None:
-        self.table, self.fixed = table, fixed
+    def __init__(self, table: Ints, fixed: int, brokers: int, before: Ints | None = None) -> None:
+        self.table, self.fixed, self.before = table, fixed, before
         self.free = table.shape[1] - fixed
         self._brokers = brokers
         self._items: list[Ints] = []
         """Per broker its replicas as places in a matrix of the free columns; made when it is first needed."""
+        self._reach: dict[int, Bools] = {}
 
     def on(self, broker: int) -> tuple[Ints, Ints]:
         """(rows int64[n], columns int64[n]) of the free replicas on a broker, in order."""
@@ -48,11 +51,19 @@ class Holders:
         items = self._items[broker]
         return items // self.free, items % self.free + self.fixed
 
+    def reach(self, sites: Sites, broker: int) -> Bools:
+        """bool[B]: brokers to which some replica of this one could go."""
+        if broker not in self._reach:
+            self._reach[broker] = _options(self, sites, broker)[2].any(axis=0)
+        return self._reach[broker]
+
     def move(self, rows: Ints, columns: Ints, target: int) -> None:
         """Put these replicas of one broker on another."""
         if not len(rows):
             return
         source = int(self.table[rows[0], columns[0]])
+        for broker in {target, *np.unique(self.table[rows]).tolist()}:
+            self._reach.pop(broker, None)
         self.table[rows, columns] = target
         if self._items:
             items = rows * self.free + columns - self.fixed
@@ -60,11 +71,11 @@ class Holders:
             self._items[target] = np.sort(np.concatenate([self._items[target], items]))
 
 
-def even_out(table: Ints, fixed: int, sites: Sites, load: Ints) -> int | None:
-    """Exchange until decreasingly minimal; the proven bound, or None if it was not reached."""
+def even_out(table: Ints, fixed: int, sites: Sites, load: Ints, before: Ints | None = None) -> int | None:
+    """Exchange until decreasingly minimal; the proven bound, or None if it was not reached. before: as in Holders."""
     final = sites.rack < 0
     proven: int | None = None
-    holders = Holders(table, fixed, len(load))
+    holders = Holders(table, fixed, len(load), before)
     for _ in range(MOST_PATHS):
         if final.all():
             return proven
@@ -95,7 +106,14 @@ def _options(holders: Holders, sites: Sites, broker: int) -> tuple[Ints, Ints, B
     # Leaving for a rack with one fewer keeps the spread as good; the same rack never changes it.
     target_rack = spread == (spread[:, [rack]] - 1)
     target_rack[:, rack] = True
-    return rows, columns, target_rack[:, sites.rack] & ~taken & (sites.rack >= 0)
+    free = target_rack[:, sites.rack] & ~taken & (sites.rack >= 0)
+    if holders.before is not None:
+        had = np.zeros(free.shape, dtype=bool)
+        for column in holders.before[rows].T:
+            present = np.flatnonzero(column >= 0)
+            had[present, column[present]] = True
+        free &= had == had[:, [broker]]
+    return rows, columns, free
 
 
 def exchange_path(holders: Holders, sites: Sites, source: Bools, wanted: Bools, load: Ints) -> tuple[list[int], Bools]:
@@ -106,8 +124,7 @@ def exchange_path(holders: Holders, sites: Sites, source: Bools, wanted: Bools, 
     while frontier:
         following: list[int] = []
         for broker in frontier:
-            _, _, free = _options(holders, sites, broker)
-            reach = np.flatnonzero(free.any(axis=0) & (parent < 0))
+            reach = np.flatnonzero(holders.reach(sites, broker) & (parent < 0))
             parent[reach] = broker
             following.extend(reach.tolist())
         found = [broker for broker in following if wanted[broker]]

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from kafka_medic.plan.bounds import LEAVE, LOWER_IMBALANCE, SPREAD_RACKS
+from kafka_medic.plan.bounds import LEAVE, LOWER_IMBALANCE, SPREAD_RACKS, SPREAD_RACKS_RELAXED
 from kafka_medic.plan.columns import Bools, Columns, Ints
 from kafka_medic.plan.model import Plan
 from kafka_medic.plan.problem import Broker, check_reachable
@@ -22,12 +22,15 @@ from kafka_medic.plan.solver.disk_capacity import capacity_of, fit
 from kafka_medic.plan.solver.limits import over_limits
 from kafka_medic.plan.solver.local import DEFAULT_LIMITS, Placed, finish, place_allowed
 from kafka_medic.plan.solver.quotas import best_spread
-from kafka_medic.plan.solver.rebalance import Holders, exchange, exchange_path, hand_over
+from kafka_medic.plan.solver.rebalance import Holders, even_out, exchange, exchange_path, hand_over
 from kafka_medic.plan.solver.sites import Sites, count_per_broker, racks_of, sites_of
 from kafka_medic.plan.wave_limits import WaveLimits
 from kafka_medic.plan.weight import handicap
 
 __all__ = ["plan_relocation"]
+
+CHUNKS = 64
+"""Parts of the partitions that are relieved one after another; each sees what the fullest brokers are by then."""
 
 
 def plan_relocation(relocation: Relocation, limits: WaveLimits = DEFAULT_LIMITS) -> Plan:
@@ -42,9 +45,11 @@ def plan_relocation(relocation: Relocation, limits: WaveLimits = DEFAULT_LIMITS)
             bounds, (after, placed, _, left_out) = LEAVE, _place_anew(relocation, released)
         case SpreadRacks():
             released, floor = _crowded(relocation)
-            bounds, (after, placed, kept, left_out) = SPREAD_RACKS, _place_anew(relocation, released)
+            after, placed, kept, left_out = _place_anew(relocation, released)
             # Other replicas might have been released, so what the kernel proves of these is no bound on all plans.
-            placed = replace(placed, bound=min(placed.bound, max(floor, _mean(kept, placed, brokers))))
+            proven, bound = _relieve(relocation, after, placed), max(floor, _mean(kept, placed, brokers))
+            bounds = SPREAD_RACKS_RELAXED if proven is None else SPREAD_RACKS
+            placed = replace(placed, bound=min(placed.bound, bound) if proven is None else proven)
     kept = _keep(columns, _members(columns.held, after))
     new = (after >= 0) & ~_members(after, columns.held)
     rows = np.flatnonzero(new.any(axis=1))
@@ -67,6 +72,27 @@ def _place_anew(relocation: Relocation, released: Bools) -> tuple[Ints, Placed, 
     after = np.concatenate([kept.held, none], axis=1)
     after[placed.rows, kept.held.shape[1] :] = placed.added
     return after, placed, kept, left_out
+
+
+def _relieve(relocation: Relocation, after: Ints, placed: Placed) -> int | None:
+    """Even out which replicas leave and where they go, in place of int32[N, H] after, with as many moves; the bound on
+    the fullest broker that this proves, None if it proves none.
+
+    The sets of brokers on which a partition can end with so few moves, spread at best, have between k and k + 1 members
+    in each rack, of those that it may use there, and so many in all: the bases of a matroid, as `rebalance` needs them.
+    """
+    columns, brokers = relocation.columns, relocation.brokers
+    if relocation.allowed.limited or placed.fair.extra.any():
+        return None
+    load = count_per_broker(after, len(brokers))
+    sites, rows = sites_of(brokers, load), placed.rows
+    before, table = columns.held[rows], after[rows]
+    proven = even_out(table, 0, sites, load, before)
+    new = (table >= 0) & ~_members(table, before)
+    stay, come = np.where(new, -1, table), np.where(new, table, -1)
+    come = fit(stay, come, sites, columns.size[rows], capacity_of(brokers))
+    after[rows] = np.where(come >= 0, come, stay)
+    return None if proven is None or sites.standing is not None else max(proven, int(load[sites.stands >= 0].max()))
 
 
 def _packed(brokers: Ints) -> Ints:
@@ -139,14 +165,16 @@ def _choose(held: Ints, racks: Ints, leader: Ints, load: Ints, leave: Ints) -> B
     """bool[n, H]: which replicas leave, as many of each rack as `leave` (int64[n, R]) has it. The preferred and the
     present leader stay where they can, and of the others the fullest brokers are relieved."""
     first = (np.arange(held.shape[1]) == 0) | (held == leader[:, None])
-    by_turn = np.lexsort((-load[held], first, held < 0), axis=1)
-    line, left = np.arange(len(held)), leave.copy()
+    left, load = leave.copy(), load.copy()
     chosen = np.zeros(held.shape, dtype=bool)
-    for slot in by_turn.T:
-        of = racks[line, slot]
-        goes = (of >= 0) & (left[line, of] > 0)
-        chosen[line[goes], slot[goes]] = True
-        left[line[goes], of[goes]] -= 1
+    for line in np.array_split(np.arange(len(held)), min(CHUNKS, max(len(held), 1))):
+        by_turn = np.lexsort((-load[held[line]], first[line], held[line] < 0), axis=1)
+        for slot in by_turn.T:
+            of = racks[line, slot]
+            goes = (of >= 0) & (left[line, of] > 0)
+            chosen[line[goes], slot[goes]] = True
+            left[line[goes], of[goes]] -= 1
+        load -= count_per_broker(np.where(chosen[line], held[line], -1), len(load))
     return chosen
 
 
