@@ -55,7 +55,7 @@ RAISE: Bounds = {
 BY_BYTES: Bounds = {
     **RAISE,
     "replicasPerBroker": Bound("all plans", exact=False),
-    "bytesPerBroker": Bound("all plans with so few moves", exact=False),
+    "bytesPerBroker": Bound(_BEST_RACKS, exact=False),
 }
 LEAVE: Bounds = RAISE
 IN_BLOCKS: Bounds = {

@@ -14,14 +14,17 @@ import numpy as np
 
 from kafka_medic.plan.columns import Bools, Ints
 from kafka_medic.plan.problem import Broker, ProblemError
+from kafka_medic.plan.solver.packing import bytes_bound, pack
 from kafka_medic.plan.solver.sites import Sites
 from kafka_medic.plan.water_filling import Basin
 
-__all__ = ["arriving", "capacity_of", "even_bytes", "fit", "refuse_overfull"]
+__all__ = ["arriving", "capacity_of", "even_bytes", "evened", "fit", "fit_or_pack", "overfull", "refuse_overfull"]
 
 ROUNDS = 8
 FAR = 16
 """Brokers in other racks that are tried for swaps, those with most capacity."""
+CLOSE = 1.01
+"""How far above its bound the fullest broker is left without packing anew, which takes some time for each replica."""
 ENDLESS = np.iinfo(np.int64).max
 
 
@@ -38,17 +41,27 @@ def arriving(added: Ints, size: Ints, brokers: int) -> Ints:
     return total
 
 
-def refuse_overfull(coming: Ints, brokers: Sequence[Broker]) -> None:
-    """Raise ProblemError if more bytes (int64[B]) come to a broker than it has free capacity."""
+def overfull(coming: Ints, brokers: Sequence[Broker]) -> bool:
+    """Whether more bytes (int64[B]) come to a broker than it has free capacity."""
+    capacity = capacity_of(brokers)
+    return bool(((capacity >= 0) & (coming > capacity)).any())
+
+
+def refuse_overfull(coming: Ints, brokers: Sequence[Broker], proof: str | None = None) -> None:
+    """Raise ProblemError if more bytes (int64[B]) come to a broker than it has free capacity. proof: why no plan fits,
+    None where that is not known."""
     capacity = capacity_of(brokers)
     over = np.flatnonzero((capacity >= 0) & (coming > capacity))
     if not len(over):
         return
     at = int(over[np.argmax(coming[over] - capacity[over])])
     more = f", and {len(over) - 1} more brokers have too little as well" if len(over) > 1 else ""
+    known = (
+        f"no plan fits: {proof}" if proof else "no plan was found that fits, and it is not known whether there is one"
+    )
     reason = (
         f"broker {brokers[at].id} would get {coming[at]:,} bytes of new replicas and has room for {capacity[at]:,}"
-        f"{more}: no plan was found that fits; make room on disk, add brokers, or exempt topics"
+        f"{more}; {known}. Make room on disk, add brokers, exclude topics, or set --max-bytes-per-broker"
     )
     raise ProblemError(None, reason, "brokers")
 
@@ -71,6 +84,23 @@ def fit(held: Ints, added: Ints, sites: Sites, size: Ints, capacity: Ints) -> In
     return disks.table[:, disks.fixed :]
 
 
+def fit_or_pack(held: Ints, added: Ints, sites: Sites, size: Ints, capacity: Ints) -> Ints:
+    """As `fit`; where that finds no room, replicas are packed anew, the largest first."""
+    missing = (added >= 0).sum(axis=1).astype(np.int32)
+    added = fit(held, added, sites, size, capacity)
+    if _excess(added, size, capacity) == 0:
+        return added
+    room = np.where(capacity < 0, int((np.maximum(size, 0) * missing).sum()), capacity)
+    packed = fit(held, pack(held, missing, size, sites, room), sites, size, capacity)
+    return packed if _excess(packed, size, capacity) < _excess(added, size, capacity) else added
+
+
+def _excess(added: Ints, size: Ints, capacity: Ints) -> int:
+    """Bytes that come to brokers above their capacity."""
+    coming = arriving(added, size, len(capacity))
+    return int(np.where(capacity < 0, 0, np.maximum(coming - capacity, 0)).sum())
+
+
 def even_bytes(held: Ints, added: Ints, sites: Sites, size: Ints, capacity: Ints, base: Ints) -> Ints:
     """As `fit`, and as even in bytes as swaps and moves make it; base: int64[B] bytes of each broker before."""
     total = int(arriving(added, size, len(capacity)).sum())
@@ -85,6 +115,28 @@ def even_bytes(held: Ints, added: Ints, sites: Sites, size: Ints, capacity: Ints
         if here := int(coming[members].sum()):
             goal[members] = np.maximum(goal[members], Basin(base[members]).level(here))
     return fit(held, added, sites, size, _least(capacity, goal - base))
+
+
+def evened(held: Ints, added: Ints, sites: Sites, size: Ints, capacity: Ints, base: Ints) -> Ints:
+    """As `even_bytes`; where the fullest broker is not close to its bound, replicas are packed anew, the largest first,
+    and the better of both is taken."""
+    missing = (added >= 0).sum(axis=1).astype(np.int32)
+    added = even_bytes(held, added, sites, size, capacity, base)
+    live = sites.stands >= 0
+    if _top(added, size, base, live) <= bytes_bound(held, missing, size, sites, base) * CLOSE:
+        return added
+    most = int(base[live].max(initial=0) + (np.maximum(size, 0) * missing).sum())
+    room = (
+        most - base if (capacity < 0).all() else np.where(capacity < 0, most - base, np.minimum(most - base, capacity))
+    )
+    packed = pack(held, missing, size, sites, room)
+    worse = _excess(packed, size, capacity) > _excess(added, size, capacity)
+    return added if worse or _top(packed, size, base, live) >= _top(added, size, base, live) else packed
+
+
+def _top(added: Ints, size: Ints, base: Ints, live: Bools) -> int:
+    """Bytes on the fullest live broker in the end."""
+    return int((base + arriving(added, size, len(base)))[live].max(initial=0))
 
 
 def _least(capacity: Ints, goal: Ints) -> Ints:

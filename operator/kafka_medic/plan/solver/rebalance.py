@@ -28,8 +28,8 @@ class Holders:
     """Which free replicas stand on each broker, kept true while they move.
 
     table: int32[N, fixed + M] broker indexes, -1 padded; the first `fixed` columns stay as they are.
-    before: int32[N, H] what each partition had, if a replica that it keeps may only give way to one that it had as well.
-    So the number of moves stays as it is.
+    before: int32[N, H] what each partition had, if a replica that it keeps may only give way to one that it had as
+    well. So the number of moves stays as it is.
     """
 
     def __init__(self, table: Ints, fixed: int, brokers: int, before: Ints | None = None) -> None:
@@ -54,7 +54,7 @@ class Holders:
     def reach(self, sites: Sites, broker: int) -> Bools:
         """bool[B]: brokers to which some replica of this one could go."""
         if broker not in self._reach:
-            self._reach[broker] = _options(self, sites, broker)[2].any(axis=0)
+            self._reach[broker] = np.asarray(_options(self, sites, broker)[2].any(axis=0))
         return self._reach[broker]
 
     def move(self, rows: Ints, columns: Ints, target: int) -> None:

@@ -199,7 +199,7 @@ def _lower(relocation: Relocation, moves: int) -> tuple[Ints, Placed]:
     # The more of them fit into the limits on bytes, the more even it gets.
     smallest_first = np.empty(len(able), dtype=np.int64)
     smallest_first[np.argsort(size, kind="stable")] = np.arange(len(able))
-    over = over_limits(smallest_first, come, size, allowed, len(brokers), total=True)
+    over = over_limits(smallest_first, come, size, allowed, len(brokers), capacity_of(brokers), total=True)
     table = np.where(over[:, None], before, np.where(come >= 0, come, stay))
     after = columns.held.copy()
     after[able] = table

@@ -15,8 +15,8 @@ from kafka_medic.plan.verify.moves import verify_moves
 
 @pytest.mark.parametrize("dead", [(), range(6)])
 def test_the_fullest_broker_of_uneven_racks_comes_down_to_its_bound(dead):
-    """Before, the replicas that leave were chosen by the loads at first: the fullest broker kept 123, or 122, where 104 and
-    107 can be reached."""
+    """Before, the replicas that leave were chosen by the loads at first: the fullest broker kept 123, or 122, where 104
+    and 107 can be reached."""
     rng = np.random.default_rng(5)
     count, brokers = 3_000, 120
     rack = np.sort(rng.choice(2, size=brokers, p=[0.3, 0.7]))
