@@ -23,6 +23,7 @@ from kafka_medic.cli.plan_check import DefectError, checked_and_written, refuse_
 from kafka_medic.cli.plan_figures import figures
 from kafka_medic.plan.allowed import Allowed
 from kafka_medic.plan.arrow import compute, leave_pandas_out, names
+from kafka_medic.plan.broker import with_least_disk
 from kafka_medic.plan.estimate import Estimate, estimate
 from kafka_medic.plan.files.artifact import (
     PLAN,
@@ -414,7 +415,7 @@ def _on_spark(
     allowed = _allowed(args)
     if allowed.limited:
         raise _OptionError("--max-moves and the other limits hold in one process alone: add --engine local")
-    ordered = allowed.closing(sorted(brokers, key=lambda broker: broker.id))
+    ordered = allowed.closing(sorted(with_least_disk(brokers), key=lambda broker: broker.id))
     question = Question(ordered, wanted, by_bytes=args.balance == "bytes")
     with plan_directory(args.output.absolute()) as work, tempfile.TemporaryDirectory(dir=work) as own:
         source = _spark_source(args.partitions.absolute(), Path(own))

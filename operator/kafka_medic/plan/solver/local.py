@@ -19,12 +19,13 @@ from kafka_medic.plan.problem import Broker, Problem, rack_names
 from kafka_medic.plan.solver.conflict_resolution import resolve_conflicts
 from kafka_medic.plan.solver.disk_capacity import (
     arriving,
-    capacity_of,
     evened,
     fit,
-    fit_or_pack,
+    fit_directories,
     overfull,
+    refuse_full_directories,
     refuse_overfull,
+    room_of,
 )
 from kafka_medic.plan.solver.expand import expand
 from kafka_medic.plan.solver.limits import over_limits, within_totals
@@ -141,7 +142,7 @@ def place(
     quotas = solve_quotas(kinds, sites)
     added, even = expand(kind, missing, racks_of(held, sites), quotas, sites)
     added, proven = resolve_conflicts(held, added, sites, quotas.bound, even=even)
-    capacity = capacity_of(brokers)
+    capacity = room_of(brokers)
     if allowed is not None and allowed.moves_per_broker is not None:
         most = np.full(len(brokers), allowed.moves_per_broker)
         added = fit(held, added, sites, np.ones_like(size), most)
@@ -149,7 +150,7 @@ def place(
         capacity = np.where(capacity < 0, allowed.bytes_per_broker, np.minimum(capacity, allowed.bytes_per_broker))
     if by_bytes:
         added = evened(held, added, sites, size, capacity, stored)
-    added = fit_or_pack(held, added, sites, size, capacity)
+    added = fit_directories(held, added, sites, size, capacity, brokers)
     return Placed(rows, added, bound if by_bytes else proven, fair, least)
 
 
@@ -193,10 +194,11 @@ def finish(
     int32[N, H] what it has; left_out: int8[N] as in `LeftOut`. Raises ProblemError where a broker would get more bytes
     than it has free capacity."""
     rows, added = placed.rows, placed.added
-    capacity = capacity_of(brokers)
+    capacity = room_of(brokers)
     if (capacity >= 0).any():
         coming = arriving(added, columns.size[rows], len(capacity))
         refuse_overfull(coming, brokers, _no_room(columns, rows, added, brokers) if overfull(coming, brokers) else None)
+        refuse_full_directories(added, columns.size[rows], brokers)
     sites = sites_of(brokers, count_per_broker(columns.held, len(brokers)) + placed.fair.extra)
     alive = sites.stands >= 0
     replicas = append(columns.held[rows], columns.held_count[rows], added)
@@ -233,7 +235,7 @@ def _no_room(columns: Columns, rows: Ints, added: Ints, brokers: Sequence[Broker
     sites = sites_of(brokers, np.zeros(len(brokers), dtype=np.int64))
     missing = (added >= 0).sum(axis=1).astype(np.int32)
     names = [f"rack {name}" for name in rack_names(brokers)]
-    return needs_more_room(columns.held[rows], missing, columns.size[rows], sites, capacity_of(brokers), names)
+    return needs_more_room(columns.held[rows], missing, columns.size[rows], sites, room_of(brokers), names)
 
 
 def _listed(columns: Columns, left_out: Ints) -> pa.Table:

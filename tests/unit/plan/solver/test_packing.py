@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from kafka_medic.plan.broker import Disk
 from kafka_medic.plan.problem import Broker, Problem, ProblemError
 from kafka_medic.plan.relocation import LowerImbalance, Relocation
 from kafka_medic.plan.solver.local import plan_local
@@ -59,6 +60,43 @@ def test_a_refusal_proves_that_nothing_fits(room, size, proof):
     brokers = (Broker(0, "a", disk_free=0), *(Broker(n + 1, racks[n], disk_free=free) for n, free in enumerate(room)))
     with pytest.raises(ProblemError, match=f"no plan fits: .*{proof}"):
         plan_local(Problem(table, brokers, 3))
+
+
+def by_directory(*disks, sizes=(10, 10, 10, 10)):
+    table = partitions({"t": [[0]] * len(sizes)}, sizeBytes=pa.array(sizes))
+    return Problem(table, (Broker(0), Broker(1, disks=disks), Broker(2)), 2)
+
+
+@pytest.mark.parametrize(
+    ("disks", "most"),
+    [
+        # Two directories take turns, and all that the smaller one is to get has to fit it.
+        ((Disk("/a", 10), Disk("/b", 100)), 2),
+        ((Disk("/a", 9), Disk("/b", 100)), 0),
+        # One that is emptier by far gets all of them.
+        ((Disk("/a", 10, 5), Disk("/b", 100, 50)), 1),
+        ((Disk("/a", 0, 50), Disk("/b", 100, 5)), 2),
+    ],
+)
+def test_a_replica_has_to_fit_the_directory_that_kafka_chooses(disks, most):
+    problem = by_directory(*disks)
+    plan = plan_local(problem)
+    assert verify(problem, plan) == []
+    here = sum(1 in row["replicas"] for row in plan.table.to_pylist())
+    assert here == most
+    loose = plan_local(by_directory())
+    if most < 2:
+        assert any("of broker 1 may get" in line for line in verify(problem, loose))
+
+
+def test_the_largest_replicas_of_a_broker_may_come_to_one_directory():
+    sizes = (50, 50, 1, 1)
+    plan = plan_local(by_directory(Disk("/a", 51), Disk("/b", 51), sizes=sizes))
+    assert verify(by_directory(Disk("/a", 51), Disk("/b", 51), sizes=sizes), plan) == []
+    table = partitions({"t": [[0]]}, sizeBytes=pa.array([10]))
+    small = Problem(table, (Broker(0), Broker(1, disks=(Disk("/a", 9), Disk("/b", 99)))), 2)
+    with pytest.raises(ProblemError, match="/a of broker 1 may get 10 bytes of new replicas and has room for 9"):
+        plan_local(small)
 
 
 def test_a_lowered_imbalance_moves_what_fits():
