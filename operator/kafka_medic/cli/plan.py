@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import os
-import tempfile
 import textwrap
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import partial
 from importlib.util import find_spec
@@ -16,23 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from kafka_medic.cli import exits, output
-from kafka_medic.cli.plan_check import DefectError, checked_and_written, refuse_broken
+from kafka_medic.cli.plan_check import DefectError, checked_and_written
 from kafka_medic.cli.plan_figures import figures
+from kafka_medic.cli.plan_spark import LARGEST_LOCAL, add_engine, on_spark, table_at
 from kafka_medic.plan.allowed import Allowed
 from kafka_medic.plan.arrow import compute, leave_pandas_out, names
-from kafka_medic.plan.broker import with_least_disk
 from kafka_medic.plan.estimate import Estimate, estimate
-from kafka_medic.plan.files.artifact import (
-    PLAN,
-    REASSIGNMENT,
-    plan_batches,
-    plan_directory,
-    write_reassignment,
-    write_summary,
-)
 from kafka_medic.plan.files.inputs import InputError, is_parquet, parquet_rows, read_brokers, read_partitions
 from kafka_medic.plan.files.png import PngError, can_draw
 from kafka_medic.plan.files.read_back import is_order, read_plan, verify_order, verify_read_back
@@ -42,7 +30,7 @@ from kafka_medic.plan.problem import Broker, Problem, ProblemError
 from kafka_medic.plan.relocation import Leave, LowerImbalance, Relocation, SpreadRacks
 from kafka_medic.plan.solver.local import plan_local
 from kafka_medic.plan.solver.relocate import plan_relocation
-from kafka_medic.plan.spark.session import SparkError, session
+from kafka_medic.plan.spark.session import SparkError
 from kafka_medic.plan.verify.moves import verify_moves
 from kafka_medic.plan.verify.rules import verify
 from kafka_medic.plan.wanted import Wanted
@@ -60,12 +48,6 @@ FOR_PEOPLE = (
     "out, wave by wave, with kafka-reassign-partitions.sh."
 )
 LEAVING = ("replace-broker", "move-off")
-LARGEST_LOCAL = 4_000_000
-"""Partitions up to which `auto` plans in this process: 0.8 GB of memory for each million."""
-LARGEST_REASSIGNMENT = 2_000_000
-"""Partitions of a Spark plan up to which reassignment.json is written; Kafka takes 10,000 of them in one request."""
-MASTER, REMOTE = "KAFKA_MEDIC_SPARK_MASTER", "KAFKA_MEDIC_SPARK_REMOTE"
-"""Environment: where Spark is unless the command line names it. The chart's planner has one of them."""
 _EXAMPLES = """\
 examples:
   kafka-medic plan raise-replication-factor --partitions partitions.json --brokers brokers.json \\
@@ -82,13 +64,15 @@ lead twice as much as one of weight 1; figures are then those of a broker of ave
 `kafka-medic snapshot -o json` wrote; it has the brokers as well.
 Patterns are shell patterns; of several --topic-factor that match a topic, the last one given counts.
 
-Spark: Parquet partitions are read, and plan.parquet (then a directory) is written, by Spark's tasks, so both places
-have to be theirs too; reassignment.json is left out above 2,000,000 partitions. Needs the package's extra
+Spark: partitions are whatever a session reads, a Parquet file or folder, an address or a table; where the plan goes to
+has to be seen by every executor. reassignment.json is left out above 2,000,000 partitions. Needs the package's extra
 `spark` and, without --spark-remote, a JDK 17. On this machine, a cluster, Kubernetes, a Spark Connect server:
   --engine spark
   --engine spark --spark-master spark://HOST:7077 --spark-conf spark.executor.memory=4g
   --engine spark --spark-master k8s://https://HOST --spark-conf spark.kubernetes.container.image=IMAGE
   --engine spark --spark-remote sc://HOST:15002
+  --partitions s3a://BUCKET/partitions --where "cluster = 'a'" --plan-to s3a://BUCKET/plan
+  --partitions table:kafka.partitions --plan-to table:kafka.plan --plan-format iceberg
 
 Exit code: 0 plan written, 1 the plan failed its own check, 2 input that cannot be planned. Nothing is
 written unless it is 0.
@@ -132,21 +116,7 @@ def _add_raising(questions: Any) -> None:
         "--balance", choices=("replicas", "bytes"), default="replicas",
         help="what is to be even over the brokers: replicas (default) or bytes, for which every size has to be known",
     )  # fmt: skip
-    raising.add_argument(
-        "--engine", choices=("auto", "local", "spark"), default="auto",
-        help="local plans in this process, spark on Spark; auto (default) takes spark, where it is installed, for "
-        f"Parquet of more than {LARGEST_LOCAL:,} partitions",
-    )  # fmt: skip
-    where = raising.add_mutually_exclusive_group()
-    where.add_argument(
-        "--spark-master", metavar="URL", help=f"local[N], spark://..., k8s://... (default ${MASTER}, else local[*])"
-    )
-    where.add_argument(
-        "--spark-remote", metavar="URL", help=f"a Spark Connect server, sc://HOST:PORT (default ${REMOTE})"
-    )
-    raising.add_argument(
-        "--spark-conf", action="append", default=[], metavar="KEY=VALUE", help="Spark's own settings (repeat it)"
-    )
+    add_engine(raising)
 
 
 def _add_moving(questions: Any, question: str, summary: str) -> None:
@@ -169,6 +139,7 @@ def _add_moving(questions: Any, question: str, summary: str) -> None:
             help="leave out the partitions that are in sync on no other broker, and list them in left-out.csv",
         )  # fmt: skip
     _add_allowed(moving, topics=True, moves_needed=question == "lower-imbalance")
+    add_engine(moving)
 
 
 def _add_verifying(questions: Any) -> None:
@@ -231,7 +202,7 @@ def _add_allowed(parser: argparse.ArgumentParser, *, topics: bool = False, moves
 
 def _add_inputs(parser: argparse.ArgumentParser) -> None:
     """What every question is about."""
-    parser.add_argument("--partitions", type=Path, required=True, metavar="F", help="the partitions as they are")
+    parser.add_argument("--partitions", type=table_at, required=True, metavar="F", help="the partitions as they are")
     parser.add_argument(
         "--brokers", type=Path, metavar="F", help="the brokers, with their racks (default: those of the Snapshot)"
     )
@@ -256,7 +227,7 @@ def run(args: argparse.Namespace) -> int:
     except (InputError, _OptionError, PngError, SparkError) as error:
         output.note(str(error))
     except ProblemError as error:
-        path = _brokers_file(args) if error.table == "brokers" else args.partitions
+        path = args.brokers or args.partitions if error.table == "brokers" else args.partitions
         output.note(f"{path}: {error}")
     except DefectError:
         return DEFECT
@@ -267,7 +238,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _run(args: argparse.Namespace) -> int:
     began = time.monotonic()
-    if getattr(args, "engine", "") != "spark":  # whose Connect needs pandas
+    if not hasattr(args, "engine") or not _takes_spark(args):  # Spark Connect needs pandas
         leave_pandas_out()
     if args.question == VERIFY:
         return _verify_read_back(args)
@@ -328,16 +299,20 @@ def _problem(
 
 def _raise(args: argparse.Namespace, began: float) -> tuple[Summary, Estimate]:
     wanted = _wanted(args)
-    settings = dict(map(_spark_conf, args.spark_conf))
     brokers = read_brokers(_brokers_file(args), beside=args.brokers is None)
-    if args.engine == "spark" or (args.engine == "auto" and _is_large(args.partitions)):
-        return _on_spark(args, wanted, brokers, settings, began)
+    if _takes_spark(args):
+        return on_spark(args, brokers, wanted, _allowed(args), ReportData.title, began)
     return _here(args, wanted, brokers, began)
 
 
 def _move(args: argparse.Namespace, began: float) -> tuple[Summary, Estimate]:
-    """Plan what moves replicas, in this process."""
+    """Plan what moves replicas."""
     brokers = read_brokers(_brokers_file(args), beside=args.brokers is None)
+    if _takes_spark(args):
+        done = on_spark(args, brokers, _question(args), _allowed(args), MOVING[args.question], began)
+        _note_left_out(done[0])
+        output.note(FOR_PEOPLE)
+        return done
     partitions = read_partitions(args.partitions)
     output.note(f"read {partitions.num_rows:,} partitions and {len(brokers):,} brokers")
     allowed = _allowed(args)
@@ -385,6 +360,8 @@ def _question(args: argparse.Namespace) -> Leave | SpreadRacks | LowerImbalance:
 def _brokers_file(args: argparse.Namespace) -> Path:
     """A Snapshot has both."""
     file: Path = args.brokers or args.partitions
+    if isinstance(file, str):
+        raise _OptionError(f"--partitions {file}: has no brokers; give them with --brokers")
     return file
 
 
@@ -404,53 +381,21 @@ def _here(
     return plan.summary, estimate(plan, leaders, args.throttle)
 
 
-def _on_spark(
-    args: argparse.Namespace, wanted: Wanted, brokers: tuple[Broker, ...], settings: dict[str, str], began: float
-) -> tuple[Summary, Estimate]:
-    """Plan on Spark."""
-    # Imported here: what is planned in this process does not wait for it.
-    from kafka_medic.plan.spark.engine import plan_spark  # noqa: PLC0415
-    from kafka_medic.plan.spark.question import Question  # noqa: PLC0415
-
-    allowed = _allowed(args)
-    if allowed.limited:
-        raise _OptionError("--max-moves and the other limits hold in one process alone: add --engine local")
-    ordered = allowed.closing(sorted(with_least_disk(brokers), key=lambda broker: broker.id))
-    question = Question(ordered, wanted, by_bytes=args.balance == "bytes")
-    with plan_directory(args.output.absolute()) as work, tempfile.TemporaryDirectory(dir=work) as own:
-        source = _spark_source(args.partitions.absolute(), Path(own))
-        with session(*_spark_place(args), settings) as spark:
-            done = plan_spark(spark, source.as_uri(), question, (work / PLAN).as_uri())
-        refuse_broken(done.problems)
-        summary = replace(done.summary, seconds=round(time.monotonic() - began, 3))
-        files = f"plan.parquet, summary.json and report.html to {args.output}"
-        if summary.partitions <= LARGEST_REASSIGNMENT:
-            write_reassignment(work / REASSIGNMENT, plan_batches(work / PLAN))
-            files = f"reassignment.json, {files}"
-        waves, details = done.details.waves, done.details
-        report = ReportData(
-            ordered, summary, done.replicas, done.leaders, *done.waves, waves.moved, waves.busiest,
-            details.topics, args.throttle, uncounted=details.uncounted,
-        )  # fmt: skip
-        write_summary(work, report, png=args.png)
-    output.note(f"wrote {files}")
-    busiest_in = int(waves.received.max(initial=0))
-    seconds = None if args.throttle is None else max(busiest_in, done.sent) / args.throttle
-    return summary, Estimate(done.copied, busiest_in, done.sent, seconds, done.unknown)
-
-
-def _spark_source(partitions: Path, work: Path) -> Path:
-    """The partitions as Parquet, which Spark's tasks read; other input is first written to `work` as Parquet."""
-    if is_parquet(partitions):
-        parquet_rows(partitions)  # what is no Parquet is better refused before Spark starts
-        return partitions
-    source = work / "partitions.parquet"
-    pq.write_table(read_partitions(partitions), source)
-    return source
-
-
-def _is_large(partitions: Path) -> bool:
-    if not is_parquet(partitions) or parquet_rows(partitions) <= LARGEST_LOCAL:
+def _takes_spark(args: argparse.Namespace) -> bool:
+    """Whether the plan is made on Spark. Raises _OptionError for what no other engine reads."""
+    only_spark = [
+        option
+        for option, given in (
+            (f"--partitions {args.partitions}", isinstance(args.partitions, str)), ("--format", args.format),
+            ("--option", args.option), ("--where", args.where), ("--plan-to", args.plan_to),
+        )
+        if given
+    ]  # fmt: skip
+    if only_spark and args.engine == "local":
+        raise _OptionError(f"{only_spark[0]}: is for Spark alone: leave out --engine local")
+    if args.engine != "auto" or only_spark:
+        return args.engine == "spark" or bool(only_spark)
+    if not is_parquet(args.partitions) or parquet_rows(args.partitions) <= LARGEST_LOCAL:
         return False
     if find_spec("pyspark") is None:
         output.note("more partitions than are planned well in one process, but pyspark is not installed")
@@ -464,25 +409,11 @@ def _topics(partitions: pa.Table) -> list[str]:
     return names(compute.unique(partitions.column("topic").cast(pa.string())))
 
 
-def _spark_place(args: argparse.Namespace) -> tuple[str | None, str | None]:
-    """(master, Connect server): the command line wins over the environment."""
-    if args.spark_master or args.spark_remote:
-        return args.spark_master, args.spark_remote
-    return os.environ.get(MASTER) or None, os.environ.get(REMOTE) or None
-
-
 def _topic_factor(text: str) -> tuple[str, int]:
     pattern, _, number = text.rpartition("=")
     if not pattern or not number.isdecimal():
         raise _OptionError(f"--topic-factor {text}: has to be PATTERN=N")
     return pattern, int(number)
-
-
-def _spark_conf(text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not key or not equals:
-        raise _OptionError(f"--spark-conf {text}: has to be KEY=VALUE")
-    return key, value
 
 
 def _note_order(summary: Summary) -> None:

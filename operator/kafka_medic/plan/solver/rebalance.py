@@ -16,7 +16,7 @@ from kafka_medic.plan.columns import Bools, Ints
 from kafka_medic.plan.solver.sites import Sites
 from kafka_medic.plan.water_filling import Basin, water_fill
 
-__all__ = ["Holders", "exchange", "exchange_path", "even_out", "hand_over"]
+__all__ = ["Holders", "even_out", "exchange", "exchange_path", "exchange_quotas", "hand_over"]
 
 MOST_PATHS = 20_000
 """Exchange paths tried; past it the plan is valid but reports a load above its bound."""
@@ -168,7 +168,7 @@ def hand_over(table: Ints, sites: Sites, gives: Bools, load: Ints, moves: int) -
     """
     takes = sites.rack >= 0
     moved = np.zeros(len(table), dtype=bool)
-    done = _rounds(table, sites, _quotas(load, gives, takes, moves), load, moved, racks=(True, False))
+    done = _rounds(table, sites, exchange_quotas(load, gives, takes, moves), load, moved, racks=(True, False))
     quotas = _quotas_of_racks(load, gives, sites, moves - done)
     return done + _rounds(table, sites, quotas, load, moved, racks=(True,))
 
@@ -209,7 +209,7 @@ def _most(gives: Ints, takes: Ints, most: int) -> int:
     return low
 
 
-def _quotas(load: Ints, gives: Bools, takes: Bools, moves: int) -> tuple[Ints, Ints]:
+def exchange_quotas(load: Ints, gives: Bools, takes: Bools, moves: int) -> tuple[Ints, Ints]:
     """(int64[B] replicas that each broker gives, int64[B] that each takes), as many as still make loads more even."""
     amount = _most(load[gives], load[takes], moves)
     give, take = np.zeros(len(load), dtype=np.int64), np.zeros(len(load), dtype=np.int64)

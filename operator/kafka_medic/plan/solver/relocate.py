@@ -27,7 +27,7 @@ from kafka_medic.plan.solver.sites import Sites, count_per_broker, racks_of, sit
 from kafka_medic.plan.wave_limits import WaveLimits
 from kafka_medic.plan.weight import handicap
 
-__all__ = ["plan_relocation"]
+__all__ = ["keep", "levels", "lowered", "moved", "plan_relocation", "spread_bound", "to_release"]
 
 CHUNKS = 64
 """Parts of the partitions that are relieved one after another; each sees what the fullest brokers are by then."""
@@ -40,34 +40,61 @@ def plan_relocation(relocation: Relocation, limits: WaveLimits = DEFAULT_LIMITS)
     match question:
         case LowerImbalance(moves):
             bounds, (after, placed) = LOWER_IMBALANCE, _lower(relocation, moves)
-        case Leave():
-            released = relocation.leaving[columns.held] & (columns.held >= 0) & relocation.may_change()[:, None]
-            bounds, (after, placed, _, left_out) = LEAVE, _place_anew(relocation, released)
-        case SpreadRacks():
-            released, floor = _crowded(relocation)
-            after, placed, kept, left_out = _place_anew(relocation, released)
-            # Other replicas might have been released, so what the kernel proves of these is no bound on all plans.
-            proven, bound = _relieve(relocation, after, placed), max(floor, _mean(kept, placed, brokers))
-            bounds = SPREAD_RACKS_RELAXED if proven is None else SPREAD_RACKS
-            placed = replace(placed, bound=min(placed.bound, bound) if proven is None else proven)
-    kept = _keep(columns, _members(columns.held, after))
-    new = (after >= 0) & ~_members(after, columns.held)
-    rows = np.flatnonzero(new.any(axis=1))
-    added = _packed(np.where(new, after, -1)[rows])
+        case Leave() | SpreadRacks():
+            released, least = to_release(relocation)
+            bounds, (after, placed, kept, left_out) = LEAVE, _place_anew(relocation, released)
+            if isinstance(question, SpreadRacks):
+                bounds, bound = SPREAD_RACKS, _relieve(relocation, after, placed)
+                if bound is None:
+                    load, leaving = (count_per_broker(at, len(brokers)) for at in (kept.held, columns.held[released]))
+                    bounds = SPREAD_RACKS_RELAXED
+                    bound = spread_bound(placed.bound, least, load, placed.least, int(leaving.sum()), brokers)
+                placed = replace(placed, bound=bound)
+    kept, rows, added = moved(columns, after)
     plan = finish(kept, columns.held, brokers, replace(placed, rows=rows, added=added), limits, left_out)
     return replace(plan, summary=replace(plan.summary, bounds=relocation.allowed.among(bounds)))
+
+
+def to_release(relocation: Relocation) -> tuple[Bools, Ints]:
+    """(bool[N, H] replicas that leave their brokers, int64[B] what each broker holds at least, whichever leave), where
+    the question says which, or which kind."""
+    if isinstance(relocation.question, SpreadRacks):
+        return _crowded(relocation)
+    columns = relocation.columns
+    released = relocation.leaving[columns.held] & (columns.held >= 0) & relocation.may_change()[:, None]
+    return released, np.zeros(len(relocation.brokers), dtype=np.int64)
+
+
+def moved(columns: Columns, after: Ints) -> tuple[Columns, Ints, Ints]:
+    """(the columns of what stays, int64[n] the partitions that change, int32[n, M] what comes), where `after` (int32[N,
+    F]) holds them in the end."""
+    kept = keep(columns, _members(columns.held, after))
+    new = (after >= 0) & ~_members(after, columns.held)
+    rows = np.flatnonzero(new.any(axis=1))
+    return kept, rows, _packed(np.where(new, after, -1)[rows])
+
+
+def spread_bound(proven: int, least: Ints, load: Ints, moves: int, released: int, brokers: Sequence[Broker]) -> int:
+    """What the fullest broker holds in every plan that spreads racks; proven: of the replicas released, which might
+    have been others. least: int64[B] as in `to_release`; load: int64[B] what stays."""
+    alive = np.array([broker.alive for broker in brokers], dtype=bool)
+    fair = handicap(brokers, load, released)
+    floor = int((least + fair.extra)[alive].max(initial=0))
+    fair = handicap(brokers, load, moves)
+    mean = int(-(-((load + fair.extra)[alive].sum() + moves) // max(int(alive.sum()), 1)))
+    return min(proven, max(floor, mean))
 
 
 def _place_anew(relocation: Relocation, released: Bools) -> tuple[Ints, Placed, Columns, Ints]:
     """(int32[N, H] who holds what once the released replicas (bool[N, H]) are placed elsewhere; where they go; the
     columns of those that stay; int8[N] why others stay, as in `LeftOut`)."""
     columns, brokers = relocation.columns, relocation.brokers
-    kept, missing = _keep(columns, ~released), released.sum(axis=1).astype(np.int32)
+    kept, missing = keep(columns, ~released), released.sum(axis=1).astype(np.int32)
     check_reachable(kept, missing, brokers)
     placed, left_out = place_allowed(kept, missing, brokers, relocation.allowed, relocation.left_out)
     if relocation.allowed.limited:
         released = released & np.isin(np.arange(len(released)), placed.rows)[:, None]
-        kept = _keep(columns, ~released)
+        kept = keep(columns, ~released)
     none = np.full((len(kept.held), placed.added.shape[1]), -1, dtype=np.int32)
     after = np.concatenate([kept.held, none], axis=1)
     after[placed.rows, kept.held.shape[1] :] = placed.added
@@ -101,7 +128,7 @@ def _packed(brokers: Ints) -> Ints:
     return packed[:, : max(int((brokers >= 0).sum(axis=1).max(initial=0)), 1)]
 
 
-def _keep(columns: Columns, stays: Bools) -> Columns:
+def keep(columns: Columns, stays: Bools) -> Columns:
     """The columns with only the replicas that stay (bool[N, H]), in order."""
     held = np.where(stays, columns.held, -1)
     return replace(columns, held=_packed(held), held_count=(held >= 0).sum(axis=1).astype(np.int32))
@@ -112,15 +139,8 @@ def _members(held: Ints, after: Ints) -> Bools:
     return np.asarray((held[:, :, None] == after[:, None, :]).any(axis=2) & (held >= 0))
 
 
-def _mean(kept: Columns, placed: Placed, brokers: Sequence[Broker]) -> int:
-    """Mean load of the live brokers in the end, rounded up: the fullest has at least that."""
-    alive = np.array([broker.alive for broker in brokers], dtype=bool)
-    load = count_per_broker(kept.held, len(alive)) + placed.fair.extra
-    return int(-(-(load[alive].sum() + placed.least) // max(int(alive.sum()), 1)))
-
-
-def _crowded(relocation: Relocation) -> tuple[Bools, int]:
-    """(bool[N, H] replicas to release so that every partition can be spread at best; what the fullest broker holds at
+def _crowded(relocation: Relocation) -> tuple[Bools, Ints]:
+    """(bool[N, H] replicas to release so that every partition can be spread at best; int64[B] what each broker holds at
     least, whichever are released)."""
     columns, brokers = relocation.columns, relocation.brokers
     load = count_per_broker(columns.held, len(brokers))
@@ -143,10 +163,7 @@ def _crowded(relocation: Relocation) -> tuple[Bools, int]:
 
     could: Bools = over[kind[crowded][:, None], here]
     could &= here >= 0
-    least = load - np.bincount(held[could], minlength=len(load))
-    stays = load - count_per_broker(np.where(released, columns.held, -1), len(load))
-    fair = handicap(brokers, stays, int(released.sum()))
-    return released, int((least + fair.extra)[sites.stands >= 0].max(initial=0))
+    return released, load - np.bincount(held[could], minlength=len(load))
 
 
 def _surplus(count: Ints, pinned: Ints, room: Ints) -> tuple[Ints, Bools]:
@@ -180,11 +197,22 @@ def _choose(held: Ints, racks: Ints, leader: Ints, load: Ints, leave: Ints) -> B
 
 def _lower(relocation: Relocation, moves: int) -> tuple[Ints, Placed]:
     """(int32[N, H] who holds what in the end, and what that comes to)."""
-    columns, brokers, allowed = relocation.columns, relocation.brokers, relocation.allowed
+    columns, brokers = relocation.columns, relocation.brokers
     held, alive = count_per_broker(columns.held, len(brokers)), np.array([b.alive for b in brokers], dtype=bool)
     fair = handicap(brokers, np.zeros_like(held), int(held[alive].sum()))
-    load = held + fair.extra
-    was = load[alive].copy()
+    was = (held + fair.extra)[alive]
+    after = lowered(relocation, held + fair.extra, moves)
+    now = (count_per_broker(after, len(brokers)) + fair.extra)[alive]
+    least = int(np.maximum(was - now, 0).sum())  # to come to these very loads
+    none = np.zeros(0, dtype=np.int64)
+    return after, Placed(none, none, levels(was, moves)[0], fair, least)
+
+
+def lowered(relocation: Relocation, load: Ints, moves: int) -> Ints:
+    """int32[N, H]: who holds what once at most `moves` replicas were moved to make loads even; load: int64[B], changed
+    as they move."""
+    columns, brokers, allowed = relocation.columns, relocation.brokers, relocation.allowed
+    alive = np.array([broker.alive for broker in brokers], dtype=bool)
     may = relocation.may_change()
     able = np.flatnonzero(may & (columns.size >= 0) if allowed.by_bytes else may)
     before, size = columns.held[able], columns.size[able]
@@ -203,10 +231,7 @@ def _lower(relocation: Relocation, moves: int) -> tuple[Ints, Placed]:
     table = np.where(over[:, None], before, np.where(come >= 0, come, stay))
     after = columns.held.copy()
     after[able] = table
-    now = (count_per_broker(after, len(brokers)) + fair.extra)[alive]
-    least = int(np.maximum(was - now, 0).sum())  # to come to these very loads
-    none = np.zeros(0, dtype=np.int64)
-    return after, Placed(none, none, _levels(was, moves)[0], fair, least)
+    return after
 
 
 def _exchange(table: Ints, sites: Sites, gives: Bools, load: Ints, moves: int) -> None:
@@ -227,7 +252,7 @@ def _exchange(table: Ints, sites: Sites, gives: Bools, load: Ints, moves: int) -
             final |= reached
             continue
         # No further than the moves left can bring the others as well.
-        high, floor = _levels(load[~final], moves)
+        high, floor = levels(load[~final], moves)
         bottom = int(load[path[-1]])
         most = max(min(top - high, floor - bottom, moves // hops), 1)
         done = exchange(holders, sites, path, load, min(most, (top - bottom) // 2))
@@ -236,7 +261,7 @@ def _exchange(table: Ints, sites: Sites, gives: Bools, load: Ints, moves: int) -
         moves -= done * hops
 
 
-def _levels(load: Ints, moves: int) -> tuple[int, int]:
+def levels(load: Ints, moves: int) -> tuple[int, int]:
     """(lowest the fullest, highest the emptiest of these brokers can come to with so many moves)."""
     total, count = int(load.sum()), max(len(load), 1)
     return max(_lowest_top(load, moves), -(-total // count)), min(-_lowest_top(-load, moves), total // count)

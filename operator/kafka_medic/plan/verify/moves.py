@@ -16,15 +16,17 @@ from kafka_medic.plan.relocation import Leave, LowerImbalance, Relocation
 from kafka_medic.plan.verify.rules import Check, judge
 from kafka_medic.plan.wave_limits import WaveLimits
 
-__all__ = ["verify_moves"]
+__all__ = ["MovesCheck", "verify_moves"]
 
 
 def verify_moves(relocation: Relocation, plan: Plan, limits: WaveLimits | None = None) -> list[str]:
     """Every rule that the plan breaks, as sentences; empty if it breaks none."""
-    return judge(lambda table: _MovesCheck(relocation, table), plan, limits)
+    return judge(lambda table: MovesCheck(relocation, table), plan, limits)
 
 
-class _MovesCheck(Check):
+class MovesCheck(Check):
+    """One check of a plan that moves replicas, as `Check`."""
+
     def __init__(self, relocation: Relocation, table: pa.Table) -> None:
         super().__init__(relocation, table)
         self.question = relocation.question
