@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kafka_medic.plan.arrow import Column
-from kafka_medic.plan.problem import Broker
+from kafka_medic.plan.broker import Broker, Disk
 
 __all__ = ["InputError", "is_parquet", "parquet_rows", "read_brokers", "read_partitions", "read_table"]
 
@@ -122,7 +122,41 @@ def _broker(row: Any, kind: str, path: Path, number: int) -> Broker:
     weight = 1.0 if row.get("weight") is None else row["weight"]
     if not _is_number(weight):
         raise InputError(path, number, f"weight {_excerpt(weight)} is not a number")
-    return Broker(row["id"], rack or None, alive is not False, free, float(weight))
+    disks = _disks(row, kind, path, number)
+    if kind == SNAPSHOT and disks:
+        free = None  # the least of the directories, each of which is known
+    return Broker(row["id"], rack or None, alive is not False, free, float(weight), disks=disks)
+
+
+def _disks(row: Any, kind: str, path: Path, number: int) -> tuple[Disk, ...]:
+    """The log directories of a broker's record; none where they are not known."""
+    if kind == SNAPSHOT:
+        return _directories(row.get("directories"))
+    listed = row.get("disks")
+    if listed is None:
+        return ()
+    if not isinstance(listed, list):
+        raise InputError(path, number, f"disks {_excerpt(listed)} is not a list")
+    disks = []
+    for item in listed:
+        if not isinstance(item, dict) or not isinstance(item.get("dir"), str) or not _is_int(item.get("free")):
+            reason = f"disks {_excerpt(item)} is not an object with a string dir and free, a whole number of bytes"
+            raise InputError(path, number, reason)
+        count = item.get("partitions")
+        if count is not None and not _is_int(count):
+            raise InputError(path, number, f"partitions {_excerpt(count)} of {item['dir']} is not a whole number")
+        disks.append(Disk(item["dir"], item["free"], count))
+    return tuple(disks)
+
+
+def _directories(listed: Any) -> tuple[Disk, ...]:
+    """Those of a Snapshot, unless one of them is not known, or two look like one volume; then the least counts."""
+    working = [d for d in listed if isinstance(d, dict) and not d.get("error")] if isinstance(listed, list) else []
+    volumes = {(d.get("totalBytes"), d.get("usableBytes")) for d in working}
+    known = all(_is_int(d.get("usableBytes")) and isinstance(d.get("path"), str) for d in working)
+    if len(working) < 2 or not known or len(volumes) < len(working):
+        return ()
+    return tuple(Disk(d["path"], d["usableBytes"]) for d in working)
 
 
 def _json_rows(path: Path, key: str) -> tuple[str, list[Any]]:

@@ -15,11 +15,21 @@ from kafka_medic.plan.leaders.balance import balance_leaders
 from kafka_medic.plan.leaders.topic_leaders import spread_leaders
 from kafka_medic.plan.leaders.topic_spread import REPORTED_TOPICS, after_plan, fullest, worst
 from kafka_medic.plan.model import LEFT_OUT_SCHEMA, Plan, Spread, Summary, TopicSpread
-from kafka_medic.plan.problem import Broker, Problem
+from kafka_medic.plan.problem import Broker, Problem, rack_names
 from kafka_medic.plan.solver.conflict_resolution import resolve_conflicts
-from kafka_medic.plan.solver.disk_capacity import arriving, capacity_of, even_bytes, fit, refuse_overfull
+from kafka_medic.plan.solver.disk_capacity import (
+    arriving,
+    evened,
+    fit,
+    fit_directories,
+    overfull,
+    refuse_full_directories,
+    refuse_overfull,
+    room_of,
+)
 from kafka_medic.plan.solver.expand import expand
 from kafka_medic.plan.solver.limits import over_limits, within_totals
+from kafka_medic.plan.solver.packing import bytes_bound, needs_more_room
 from kafka_medic.plan.solver.quotas import solve_quotas
 from kafka_medic.plan.solver.racks import rack_violations
 from kafka_medic.plan.solver.rows import append, candidates, lead_first, plan_table, sizes_or_null
@@ -58,8 +68,7 @@ def plan_local(problem: Problem, limits: WaveLimits = DEFAULT_LIMITS) -> Plan:
     plan = finish(columns, columns.held, problem.brokers, placed, limits, left_out)
     bounds, even = RAISE, None
     if problem.by_bytes:
-        come = arriving(placed.added, columns.size[placed.rows], len(problem.brokers))
-        even = bytes_spread(arriving(columns.held, columns.size, len(problem.brokers)), come, problem.brokers)
+        even = _bytes_evened(columns, problem.brokers, placed)
         bounds = BY_BYTES
     summary = replace(plan.summary, bytes_per_broker=even, bounds=problem.allowed.among(bounds))
     return replace(plan, summary=summary)
@@ -133,15 +142,15 @@ def place(
     quotas = solve_quotas(kinds, sites)
     added, even = expand(kind, missing, racks_of(held, sites), quotas, sites)
     added, proven = resolve_conflicts(held, added, sites, quotas.bound, even=even)
-    capacity = capacity_of(brokers)
+    capacity = room_of(brokers)
     if allowed is not None and allowed.moves_per_broker is not None:
         most = np.full(len(brokers), allowed.moves_per_broker)
         added = fit(held, added, sites, np.ones_like(size), most)
     if allowed is not None and allowed.bytes_per_broker is not None:
         capacity = np.where(capacity < 0, allowed.bytes_per_broker, np.minimum(capacity, allowed.bytes_per_broker))
     if by_bytes:
-        added = even_bytes(held, added, sites, size, capacity, stored)
-    added = fit(held, added, sites, size, capacity)
+        added = evened(held, added, sites, size, capacity, stored)
+    added = fit_directories(held, added, sites, size, capacity, brokers)
     return Placed(rows, added, bound if by_bytes else proven, fair, least)
 
 
@@ -154,6 +163,18 @@ def _by_average_size(
     stored = stored + handicap(brokers, stored, coming).extra
     each = max(coming // moves, 1)
     return stored, replace(sites, load=(stored + each // 2) // each)
+
+
+def _bytes_evened(columns: Columns, brokers: Sequence[Broker], placed: Placed) -> Spread:
+    """Bytes per broker in the end, beside a bound that knows racks and the largest partition."""
+    rows, missing = placed.rows, (placed.added >= 0).sum(axis=1).astype(np.int32)
+    size = columns.size[rows]
+    stored, come = arriving(columns.held, columns.size, len(brokers)), arriving(placed.added, size, len(brokers))
+    spread, fair = bytes_spread(stored, come, brokers), handicap(brokers, stored, int(come.sum()))
+    bound = (
+        bytes_bound(columns.held[rows], missing, size, sites_of(brokers, stored), stored + fair.extra) - fair.average
+    )
+    return replace(spread, bound=max(spread.bound, bound))
 
 
 def bytes_spread(stored: Ints, come: Ints, brokers: Sequence[Broker]) -> Spread:
@@ -173,9 +194,11 @@ def finish(
     int32[N, H] what it has; left_out: int8[N] as in `LeftOut`. Raises ProblemError where a broker would get more bytes
     than it has free capacity."""
     rows, added = placed.rows, placed.added
-    capacity = capacity_of(brokers)
+    capacity = room_of(brokers)
     if (capacity >= 0).any():
-        refuse_overfull(arriving(added, columns.size[rows], len(capacity)), brokers)
+        coming = arriving(added, columns.size[rows], len(capacity))
+        refuse_overfull(coming, brokers, _no_room(columns, rows, added, brokers) if overfull(coming, brokers) else None)
+        refuse_full_directories(added, columns.size[rows], brokers)
     sites = sites_of(brokers, count_per_broker(columns.held, len(brokers)) + placed.fair.extra)
     alive = sites.stands >= 0
     replicas = append(columns.held[rows], columns.held_count[rows], added)
@@ -205,6 +228,14 @@ def finish(
     ids = np.array([broker.id for broker in brokers], dtype=np.int32)
     table = plan_table(columns, before, rows, replicas, order, wave, ids)
     return Plan(table, sizes_or_null(columns.size[rows]), summary, topics, _listed(columns, left_out))
+
+
+def _no_room(columns: Columns, rows: Ints, added: Ints, brokers: Sequence[Broker]) -> str | None:
+    """Why no plan for these partitions (int64[n] rows of the columns) fits the disks, None where that is not known."""
+    sites = sites_of(brokers, np.zeros(len(brokers), dtype=np.int64))
+    missing = (added >= 0).sum(axis=1).astype(np.int32)
+    names = [f"rack {name}" for name in rack_names(brokers)]
+    return needs_more_room(columns.held[rows], missing, columns.size[rows], sites, room_of(brokers), names)
 
 
 def _listed(columns: Columns, left_out: Ints) -> pa.Table:

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from kafka_medic.plan.bounds import LEAVE, LOWER_IMBALANCE, SPREAD_RACKS
+from kafka_medic.plan.bounds import LEAVE, LOWER_IMBALANCE, SPREAD_RACKS, SPREAD_RACKS_RELAXED
 from kafka_medic.plan.columns import Bools, Columns, Ints
 from kafka_medic.plan.model import Plan
 from kafka_medic.plan.problem import Broker, check_reachable
@@ -22,12 +22,15 @@ from kafka_medic.plan.solver.disk_capacity import capacity_of, fit
 from kafka_medic.plan.solver.limits import over_limits
 from kafka_medic.plan.solver.local import DEFAULT_LIMITS, Placed, finish, place_allowed
 from kafka_medic.plan.solver.quotas import best_spread
-from kafka_medic.plan.solver.rebalance import Holders, exchange, exchange_path, hand_over
+from kafka_medic.plan.solver.rebalance import Holders, even_out, exchange, exchange_path, hand_over
 from kafka_medic.plan.solver.sites import Sites, count_per_broker, racks_of, sites_of
 from kafka_medic.plan.wave_limits import WaveLimits
 from kafka_medic.plan.weight import handicap
 
 __all__ = ["keep", "levels", "lowered", "moved", "plan_relocation", "spread_bound", "to_release"]
+
+CHUNKS = 64
+"""Parts of the partitions that are relieved one after another; each sees what the fullest brokers are by then."""
 
 
 def plan_relocation(relocation: Relocation, limits: WaveLimits = DEFAULT_LIMITS) -> Plan:
@@ -41,9 +44,11 @@ def plan_relocation(relocation: Relocation, limits: WaveLimits = DEFAULT_LIMITS)
             released, least = to_release(relocation)
             bounds, (after, placed, kept, left_out) = LEAVE, _place_anew(relocation, released)
             if isinstance(question, SpreadRacks):
-                bounds = SPREAD_RACKS
-                load, leaving = (count_per_broker(held, len(brokers)) for held in (kept.held, columns.held[released]))
-                bound = spread_bound(placed.bound, least, load, placed.least, int(leaving.sum()), brokers)
+                bounds, bound = SPREAD_RACKS, _relieve(relocation, after, placed)
+                if bound is None:
+                    load, leaving = (count_per_broker(at, len(brokers)) for at in (kept.held, columns.held[released]))
+                    bounds = SPREAD_RACKS_RELAXED
+                    bound = spread_bound(placed.bound, least, load, placed.least, int(leaving.sum()), brokers)
                 placed = replace(placed, bound=bound)
     kept, rows, added = moved(columns, after)
     plan = finish(kept, columns.held, brokers, replace(placed, rows=rows, added=added), limits, left_out)
@@ -94,6 +99,27 @@ def _place_anew(relocation: Relocation, released: Bools) -> tuple[Ints, Placed, 
     after = np.concatenate([kept.held, none], axis=1)
     after[placed.rows, kept.held.shape[1] :] = placed.added
     return after, placed, kept, left_out
+
+
+def _relieve(relocation: Relocation, after: Ints, placed: Placed) -> int | None:
+    """Even out which replicas leave and where they go, in place of int32[N, H] after, with as many moves; the bound on
+    the fullest broker that this proves, None if it proves none.
+
+    The sets of brokers on which a partition can end with so few moves, spread at best, have between k and k + 1 members
+    in each rack, of those that it may use there, and so many in all: the bases of a matroid, as `rebalance` needs them.
+    """
+    columns, brokers = relocation.columns, relocation.brokers
+    if relocation.allowed.limited or placed.fair.extra.any():
+        return None
+    load = count_per_broker(after, len(brokers))
+    sites, rows = sites_of(brokers, load), placed.rows
+    before, table = columns.held[rows], after[rows]
+    proven = even_out(table, 0, sites, load, before)
+    new = (table >= 0) & ~_members(table, before)
+    stay, come = np.where(new, -1, table), np.where(new, table, -1)
+    come = fit(stay, come, sites, columns.size[rows], capacity_of(brokers))
+    after[rows] = np.where(come >= 0, come, stay)
+    return None if proven is None or sites.standing is not None else max(proven, int(load[sites.stands >= 0].max()))
 
 
 def _packed(brokers: Ints) -> Ints:
@@ -156,14 +182,16 @@ def _choose(held: Ints, racks: Ints, leader: Ints, load: Ints, leave: Ints) -> B
     """bool[n, H]: which replicas leave, as many of each rack as `leave` (int64[n, R]) has it. The preferred and the
     present leader stay where they can, and of the others the fullest brokers are relieved."""
     first = (np.arange(held.shape[1]) == 0) | (held == leader[:, None])
-    by_turn = np.lexsort((-load[held], first, held < 0), axis=1)
-    line, left = np.arange(len(held)), leave.copy()
+    left, load = leave.copy(), load.copy()
     chosen = np.zeros(held.shape, dtype=bool)
-    for slot in by_turn.T:
-        of = racks[line, slot]
-        goes = (of >= 0) & (left[line, of] > 0)
-        chosen[line[goes], slot[goes]] = True
-        left[line[goes], of[goes]] -= 1
+    for line in np.array_split(np.arange(len(held)), min(CHUNKS, max(len(held), 1))):
+        by_turn = np.lexsort((-load[held[line]], first[line], held[line] < 0), axis=1)
+        for slot in by_turn.T:
+            of = racks[line, slot]
+            goes = (of >= 0) & (left[line, of] > 0)
+            chosen[line[goes], slot[goes]] = True
+            left[line[goes], of[goes]] -= 1
+        load -= count_per_broker(np.where(chosen[line], held[line], -1), len(load))
     return chosen
 
 
@@ -199,7 +227,7 @@ def lowered(relocation: Relocation, load: Ints, moves: int) -> Ints:
     # The more of them fit into the limits on bytes, the more even it gets.
     smallest_first = np.empty(len(able), dtype=np.int64)
     smallest_first[np.argsort(size, kind="stable")] = np.arange(len(able))
-    over = over_limits(smallest_first, come, size, allowed, len(brokers), total=True)
+    over = over_limits(smallest_first, come, size, allowed, len(brokers), capacity_of(brokers), total=True)
     table = np.where(over[:, None], before, np.where(come >= 0, come, stay))
     after = columns.held.copy()
     after[able] = table

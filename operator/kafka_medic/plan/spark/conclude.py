@@ -15,6 +15,7 @@ from kafka_medic.plan.columns import Bools, Ints
 from kafka_medic.plan.leaders.topic_spread import fullest
 from kafka_medic.plan.model import Spread, Summary
 from kafka_medic.plan.relocation import Leave, LowerImbalance
+from kafka_medic.plan.solver.disk_capacity import room_of
 from kafka_medic.plan.solver.local import bytes_spread
 from kafka_medic.plan.spark.blocks import WHOLE_PIECE, Laid, Piece
 from kafka_medic.plan.spark.question import Question
@@ -180,7 +181,7 @@ def _summarise(laid: Sequence[Laid], question: Question, total: _Totals, bound: 
         rack_violations=total.violations,
         rack_violations_bound=total.unavoidable,
         waves=len(total.records),
-        capacity_unknown=sum(b.disk_free is None for b, more in zip(question.standing, come, strict=True) if more),
+        capacity_unknown=int(((room_of(question.standing) < 0) & (come > 0)).sum()),
         bytes_per_broker=bytes_spread(total.stored, total.arriving, question.standing) if question.by_bytes else None,
         left_out={why: count for why in LeftOut if (count := total.left_out.get(why.key, 0))},
         bounds=question.allowed.among(_bounds(question, len(laid))),

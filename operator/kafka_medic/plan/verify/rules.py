@@ -330,13 +330,32 @@ class Check:
 
     def disk_capacity(self) -> list[str]:
         """Brokers that get more bytes than their disks have free, by the sizes in the partition table."""
-        if "sizeBytes" not in self.raw.column_names or all(broker.disk_free is None for broker in self.brokers):
+        limited = [broker for broker in self.brokers if broker.disk_free is not None or broker.disks]
+        if "sizeBytes" not in self.raw.column_names or not limited:
             return []
+        problems = [line for broker in limited if broker.disks for line in self._directories(broker)]
         coming = self.arriving(self.raw.column("sizeBytes").take(pa.array(self.place, pa.int64()))).tolist()
-        return [
+        return problems + [
             f"broker {broker.id} gets {size} bytes and has room for {broker.disk_free}"
             for broker, size in zip(self.brokers, coming, strict=True)
             if broker.disk_free is not None and size > broker.disk_free
+        ]
+
+    def _directories(self, broker: Broker) -> list[str]:
+        """Log directories of a broker that may get more than they have free, one replica after another to that with the
+        fewest partitions, the largest of them perhaps to the same."""
+        here = self.new() & (self.after.values == broker.id)
+        sizes = sorted(np.maximum(self._sizes()[self.place][self.after.row[here]], 0).tolist(), reverse=True)
+        known = all(disk.partitions is not None for disk in broker.disks)
+        first = [(disk.partitions or 0) if known else 0 for disk in broker.disks]
+        count = list(first)
+        for _ in sizes:
+            count[count.index(min(count))] += 1
+        level = max((now for now, was in zip(count, first, strict=True) if now > was), default=0)
+        return [
+            f"{disk.dir} of broker {broker.id} may get {most} bytes and has room for {disk.free}"
+            for disk, was in zip(broker.disks, first, strict=True)
+            if (most := sum(sizes[: max(level - was, 0)])) > disk.free
         ]
 
     def summary(self, plan: Plan) -> list[str]:
@@ -360,7 +379,7 @@ class Check:
         """The single numbers of the summary; come: int64[L] replicas added to each live broker."""
         added = self.after.length - self.staying.length
         bad, unavoidable = self.rack_figures()
-        unknown = {broker.id for broker in self.brokers if broker.disk_free is None}
+        unknown = {broker.id for broker in self.brokers if broker.disk_free is None and not broker.disks}
         figures = {
             "partitions": (summary.partitions, len(added)),
             "moves": (summary.moves, int(added.sum())),
