@@ -49,7 +49,11 @@ def master(tmp_path_factory):
          "--webui-port", "0", "--work-dir", str(folder / f"worker-{n}"), address]
         for n in range(2)
     ]  # fmt: skip
-    environment = os.environ | {"SPARK_HOME": str(JARS.parent), "SPARK_LOCAL_IP": "127.0.0.1"}
+    environment = os.environ | {
+        "SPARK_HOME": str(JARS.parent),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_SCALA_VERSION": "2.13",
+    }
     with contextlib.ExitStack() as running:
         for number, line in enumerate(lines):
             log = running.enter_context((folder / f"{number}.log").open("wb"))
