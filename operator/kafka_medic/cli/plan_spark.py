@@ -37,7 +37,16 @@ from kafka_medic.plan.spark.place import Place, is_address, place_of
 from kafka_medic.plan.spark.session import SparkError, page, session, starts_slowly, tasks
 from kafka_medic.plan.wanted import Wanted
 
-__all__ = ["LARGEST_LOCAL", "LARGEST_REASSIGNMENT", "MASTER", "REMOTE", "add_engine", "on_spark", "table_at"]
+__all__ = [
+    "LARGEST_LOCAL",
+    "LARGEST_REASSIGNMENT",
+    "MASTER",
+    "REMOTE",
+    "add_engine",
+    "on_spark",
+    "spark_settings",
+    "table_at",
+]
 
 LARGEST_LOCAL = 4_000_000
 """Partitions up to which `auto` plans in this process: 0.8 GB of memory for each million."""
@@ -105,7 +114,7 @@ def on_spark(
     if allowed.limited:
         raise SparkError("--max-moves and the other limits hold in one process alone: add --engine local")
     question = Question(brokers, ask, by_bytes=getattr(args, "balance", "") == "bytes", allowed=allowed)
-    settings = dict(_pair("--spark-conf", text) for text in args.spark_conf)
+    settings = spark_settings(args)
     with plan_directory(args.output.absolute()) as work, tempfile.TemporaryDirectory(dir=work) as own:
         source, small = _source(args, Path(own)), _rows(args)
         target = _target(args, work)
@@ -137,6 +146,11 @@ def on_spark(
     busiest_in = int(waves.received.max(initial=0))
     seconds = None if args.throttle is None else max(busiest_in, done.sent) / args.throttle
     return summary, Estimate(done.copied, busiest_in, done.sent, seconds, done.unknown)
+
+
+def spark_settings(args: argparse.Namespace) -> dict[str, str]:
+    """Spark's own settings. Raises SparkError for what is none."""
+    return dict(_pair("--spark-conf", text) for text in args.spark_conf)
 
 
 def _source(args: argparse.Namespace, work: Path) -> Place:
