@@ -397,7 +397,11 @@ def _takes_spark(args: argparse.Namespace) -> bool:
         raise _OptionError(f"{only_spark[0]}: is for Spark alone: leave out --engine local")
     if args.engine != "auto" or only_spark:
         return args.engine == "spark" or bool(only_spark)
-    if not is_parquet(args.partitions) or parquet_rows(args.partitions) <= LARGEST_LOCAL:
+    return _is_large(args.partitions)
+
+
+def _is_large(partitions: Path) -> bool:
+    if not is_parquet(partitions) or parquet_rows(partitions) <= LARGEST_LOCAL:
         return False
     if find_spec("pyspark") is None:
         output.note("more partitions than are planned well in one process, but pyspark is not installed")
