@@ -15,11 +15,14 @@ from pyspark import SparkContext
 from kafka_medic.cli import main, plan_spark
 from kafka_medic.plan.model import PLAN_SCHEMA, Plan
 from kafka_medic.plan.problem import Problem, ProblemError
+from kafka_medic.plan.relocation import Leave, LowerImbalance, Relocation, SpreadRacks
 from kafka_medic.plan.solver.local import plan_local
-from kafka_medic.plan.spark import engine
+from kafka_medic.plan.solver.relocate import plan_relocation
+from kafka_medic.plan.spark import engine, frames
 from kafka_medic.plan.spark.place import Place
 from kafka_medic.plan.spark.question import Question
 from kafka_medic.plan.spark.session import session
+from kafka_medic.plan.verify.moves import verify_moves
 from kafka_medic.plan.verify.rules import verify
 from kafka_medic.plan.wanted import Wanted
 from tests.property.plan.test_plan_properties import clusters
@@ -53,6 +56,55 @@ def planned(spark, problem, folder, parts=1):
     question = Question(problem.brokers, Wanted(1, tuple(problem.topic_factors.items())))
     done = engine.plan_spark(spark, Place(source.as_uri()), question, Place(target.as_uri()))
     return pyarrow.dataset.dataset(target, schema=PLAN_SCHEMA).to_table(), done
+
+
+ASKED = (
+    Leave((1,), gone=False), Leave((0, 2), gone=True, skip_lost=True), SpreadRacks(), LowerImbalance(9),
+)  # fmt: skip
+
+
+def crowded():
+    """A cluster in which every question finds something to do."""
+    rows = {f"t{n:02}": [[(n + i) % 4, (n + i) % 4 + 4] for i in range(5 + n % 7)] for n in range(20)}
+    sizes = pa.array(range(1, 1 + sum(map(len, rows.values()))))
+    return partitions(rows, sizeBytes=sizes), brokers("aabbaabbcc")
+
+
+@pytest.mark.parametrize("ask", ASKED, ids=lambda ask: type(ask).__name__)
+def test_every_question_gets_on_spark_the_plan_that_it_gets_in_one_process(spark, tmp_path, monkeypatch, ask):
+    table, listed = crowded()
+    source = tmp_path / "partitions"
+    pq.write_to_dataset(table, source, max_rows_per_file=40, max_rows_per_group=40)
+    request = Relocation(table, listed, ask)
+    here = plan_relocation(request)
+    question = Question(listed, ask)
+    done = engine.plan_spark(spark, Place(source.as_uri()), question, Place((tmp_path / "one").as_uri()))
+    made = pyarrow.dataset.dataset(tmp_path / "one", schema=PLAN_SCHEMA).to_table()
+    assert done.problems == ()
+    assert made.sort_by([("topic", "ascending"), ("partition", "ascending")]).equals(here.table)
+    assert done.summary.to_json() | {"engine": "local"} == here.summary.to_json()
+
+    monkeypatch.setattr(engine, "BLOCK_ROWS", 40)
+    done = engine.plan_spark(spark, Place(source.as_uri()), question, Place((tmp_path / "several").as_uri()))
+    made = pyarrow.dataset.dataset(tmp_path / "several", schema=PLAN_SCHEMA).to_table()
+    size_of = {(r["topic"], r["partition"]): r["sizeBytes"] for r in table.to_pylist()}
+    places = zip(made.column("topic").to_pylist(), made.column("partition").to_pylist(), strict=True)
+    sizes = pa.array([size_of[place] for place in places], pa.int64())
+    assert done.problems == ()
+    assert verify_moves(request, Plan(made, sizes, done.summary)) == []
+    assert done.summary.replicas_per_broker.bound == here.summary.replicas_per_broker.bound
+    assert done.summary.replicas_per_broker.max <= here.summary.replicas_per_broker.max + 1
+    if not isinstance(ask, LowerImbalance):
+        assert done.summary.moves == here.summary.moves > 0
+
+
+def test_each_block_is_a_task_of_its_own(spark, tmp_path):
+    pq.write_table(partitions({f"t{n:03}": [[0]] * 3 for n in range(200)}), tmp_path / "p.parquet")
+    frame = frames.partitions(spark, Place((tmp_path / "p.parquet").as_uri()))
+    kept = frames.blocks(frame, 7)
+    lists = kept.select("block").rdd.map(lambda row: row[0]).glom().collect()
+    kept.unpersist()
+    assert sorted(set(part) for part in lists) == [{n} for n in range(7)]
 
 
 def verified(problem, table, done):
