@@ -17,7 +17,7 @@ import pyarrow as pa
 from kafka_medic.cli import exits, output
 from kafka_medic.cli.plan_check import DefectError, checked_and_written
 from kafka_medic.cli.plan_figures import figures
-from kafka_medic.cli.plan_spark import LARGEST_LOCAL, add_engine, on_spark, table_at
+from kafka_medic.cli.plan_spark import LARGEST_LOCAL, add_engine, on_spark, spark_settings, table_at
 from kafka_medic.plan.allowed import Allowed
 from kafka_medic.plan.arrow import compute, leave_pandas_out, names
 from kafka_medic.plan.estimate import Estimate, estimate
@@ -407,7 +407,9 @@ def _here(
 
 
 def _takes_spark(args: argparse.Namespace) -> bool:
-    """Whether the plan is made on Spark. Raises _OptionError for what no other engine reads."""
+    """Whether the plan is made on Spark. Raises _OptionError for what no other engine reads, SparkError for settings
+    that are none."""
+    spark_settings(args)
     only_spark = [
         option
         for option, given in (

@@ -34,10 +34,19 @@ from kafka_medic.plan.files.report_data import ReportData
 from kafka_medic.plan.model import PREFERRED_ORDER, Summary
 from kafka_medic.plan.relocation import Question as Moving
 from kafka_medic.plan.spark.place import Place, is_address, place_of
-from kafka_medic.plan.spark.session import SparkError, page, session, tasks
+from kafka_medic.plan.spark.session import SparkError, page, session, starts_slowly, tasks
 from kafka_medic.plan.wanted import Wanted
 
-__all__ = ["LARGEST_LOCAL", "LARGEST_REASSIGNMENT", "MASTER", "REMOTE", "add_engine", "on_spark", "table_at"]
+__all__ = [
+    "LARGEST_LOCAL",
+    "LARGEST_REASSIGNMENT",
+    "MASTER",
+    "REMOTE",
+    "add_engine",
+    "on_spark",
+    "spark_settings",
+    "table_at",
+]
 
 LARGEST_LOCAL = 4_000_000
 """Partitions up to which `auto` plans in this process: 0.8 GB of memory for each million."""
@@ -105,7 +114,7 @@ def on_spark(
     if allowed.limited:
         raise SparkError("--max-moves and the other limits hold in one process alone: add --engine local")
     question = Question(brokers, ask, by_bytes=getattr(args, "balance", "") == "bytes", allowed=allowed)
-    settings = dict(_pair("--spark-conf", text) for text in args.spark_conf)
+    settings = spark_settings(args)
     with plan_directory(args.output.absolute()) as work, tempfile.TemporaryDirectory(dir=work) as own:
         source, small = _source(args, Path(own)), _rows(args)
         target = _target(args, work)
@@ -115,6 +124,8 @@ def on_spark(
             from kafka_medic.plan.spark.engine import plan_spark  # noqa: PLC0415
 
             done = plan_spark(spark, source, question, target, say)
+            if starts_slowly(*_where(args)):
+                say("keeping Spark's classes, so that it starts faster from now on (this happens once)")
         refuse_broken(done.problems)
         summary = replace(done.summary, seconds=round(time.monotonic() - began, 3))
         files = ["summary.json", "report.html"]
@@ -135,6 +146,11 @@ def on_spark(
     busiest_in = int(waves.received.max(initial=0))
     seconds = None if args.throttle is None else max(busiest_in, done.sent) / args.throttle
     return summary, Estimate(done.copied, busiest_in, done.sent, seconds, done.unknown)
+
+
+def spark_settings(args: argparse.Namespace) -> dict[str, str]:
+    """Spark's own settings. Raises SparkError for what is none."""
+    return dict(_pair("--spark-conf", text) for text in args.spark_conf)
 
 
 def _source(args: argparse.Namespace, work: Path) -> Place:

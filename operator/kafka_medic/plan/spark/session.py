@@ -16,9 +16,9 @@ from typing import Any
 
 import kafka_medic
 
-__all__ = ["SparkError", "class_archive", "page", "reason", "session", "tasks"]
+__all__ = ["SparkError", "class_archive", "page", "reason", "session", "starts_slowly", "tasks"]
 
-ARCHIVE_SECONDS = 60
+ARCHIVE_SECONDS = 120
 """In which a JVM has to write its archive of classes."""
 OLDEST = 4
 """Spark's first version that the planner works with."""
@@ -77,6 +77,12 @@ def session(
             spark.stop()
             if classes is not None and local and not classes.exists():
                 _keep_classes(classes)
+
+
+def starts_slowly(master: str | None, remote: str | None) -> bool:
+    """Whether the session that is now open is the one whose classes are kept at its end, which takes a while."""
+    archive = class_archive() if remote is None and (master or "local").startswith("local") else None
+    return archive is not None and not archive.exists()
 
 
 def class_archive() -> Path | None:
