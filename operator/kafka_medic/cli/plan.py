@@ -38,8 +38,8 @@ from kafka_medic.plan.wanted import Wanted
 OK, DEFECT, BAD_INPUT = 0, 1, exits.UNUSABLE_PLAN
 RAISE, VERIFY = "raise-replication-factor", "verify"
 MOVING = {
-    "replace-broker": "move the replicas of a broker that is gone to others, which copy them from who is left",
-    "move-off": "move every replica off a broker that is alive",
+    "replace-broker": "move the replicas of brokers that are gone to others, which copy them from those that are left",
+    "move-off": "move every replica off brokers that are alive",
     "spread-racks": "spread partitions whose replicas share a rack, as far as there are racks, with the fewest moves",
     "lower-imbalance": "make replicas per broker as even as a number of moves can make them",
 }
@@ -48,21 +48,41 @@ FOR_PEOPLE = (
     "out, wave by wave, with kafka-reassign-partitions.sh."
 )
 LEAVING = ("replace-broker", "move-off")
-_EXAMPLES = """\
-examples:
+_EXAMPLES = {
+    RAISE: """\
   kafka-medic plan raise-replication-factor --partitions partitions.json --brokers brokers.json \\
       --replication-factor 3 --output plan/
   kafka-medic plan raise-replication-factor --partitions p.parquet --brokers brokers.json \\
       --replication-factor 3 --topic-factor 'logs-*=2' --exempt 'scratch-*' --throttle 50000000 --output plan/
+  kafka-medic plan raise-replication-factor --partitions snapshot.json --replication-factor 3 \\
+      --max-bytes 2000000000000 --exclude-broker 7 --output tonight/
+""",
+    "replace-broker": """\
   kafka-medic plan replace-broker --broker 7 --partitions snapshot.json --output plan/
+  kafka-medic plan replace-broker --broker 7 --broker 8 --skip-lost --partitions snapshot.json --output plan/
+""",
+    "move-off": """\
+  kafka-medic plan move-off --broker 7 --only-gives 8 --max-moves-per-broker 100 \\
+      --partitions snapshot.json --output plan/
+""",
+    "spread-racks": """\
+  kafka-medic plan spread-racks --partitions snapshot.json --exclude-topic '__*' --output plan/
+""",
+    "lower-imbalance": """\
   kafka-medic plan lower-imbalance --max-moves 500 --partitions snapshot.json --output plan/
-
+""",
+}
+_FILES = """\
 F is Parquet, a JSON list, JSON lines, or Kafka's reassignment JSON: topic, partition, replicas and, if known,
-leader, isr, sizeBytes. Brokers: [{"id": 1, "rack": "a", "alive": true, "diskFree": 1000000000,
-"weight": 2}], all but id optional: no broker gets more bytes than its diskFree, and one of weight 2 is to hold and
-lead twice as much as one of weight 1; figures are then those of a broker of average weight. Or F is what
-`kafka-medic snapshot -o json` wrote; it has the brokers as well.
+leader, isr, sizeBytes. Or F is what `kafka-medic snapshot -o json` wrote; it has the brokers as well.
+Brokers: [{"id": 1, "rack": "a", "alive": true, "diskFree": 1000000000, "weight": 2}], all but id optional. No
+broker gets more bytes than its diskFree. A broker of weight 2 is to hold and lead twice as much as one of weight 1;
+figures are then those of a broker of average weight. For several log directories give disks in place of diskFree:
+"disks": [{"dir": "/d1", "free": 1000000000, "partitions": 12}]; partitions are optional.
 Patterns are shell patterns; of several --topic-factor that match a topic, the last one given counts.
+
+Written: plan.parquet, reassignment.json, summary.json, report.html; preferred-order.json, to be carried out after
+reassignment.json, where other replicas are to lead; left-out.csv, where partitions stay as they are.
 
 Spark: partitions are whatever a session reads, a Parquet file or folder, an address or a table; where the plan goes to
 has to be seen by every executor. reassignment.json is left out above 2,000,000 partitions. Needs the package's extra
@@ -79,6 +99,10 @@ written unless it is 0.
 """
 
 
+def _epilog(*questions: str) -> str:
+    return f"examples:\n{''.join(_EXAMPLES[question] for question in questions)}\n{_FILES}"
+
+
 class _OptionError(Exception):
     """An option whose value cannot be used."""
 
@@ -89,7 +113,7 @@ def add_parser(subparsers: Any) -> None:
         "plan",
         help="compute where replicas should go",
         description="Compute a reassignment: fewest moves, racks kept apart, brokers even. Changes nothing in Kafka.",
-        epilog=_EXAMPLES,
+        epilog=_epilog(*_EXAMPLES),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.set_defaults(run=run)
@@ -105,7 +129,7 @@ def _add_raising(questions: Any) -> None:
         RAISE,
         help="add replicas to every partition that has too few",
         description="Add replicas to every partition that has too few; no replica is ever removed.",
-        epilog=_EXAMPLES,
+        epilog=_epilog(RAISE),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     _add_inputs(raising)
@@ -124,15 +148,16 @@ def _add_moving(questions: Any, question: str, summary: str) -> None:
         question,
         help=summary,
         description=textwrap.fill(f"{summary[0].upper()}{summary[1:]}. {FOR_PEOPLE}", 100),
-        epilog=_EXAMPLES,
+        epilog=_epilog(question),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     _add_inputs(moving)
     _add_output(moving)
     if question in LEAVING:
         moving.add_argument(
-            "--broker", type=int, action="append", required=True, metavar="N", help="a broker's id (repeat it)"
-        )
+            "--broker", type=int, action="append", required=True, metavar="N",
+            help=f"the id of a broker {'that is gone' if question == 'replace-broker' else 'to empty'} (repeat it)",
+        )  # fmt: skip
     if question == "replace-broker":
         moving.add_argument(
             "--skip-lost", action="store_true",

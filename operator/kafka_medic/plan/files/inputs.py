@@ -43,11 +43,11 @@ def read_partitions(path: Path) -> pa.Table:
     Columns that the planner does not know are left out. Raises InputError.
     """
     if is_parquet(path):
-        present = _parquet(lambda: _dataset(path).schema.names, path)
+        present = _parquet(lambda: _rows_at(path).schema.names, path)
         known = [name for name in PARTITION_TYPES if name in present]
         if twice := [name for name in known if present.count(name) > 1]:
             raise InputError(path, None, f"there are {present.count(twice[0])} columns {twice[0]!r}")
-        table: pa.Table = _parquet(lambda: pq.read_table(path, columns=known), path)
+        table: pa.Table = _parquet(lambda: _rows_at(path).read(known), path)
         return table
     kind, rows = _json_rows(path, "partitions")
     if kind == SNAPSHOT:
@@ -71,7 +71,7 @@ def read_brokers(path: Path, *, beside: bool = False) -> tuple[Broker, ...]:
 
 def parquet_rows(path: Path) -> int:
     """How many rows the footers of a Parquet file or directory count. Raises InputError."""
-    rows: int = _parquet(lambda: _dataset(path).count_rows(), path)
+    rows: int = _parquet(lambda: _rows_at(path).count(), path)
     return rows
 
 
@@ -92,11 +92,41 @@ def is_parquet(path: Path) -> bool:
         raise InputError(path, None, getattr(error, "strerror", None) or str(error)) from None
 
 
-def _dataset(path: Path) -> Any:
-    # Imported here and not before it is known whether pandas is to be left out, which it would load.
-    from pyarrow import dataset  # noqa: PLC0415
+class _File:
+    """One Parquet file, without Arrow's datasets, whose import takes as long as a plan of many partitions."""
 
-    return dataset.dataset(path, format="parquet")
+    def __init__(self, path: Path) -> None:
+        self.file = pq.ParquetFile(path)
+        self.schema = self.file.schema_arrow
+
+    def count(self) -> int:
+        rows: int = self.file.metadata.num_rows
+        return rows
+
+    def read(self, columns: list[str]) -> pa.Table:
+        return self.file.read(columns=columns)
+
+
+class _Folder:
+    """A directory of Parquet files."""
+
+    def __init__(self, path: Path) -> None:
+        # Imported here and not before it is known whether pandas is to be left out, which it would load.
+        from pyarrow import dataset  # noqa: PLC0415
+
+        self.path, self.rows = path, dataset.dataset(path, format="parquet")
+        self.schema = self.rows.schema
+
+    def count(self) -> int:
+        rows: int = self.rows.count_rows()
+        return rows
+
+    def read(self, columns: list[str]) -> pa.Table:
+        return pq.read_table(self.path, columns=columns)
+
+
+def _rows_at(path: Path) -> _File | _Folder:
+    return _Folder(path) if path.is_dir() else _File(path)
 
 
 def _parquet(read: Callable[[], Any], path: Path) -> Any:

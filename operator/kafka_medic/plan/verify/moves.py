@@ -43,7 +43,7 @@ class MovesCheck(Check):
             return self._untouched(self.stuck, "")
         there = self._standing(self.leaving)
         problems = self._broken("is not on the broker and is touched", ~there[self.place])
-        lost = there & self._lost() if self.question.gone else np.zeros_like(there)
+        lost = self._lost(there) if self.question.gone else np.zeros_like(there)
         problems += self._broken("is lost and is touched", lost[self.place])
         due = there & ~self.excluded & ~lost
         problems += self._untouched(due, f"partitions stay on broker {', '.join(map(str, self.leaving))}")
@@ -53,13 +53,15 @@ class MovesCheck(Check):
             problems.append(f"{self.left_out[LeftOut.LOST]} partitions are lost, and that was not accepted")
         return problems
 
-    def _lost(self) -> Array:
-        """bool[N]: partitions that have no replica, or none in sync, on a broker that stays."""
-        lost = ~self._standing(np.setdiff1d(self.before.values, self.leaving))
+    def _lost(self, there: Array) -> Array:
+        """bool[N]: those of these partitions that have no replica, or none in sync, on a broker that stays."""
+        others = np.zeros(len(there), dtype=bool)
+        others[self.before.row[~np.isin(self.before.values, self.leaving)]] = True
+        lost = there & ~others
         if "isr" not in self.raw.column_names or pa.types.is_null(self.raw.column("isr").type):
             return lost
         isr = self.raw.column("isr")
-        known = is_valid(isr)
+        known = is_valid(isr) & there
         lists = flatten(isr.filter(pa.array(known)))
         outside = np.bincount(lists.row[~np.isin(lists.values, self.leaving)], minlength=len(lists.length))
         none_left = np.zeros(len(known), dtype=bool)
