@@ -189,6 +189,25 @@ def test_limits_that_cannot_be_kept_are_refused(allowed, reason):
         moved([[0, 1]], 4, Leave((0,), gone=False), allowed)
 
 
+def test_figures_of_the_second_file_are_counted_anew():
+    request = Problem(partitions({"t": [[0]] * 6}), brokers(3), 2)
+    plan = plan_local(request)
+    assert (plan.summary.reordered, plan.summary.leaders_reassigned.max) == (4, 6)
+    wrong = replace(plan.summary, reordered=3, leaders_reassigned=plan.summary.leaders_per_broker)
+    found = verify(request, replace(plan, summary=wrong))
+    assert any("leadersAfterReassignment" in line for line in found)
+    assert any("preferred orders" in line for line in found)
+
+
+def test_moves_are_divided_among_racks_that_cannot_give_each_other_replicas():
+    """With a replica in each rack nothing leaves its rack, and the fullest brokers are in several of them."""
+    rows = [[0, 3, 6]] * 20 + [[1, 3, 7]] * 4
+    for moves, top in ((6, 20), (19, 15), (200, 8)):
+        plan = moved(rows, "aaabbbccc", LowerImbalance(moves))
+        assert plan.summary.replicas_per_broker.max == top
+        assert plan.summary.moves <= moves
+
+
 @pytest.fixture
 def call(tmp_path, capsys):
     def run(*options, rows=((1, 2), (1, 3), (2, 3), (4, 1)), **fields):

@@ -215,9 +215,14 @@ def test_without_pyspark_or_java_the_way_out_is_said(call, monkeypatch):
 def test_auto_takes_spark_only_for_much_parquet_and_where_it_is_installed(tmp_path, monkeypatch):
     pq.write_table(pa.table({"topic": ["t"] * 3}), tmp_path / "p.parquet")
     (tmp_path / "p.json").write_text("[]")
-    assert not command._is_large(tmp_path / "p.parquet")
+
+    def takes(name):
+        options = {"engine": "auto", "format": None, "option": [], "where": None, "plan_to": None, "spark_conf": []}
+        return command._takes_spark(argparse.Namespace(partitions=tmp_path / name, **options))
+
+    assert not takes("p.parquet")
     monkeypatch.setattr(command, "LARGEST_LOCAL", 2)
-    assert command._is_large(tmp_path / "p.parquet")
-    assert not command._is_large(tmp_path / "p.json")
+    assert takes("p.parquet")
+    assert not takes("p.json")
     monkeypatch.setattr(command, "find_spec", lambda _: None)
-    assert not command._is_large(tmp_path / "p.parquet")
+    assert not takes("p.parquet")
