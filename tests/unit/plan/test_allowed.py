@@ -9,7 +9,11 @@ import pyarrow as pa
 import pytest
 
 from kafka_medic.cli import main
+from kafka_medic.cli.plan_figures import figures
 from kafka_medic.plan.allowed import Allowed, LeftOut
+from kafka_medic.plan.estimate import estimate
+from kafka_medic.plan.files.report import render_report
+from kafka_medic.plan.files.report_data import report_data
 from kafka_medic.plan.model import PLAN_SCHEMA
 from kafka_medic.plan.problem import Problem, ProblemError
 from kafka_medic.plan.relocation import Leave, LowerImbalance, Relocation, SpreadRacks
@@ -128,6 +132,14 @@ def test_the_most_exposed_partitions_come_first_within_a_limit():
     assert [number for _, number in final(plan)] == [0, 1, 3]
     assert plan.summary.left_out == {LeftOut.OVER_LIMIT: 1}
     assert plan.summary.moves == plan.summary.lower_bound_moves == 5
+
+
+def test_what_is_left_out_stands_in_the_table_and_on_the_page():
+    request = Problem(partitions({"t": [[0], [2]]}), brokers(3, [2]), 2)
+    plan = plan_local(request)
+    page = render_report(report_data(request, plan, request.leaders_of_changed(plan)))
+    assert "Left out: dead replica<td>1" in page
+    assert "left out: dead replica" in figures(plan.summary, estimate(plan), "added")
 
 
 def test_a_limit_on_bytes_takes_what_fits_and_leaves_out_what_has_no_size():

@@ -61,6 +61,7 @@ def _figures(summary: Summary) -> str:
         *_of_one_topic(
             "Most preferred leaders of one topic on a broker", summary.topic_leaders, of["leadersOfOneTopic"]
         ),
+        *((f"Left out: {why.words}", f"{count:,}", "", "") for why, count in summary.left_out.items() if count),
         ("Waves", f"{summary.waves:,}", "", ""),
     ]
     if summary.bytes_per_broker is not None:
