@@ -16,10 +16,12 @@ from kafka_medic.plan.columns import Bools, Ints
 from kafka_medic.plan.solver.sites import Sites
 from kafka_medic.plan.water_filling import Basin, water_fill
 
-__all__ = ["Holders", "even_out", "exchange", "exchange_path", "exchange_quotas", "hand_over"]
+__all__ = ["Holders", "change_kept", "even_out", "exchange", "exchange_path", "exchange_quotas", "hand_over"]
 
 MOST_PATHS = 20_000
 """Exchange paths tried; past it the plan is valid but reports a load above its bound."""
+CHANGES = 64
+"""Rounds in which partitions keep other replicas."""
 ROUNDS, PATIENCE = 400, 24
 """Rounds of moves over all replicas, and how many in a row may move nothing."""
 
@@ -196,6 +198,38 @@ def _rounds(
                 done += len(row)
                 empty = 0 if len(row) else empty + 1
     return done
+
+
+def change_kept(table: Ints, before: Ints, sites: Sites, load: Ints) -> None:
+    """Keep replicas on emptier brokers in place of those on fuller ones of the same rack, in rounds over all
+    partitions, as long as that makes loads more even. It is most of what `even_out` would do one path after another.
+
+    table: int32[N, H], before: int32[N, H] brokers that each partition ends with and had; load: int64[B]. The table and
+    the load change.
+    """
+    for _ in range(CHANGES):
+        gain, column = np.ones(len(table), dtype=np.int64), np.zeros(len(table), dtype=np.int64)
+        target = table[:, 0].copy()
+        for other in before.T:
+            gone = (other >= 0) & (sites.rack[other] >= 0) & ~(table == other[:, None]).any(axis=1)
+            for place, source in enumerate(table.T):
+                more = load[source] - load[other]
+                good = np.flatnonzero(gone & (more > gain) & (sites.rack[source] == sites.rack[other]))
+                good = good[(before[good] == source[good, None]).any(axis=1)]
+                gain[good], column[good], target[good] = more[good], place, other[good]
+        able = np.flatnonzero(gain >= 2)
+        able = able[np.argsort(-gain[able], kind="stable")]
+        gives, takes = np.zeros_like(load), np.zeros_like(load)
+        np.maximum.at(gives, table[able, column[able]], gain[able] // 2)
+        np.maximum.at(takes, target[able], gain[able] // 2)
+        able = able[_within(table[able, column[able]], gives)]
+        able = able[_within(target[able], takes)]
+        source = table[able, column[able]]
+        after = load + np.bincount(target[able], minlength=len(load)) - np.bincount(source, minlength=len(load))
+        if not len(able) or int(after @ after) >= int(load @ load):
+            return
+        table[able, column[able]] = target[able]
+        load[:] = after
 
 
 def _most(gives: Ints, takes: Ints, most: int) -> int:

@@ -22,7 +22,7 @@ from kafka_medic.plan.solver.disk_capacity import capacity_of, fit
 from kafka_medic.plan.solver.limits import over_limits
 from kafka_medic.plan.solver.local import DEFAULT_LIMITS, Placed, finish, place_allowed
 from kafka_medic.plan.solver.quotas import best_spread
-from kafka_medic.plan.solver.rebalance import Holders, even_out, exchange, exchange_path, hand_over
+from kafka_medic.plan.solver.rebalance import Holders, change_kept, even_out, exchange, exchange_path, hand_over
 from kafka_medic.plan.solver.sites import Sites, count_per_broker, racks_of, sites_of
 from kafka_medic.plan.wave_limits import WaveLimits
 from kafka_medic.plan.weight import handicap
@@ -114,6 +114,7 @@ def _relieve(relocation: Relocation, after: Ints, placed: Placed) -> int | None:
     load = count_per_broker(after, len(brokers))
     sites, rows = sites_of(brokers, load), placed.rows
     before, table = columns.held[rows], after[rows]
+    change_kept(table, before, sites, load)
     proven = even_out(table, 0, sites, load, before)
     new = (table >= 0) & ~_members(table, before)
     stay, come = np.where(new, -1, table), np.where(new, table, -1)
