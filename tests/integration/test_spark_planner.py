@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.dataset
@@ -21,10 +22,12 @@ from kafka_medic.plan.solver.relocate import plan_relocation
 from kafka_medic.plan.spark import engine, frames
 from kafka_medic.plan.spark.place import Place
 from kafka_medic.plan.spark.question import Question
+from kafka_medic.plan.spark.read_back import verify_on_spark
 from kafka_medic.plan.spark.session import session
 from kafka_medic.plan.verify.moves import verify_moves
 from kafka_medic.plan.verify.rules import verify
 from kafka_medic.plan.wanted import Wanted
+from kafka_medic.plan.wave_limits import WaveLimits
 from tests.property.plan.test_plan_properties import clusters
 from tests.unit.plan.cluster_tables import brokers, partitions
 
@@ -74,7 +77,9 @@ def crowded():
 def test_every_question_gets_on_spark_the_plan_that_it_gets_in_one_process(spark, tmp_path, monkeypatch, ask):
     table, listed = crowded()
     source = tmp_path / "partitions"
-    pq.write_to_dataset(table, source, max_rows_per_file=40, max_rows_per_group=40)
+    source.mkdir()
+    for begin in range(0, table.num_rows, 40):
+        pq.write_table(table.slice(begin, 40), source / f"{begin}.parquet")
     request = Relocation(table, listed, ask)
     here = plan_relocation(request)
     question = Question(listed, ask)
@@ -94,8 +99,33 @@ def test_every_question_gets_on_spark_the_plan_that_it_gets_in_one_process(spark
     assert verify_moves(request, Plan(made, sizes, done.summary)) == []
     assert done.summary.replicas_per_broker.bound == here.summary.replicas_per_broker.bound
     assert done.summary.replicas_per_broker.max <= here.summary.replicas_per_broker.max + 1
+    assert done.summary.moves > 0
     if not isinstance(ask, LowerImbalance):
-        assert done.summary.moves == here.summary.moves > 0
+        assert done.summary.moves == here.summary.moves
+
+
+@pytest.mark.parametrize("block", [1000, 40])
+def test_a_stored_plan_is_checked_anew_as_in_one_process(spark, tmp_path, monkeypatch, block):
+    table, listed = crowded()
+    pq.write_table(table, tmp_path / "p.parquet")
+    source, question = Place((tmp_path / "p.parquet").as_uri()), Question(listed, Wanted(3))
+    plan = plan_local(Problem(table, listed, 3)).table
+
+    def checked(stored, **changed):
+        pq.write_table(stored, tmp_path / "plan.parquet")
+        place = Place((tmp_path / "plan.parquet").as_uri())
+        return verify_on_spark(spark, source, place, replace(question, **changed), block, lambda _: None)
+
+    found = checked(plan)
+    assert (found.broken, found.rows, found.moves) == ((), table.num_rows, table.num_rows)
+    assert any("not planned" in rule for rule in checked(plan.slice(1)).broken)
+    gap = plan.set_column(5, "wave", pa.array([2] * plan.num_rows, pa.int32()))
+    assert checked(gap).broken == ("waves are not numbered from 0 without a gap",)
+    assert "records" in checked(plan, limits=WaveLimits(records=9)).broken[0]
+    strange = plan.set_column(0, "topic", pa.array([f"x{n}" for n in range(plan.num_rows)]))
+    assert checked(strange).broken
+    full = tuple(replace(broker, disk_free=3) for broker in listed)
+    assert "would get" in " ".join(checked(plan, brokers=full).broken)
 
 
 def test_each_block_is_a_task_of_its_own(spark, tmp_path):

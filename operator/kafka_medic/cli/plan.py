@@ -17,7 +17,7 @@ import pyarrow as pa
 from kafka_medic.cli import exits, output
 from kafka_medic.cli.plan_check import DefectError, checked_and_written
 from kafka_medic.cli.plan_figures import figures
-from kafka_medic.cli.plan_spark import LARGEST_LOCAL, add_engine, on_spark, spark_settings, table_at
+from kafka_medic.cli.plan_spark import LARGEST_LOCAL, add_engine, on_spark, spark_settings, table_at, verified_on_spark
 from kafka_medic.plan.allowed import Allowed
 from kafka_medic.plan.arrow import compute, leave_pandas_out, names
 from kafka_medic.plan.estimate import Estimate, estimate
@@ -174,10 +174,14 @@ def _add_verifying(questions: Any) -> None:
         description="Check plan.parquet or reassignment.json against the partitions as they are now. Exit code: 0 it "
         "keeps every rule, 1 it does not, 2 input that cannot be used.",
     )
-    verifying.add_argument("--plan", type=Path, required=True, metavar="F", help="plan.parquet or reassignment.json")
+    verifying.add_argument(
+        "--plan", type=table_at, required=True, metavar="F", help="plan.parquet or reassignment.json; on Spark also an "
+        "address or table:NAME",
+    )  # fmt: skip
     _add_inputs(verifying)
     _add_factors(verifying)
     _add_allowed(verifying)
+    add_engine(verifying, writes=False)
 
 
 def _add_factors(parser: argparse.ArgumentParser) -> None:
@@ -281,6 +285,13 @@ def _run(args: argparse.Namespace) -> int:
 
 def _verify_read_back(args: argparse.Namespace) -> int:
     brokers = read_brokers(_brokers_file(args), beside=args.brokers is None)
+    if _takes_spark(args):
+        found = verified_on_spark(args, brokers, _wanted(args), _allowed(args))
+        if found.broken:
+            output.put("\n".join(f"broken: {rule}" for rule in found.broken))
+            return DEFECT
+        output.put(f"{args.plan} keeps every rule: {found.rows:,} partitions, {found.moves:,} new replicas")
+        return OK
     problem = _problem(args, _wanted(args), brokers)
     table, waved = read_plan(args.plan, problem.partitions)
     if not waved and is_order(table):
@@ -414,7 +425,8 @@ def _takes_spark(args: argparse.Namespace) -> bool:
         option
         for option, given in (
             (f"--partitions {args.partitions}", isinstance(args.partitions, str)), ("--format", args.format),
-            ("--option", args.option), ("--where", args.where), ("--plan-to", args.plan_to),
+            ("--option", args.option), ("--where", args.where), ("--plan-to", getattr(args, "plan_to", None)),
+            (f"--plan {getattr(args, 'plan', '')}", isinstance(getattr(args, "plan", None), str)),
         )
         if given
     ]  # fmt: skip

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
@@ -37,6 +37,9 @@ from kafka_medic.plan.spark.place import Place, is_address, place_of
 from kafka_medic.plan.spark.session import SparkError, page, session, starts_slowly, tasks
 from kafka_medic.plan.wanted import Wanted
 
+if TYPE_CHECKING:
+    from kafka_medic.plan.spark.read_back import ReadBack
+
 __all__ = [
     "LARGEST_LOCAL",
     "LARGEST_REASSIGNMENT",
@@ -46,6 +49,7 @@ __all__ = [
     "on_spark",
     "spark_settings",
     "table_at",
+    "verified_on_spark",
 ]
 
 LARGEST_LOCAL = 4_000_000
@@ -62,8 +66,8 @@ def table_at(text: str) -> Path | str:
     return text if is_address(text) else Path(text)
 
 
-def add_engine(parser: argparse.ArgumentParser) -> None:
-    """The options that say where a plan is made, and of which tables."""
+def add_engine(parser: argparse.ArgumentParser, *, writes: bool = True) -> None:
+    """The options that say where a plan is made, and of which tables. writes: it is written."""
     spark = parser.add_argument_group(
         "Spark", "Partitions may then be an address (s3a://..., hdfs://...) or table:NAME, a table of a catalog."
     )
@@ -89,10 +93,11 @@ def add_engine(parser: argparse.ArgumentParser) -> None:
     spark.add_argument(
         "--where", metavar="SQL", help="the rows that are meant, as in \"cluster = 'a' AND day = '2026-01-31'\""
     )
-    spark.add_argument(
-        "--plan-to", metavar="PLACE", help="an address or table:NAME, not there yet, for the plan's rows "
-        "(default: plan.parquet in the output, which every executor has to see)",
-    )  # fmt: skip
+    if writes:
+        spark.add_argument(
+            "--plan-to", metavar="PLACE", help="an address or table:NAME, not there yet, for the plan's rows "
+            "(default: plan.parquet in the output, which every executor has to see)",
+        )  # fmt: skip
     spark.add_argument("--plan-format", metavar="NAME", help="of that place (default parquet; a table's own)")
     spark.add_argument(
         "--plan-option", action="append", default=[], metavar="KEY=VALUE", help="an option of that format (repeat it)"
@@ -146,6 +151,27 @@ def on_spark(
     busiest_in = int(waves.received.max(initial=0))
     seconds = None if args.throttle is None else max(busiest_in, done.sent) / args.throttle
     return summary, Estimate(done.copied, busiest_in, done.sent, seconds, done.unknown)
+
+
+def verified_on_spark(args: argparse.Namespace, brokers: tuple[Broker, ...], ask: Wanted, allowed: Allowed) -> ReadBack:
+    """Check a stored plan on Spark. Raises ProblemError, SparkError, InputError."""
+    # Imported here: what is checked in this process does not wait for it.
+    from kafka_medic.plan.spark.question import Question  # noqa: PLC0415
+
+    if allowed.limited:
+        raise SparkError("--max-moves and the other limits hold in one process alone: add --engine local")
+    question = Question(brokers, ask, allowed=allowed)
+    settings = spark_settings(args)
+    options = dict(_pair("--plan-option", text) for text in args.plan_option)
+    stored = args.plan if isinstance(args.plan, str) else args.plan.absolute().as_uri()
+    with tempfile.TemporaryDirectory() as own:
+        source = _source(args, Path(own))
+        with session(*_where(args), settings, small=_rows(args)) as spark, _progress(spark) as say:
+            from kafka_medic.plan.spark.engine import BLOCK_ROWS  # noqa: PLC0415
+            from kafka_medic.plan.spark.read_back import verify_on_spark  # noqa: PLC0415
+
+            plan = place_of(stored, args.plan_format, options)
+            return verify_on_spark(spark, source, plan, question, BLOCK_ROWS, say)
 
 
 def spark_settings(args: argparse.Namespace) -> dict[str, str]:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from kafka_medic.plan.broker import with_least_disk
 from kafka_medic.plan.model import PLAN_SCHEMA
 from kafka_medic.plan.problem import ProblemError
 from kafka_medic.plan.solver.disk_capacity import refuse_overfull
@@ -55,6 +56,9 @@ def plan_spark(spark: Any, source: Place, question: Question, target: Place, say
     kept = frames.blocks(frame, block_count(rows, BLOCK_ROWS))
     planned = None
     try:
+        if rows > BLOCK_ROWS:
+            # What comes to a log directory is only known of all blocks together.
+            question = replace(question, brokers=with_least_disk(question.brokers))
         laid, planned, bound = (_one if rows <= BLOCK_ROWS else _several)(question, kept, say)
         done = _concluded(question, laid, rows, bound)
         if done.problems:

@@ -13,8 +13,20 @@ from kafka_medic.plan.model import PLAN_SCHEMA
 from kafka_medic.plan.problem import ProblemError
 from kafka_medic.plan.spark.packed import PIECE_BITS, keys_of_blocks, packed
 from kafka_medic.plan.spark.place import Place
+from kafka_medic.plan.wave_limits import WaveLimits
 
-__all__ = ["answers", "blocks", "kept", "partitions", "read_back", "worked", "write"]
+__all__ = [
+    "answers",
+    "blocks",
+    "kept",
+    "over_limits",
+    "partitions",
+    "plan",
+    "read_back",
+    "side_by_side",
+    "worked",
+    "write",
+]
 
 PARTITIONS = {
     "topic": "string", "partition": "bigint", "replicas": "array<bigint>", "leader": "bigint", "isr": "array<bigint>",
@@ -25,6 +37,9 @@ WHOLE_NUMBERS = ("tinyint", "smallint", "int", "bigint")
 PLAN_COLUMNS = (
     "topic string, partition int, replicasBefore array<int>, replicas array<int>, preferredOrder array<int>, wave int"
 )
+LOADS = "found string, wave bigint, broker bigint, bytesIn bigint, bytesOut bigint, partitions bigint, records bigint"
+"""What a check of a stored plan finds in a block."""
+MOST_NAMED = 20
 Batches = Iterable[Any]
 Work = Callable[[Batches], Iterator[Any]]
 
@@ -58,6 +73,16 @@ def partitions(spark: Any, place: Place) -> Any:
 def blocks(frame: Any, count: int) -> Any:
     """The partitions as bytes, in `count` blocks, each in a task of its own; kept on the executors' disks. What a task
     that is repeated makes of them is the same."""
+    return kept(_packed(frame, count).repartition(count, "key"))
+
+
+def side_by_side(partitions: Any, plan: Any, count: int) -> Any:
+    """The blocks of both, each block in one task; `side` is 0 for partitions, 1 for the plan."""
+    both = [_packed(frame, count).withColumn("side", sql.lit(side)) for side, frame in enumerate((partitions, plan))]
+    return both[0].union(both[1]).repartition(count, "key")
+
+
+def _packed(frame: Any, count: int) -> Any:
     keys = keys_of_blocks(count)
     topic = sql.xxhash64(sql.col("topic"), sql.shiftright(sql.col("partition").cast("bigint"), PIECE_BITS))
     block = sql.pmod(topic, sql.lit(count).cast("bigint")).cast("int").alias("block")
@@ -65,8 +90,35 @@ def blocks(frame: Any, count: int) -> Any:
     def pack(batches: Batches) -> Iterator[Any]:
         return packed(batches, keys)
 
-    rows = frame.select(block, *frame.columns).mapInArrow(pack, "key int, block int, data binary")
-    return kept(rows.repartition(count, "key"))
+    return frame.select(block, *frame.columns).mapInArrow(pack, "key int, block int, data binary")
+
+
+def plan(spark: Any, place: Place) -> Any:
+    """The rows of a plan that is stored. Raises ProblemError if it is none."""
+    frame = _read(spark, place)
+    if frame.columns != PLAN_SCHEMA.names:
+        raise ProblemError(None, f"{place}: its columns are {frame.columns}, not {PLAN_SCHEMA.names}")
+    return frame
+
+
+def over_limits(checked: Any, limits: WaveLimits) -> list[str]:
+    """What waves break of their limits, over all blocks; checked: LOADS."""
+    loads = checked.where("found is null")
+    wave = loads.agg(sql.min("wave"), sql.max("wave"), sql.countDistinct("wave")).first()
+    if wave[2] and (wave[0] != 0 or wave[1] != wave[2] - 1):
+        return ["waves are not numbered from 0 without a gap"]
+    names = {
+        "bytesIn": limits.bytes_in, "bytesOut": limits.bytes_out, "partitions": limits.partitions_per_broker,
+        "records": limits.records,
+    }  # fmt: skip
+    total = loads.groupBy("wave", "broker").agg(*(sql.sum(name).alias(name) for name in names))
+    over = total.where(" or ".join(f"{name} > {limit}" for name, limit in names.items())).limit(MOST_NAMED).collect()
+    return [
+        f"wave {row['wave']}: {name} {row[name]}, more than {limit}"
+        for row in over
+        for name, limit in names.items()
+        if row[name] > limit
+    ]
 
 
 def kept(frame: Any) -> Any:
@@ -89,11 +141,11 @@ def write(frame: Any, rows: Work, place: Place) -> tuple[int, int, int]:
     """Write a plan by Spark's own committer, so that of every task's attempts one counts, and of a job that fails
     nothing. frame: blocks of which `rows` makes the plan's rows. Returns what `_sums` has of the rows given to the
     writer."""
-    plan = frame.where("data is not null").select("block", "data").mapInArrow(rows, PLAN_COLUMNS)
+    made = frame.where("data is not null").select("block", "data").mapInArrow(rows, PLAN_COLUMNS)
     seen = Observation("written")
-    plan = plan.observe(seen, *_sums())
+    made = made.observe(seen, *_sums())
     if place.named:
-        writer = plan.writeTo(place.address)
+        writer = made.writeTo(place.address)
         if place.format is not None:
             writer = writer.using(place.format)
         for key, value in place.options.items():
@@ -102,7 +154,7 @@ def write(frame: Any, rows: Work, place: Place) -> tuple[int, int, int]:
     else:
         form = place.format or "parquet"
         options = {"compression": "zstd"} | dict(place.options) if form == "parquet" else dict(place.options)
-        plan.write.format(form).options(**options).mode("errorifexists").save(place.address)
+        made.write.format(form).options(**options).mode("error").save(place.address)
     return _counted(seen.get)
 
 

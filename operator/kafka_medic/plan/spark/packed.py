@@ -19,7 +19,7 @@ __all__ = ["PIECE_BITS", "block_count", "by_block", "canonical", "keys_of_blocks
 
 PIECE_BITS = 14
 """A topic of up to 2**14 partitions lies in one block; of a larger one every 2**14 partitions do."""
-CHUNK = 1 << 19
+CHUNK = 1 << 17
 """Rows that a task sorts into blocks at a time."""
 Batch = Any
 """A pyarrow RecordBatch."""

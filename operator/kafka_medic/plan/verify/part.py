@@ -6,13 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 
 from kafka_medic.plan.arrow import Column, integers
 from kafka_medic.plan.lists import Array, place_among
 from kafka_medic.plan.verify.rules import Check
 from kafka_medic.plan.wave_limits import WaveLimits
 
-__all__ = ["PartCounts", "count_part"]
+__all__ = ["LOADS", "PartCounts", "count_part", "wave_loads"]
+
+LOADS = ("wave", "broker", "bytesIn", "bytesOut", "partitions", "records")
+"""Columns of what waves load brokers with; broker -1 stands for the wave itself, of which records are counted."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,3 +106,32 @@ def _nothing(problems: list[str]) -> PartCounts:
     none = np.zeros(0, dtype=np.int64)
     broker, wave = (none,) * 10, (none,) * 3
     return PartCounts(tuple(problems), 0, 0, 0, *broker, *wave, 0, 0, 0, {})
+
+
+def wave_loads(check: Check, limits: WaveLimits) -> tuple[pa.Table, Array]:
+    """(what each wave of a part loads each broker with, where it does: LOADS, int64 each; int64[B] bytes that come to
+    each broker). A partition larger than a whole allowance counts as one allowance. After `placement`."""
+    ids, wave = check.ids, integers(check.table.column("wave"))
+    size = np.zeros(len(wave), dtype=np.int64)
+    if "sizeBytes" in check.raw.column_names:
+        size = np.maximum(integers(check.raw.column("sizeBytes"), 0)[check.place], 0)
+    added, new = check.after.length - check.staying.length, check.new()
+    row, to = check.after.row[new], place_among(ids, check.after.values[new])
+    arriving = np.zeros(len(ids), dtype=np.int64)
+    np.add.at(arriving, to, size[row])
+    sender = place_among(ids, check.senders())
+    one, none = np.ones(len(wave), dtype=np.int64), np.zeros(len(wave), dtype=np.int64)
+    entries = [
+        (wave[row], to, np.minimum(size, limits.bytes_in)[row], none[row], one[row], none[row]),
+        (wave, sender, none, np.minimum(size * added, limits.bytes_out), one, none),
+        (wave, none - 1, none, none, none, one),
+    ]
+    numbers, broker, *amounts = (np.concatenate(part) for part in zip(*entries, strict=True))
+    key, of = np.unique(numbers * (len(ids) + 1) + broker + 1, return_inverse=True)
+    totals = []
+    for amount in amounts:
+        total = np.zeros(len(key), dtype=np.int64)
+        np.add.at(total, of, amount)
+        totals.append(pa.array(total))
+    columns = [pa.array(key // (len(ids) + 1)), pa.array(key % (len(ids) + 1) - 1), *totals]
+    return pa.table(columns, names=list(LOADS)), arriving
