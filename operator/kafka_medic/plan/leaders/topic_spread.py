@@ -12,7 +12,7 @@ from kafka_medic.plan.lists import Array
 from kafka_medic.plan.model import Fullest, TopicSpread
 
 __all__ = [
-    "REPORTED_TOPICS", "Loads", "Planned", "Standing", "after_plan", "fullest", "loads", "standing", "widest",
+    "REPORTED_TOPICS", "Loads", "Planned", "Standing", "after_plan", "fullest", "loads", "pairs", "standing", "widest",
     "worst",
 ]  # fmt: skip
 
@@ -63,7 +63,7 @@ class Standing:
 def standing(parts: Sequence[tuple[Array, Array]], live: Array) -> Standing:
     """Count what is on live brokers (bool[B]). parts: int[n] topics and int[n, F] brokers by place, the preferred
     leader first, -1 padded."""
-    replicas = [_pairs(topic, brokers) for topic, brokers in parts]
+    replicas = [pairs(topic, brokers) for topic, brokers in parts]
     leaders = [(topic, brokers[:, 0]) for topic, brokers in parts]
     return Standing(loads(replicas, live), loads(leaders, live))
 
@@ -87,7 +87,7 @@ def after_plan(topic: Array, kept: Array, rows: Array, order: Array, live: Array
     untouched = np.ones(len(topic), dtype=bool)
     untouched[rows] = False
     rest = topic[untouched], kept[untouched]
-    stays = loads([_pairs(topic, kept)], live)
+    stays = loads([pairs(topic, kept)], live)
     return Planned(
         standing([(topic[rows], order), rest], live), Standing(stays, loads([(rest[0], rest[1][:, 0])], live))
     )
@@ -160,7 +160,7 @@ def _cells(topic: Array, broker: Array, live: Array) -> Array:
     return cell if live.all() else cell[live[broker]]
 
 
-def _pairs(topic: Array, brokers: Array) -> tuple[Array, Array]:
+def pairs(topic: Array, brokers: Array) -> tuple[Array, Array]:
     """(topic, broker) of each replica of a matrix of them, -1 padded."""
     there = brokers >= 0
     if there.all():

@@ -10,7 +10,7 @@ import numpy as np
 from kafka_medic.plan.columns import Bools, Columns, Ints
 from kafka_medic.plan.leaders.balance import balance_leaders
 from kafka_medic.plan.leaders.topic_leaders import spread_leaders
-from kafka_medic.plan.leaders.topic_spread import REPORTED_TOPICS, after_plan, fullest, worst
+from kafka_medic.plan.leaders.topic_spread import REPORTED_TOPICS, after_plan, fullest, pairs, worst
 from kafka_medic.plan.model import Plan, Spread, Summary, TopicSpread
 from kafka_medic.plan.problem import Broker, Problem
 from kafka_medic.plan.solver.aggregate import classify
@@ -21,7 +21,9 @@ from kafka_medic.plan.solver.quotas import solve_quotas
 from kafka_medic.plan.solver.racks import rack_violations
 from kafka_medic.plan.solver.rows import append, lead_first, plan_table, sizes_or_null
 from kafka_medic.plan.solver.sites import Sites, count_per_broker, rack_indexes, racks_of
+from kafka_medic.plan.solver.topic_replicas import spread_replicas
 from kafka_medic.plan.solver.waves import assign_waves, exposure_order
+from kafka_medic.plan.topic_bounds import least_in_racks
 from kafka_medic.plan.water_filling import Basin
 from kafka_medic.plan.wave_limits import WaveLimits
 from kafka_medic.plan.weight import Handicap, handicap
@@ -79,6 +81,9 @@ def place(columns: Columns, missing: Ints, brokers: Sequence[Broker], *, by_byte
     quotas = solve_quotas(kinds, sites)
     added, even = expand(kind, missing, held_racks, quotas, sites)
     added, proven = resolve_conflicts(held, added, sites, quotas.bound, even=even)
+    topic, topics = columns.topic[rows], len(columns.topics)
+    floor = least_in_racks(kinds, kind, topic, topics, sites.sizes())
+    added = spread_replicas(held, added, topic, pairs(columns.topic, columns.held), sites, floor)
     capacity = capacity_of(brokers)
     if by_bytes:
         added = even_bytes(held, added, sites, size, capacity, stored)

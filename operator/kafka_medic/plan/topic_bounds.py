@@ -1,0 +1,76 @@
+"""How many replicas, or preferred leaders, of one topic some broker has in every plan.
+
+A topic's own bound holds for every plan that adds as many replicas and spreads every partition over racks as well:
+some broker has at least the mean, and at least the mean of a group of racks that cannot get less. It is relaxed, since
+each topic is looked at alone. What all topics together are forced to is the `excess`: brokers that get many replicas,
+as new ones do, have to get them of some topic. It holds for all plans that bring each broker as many as this one.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kafka_medic.plan.columns import Bools, Ints
+from kafka_medic.plan.solver.aggregate import Kinds
+from kafka_medic.plan.solver.quotas import best_spread
+
+__all__ = ["excess", "least_in_racks"]
+
+DROPS = 6
+"""Groups of brokers that are tried because the next broker gets fewer."""
+
+
+def least_in_racks(kinds: Kinds, kind: Ints, topic: Ints, topics: int, sizes: Ints) -> Ints:
+    """int64[topics]: what some broker has at least of each topic, as its partitions have to use the small racks too.
+
+    kind, topic: int[n] of the changed partitions; sizes: int64[R] live brokers of each rack. What unchanged partitions
+    have there is left out, so the bound is relaxed; it is 0 where all racks are as large.
+    """
+    least = np.zeros(topics, dtype=np.int64)
+    if not len(sizes) or (sizes == sizes[0]).all():
+        return least
+    held = kinds.held_per_rack(len(sizes))
+    forced, choose, allowed = best_spread(held, kinds.missing, sizes)
+    small = np.zeros(len(sizes), dtype=bool)
+    for rack in np.argsort(sizes, kind="stable")[:-1].tolist():
+        small[rack] = True
+        added = forced[:, small].sum(axis=1) + np.maximum(choose - allowed[:, ~small].sum(axis=1), 0)
+        if added.any():
+            of_kind = (held[:, small].sum(axis=1) + added).astype(np.float64)
+            there = np.bincount(topic, weights=of_kind[kind], minlength=topics).astype(np.int64)
+            np.maximum(least, -(-there // int(sizes[small].sum())), out=least)
+    return least
+
+
+def excess(come: Ints, bound: Ints, partitions: Ints, replicas: Ints, stays: tuple[Ints, Ints], live: Bools) -> int:
+    """How far above its own bound some topic is in every plan that brings each broker so many replicas.
+
+    come: int64[B]; bound: int64[T]; partitions, replicas: int64[T] of each topic how many change, and how many they
+    get; stays: int[k] topics and brokers of replicas that stay. A group of brokers can get of a topic no more than it
+    has, and no more than the group's size times what one broker may have of it (Gale, 1957). The groups that are tried
+    are those of the brokers that get most, so the answer is relaxed.
+    """
+    order = np.flatnonzero(live)[np.argsort(-come[live], kind="stable")]
+    most = 0
+    for size in _sizes(come[order]):
+        group = np.zeros(len(come), dtype=bool)
+        group[order[:size]] = True
+        need = int(come[group].sum())
+        there = np.bincount(stays[0][group[stays[1]]], minlength=len(bound))
+        # A partition has one replica on a broker.
+        able = np.minimum(replicas, partitions * size)
+        low, high = most, int((able + there).max(initial=0)) + most
+        while low < high:
+            middle = (low + high) // 2
+            room = int(np.clip((bound + middle) * size - there, 0, able).sum())
+            low, high = (low, middle) if room >= need else (middle + 1, high)
+        most = max(most, low)
+    return most
+
+
+def _sizes(come: Ints) -> list[int]:
+    """Sizes of groups to try: where the next broker (int64[B], falling) gets fewest of what the last one gets."""
+    drop = come[:-1] - come[1:]
+    large = np.flatnonzero(drop > 1)
+    largest = large[np.argsort(-drop[large], kind="stable")[:DROPS]]
+    return [int(size) + 1 for size in np.sort(largest)]
