@@ -8,13 +8,15 @@ as new ones do, have to get them of some topic. It holds for all plans that brin
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from kafka_medic.plan.columns import Bools, Ints
 from kafka_medic.plan.solver.aggregate import Kinds
 from kafka_medic.plan.solver.quotas import best_spread
 
-__all__ = ["excess", "least_in_racks"]
+__all__ = ["excess", "leading_excess", "least_in_racks"]
 
 DROPS = 6
 """Groups of brokers that are tried because the next broker gets fewer."""
@@ -42,35 +44,55 @@ def least_in_racks(kinds: Kinds, kind: Ints, topic: Ints, topics: int, sizes: In
     return least
 
 
-def excess(come: Ints, bound: Ints, partitions: Ints, replicas: Ints, stays: tuple[Ints, Ints], live: Bools) -> int:
-    """How far above its own bound some topic is in every plan that brings each broker so many replicas.
+def excess(load: Ints, bound: Ints, able: Ints, stays: tuple[Ints, Ints], live: Bools, apart: Ints | None = None) -> int:
+    """How far above its own bound some topic is in every plan that brings each broker so many.
 
-    come: int64[B]; bound: int64[T]; partitions, replicas: int64[T] of each topic how many change, and how many they
-    get; stays: int[k] topics and brokers of replicas that stay. A group of brokers can get of a topic no more than it
-    has, and no more than the group's size times what one broker may have of it (Gale, 1957). The groups that are tried
-    are those of the brokers that get most, so the answer is relaxed.
+    load: int64[B] what brokers get, besides what stays; bound: int64[T]; able: int64[T] of each topic what changes;
+    stays: int[k] topics and brokers of what stays; apart: int64[T] how much of it one broker can get at most. A group
+    of brokers gets of a topic no more than there is, and no more than the group's size times what one broker may have
+    (Gale, 1957). The groups tried are those of the brokers that get most, so the answer is relaxed.
     """
-    order = np.flatnonzero(live)[np.argsort(-come[live], kind="stable")]
+    order = np.flatnonzero(live)[np.argsort(-load[live], kind="stable")]
     most = 0
-    for size in _sizes(come[order]):
-        group = np.zeros(len(come), dtype=bool)
+    for size in _sizes(load[order]):
+        group = np.zeros(len(load), dtype=bool)
         group[order[:size]] = True
-        need = int(come[group].sum())
         there = np.bincount(stays[0][group[stays[1]]], minlength=len(bound))
-        # A partition has one replica on a broker.
-        able = np.minimum(replicas, partitions * size)
-        low, high = most, int((able + there).max(initial=0)) + most
-        while low < high:
-            middle = (low + high) // 2
-            room = int(np.clip((bound + middle) * size - there, 0, able).sum())
-            low, high = (low, middle) if room >= need else (middle + 1, high)
-        most = max(most, low)
+        come = able if apart is None else np.minimum(able, apart * size)
+
+        def fits(more: int, size: int = size, there: Ints = there, come: Ints = come, group: Bools = group) -> bool:
+            return int(np.clip((bound + more) * size - there, 0, come).sum()) >= int(load[group].sum())
+
+        most = _least(fits, most, int((come + there).max(initial=0)) + most)
     return most
 
 
-def _sizes(come: Ints) -> list[int]:
+def leading_excess(led: Ints, bound: Ints, topic: Ints, broker: Ints, count: Ints) -> int:
+    """The same of preferred leaders, over all orders of these replicas: a broker leads no more of a topic than it has.
+
+    led: int64[B]; bound: int64[T]; topic, broker, count: int[K] replicas of each topic on each broker that has any.
+    """
+
+    def fits(more: int) -> bool:
+        most = np.minimum(count, bound[topic] + more)
+        return bool((np.bincount(broker, weights=most, minlength=len(led)) >= led).all())
+
+    return _least(fits, 0, int(count.max(initial=0)))
+
+
+def _least(fits: Callable[[int], bool], low: int, high: int) -> int:
+    """The least number from low to high that fits; most often the first one does."""
+    if fits(low):
+        return low
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if fits(middle) else (middle + 1, high)
+    return low
+
+
+def _sizes(load: Ints) -> list[int]:
     """Sizes of groups to try: where the next broker (int64[B], falling) gets fewest of what the last one gets."""
-    drop = come[:-1] - come[1:]
+    drop = load[:-1] - load[1:]
     large = np.flatnonzero(drop > 1)
     largest = large[np.argsort(-drop[large], kind="stable")[:DROPS]]
     return [int(size) + 1 for size in np.sort(largest)]

@@ -4,16 +4,17 @@ the worst of them."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from kafka_medic.plan.lists import Array
 from kafka_medic.plan.model import Fullest, TopicSpread
+from kafka_medic.plan.topic_bounds import excess, leading_excess
 
 __all__ = [
-    "REPORTED_TOPICS", "Loads", "Planned", "Standing", "after_plan", "fullest", "loads", "pairs", "standing", "widest",
-    "worst",
+    "REPORTED_TOPICS", "Loads", "Planned", "Standing", "after_plan", "fullest", "loads", "pairs", "shared_excess",
+    "standing", "widest", "worst",
 ]  # fmt: skip
 
 REPORTED_TOPICS = 20
@@ -71,26 +72,59 @@ def standing(parts: Sequence[tuple[Array, Array]], live: Array) -> Standing:
 @dataclass(frozen=True, eq=False)
 class Planned:
     """after: where all stands after a plan; given: what of it is the same in every plan, the replicas that stay and the
-    leaders of partitions that are not touched."""
+    leaders of partitions that are not touched. bound, led_bound: int64[T] what some broker has of each topic in any
+    case."""
 
     after: Standing
     given: Standing
+    bound: Array
+    led_bound: Array
 
     def among(self, topics: Array) -> Planned:
         """That of the topics that bool[T] names."""
-        return Planned(self.after.among(topics), self.given.among(topics))
+        return replace(self, after=self.after.among(topics), given=self.given.among(topics))
+
+    def raised(self, replicas: int, leaders: int) -> Planned:
+        """With so much more as the bounds of all topics together."""
+        return replace(self, bound=self.bound + replicas, led_bound=self.led_bound + leaders)
 
 
-def after_plan(topic: Array, kept: Array, rows: Array, order: Array, live: Array) -> Planned:
+def after_plan(topic: Array, kept: Array, rows: Array, order: Array, live: Array, least: Array) -> Planned:
     """topic: int[N]; kept: int[N, H] what each partition keeps; rows: int64[n] those that the plan changes; order:
-    int[n, F] what they come to, the preferred leader first."""
+    int[n, F] what they come to, the preferred leader first; least: int64[T] as `least_in_racks` has it."""
     untouched = np.ones(len(topic), dtype=bool)
     untouched[rows] = False
     rest = topic[untouched], kept[untouched]
-    stays = loads([pairs(topic, kept)], live)
-    return Planned(
-        standing([(topic[rows], order), rest], live), Standing(stays, loads([(rest[0], rest[1][:, 0])], live))
+    given = Standing(loads([pairs(topic, kept)], live), loads([(rest[0], rest[1][:, 0])], live))
+    after = standing([(topic[rows], order), rest], live)
+    topics, brokers = len(least), max(int(live.sum()), 1)
+    own, led = (
+        np.maximum(-(-found.total(topics) // brokers), stays.most(topics))
+        for found, stays in ((after.replicas, given.replicas), (after.leaders, given.leaders))
     )
+    return Planned(after, given, np.maximum(own, least), led)
+
+
+def shared_excess(planned: Planned, topic: Array, kept: Array, rows: Array, order: Array, live: Array) -> tuple[int, int]:
+    """How far above their own bounds the replicas, and the preferred leaders, of some topic are in every plan with as
+    many of both on each broker. Arguments as of `after_plan`."""
+    topics, of = len(planned.bound), topic[rows]
+    come = on_brokers(planned.after.replicas, len(live)) - on_brokers(planned.given.replicas, len(live))
+    changed = np.bincount(of, minlength=topics)
+    added = planned.after.replicas.total(topics) - planned.given.replicas.total(topics)
+    stays = pairs(topic, kept)
+    replicas = excess(come, planned.bound, added, stays, live, changed)
+    led = on_brokers(planned.after.leaders, len(live))
+    given = planned.given.leaders
+    untouched = np.repeat(given.topic, given.count), np.repeat(given.broker, given.count)
+    leaders = excess(led - on_brokers(given, len(live)), planned.led_bound, changed, untouched, live)
+    there = planned.after.replicas
+    return replicas, max(leaders, leading_excess(led, planned.led_bound, there.topic, there.broker, there.count))
+
+
+def on_brokers(found: Loads, brokers: int) -> Array:
+    """int64[B]: of all topics together."""
+    return np.bincount(found.broker, weights=found.count, minlength=brokers).astype(np.int64)
 
 
 def worst(
@@ -99,12 +133,10 @@ def worst(
     """The worst of the topics in `planned`, as `widest` has them.
 
     topic, held: int[N] topics and int[N, H] brokers of all partitions before; listed: names, by number."""
-    topics, brokers = len(listed), max(int(live.sum()), 1)
-    after, given = planned.after, planned.given
+    topics = len(listed)
+    after, bound, led_bound = planned.after, planned.bound, planned.led_bound
     total = after.replicas.total(topics)
     most, led = after.replicas.most(topics), after.leaders.most(topics)
-    bound = np.maximum(-(-total // brokers), given.replicas.most(topics))
-    led_bound = np.maximum(-(-after.leaders.total(topics) // brokers), given.leaders.most(topics))
     able = np.flatnonzero(total)
     by_replicas = able[np.lexsort((able, -total[able], (bound - most)[able]))][: -(-count // 2)]
     others = np.setdiff1d(able, by_replicas)

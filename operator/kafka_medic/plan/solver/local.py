@@ -10,7 +10,7 @@ import numpy as np
 from kafka_medic.plan.columns import Bools, Columns, Ints
 from kafka_medic.plan.leaders.balance import balance_leaders
 from kafka_medic.plan.leaders.topic_leaders import spread_leaders
-from kafka_medic.plan.leaders.topic_spread import REPORTED_TOPICS, after_plan, fullest, pairs, worst
+from kafka_medic.plan.leaders.topic_spread import REPORTED_TOPICS, after_plan, fullest, pairs, shared_excess, worst
 from kafka_medic.plan.model import Plan, Spread, Summary, TopicSpread
 from kafka_medic.plan.problem import Broker, Problem
 from kafka_medic.plan.solver.aggregate import classify
@@ -36,13 +36,15 @@ DEFAULT_LIMITS = WaveLimits()
 @dataclass(frozen=True, eq=False)
 class Placed:
     """Where replicas go. rows: int64[n] into the columns, ascending: the changed partitions. added: int32[n, M] broker
-    indexes, -1 padded. bound: on the fullest broker, in the units of `fair`. least: moves no plan can do without."""
+    indexes, -1 padded. bound: on the fullest broker, in the units of `fair`. least: moves no plan can do without.
+    of_topics: int64[T] as `least_in_racks` has it, None where replicas need not be spread over racks anew."""
 
     rows: Ints
     added: Ints
     bound: int
     fair: Handicap
     least: int
+    of_topics: Ints | None = None
 
 
 def plan_local(problem: Problem, limits: WaveLimits = DEFAULT_LIMITS) -> Plan:
@@ -88,7 +90,7 @@ def place(columns: Columns, missing: Ints, brokers: Sequence[Broker], *, by_byte
     if by_bytes:
         added = even_bytes(held, added, sites, size, capacity, stored)
     added = fit(held, added, sites, size, capacity)
-    return Placed(rows, added, bound if by_bytes else proven, fair, least)
+    return Placed(rows, added, bound if by_bytes else proven, fair, least, floor)
 
 
 def _by_average_size(
@@ -130,7 +132,7 @@ def finish(columns: Columns, before: Ints, brokers: Sequence[Broker], placed: Pl
     violations, unavoidable = rack_violations(
         racks_of(columns.held[rows], sites), racks_of(replicas, sites), sites.sizes()
     )
-    topics = _topics(columns, before, rows, order, alive)
+    topics = _topics(columns, before, placed, order, alive)
     topic_replicas, topic_leaders = fullest(topics)
     summary = Summary(
         partitions=len(rows),
@@ -177,12 +179,15 @@ def _waves(columns: Columns, placed: Placed, brokers: int, limits: WaveLimits) -
     return wave
 
 
-def _topics(columns: Columns, before: Ints, rows: Ints, order: Ints, alive: Bools) -> tuple[TopicSpread, ...]:
+def _topics(columns: Columns, before: Ints, placed: Placed, order: Ints, alive: Bools) -> tuple[TopicSpread, ...]:
     """The worst spread of the topics that the plan changes."""
-    changed = np.zeros(len(columns.topics), dtype=bool)
+    count, rows = len(columns.topics), placed.rows
+    least = np.zeros(count, dtype=np.int64) if placed.of_topics is None else placed.of_topics
+    after = after_plan(columns.topic, columns.held, rows, order, alive, least)
+    after = after.raised(*shared_excess(after, columns.topic, columns.held, rows, order, alive))
+    changed = np.zeros(count, dtype=bool)
     changed[columns.topic[rows]] = True
-    after = after_plan(columns.topic, columns.held, rows, order, alive).among(changed)
-    return worst(after, columns.topic, before, columns.topics, alive, REPORTED_TOPICS)
+    return worst(after.among(changed), columns.topic, before, columns.topics, alive, REPORTED_TOPICS)
 
 
 def _spread(load: Ints, bound: int, average: int) -> Spread:

@@ -102,7 +102,7 @@ class _Swaps:
         total = replicas + np.bincount(self.stays[0], minlength=len(own))
         own = np.maximum(np.maximum(own, least), -(-total // max(int(self.live.sum()), 1)))
         come = np.bincount(self.table[:, self.fixed :].ravel()[self.items], minlength=self.brokers)
-        return own + excess(come, own, partitions, replicas, self.stays, self.live)
+        return own + excess(come, own, replicas, self.stays, self.live, partitions)
 
     def too_much(self, allowed: Ints) -> Ints:
         """int64[k] additions that would have to leave for no topic to have more than allowed on a broker."""

@@ -202,7 +202,8 @@ def _lay_out_nothing(problem: Problem, question: Question, share: Share) -> tupl
     """No partition of the block changes, but its topics may have partitions elsewhere that do."""
     columns, rows = problem.columns, np.zeros(0, dtype=np.int64)
     none, nothing = np.zeros((0, 1), dtype=np.int32), np.zeros(len(question.brokers), dtype=np.int64)
-    topics, parts = spread_of_topics(columns, rows, none, share.scattered, question)
+    least = np.zeros(len(columns.topics), dtype=np.int64)
+    topics, parts = spread_of_topics(columns, rows, none, share.scattered, question, least)
     return PLAN_SCHEMA.empty_table(), Laid(nothing, _copied(columns, rows, none, rows, question), topics, parts)
 
 
@@ -210,7 +211,8 @@ def _lay_out_share(problem: Problem, rows: Ints, question: Question, share: Shar
     """The changed partitions (int64[n] rows) by the block's share of the quotas."""
     columns = problem.columns
     rack, racks = rack_indexes(question.brokers)
-    added = _placed(problem, rows, question, share, Sites(rack, share.quota.max() - share.quota, racks))
+    sites = Sites(rack, share.quota.max() - share.quota, racks)
+    added, least = _placed(problem, rows, question, share, sites)
     replicas = append(columns.held[rows], columns.held_count[rows], added)
     lead, _ = balance_leaders(replicas, share.lead.max() - share.lead, rack >= 0)
     untouched = np.ones(len(columns.topic), dtype=bool)
@@ -220,13 +222,13 @@ def _lay_out_share(problem: Problem, rows: Ints, question: Question, share: Shar
     wave = _waves(columns, rows, added, share, question)
     order = lead_first(replicas, lead)
     plan = plan_table(columns, columns.held, rows, replicas, order, wave, _ids(question).astype(np.int32))
-    topics, parts = spread_of_topics(columns, rows, order, share.scattered, question)
+    topics, parts = spread_of_topics(columns, rows, order, share.scattered, question, least)
     waves = _copied(columns, rows, added, wave, question)
     return plan, Laid(_check(problem, plan, rows, question), waves, topics, parts)
 
 
-def _placed(problem: Problem, rows: Ints, question: Question, share: Share, sites: Sites) -> Ints:
-    """int32[n, M] the brokers that each changed partition is given, -1 padded."""
+def _placed(problem: Problem, rows: Ints, question: Question, share: Share, sites: Sites) -> tuple[Ints, Ints]:
+    """(int32[n, M] the brokers that each changed partition is given, -1 padded; int64[T] as of `least_in_racks`)."""
     columns, missing = problem.columns, problem.missing[rows]
     held, size = columns.held[rows], columns.size[rows]
     held_racks = racks_of(held, sites)
@@ -239,7 +241,7 @@ def _placed(problem: Problem, rows: Ints, question: Question, share: Share, site
     added = spread_replicas(held, added, topic, pairs(columns.topic, columns.held), sites, least)
     if question.by_bytes:
         added = even_bytes(held, added, sites, size, share.capacity, share.due.max() - share.due)
-    return fit(held, added, sites, size, share.capacity)
+    return fit(held, added, sites, size, share.capacity), least
 
 
 def _ids(question: Question) -> Ints:

@@ -81,17 +81,17 @@ def wave_bytes(wave: Ints, added: Ints, sender: Ints, size: Ints, brokers: int) 
 
 
 def spread_of_topics(
-    columns: Columns, rows: Ints, order: Ints, marks: Ints, question: Question
+    columns: Columns, rows: Ints, order: Ints, marks: Ints, question: Question, least: Ints
 ) -> tuple[tuple[TopicSpread, ...], tuple[Part, ...]]:
     """(the worst of the topics that lie in this block alone, what it holds of others).
 
     rows, order: int32[n, F], of the changed partitions; marks: int8[T] 0 where this block alone has the topic, 1
-    where others have it too, 2 where those are too many to count."""
+    where others have it too, 2 where those are too many to count; least: int64[T] as `least_in_racks` has it."""
     live = np.array([broker.alive for broker in question.brokers], dtype=bool)
     changed = np.zeros(len(columns.topics), dtype=bool)
     changed[columns.topic[rows]] = True
     size = np.bincount(columns.topic, minlength=len(changed))
-    planned = after_plan(columns.topic, columns.held, rows, order, live)
+    planned = after_plan(columns.topic, columns.held, rows, order, live, least)
     after = planned.after
     shared = marks == 1
     mine = shared[columns.topic]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +25,14 @@ def many_topics():
 
 
 def counted_one_by_one(request, plan):
-    """Every topic that the plan changes."""
+    """Every topic that the plan changes, with its own bound and what all topics together are above theirs."""
+    own = {spread.topic: spread for spread in on_its_own(request, plan)}
+    (shared,) = {(t.bound - own[t.topic].bound, t.led_bound - own[t.topic].led_bound) for t in plan.topics}
+    assert min(shared) >= 0
+    return [replace(t, bound=t.bound + shared[0], led_bound=t.led_bound + shared[1]) for t in own.values()]
+
+
+def on_its_own(request, plan):
     planned = {(move.topic, move.partition): move.preferred_order for move in plan.moves()}
     before, after, led_before, led_after, led_given, size = {}, {}, {}, {}, {}, Counter()
     for row in request.partitions.to_pylist():
