@@ -308,7 +308,8 @@ class Check:
         led, left = (np.concatenate([codes[rest], planned]), first), (codes[rest], untouched)
         names, live = list(self.wanted), len(self.live)
         stays, there, left_alone, leads = (counted(part, len(names), live) for part in (stay, after, left, led))
-        own = np.maximum(np.maximum(-(-there.total // max(live, 1)), stays.most), self.least_of_topics(planned))
+        plain = np.maximum(-(-there.total // max(live, 1)), stays.most)
+        own = np.maximum(plain, self.least_of_topics(planned))
         own_led = np.maximum(-(-leads.total // max(live, 1)), left_alone.most)
         rows, leading = np.bincount(planned, minlength=len(names)), leads.on_brokers(live)
         come = there.on_brokers(live) - stays.on_brokers(live)
@@ -319,11 +320,11 @@ class Check:
         )
         return [
             f"{name}: {wrong}"
-            for name, claimed, most, least, excess in (
-                ("replicasOfOneTopic", summary.topic_replicas, there.most, own, shared),
-                ("leadersOfOneTopic", summary.topic_leaders, leads.most, own_led, shared_led),
+            for name, claimed, most, least, bound, excess in (
+                ("replicasOfOneTopic", summary.topic_replicas, there.most, plain, own, shared),
+                ("leadersOfOneTopic", summary.topic_leaders, leads.most, own_led, own_led, shared_led),
             )
-            if (wrong := untrue(claimed, most, least, excess, planned, names))
+            if (wrong := untrue(claimed, most, least, bound, excess, planned, names))
         ]
 
     def least_of_topics(self, planned: Array) -> Array:

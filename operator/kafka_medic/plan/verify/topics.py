@@ -55,11 +55,11 @@ def counted(stands: Standing, topics: int, live: int) -> Held:
 
 
 def untrue(
-    claimed: Fullest | None, most: Array, own: Array, excess: int, planned: Array, names: list[str]
+    claimed: Fullest | None, most: Array, plain: Array, own: Array, excess: int, planned: Array, names: list[str]
 ) -> str | None:
-    """What is wrong with it; None if it is so, and no topic that the plan changes is worse. most, own: int64[T] on the
-    fullest broker, and of each topic alone the least that can be; excess: what some topic is above that in any case;
-    planned: topics of the partitions that the plan changes."""
+    """What is wrong with it; None if it is so, and no topic that the plan changes is worse. int64[T] each: most, on the
+    fullest broker; plain, the least that can be, of how many there are and of what stays; own, the same with racks.
+    excess: what some topic is above its own in any case; planned: topics of the partitions that the plan changes."""
     if claimed is None:
         return "the summary does not say it" if len(planned) else None
     if claimed.topic not in names:
@@ -67,10 +67,12 @@ def untrue(
     at = names.index(claimed.topic)
     if claimed.max != most[at]:
         return f"the summary says {claimed.max} on one broker, counted {most[at]}"
-    if not own[at] <= claimed.bound <= own[at] + excess:
-        return f"the bound {claimed.bound} is not from {own[at]} to {own[at] + excess}"
-    worst, above = int((most - own)[planned].max(initial=0)), int(most[at] - own[at])
-    return f"another topic is {worst} above its bound, not {above}" if worst > above else None
+    # A plan made in blocks may say less than could be proven of the whole.
+    if not plain[at] <= claimed.bound <= own[at] + excess:
+        return f"the bound {claimed.bound} is not from {plain[at]} to {own[at] + excess}"
+    shared = max(claimed.bound - int(own[at]), 0)
+    worst = int((most - own)[planned].max(initial=0)) - shared
+    return f"another topic is {worst} above its bound" if worst > claimed.max - claimed.bound else None
 
 
 def could_take(load: Array, own: Array, stays: Held, new: Array, rows: Array) -> int:
