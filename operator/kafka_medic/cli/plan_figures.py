@@ -1,4 +1,4 @@
-"""A plan's figures for people, each beside the best that any plan could reach."""
+"""A plan's figures for people, each beside its bound."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def figures(summary: Summary, cost: Estimate, done: str) -> str:
     if cost.seconds is not None:
         rows.append(("time at the throttle, at least", _duration(cost.seconds), ""))
     rows.append(("planned in", f"{summary.seconds:.2f} s ({summary.engine})", ""))
-    return output.table(("FIGURE", "THIS PLAN", "BEST POSSIBLE"), rows)
+    return output.table(("FIGURE", "THIS PLAN", "BOUND"), rows)
 
 
 def _of_one_topic(name: str, found: Fullest | None) -> list[tuple[str, str, str]]:

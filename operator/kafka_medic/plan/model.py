@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from kafka_medic.plan.arrow import Column, Int64s, flat_values, list_lengths
+from kafka_medic.plan.bounds import RAISE, Bounds
 
 __all__ = ["PLAN_SCHEMA", "Fullest", "Move", "Plan", "Spread", "Summary", "TopicSpread"]
 
@@ -26,14 +27,19 @@ PLAN_SCHEMA: pa.Schema = pa.schema(_FIELDS)
 
 @dataclass(frozen=True)
 class Spread:
-    """Fewest and most per live broker after the plan, and the smallest maximum that any plan can reach."""
+    """Fewest and most per live broker after the plan.
+
+    bound: the smallest maximum of the plans that `plan.bounds` names for this figure. any_plan: of all plans that there
+    are, also those that move more, or have others lead: the mean, rounded up.
+    """
 
     min: int
     max: int
     bound: int
+    any_plan: int = 0
 
     def to_json(self) -> dict[str, int]:
-        return {"min": self.min, "max": self.max, "bound": self.bound}
+        return {"min": self.min, "max": self.max, "bound": self.bound, "anyPlan": self.any_plan}
 
 
 @dataclass(frozen=True)
@@ -80,6 +86,7 @@ class Summary:
     topic_replicas, topic_leaders: of the topics that the plan changes the one whose replicas, or preferred leaders, lie
     least evenly on the brokers; None if it changes none, or none was counted.
     capacity_unknown: brokers that get replicas and whose disk capacity is not known, so that it was not checked.
+    bounds: among which plans each bound is one.
     engine: "local" or "spark". seconds: taken to plan; 0.0 until the command fills it in.
     """
 
@@ -95,12 +102,13 @@ class Summary:
     bytes_per_broker: Spread | None = None
     topic_replicas: Fullest | None = None
     topic_leaders: Fullest | None = None
+    bounds: Bounds = field(default_factory=lambda: RAISE)
     engine: str = "local"
     seconds: float = 0.0
 
     def to_json(self) -> dict[str, object]:
         """The stable form that other tools read."""
-        return {
+        figures: dict[str, object] = {
             "partitions": self.partitions,
             "moves": self.moves,
             "lowerBoundMoves": self.lower_bound_moves,
@@ -113,6 +121,10 @@ class Summary:
             **({} if self.bytes_per_broker is None else {"bytesPerBroker": self.bytes_per_broker.to_json()}),
             **({} if self.topic_replicas is None else {"replicasOfOneTopic": self.topic_replicas.to_json()}),
             **({} if self.topic_leaders is None else {"leadersOfOneTopic": self.topic_leaders.to_json()}),
+        }
+        return {
+            **figures,
+            "bounds": {name: bound.to_json() for name, bound in self.bounds.items() if name in figures},
             "engine": self.engine,
             "seconds": self.seconds,
         }

@@ -49,7 +49,7 @@ def test_the_summary_is_a_table_for_people_and_json_on_request(call):
     assert list(summary) == [
         "partitions", "moves", "lowerBoundMoves", "replicasPerBroker", "leadersPerBroker",
         "rackViolations", "rackViolationsBound", "waves", "roomUnknown",
-        "replicasOfOneTopic", "leadersOfOneTopic", "engine", "seconds",
+        "replicasOfOneTopic", "leadersOfOneTopic", "bounds", "engine", "seconds",
     ]  # fmt: skip
     assert summary["seconds"] > 0
 

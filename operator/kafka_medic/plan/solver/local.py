@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from kafka_medic.plan.bounds import BY_BYTES
 from kafka_medic.plan.columns import Bools, Columns, Ints
 from kafka_medic.plan.leaders.balance import balance_leaders
 from kafka_medic.plan.leaders.topic_leaders import spread_leaders
@@ -57,7 +58,7 @@ def plan_local(problem: Problem, limits: WaveLimits = DEFAULT_LIMITS) -> Plan:
         return plan
     come = arriving(placed.added, columns.size[placed.rows], len(problem.brokers))
     even = bytes_spread(arriving(columns.held, columns.size, len(problem.brokers)), come, problem.brokers)
-    return replace(plan, summary=replace(plan.summary, bytes_per_broker=even))
+    return replace(plan, summary=replace(plan.summary, bytes_per_broker=even, bounds=BY_BYTES))
 
 
 def place(columns: Columns, missing: Ints, brokers: Sequence[Broker], *, by_bytes: bool = False) -> Placed:
@@ -192,4 +193,5 @@ def _topics(columns: Columns, before: Ints, placed: Placed, order: Ints, alive: 
 
 def _spread(load: Ints, bound: int, average: int) -> Spread:
     most = int(load.max(initial=0))
-    return Spread(int(load.min(initial=most)) - average, most - average, bound - average)
+    mean = -(-int(load.sum()) // max(len(load), 1))
+    return Spread(int(load.min(initial=most)) - average, most - average, bound - average, mean - average)

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from kafka_medic.plan.bounds import LEAVE, LOWER_IMBALANCE, SPREAD_RACKS
 from kafka_medic.plan.columns import Bools, Columns, Ints
 from kafka_medic.plan.model import Plan
 from kafka_medic.plan.problem import Broker, check_reachable
@@ -33,20 +34,21 @@ def plan_relocation(relocation: Relocation, limits: WaveLimits = DEFAULT_LIMITS)
     columns, brokers, question = relocation.columns, relocation.brokers, relocation.question
     match question:
         case LowerImbalance(moves):
-            after, placed = _lower(columns, brokers, moves)
+            bounds, (after, placed) = LOWER_IMBALANCE, _lower(columns, brokers, moves)
         case Leave(broker):
             released = columns.held == [listed.id for listed in brokers].index(broker)
-            after, placed, _ = _place_anew(columns, brokers, released)
+            bounds, (after, placed, _) = LEAVE, _place_anew(columns, brokers, released)
         case SpreadRacks():
             released, floor = _crowded(columns, brokers)
-            after, placed, kept = _place_anew(columns, brokers, released)
+            bounds, (after, placed, kept) = SPREAD_RACKS, _place_anew(columns, brokers, released)
             # Other replicas might have been released, so what the kernel proves of these is no bound on all plans.
             placed = replace(placed, bound=min(placed.bound, max(floor, _mean(kept, placed, brokers))))
     kept = _keep(columns, _members(columns.held, after))
     new = (after >= 0) & ~_members(after, columns.held)
     rows = np.flatnonzero(new.any(axis=1))
     added = _packed(np.where(new, after, -1)[rows])
-    return finish(kept, columns.held, brokers, replace(placed, rows=rows, added=added), limits)
+    plan = finish(kept, columns.held, brokers, replace(placed, rows=rows, added=added), limits)
+    return replace(plan, summary=replace(plan.summary, bounds=bounds))
 
 
 def _place_anew(columns: Columns, brokers: tuple[Broker, ...], released: Bools) -> tuple[Ints, Placed, Columns]:

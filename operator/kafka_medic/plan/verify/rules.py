@@ -347,6 +347,8 @@ class Check:
         if len(count) and (spread.min, spread.max) != (count.min(), count.max()):
             problems.append(f"the summary says {name} {spread.min}..{spread.max}, counted {count.min()}..{count.max()}")
         mean = -(-int(count.sum()) // max(len(count), 1))
+        if spread.any_plan != mean:
+            problems.append(f"{name}: no plan is below {mean}, where the summary says {spread.any_plan}")
         if not mean <= spread.bound <= spread.max:
             problems.append(f"{name}: the bound {spread.bound} is outside the mean {mean} and the maximum {spread.max}")
         return problems

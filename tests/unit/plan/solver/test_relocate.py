@@ -77,7 +77,7 @@ def test_imbalance_is_lowered_as_far_as_the_moves_go():
 
 def test_a_new_broker_is_filled_with_followers():
     _, plan = planned([[0, 1], [1, 2], [2, 0]] * 4, 4, LowerImbalance(6))
-    assert plan.summary.replicas_per_broker == Spread(6, 6, 6)
+    assert plan.summary.replicas_per_broker == Spread(6, 6, 6, 6)
     assert all(row[-1] == 3 for row in final(plan).values())
 
 
