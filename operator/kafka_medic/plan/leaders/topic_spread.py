@@ -84,10 +84,6 @@ class Planned:
         """That of the topics that bool[T] names."""
         return replace(self, after=self.after.among(topics), given=self.given.among(topics))
 
-    def raised(self, replicas: int, leaders: int) -> Planned:
-        """With so much more as the bounds of all topics together."""
-        return replace(self, bound=self.bound + replicas, led_bound=self.led_bound + leaders)
-
 
 def after_plan(topic: Array, kept: Array, rows: Array, order: Array, live: Array, least: Array) -> Planned:
     """topic: int[N]; kept: int[N, H] what each partition keeps; rows: int64[n] those that the plan changes; order:
@@ -160,13 +156,17 @@ def widest(found: Iterable[TopicSpread], count: int) -> tuple[TopicSpread, ...]:
     return (*first, *sorted(left[len(first) :], key=_by(lambda t: t.led_after - t.led_bound))[: count - len(first)])
 
 
-def fullest(found: Sequence[TopicSpread]) -> tuple[Fullest | None, Fullest | None]:
-    """Of the worst topics the one whose replicas, and the one whose preferred leaders lie least evenly."""
+def fullest(found: Sequence[TopicSpread], shared: tuple[int, int] = (0, 0)) -> tuple[Fullest | None, Fullest | None]:
+    """Of the worst topics the one whose replicas, and the one whose preferred leaders lie least evenly; shared: as of
+    `shared_excess`."""
     if not found:
         return None, None
     first = min(found, key=_by(lambda t: t.after - t.bound))
     led = min(found, key=_by(lambda t: t.led_after - t.led_bound))
-    return Fullest(first.topic, first.after, first.bound), Fullest(led.topic, led.led_after, led.led_bound)
+    return (
+        Fullest(first.topic, first.after, first.bound + shared[0], first.bound),
+        Fullest(led.topic, led.led_after, led.led_bound + shared[1], led.led_bound),
+    )
 
 
 def _by(above: Callable[[TopicSpread], int]) -> Callable[[TopicSpread], tuple[int, int, str]]:

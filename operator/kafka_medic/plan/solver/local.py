@@ -133,8 +133,8 @@ def finish(columns: Columns, before: Ints, brokers: Sequence[Broker], placed: Pl
     violations, unavoidable = rack_violations(
         racks_of(columns.held[rows], sites), racks_of(replicas, sites), sites.sizes()
     )
-    topics = _topics(columns, before, placed, order, alive)
-    topic_replicas, topic_leaders = fullest(topics)
+    topics, shared = _topics(columns, before, placed, order, alive)
+    topic_replicas, topic_leaders = fullest(topics, shared)
     summary = Summary(
         partitions=len(rows),
         moves=int((added >= 0).sum()),
@@ -180,15 +180,17 @@ def _waves(columns: Columns, placed: Placed, brokers: int, limits: WaveLimits) -
     return wave
 
 
-def _topics(columns: Columns, before: Ints, placed: Placed, order: Ints, alive: Bools) -> tuple[TopicSpread, ...]:
-    """The worst spread of the topics that the plan changes."""
+def _topics(
+    columns: Columns, before: Ints, placed: Placed, order: Ints, alive: Bools
+) -> tuple[tuple[TopicSpread, ...], tuple[int, int]]:
+    """(the worst spread of the topics that the plan changes, what some topic is above its own bounds in any case)."""
     count, rows = len(columns.topics), placed.rows
     least = np.zeros(count, dtype=np.int64) if placed.of_topics is None else placed.of_topics
     after = after_plan(columns.topic, columns.held, rows, order, alive, least)
-    after = after.raised(*shared_excess(after, columns.topic, columns.held, rows, order, alive))
+    shared = shared_excess(after, columns.topic, columns.held, rows, order, alive)
     changed = np.zeros(count, dtype=bool)
     changed[columns.topic[rows]] = True
-    return worst(after.among(changed), columns.topic, before, columns.topics, alive, REPORTED_TOPICS)
+    return worst(after.among(changed), columns.topic, before, columns.topics, alive, REPORTED_TOPICS), shared
 
 
 def _spread(load: Ints, bound: int, average: int) -> Spread:

@@ -70,9 +70,10 @@ def untrue(
     # A plan made in blocks may say less than could be proven of the whole.
     if not plain[at] <= claimed.bound <= own[at] + excess:
         return f"the bound {claimed.bound} is not from {plain[at]} to {own[at] + excess}"
-    shared = max(claimed.bound - int(own[at]), 0)
-    worst = int((most - own)[planned].max(initial=0)) - shared
-    return f"another topic is {worst} above its bound" if worst > claimed.max - claimed.bound else None
+    if not plain[at] <= claimed.own <= min(own[at], claimed.bound):
+        return f"the topic's own bound {claimed.own} is not from {plain[at]} to {min(own[at], claimed.bound)}"
+    worst = int((most - own)[planned].max(initial=0))
+    return f"another topic is {worst} above its bound" if worst > claimed.max - claimed.own else None
 
 
 def could_take(load: Array, own: Array, stays: Held, new: Array, rows: Array) -> int:
