@@ -38,7 +38,9 @@ RAISE: Bounds = {
     "replicasPerBroker": Bound(_BEST_RACKS, exact=True),
     "leadersPerBroker": Bound(_ORDERS, exact=True),
     "rackViolations": Bound("all plans with so few moves", exact=True),
-    "replicasOfOneTopic": Bound("plans with as many replicas on each broker: no topic further above its own", exact=False),
+    "replicasOfOneTopic": Bound(
+        "plans with as many replicas on each broker: no topic further above its own", exact=False
+    ),
     "leadersOfOneTopic": Bound("orders of these replicas with as many leaders on each broker, likewise", exact=False),
 }
 """Where disks are short of room, a bound on replicas holds and may be out of reach."""

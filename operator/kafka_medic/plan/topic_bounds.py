@@ -15,6 +15,7 @@ import numpy as np
 from kafka_medic.plan.columns import Bools, Ints
 from kafka_medic.plan.solver.aggregate import Kinds
 from kafka_medic.plan.solver.quotas import best_spread
+from kafka_medic.plan.topic_cells import Cells
 
 __all__ = ["excess", "leading_excess", "least_in_racks"]
 
@@ -44,20 +45,20 @@ def least_in_racks(kinds: Kinds, kind: Ints, topic: Ints, topics: int, sizes: In
     return least
 
 
-def excess(load: Ints, bound: Ints, able: Ints, stays: tuple[Ints, Ints], live: Bools, apart: Ints | None = None) -> int:
+def excess(load: Ints, bound: Ints, able: Ints, stays: Cells, live: Bools, apart: Ints | None = None) -> int:
     """How far above its own bound some topic is in every plan that brings each broker so many.
 
     load: int64[B] what brokers get, besides what stays; bound: int64[T]; able: int64[T] of each topic what changes;
-    stays: int[k] topics and brokers of what stays; apart: int64[T] how much of it one broker can get at most. A group
-    of brokers gets of a topic no more than there is, and no more than the group's size times what one broker may have
-    (Gale, 1957). The groups tried are those of the brokers that get most, so the answer is relaxed.
+    apart: int64[T] how much of it one broker can get at most. A group of brokers gets of a topic no more than there is,
+    and no more than the group's size times what one broker may have (Gale, 1957). The groups tried are those of the
+    brokers that get most, so the answer is relaxed.
     """
     order = np.flatnonzero(live)[np.argsort(-load[live], kind="stable")]
     most = 0
     for size in _sizes(load[order]):
         group = np.zeros(len(load), dtype=bool)
         group[order[:size]] = True
-        there = np.bincount(stays[0][group[stays[1]]], minlength=len(bound))
+        there = stays.total(group)
         come = able if apart is None else np.minimum(able, apart * size)
 
         def fits(more: int, size: int = size, there: Ints = there, come: Ints = come, group: Bools = group) -> bool:
@@ -67,17 +68,14 @@ def excess(load: Ints, bound: Ints, able: Ints, stays: tuple[Ints, Ints], live: 
     return most
 
 
-def leading_excess(led: Ints, bound: Ints, topic: Ints, broker: Ints, count: Ints) -> int:
+def leading_excess(led: Ints, bound: Ints, replicas: Cells) -> int:
     """The same of preferred leaders, over all orders of these replicas: a broker leads no more of a topic than it has.
 
-    led: int64[B]; bound: int64[T]; topic, broker, count: int[K] replicas of each topic on each broker that has any.
+    led: int64[B]; bound: int64[T].
     """
-
-    def fits(more: int) -> bool:
-        most = np.minimum(count, bound[topic] + more)
-        return bool((np.bincount(broker, weights=most, minlength=len(led)) >= led).all())
-
-    return _least(fits, 0, int(count.max(initial=0)))
+    return _least(
+        lambda more: bool((replicas.capped(bound + more) >= led).all()), 0, int(replicas.most().max(initial=0))
+    )
 
 
 def _least(fits: Callable[[int], bool], low: int, high: int) -> int:

@@ -15,14 +15,16 @@ import numpy as np
 from kafka_medic.plan.columns import Bools, Ints
 from kafka_medic.plan.leaders.topic_paths import Paths
 from kafka_medic.plan.topic_bounds import excess, leading_excess
-from kafka_medic.plan.topic_cells import Cells, cell_type, members, within
+from kafka_medic.plan.topic_cells import Cells, cell_type, cells_of, members, within
 
 __all__ = ["spread_leaders"]
 
 SLACKS = (2, 1, 0)
 """How far above its bound a topic may be, from the first trades to the last: what is worst is mended first."""
-MOST = 1 << 16
-"""Leaderships too much, past which a slack below 1 is not tried: at random one of many topics is one above its bound."""
+FEW = 1 << 17
+"""Partitions up to which the last slack is tried: at random one of many topics is one above its bound."""
+MANY = 256
+"""Of so many partitions one that is led where its topic leads too much, after all trades, is a sign that it has to."""
 PASSES, ROUNDS = 6, 24
 """A pass lists anew who could trade; in its rounds a partition trades once at most."""
 
@@ -40,17 +42,11 @@ def spread_leaders(
     bound = trades.bound()
     if elsewhere is not None:
         bound = np.where(elsewhere[: len(bound)], bound - 1, bound)
-    for slack in SLACKS:
-        allowed = bound + slack
-        heavy = trades.heavy(allowed)
-        if slack < 1 and trades.too_much(heavy, allowed) > MOST:
-            break
-        for _ in range(PASSES):
-            if not len(heavy) or not trades.trade(heavy, allowed):
-                break
-            heavy = trades.heavy(allowed)
-        if len(heavy) and not Paths(replicas, trades.leader, trades.topic, trades.cells, allowed, live).relieve(heavy):
-            break
+    slacks = SLACKS if len(replicas) <= FEW else SLACKS[:-1]
+    if trades.bring_down(bound, slacks[:1], patient=False):
+        trades.bring_down(bound, slacks[1:], patient=True)
+    else:
+        trades.bring_down(bound + trades.excess(bound), slacks, patient=True)
     return trades.columns(lead)
 
 
@@ -75,44 +71,43 @@ class _Trades:
         self.kind = cell_type(topics, self.brokers)
         self.topic, self.topics = topic.astype(self.kind), topics
         self.leader = replicas[np.arange(len(replicas)), lead].astype(np.int64)
-        given = live[untouched[1]]
-        self.untouched = untouched[0][given], untouched[1][given]
-        self.given = self._cell(*self.untouched)
-        own = self._cell(self.topic, self.leader)[live[self.leader]]
-        self.cells = Cells([self.given, own], topics * self.brokers)
+        self.given = cells_of(*untouched, live, topics)
+        own = cells_of(self.topic, self.leader, live, topics)
+        self.cells = Cells([self.given, own], topics, self.brokers)
+
+    def bring_down(self, bound: Ints, slacks: tuple[int, ...], *, patient: bool) -> bool:
+        """Bring every topic down to the last of these above its bound (int64[T]), as far as a way is found; whether it
+        was. Without patience paths are not tried where many would be needed."""
+        for slack in slacks:
+            allowed = bound + slack
+            heavy = self.cells.above(allowed)
+            for _ in range(PASSES):
+                if not len(heavy) or not self.trade(heavy, allowed):
+                    break
+                heavy = heavy[self.cells.read(heavy) > allowed[heavy // self.brokers]]
+            if not len(heavy):
+                continue
+            too_much = int((self.cells.read(heavy) - allowed[heavy // self.brokers]).sum())
+            if not patient and too_much > len(self.leader) // MANY:
+                return False
+            if not Paths(self.replicas, self.leader, self.topic, self.cells, allowed, self.live).relieve(heavy):
+                return False
+        return True
 
     def bound(self) -> Ints:
         """int64[T] what every topic may lead on a broker, so that all of them can."""
-        own = np.zeros(self.topics, dtype=np.int64)
-        cells, count = Cells([self.given], self.topics * self.brokers).now()
-        np.maximum.at(own, cells // self.brokers, count)
+        given = Cells([self.given], self.topics, self.brokers)
         changed = np.bincount(self.topic, minlength=self.topics)
-        total = changed + np.bincount(self.untouched[0], minlength=self.topics)
-        own = np.maximum(own, -(-total // max(int(self.live.sum()), 1)))
+        own = np.maximum(given.most(), -(-(changed + given.total()) // max(int(self.live.sum()), 1)))
         come = np.bincount(self.leader, minlength=self.brokers)
         come[~self.live] = 0
-        most = excess(come, own, changed, self.untouched, self.live)
+        return own + excess(come, own, changed, given, self.live)
+
+    def excess(self, bound: Ints) -> int:
+        """How far above these bounds some topic is, as brokers lead what they have replicas of."""
         # Replicas of the partitions that change, and what is led by others, as if a broker could lead either.
-        able = Cells([self.given, *self._able()], self.topics * self.brokers)
-        cells, count = able.now()
-        led = come + np.bincount(self.untouched[1], minlength=self.brokers)
-        return own + max(most, leading_excess(led, own, *divmod(cells, self.brokers), count))
-
-    def _able(self) -> list[Ints]:
-        """The cells of all replicas of the partitions that change."""
-        found = []
-        for replica in self.replicas.T:
-            at = np.flatnonzero((replica >= 0) & self.live[replica])
-            found.append(self._cell(self.topic[at], replica[at]))
-        return found
-
-    def heavy(self, allowed: Ints) -> Ints:
-        """int[k] the cells with more than is allowed (int64[T])."""
-        cells, count = self.cells.now()
-        return cells[count > allowed[cells // self.brokers]]
-
-    def too_much(self, heavy: Ints, allowed: Ints) -> int:
-        return int((self.cells.read(heavy) - allowed[heavy // self.brokers]).sum())
+        able = cells_of(self.topic, self.replicas, self.live, self.topics)
+        return leading_excess(self.cells.on_brokers(), bound, Cells([self.given, able], self.topics, self.brokers))
 
     def trade(self, heavy: Ints, allowed: Ints) -> int:
         """Trade in rounds until none is found; how many trades. heavy: ascending."""

@@ -40,7 +40,7 @@ class Paths:
         whole = True
         for broker in distinct(heavy % self.brokers).tolist():
             topics = heavy[heavy % self.brokers == broker] // self.brokers
-            others = np.flatnonzero((self.replicas == broker).any(axis=1)) if len(topics) else topics
+            others = np.concatenate([np.flatnonzero(column == broker) for column in self.replicas.T])
             self._work += len(self.topic) // 16
             while len(topics := topics[self.cells.read(topics * self.brokers + broker) > self.allowed[topics]]):
                 if self._work > MOST_WORK or not self._augment(broker, topics, others):

@@ -11,116 +11,64 @@ import numpy as np
 from kafka_medic.plan.lists import Array
 from kafka_medic.plan.model import Fullest, TopicSpread
 from kafka_medic.plan.topic_bounds import excess, leading_excess
+from kafka_medic.plan.topic_cells import Cells, cells_of
 
-__all__ = [
-    "REPORTED_TOPICS", "Loads", "Planned", "Standing", "after_plan", "fullest", "loads", "pairs", "shared_excess",
-    "standing", "widest", "worst",
-]  # fmt: skip
+__all__ = ["REPORTED_TOPICS", "Planned", "after_plan", "fullest", "shared_excess", "widest", "worst"]
 
 REPORTED_TOPICS = 20
 
 
 @dataclass(frozen=True, eq=False)
-class Loads:
-    """int[K] each: so many of a topic (its number) stand on a broker (its place); by topic, then broker."""
-
-    topic: Array
-    broker: Array
-    count: Array
-
-    def most(self, topics: int) -> Array:
-        """int64[topics]: the most on one broker."""
-        return self._of_each(np.maximum, topics)
-
-    def total(self, topics: int) -> Array:
-        """int64[topics]: on all brokers together."""
-        return self._of_each(np.add, topics)
-
-    def _of_each(self, gather: np.ufunc, topics: int) -> Array:
-        found = np.zeros(topics, dtype=np.int64)
-        first = np.flatnonzero(np.diff(self.topic, prepend=-1))
-        if len(first):
-            found[self.topic[first]] = gather.reduceat(self.count, first)
-        return found
-
-    def among(self, topics: Array) -> Loads:
-        """Those of the topics that bool[T] names."""
-        kept = topics[self.topic]
-        return self if kept.all() else Loads(self.topic[kept], self.broker[kept], self.count[kept])
-
-
-@dataclass(frozen=True, eq=False)
-class Standing:
-    """Where the replicas of topics are, and where their preferred leaders."""
-
-    replicas: Loads
-    leaders: Loads
-
-    def among(self, topics: Array) -> Standing:
-        """That of the topics that bool[T] names."""
-        return Standing(self.replicas.among(topics), self.leaders.among(topics))
-
-
-def standing(parts: Sequence[tuple[Array, Array]], live: Array) -> Standing:
-    """Count what is on live brokers (bool[B]). parts: int[n] topics and int[n, F] brokers by place, the preferred
-    leader first, -1 padded."""
-    replicas = [pairs(topic, brokers) for topic, brokers in parts]
-    leaders = [(topic, brokers[:, 0]) for topic, brokers in parts]
-    return Standing(loads(replicas, live), loads(leaders, live))
-
-
-@dataclass(frozen=True, eq=False)
 class Planned:
-    """after: where all stands after a plan; given: what of it is the same in every plan, the replicas that stay and the
+    """What a plan comes to. topics: bool[T] those that are meant; total, led: int64[T] replicas and partitions of each;
+    replicas, leaders: where they are; given: where what of it is the same in every plan, the replicas that stay and the
     leaders of partitions that are not touched. bound, led_bound: int64[T] what some broker has of each topic in any
-    case."""
+    case; changed: int64[T] its partitions that the plan changes."""
 
-    after: Standing
-    given: Standing
+    topics: Array
+    replicas: Cells
+    leaders: Cells
+    given: tuple[Cells, Cells]
+    total: Array
+    led: Array
     bound: Array
     led_bound: Array
+    changed: Array
 
     def among(self, topics: Array) -> Planned:
         """That of the topics that bool[T] names."""
-        return replace(self, after=self.after.among(topics), given=self.given.among(topics))
+        return replace(self, topics=self.topics & topics)
 
 
 def after_plan(topic: Array, kept: Array, rows: Array, order: Array, live: Array, least: Array) -> Planned:
     """topic: int[N]; kept: int[N, H] what each partition keeps; rows: int64[n] those that the plan changes; order:
     int[n, F] what they come to, the preferred leader first; least: int64[T] as `least_in_racks` has it."""
+    topics, brokers = len(least), max(int(live.sum()), 1)
     untouched = np.ones(len(topic), dtype=bool)
     untouched[rows] = False
-    rest = topic[untouched], kept[untouched]
-    given = Standing(loads([pairs(topic, kept)], live), loads([(rest[0], rest[1][:, 0])], live))
-    after = standing([(topic[rows], order), rest], live)
-    topics, brokers = len(least), max(int(live.sum()), 1)
-    own, led = (
-        np.maximum(-(-found.total(topics) // brokers), stays.most(topics))
-        for found, stays in ((after.replicas, given.replicas), (after.leaders, given.leaders))
-    )
-    return Planned(after, given, np.maximum(own, least), led)
+    of, rest = topic[rows], (topic[untouched], kept[untouched])
 
+    def counted(*parts: tuple[Array, Array]) -> Cells:
+        return Cells([cells_of(names, on, live, topics) for names, on in parts], topics, len(live))
 
-def shared_excess(planned: Planned, topic: Array, kept: Array, rows: Array, order: Array, live: Array) -> tuple[int, int]:
-    """How far above their own bounds the replicas, and the preferred leaders, of some topic are in every plan with as
-    many of both on each broker. Arguments as of `after_plan`."""
-    topics, of = len(planned.bound), topic[rows]
-    come = on_brokers(planned.after.replicas, len(live)) - on_brokers(planned.given.replicas, len(live))
+    replicas, stays = counted((of, order), rest), counted((topic, kept))
+    leaders, left = counted((of, order[:, 0]), (rest[0], rest[1][:, 0])), counted((rest[0], rest[1][:, 0]))
+    total, led = replicas.total(), leaders.total()
+    bound = np.maximum(np.maximum(-(-total // brokers), stays.most()), least)
+    led_bound = np.maximum(-(-led // brokers), left.most())
     changed = np.bincount(of, minlength=topics)
-    added = planned.after.replicas.total(topics) - planned.given.replicas.total(topics)
-    stays = pairs(topic, kept)
-    replicas = excess(come, planned.bound, added, stays, live, changed)
-    led = on_brokers(planned.after.leaders, len(live))
-    given = planned.given.leaders
-    untouched = np.repeat(given.topic, given.count), np.repeat(given.broker, given.count)
-    leaders = excess(led - on_brokers(given, len(live)), planned.led_bound, changed, untouched, live)
-    there = planned.after.replicas
-    return replicas, max(leaders, leading_excess(led, planned.led_bound, there.topic, there.broker, there.count))
+    return Planned(total > 0, replicas, leaders, (stays, left), total, led, bound, led_bound, changed)
 
 
-def on_brokers(found: Loads, brokers: int) -> Array:
-    """int64[B]: of all topics together."""
-    return np.bincount(found.broker, weights=found.count, minlength=brokers).astype(np.int64)
+def shared_excess(planned: Planned, live: Array) -> tuple[int, int]:
+    """How far above their own bounds the replicas, and the preferred leaders, of some topic are in every plan with as
+    many of both on each broker (bool[B] live)."""
+    stays, left = planned.given
+    come = planned.replicas.on_brokers() - stays.on_brokers()
+    replicas = excess(come, planned.bound, planned.total - stays.total(), stays, live, planned.changed)
+    led = planned.leaders.on_brokers()
+    leaders = excess(led - left.on_brokers(), planned.led_bound, planned.changed, left, live)
+    return replicas, max(leaders, leading_excess(led, planned.led_bound, planned.replicas))
 
 
 def worst(
@@ -130,22 +78,28 @@ def worst(
 
     topic, held: int[N] topics and int[N, H] brokers of all partitions before; listed: names, by number."""
     topics = len(listed)
-    after, bound, led_bound = planned.after, planned.bound, planned.led_bound
-    total = after.replicas.total(topics)
-    most, led = after.replicas.most(topics), after.leaders.most(topics)
-    able = np.flatnonzero(total)
+    bound, led_bound, total = planned.bound, planned.led_bound, planned.total
+    most, led = planned.replicas.most(), planned.leaders.most()
+    able = np.flatnonzero(planned.topics)
     by_replicas = able[np.lexsort((able, -total[able], (bound - most)[able]))][: -(-count // 2)]
     others = np.setdiff1d(able, by_replicas)
     by_leaders = others[np.lexsort((others, -total[others], (led_bound - led)[others]))][: count - len(by_replicas)]
-    chosen = np.concatenate([by_replicas, by_leaders])
-    among = np.zeros(topics, dtype=bool)
-    among[chosen] = True
-    here = among[topic]
-    before = standing([(topic[here], held[here])], live)
-    was, led_before = before.replicas.most(topics), before.leaders.most(topics)
-    size = np.bincount(topic[here], minlength=topics)
-    figures = (size, total, was, most, bound, led_before, led, led_bound)
-    return widest((TopicSpread(listed[t], *(int(figure[t]) for figure in figures)) for t in chosen), count)
+    chosen = np.sort(np.concatenate([by_replicas, by_leaders]))
+    place = np.full(topics, -1)
+    place[chosen] = np.arange(len(chosen))
+    here = place[topic] >= 0
+    number = place[topic[here]]
+    before, led_before = (
+        Cells([cells_of(number, on, live, len(chosen))], len(chosen), len(live))
+        for on in (held[here], held[here][:, 0])
+    )
+    size = np.bincount(number, minlength=len(chosen))
+    figures = (
+        size, total[chosen], before.most(), most[chosen], bound[chosen], led_before.most(), led[chosen], led_bound[chosen],
+    )  # fmt: skip
+    return widest(
+        (TopicSpread(listed[t], *map(int, of)) for t, *of in zip(chosen.tolist(), *figures, strict=True)), count
+    )
 
 
 def widest(found: Iterable[TopicSpread], count: int) -> tuple[TopicSpread, ...]:
@@ -171,30 +125,3 @@ def fullest(found: Sequence[TopicSpread], shared: tuple[int, int] = (0, 0)) -> t
 
 def _by(above: Callable[[TopicSpread], int]) -> Callable[[TopicSpread], tuple[int, int, str]]:
     return lambda t: (-above(t), -t.replicas, t.topic)
-
-
-def loads(parts: Sequence[tuple[Array, Array]], live: Array) -> Loads:
-    """Of parts of int[n] topics and int[n] brokers by place, one of both for each replica or leader: what is on live
-    brokers (bool[B])."""
-    # Sorting is one pass over what is there; hashes of millions are far slower, and a table has a cell for what is not.
-    cell = np.sort(np.concatenate([_cells(topic, broker, live) for topic, broker in parts]))
-    last = np.flatnonzero(np.append(cell[1:] != cell[:-1], True)[: len(cell)])
-    count = np.diff(last, prepend=-1)
-    cell = cell[last]
-    topic = cell // len(live)
-    return Loads(topic, cell - topic * len(live), count)
-
-
-def _cells(topic: Array, broker: Array, live: Array) -> Array:
-    """A number for each topic and live broker, in 32 bits where they suffice: sorted twice as fast."""
-    small = (int(topic.max(initial=0)) + 1) * len(live) < 1 << 31
-    cell: Array = topic.astype(np.int32 if small else np.int64) * len(live) + broker
-    return cell if live.all() else cell[live[broker]]
-
-
-def pairs(topic: Array, brokers: Array) -> tuple[Array, Array]:
-    """(topic, broker) of each replica of a matrix of them, -1 padded."""
-    there = brokers >= 0
-    if there.all():
-        return np.repeat(topic, brokers.shape[1]), brokers.ravel()
-    return np.repeat(topic, there.sum(axis=1)), brokers[there]

@@ -11,7 +11,7 @@ from kafka_medic.plan.bounds import BY_BYTES
 from kafka_medic.plan.columns import Bools, Columns, Ints
 from kafka_medic.plan.leaders.balance import balance_leaders
 from kafka_medic.plan.leaders.topic_leaders import spread_leaders
-from kafka_medic.plan.leaders.topic_spread import REPORTED_TOPICS, after_plan, fullest, pairs, shared_excess, worst
+from kafka_medic.plan.leaders.topic_spread import REPORTED_TOPICS, after_plan, fullest, shared_excess, worst
 from kafka_medic.plan.model import Plan, Spread, Summary, TopicSpread
 from kafka_medic.plan.problem import Broker, Problem
 from kafka_medic.plan.solver.aggregate import classify
@@ -25,6 +25,7 @@ from kafka_medic.plan.solver.sites import Sites, count_per_broker, rack_indexes,
 from kafka_medic.plan.solver.topic_replicas import spread_replicas
 from kafka_medic.plan.solver.waves import assign_waves, exposure_order
 from kafka_medic.plan.topic_bounds import least_in_racks
+from kafka_medic.plan.topic_cells import cells_of
 from kafka_medic.plan.water_filling import Basin
 from kafka_medic.plan.wave_limits import WaveLimits
 from kafka_medic.plan.weight import Handicap, handicap
@@ -86,7 +87,8 @@ def place(columns: Columns, missing: Ints, brokers: Sequence[Broker], *, by_byte
     added, proven = resolve_conflicts(held, added, sites, quotas.bound, even=even)
     topic, topics = columns.topic[rows], len(columns.topics)
     floor = least_in_racks(kinds, kind, topic, topics, sites.sizes())
-    added = spread_replicas(held, added, topic, pairs(columns.topic, columns.held), sites, floor)
+    stays = cells_of(columns.topic, columns.held, sites.rack >= 0, topics)
+    added = spread_replicas(held, added, topic, stays, sites, floor)
     capacity = capacity_of(brokers)
     if by_bytes:
         added = even_bytes(held, added, sites, size, capacity, stored)
@@ -187,7 +189,7 @@ def _topics(
     count, rows = len(columns.topics), placed.rows
     least = np.zeros(count, dtype=np.int64) if placed.of_topics is None else placed.of_topics
     after = after_plan(columns.topic, columns.held, rows, order, alive, least)
-    shared = shared_excess(after, columns.topic, columns.held, rows, order, alive)
+    shared = shared_excess(after, alive)
     changed = np.zeros(count, dtype=bool)
     changed[columns.topic[rows]] = True
     return worst(after.among(changed), columns.topic, before, columns.topics, alive, REPORTED_TOPICS), shared

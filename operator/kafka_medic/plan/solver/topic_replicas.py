@@ -20,31 +20,26 @@ __all__ = ["spread_replicas"]
 
 SLACKS = (2, 1, 0)
 """How far above its bound a topic may be, from the first round to the last: what is worst is mended first."""
+FEW = 1 << 17
+"""Replicas up to which the last slack is tried: at random one of many topics is one above its bound."""
 ROUNDS = 48
 """Rounds for each slack. Each tries one partner for each replica that is too much."""
-MOST = 1 << 16
-"""Replicas too much, past which a slack below 2 is not tried: at random one of many topics is one above its bound."""
 SEARCHED = 20_000_000
 """Replicas that are candidates, all together, when each one that is left is compared with all it could swap with."""
 FIRST_TRIED = 64
 """Candidates compared at once at first, and eight times as many each time that none of them fits."""
 
 
-def spread_replicas(
-    held: Ints, added: Ints, topic: Ints, stays: tuple[Ints, Ints], sites: Sites, least: Ints
-) -> Ints:
+def spread_replicas(held: Ints, added: Ints, topic: Ints, stays: Ints, sites: Sites, least: Ints) -> Ints:
     """int32[n, M] the additions, rearranged.
 
     held: int32[n, H], added: int32[n, M] brokers of the changed partitions, -1 padded; topic: int[n]; stays: int[k]
-    topics and brokers of all replicas that stay; least: int64[T] as `least_in_racks` has it.
+    the cells of all replicas that stay; least: int64[T] as `least_in_racks` has it.
     """
-    swaps = _Swaps(held, added, topic, stays, sites)
+    swaps = _Swaps(held, added, topic, stays, sites, len(least))
     bound = swaps.bound(least)
-    for slack in SLACKS:
-        open_items = swaps.too_much(bound + slack)
-        if len(open_items) > MOST and slack < SLACKS[0]:
-            break
-        open_items = swaps.in_rounds(open_items, bound + slack)
+    for slack in SLACKS if len(swaps.items) <= FEW else SLACKS[:-1]:
+        open_items = swaps.in_rounds(swaps.too_much(bound + slack), bound + slack)
         swaps.search(open_items, bound + slack)
     return swaps.table[:, held.shape[1] :]
 
@@ -65,21 +60,17 @@ class _Pairs:
 class _Swaps:
     """Who gets what, and what that comes to for each topic, while replicas swap."""
 
-    def __init__(self, held: Ints, added: Ints, topic: Ints, stays: tuple[Ints, Ints], sites: Sites) -> None:
+    def __init__(self, held: Ints, added: Ints, topic: Ints, stays: Ints, sites: Sites, topics: int) -> None:
         self.table = np.concatenate([held, added], axis=1)
         self.fixed, self.free = held.shape[1], added.shape[1]
         self.sites, self.brokers, self.live = sites, len(sites.rack), sites.rack >= 0
-        topics = int(max(topic.max(initial=0), stays[0].max(initial=0))) + 1
         kind = cell_type(topics, self.brokers)
         self.kind, self.topic = kind, topic.astype(kind)
         flat = added.ravel()
         self.items = np.flatnonzero(flat >= 0)
         """Of all additions, as numbers of row and slot."""
-        of_stays = stays[0].astype(kind) * self.brokers + stays[1]
-        of_stays = of_stays[self.live[stays[1]]].astype(kind)
-        self.stays = stays[0][self.live[stays[1]]], stays[1][self.live[stays[1]]]
-        self.staying = Cells([of_stays], topics * self.brokers)
-        self.cells = Cells([of_stays, self._cells_now().astype(kind)], topics * self.brokers)
+        self.staying = Cells([stays], topics, self.brokers)
+        self.cells = Cells([stays, self._cells_now().astype(kind, copy=False)], topics, self.brokers)
         by_rack = np.argsort(_narrow(sites.rack[flat[self.items]]), kind="stable")
         self.order = self.items[by_rack]
         self.length = np.bincount(sites.rack[flat[self.items]], minlength=sites.racks)
@@ -94,26 +85,22 @@ class _Swaps:
 
     def bound(self, least: Ints) -> Ints:
         """int64[T] what every topic may have on a broker, so that all of them can."""
-        own = np.zeros(len(least), dtype=np.int64)
-        cells, count = self.staying.now()
-        np.maximum.at(own, cells // self.brokers, count)
+        own = self.staying.most()
         partitions = np.bincount(self.topic, minlength=len(own))
         replicas = np.bincount(self.topic[self.items // self.free], minlength=len(own))
-        total = replicas + np.bincount(self.stays[0], minlength=len(own))
+        total = replicas + self.staying.total()
         own = np.maximum(np.maximum(own, least), -(-total // max(int(self.live.sum()), 1)))
         come = np.bincount(self.table[:, self.fixed :].ravel()[self.items], minlength=self.brokers)
-        return own + excess(come, own, replicas, self.stays, self.live, partitions)
+        return own + excess(come, own, replicas, self.staying, self.live, partitions)
 
     def too_much(self, allowed: Ints) -> Ints:
         """int64[k] additions that would have to leave for no topic to have more than allowed on a broker."""
-        cells, count = self.cells.now()
-        over = count - allowed[cells // self.brokers]
-        heavy = np.flatnonzero(over > 0)
+        heavy = self.cells.above(allowed)
         if not len(heavy):
             return np.zeros(0, dtype=np.int64)
         own = self._cells_now()
-        here = np.flatnonzero(members(own, cells[heavy]))
-        limit = over[heavy][np.searchsorted(cells[heavy], own[here])]
+        here = np.flatnonzero(members(own, heavy))
+        limit = (self.cells.read(heavy) - allowed[heavy // self.brokers])[np.searchsorted(heavy, own[here])]
         return self.items[here[within(own[here], limit)]]
 
     def in_rounds(self, open_items: Ints, allowed: Ints) -> Ints:

@@ -17,7 +17,6 @@ from kafka_medic.plan.arrow import integers
 from kafka_medic.plan.columns import Columns, Ints
 from kafka_medic.plan.leaders.balance import balance_leaders
 from kafka_medic.plan.leaders.topic_leaders import spread_leaders
-from kafka_medic.plan.leaders.topic_spread import pairs
 from kafka_medic.plan.lists import place_among
 from kafka_medic.plan.model import PLAN_SCHEMA, TopicSpread
 from kafka_medic.plan.problem import Problem, ProblemError
@@ -34,6 +33,7 @@ from kafka_medic.plan.solver.waves import assign_waves, exposure
 from kafka_medic.plan.spark.question import Question
 from kafka_medic.plan.spark.report_data import Part, WaveBytes, spread_of_topics, wave_bytes
 from kafka_medic.plan.topic_bounds import least_in_racks
+from kafka_medic.plan.topic_cells import cells_of
 from kafka_medic.plan.verify.input_checksum import InputChecksum, input_checksum, mix
 from kafka_medic.plan.verify.rules import Check
 
@@ -236,9 +236,10 @@ def _placed(problem: Problem, rows: Ints, question: Question, share: Share, site
     quotas = Quotas(share.forced, share.chosen, share.pooled, int(share.quota.max()))
     added, even = expand(kind, missing, held_racks, quotas, sites)
     added, _ = resolve_conflicts(held, added, sites, quotas.bound, even=even)
-    topic = columns.topic[rows]
-    least = least_in_racks(kinds, kind, topic, len(columns.topics), sites.sizes())
-    added = spread_replicas(held, added, topic, pairs(columns.topic, columns.held), sites, least)
+    topic, topics = columns.topic[rows], len(columns.topics)
+    least = least_in_racks(kinds, kind, topic, topics, sites.sizes())
+    stays = cells_of(columns.topic, columns.held, sites.rack >= 0, topics)
+    added = spread_replicas(held, added, topic, stays, sites, least)
     if question.by_bytes:
         added = even_bytes(held, added, sites, size, share.capacity, share.due.max() - share.due)
     return fit(held, added, sites, size, share.capacity), least

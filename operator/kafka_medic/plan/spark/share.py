@@ -118,8 +118,6 @@ def divide(whole: Ints, weights: Ints, need: Ints) -> Ints:
     return parts
 
 
-
-
 def _poured(found: Survey, chosen: Ints, forced: Ints, pooled: bool) -> Ints:
     """int64[R] replicas that a block adds in each rack."""
     poured: Ints = chosen.sum(axis=0)

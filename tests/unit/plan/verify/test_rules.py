@@ -128,7 +128,9 @@ def test_a_topic_that_lies_worse_than_the_one_named_is_found(figure, after, boun
     worst = getattr(plan.summary, figure)
     shared = worst.bound - worst.own
     each = [(spread.topic, getattr(spread, after), getattr(spread, bound)) for spread in plan.topics]
-    better = min((Fullest(t, most, own + shared, own) for t, most, own in each), key=lambda found: found.max - found.own)
+    better = min(
+        (Fullest(t, most, own + shared, own) for t, most, own in each), key=lambda found: found.max - found.own
+    )
     assert worst.max - worst.own > better.max - better.own
     (found,) = verify(request, replace(plan, summary=replace(plan.summary, **{figure: better})))
     assert "another topic is" in found
