@@ -19,7 +19,7 @@ from kafka_medic.plan.topic_cells import Cells
 
 __all__ = ["excess", "leading_excess", "least_in_racks"]
 
-DROPS = 6
+DROPS = 3
 """Groups of brokers that are tried because the next broker gets fewer."""
 
 

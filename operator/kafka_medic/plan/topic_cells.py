@@ -31,16 +31,25 @@ class Cells:
         """parts: the cell of each replica or leader, all of one integer type."""
         self.topics, self.brokers = topics, brokers
         self._table: Ints | None = None
+        self._known = np.zeros(0, dtype=cell_type(topics, brokers))
+        self._count = np.zeros(0, dtype=np.int64)
+        self._changed, self._more = self._known, self._count
         if topics * brokers <= DENSE:
             self._table = np.zeros(topics * brokers, dtype=np.int32)
             for part in parts:
-                np.add.at(self._table, part, np.int32(1))
-            self._known, self._count = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+                self.extend(part)
         else:
-            joined = np.concatenate(parts)
-            joined.sort()
-            last = np.flatnonzero(np.append(joined[1:] != joined[:-1], True)[: len(joined)])
-            self._known, self._count = joined[last], np.diff(last, prepend=-1)
+            self.extend(np.concatenate(parts))
+
+    def extend(self, part: Ints) -> None:
+        """Count these as well, as if they had been among the parts."""
+        if self._table is not None:
+            np.add.at(self._table, part, np.int32(1))
+            return
+        joined = np.concatenate([np.repeat(self._known, self._count), part])
+        joined.sort()
+        last = np.flatnonzero(np.append(joined[1:] != joined[:-1], True)[: len(joined)])
+        self._known, self._count = joined[last], np.diff(last, prepend=-1)
         self._changed, self._more = self._known[:0], self._count[:0]
 
     def read(self, cells: Ints) -> Ints:
@@ -91,8 +100,9 @@ class Cells:
     def total(self, group: Bools | None = None) -> Ints:
         """int64[T]: on all brokers before any change, or on those of the group (bool[B])."""
         if self._table is not None:
-            table = self._by_topic() if group is None else self._by_topic()[:, group]
-            return np.asarray(table.sum(axis=1, dtype=np.int64))
+            if group is not None:
+                return np.asarray(self._by_topic() @ group.astype(np.int32)).astype(np.int64)
+            return np.asarray(self._by_topic().sum(axis=1, dtype=np.int64))
         if group is None:
             return np.diff(np.append(0, np.cumsum(self._count))[self._edges()])
         there = np.flatnonzero(group[self._known % self.brokers])

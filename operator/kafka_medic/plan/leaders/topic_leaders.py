@@ -39,7 +39,7 @@ def spread_leaders(
     topics that have partitions in other blocks too, where one more is allowed them as well: here none is.
     """
     trades = _Trades(replicas, lead, topic, untouched, live)
-    bound = trades.bound()
+    bound = trades.lay()
     if elsewhere is not None:
         bound = np.where(elsewhere[: len(bound)], bound - 1, bound)
     slacks = SLACKS if len(replicas) <= FEW else SLACKS[:-1]
@@ -72,8 +72,7 @@ class _Trades:
         self.topic, self.topics = topic.astype(self.kind), topics
         self.leader = replicas[np.arange(len(replicas)), lead].astype(np.int64)
         self.given = cells_of(*untouched, live, topics)
-        own = cells_of(self.topic, self.leader, live, topics)
-        self.cells = Cells([self.given, own], topics, self.brokers)
+        self.cells = Cells([self.given], topics, self.brokers)
 
     def bring_down(self, bound: Ints, slacks: tuple[int, ...], *, patient: bool) -> bool:
         """Bring every topic down to the last of these above its bound (int64[T]), as far as a way is found; whether it
@@ -94,14 +93,16 @@ class _Trades:
                 return False
         return True
 
-    def bound(self) -> Ints:
-        """int64[T] what every topic may lead on a broker, so that all of them can."""
-        given = Cells([self.given], self.topics, self.brokers)
-        changed = np.bincount(self.topic, minlength=self.topics)
+    def lay(self) -> Ints:
+        """Count the leaders, besides those of other partitions; int64[T] what every topic may lead on a broker, so that
+        all of them can."""
+        given, changed = self.cells, np.bincount(self.topic, minlength=self.topics)
         own = np.maximum(given.most(), -(-(changed + given.total()) // max(int(self.live.sum()), 1)))
         come = np.bincount(self.leader, minlength=self.brokers)
         come[~self.live] = 0
-        return own + excess(come, own, changed, given, self.live)
+        bound: Ints = own + excess(come, own, changed, given, self.live)
+        given.extend(cells_of(self.topic, self.leader, self.live, self.topics))
+        return bound
 
     def excess(self, bound: Ints) -> int:
         """How far above these bounds some topic is, as brokers lead what they have replicas of."""

@@ -2,9 +2,9 @@
 
 The flow: each partition goes to the cell (topic, broker) of the replica that leads it, and from there to the broker. A
 cell takes what its topic is allowed, a broker what it leads today. A broker with a cell above that gives one leadership
-of the cell away and gets one of another topic back; between the two every broker on the way hands one on. Paths are
-found breadth first, so they are shortest. Where there is none, no order of these replicas brings that cell lower without
-another topic above what is allowed, or another number of leaders on a broker (max-flow min-cut).
+of the cell away and gets one of another topic back. Between the two every broker on the way hands one on. Where there
+is no such path, no order of these replicas brings that cell lower without another topic above what is allowed, or
+another number of leaders on a broker (max-flow min-cut).
 """
 
 from __future__ import annotations

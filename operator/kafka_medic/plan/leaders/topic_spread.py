@@ -94,12 +94,10 @@ def worst(
         for on in (held[here], held[here][:, 0])
     )
     size = np.bincount(number, minlength=len(chosen))
-    figures = (
-        size, total[chosen], before.most(), most[chosen], bound[chosen], led_before.most(), led[chosen], led_bound[chosen],
-    )  # fmt: skip
-    return widest(
-        (TopicSpread(listed[t], *map(int, of)) for t, *of in zip(chosen.tolist(), *figures, strict=True)), count
-    )
+    counts = (size, total[chosen], before.most(), most[chosen], bound[chosen])
+    leading = (led_before.most(), led[chosen], led_bound[chosen])
+    rows = np.stack([*counts, *leading], axis=1).tolist()
+    return widest((TopicSpread(listed[t], *row) for t, row in zip(chosen.tolist(), rows, strict=True)), count)
 
 
 def widest(found: Iterable[TopicSpread], count: int) -> tuple[TopicSpread, ...]:

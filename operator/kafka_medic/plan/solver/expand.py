@@ -52,12 +52,14 @@ def _deal_racks(kind: Ints, width: int, quotas: Quotas) -> Ints:
     """int32[N, M] racks by kind: first what is forced, then the strip."""
     racks = np.full((len(kind), width), -1, dtype=np.int32)
     count = np.bincount(kind, minlength=len(quotas.chosen))
-    # One order for all kinds: else partitions of a topic that are of different kinds get the same places on each strip.
-    turn = np.empty(len(kind), dtype=np.int64)
-    turn[np.arange(len(kind)) * stride(len(kind)) % max(len(kind), 1)] = np.arange(len(kind))
-    order = turn[np.argsort(_narrow(kind[turn]), kind="stable")]
+    order = np.argsort(_narrow(kind), kind="stable")
     column = np.empty(len(kind), dtype=np.int64)
-    column[order] = np.arange(len(kind)) - np.repeat(np.cumsum(count) - count, count)
+    steps = np.array([stride(int(n)) if n else 0 for n in count], dtype=np.int64)
+    # Kinds begin at different places: else partitions of a topic that are of different kinds get the same racks.
+    begin = (np.arange(len(count)) * GOLDEN % 1 * count).astype(np.int64)
+    sorted_kind = kind[order]
+    rank = np.arange(len(kind)) - np.repeat(np.cumsum(count) - count, count)
+    column[order] = (rank * steps[sorted_kind] + begin[sorted_kind]) % np.repeat(count, count)
 
     used = quotas.forced.sum(axis=1)
     for slot in range(int(used.max(initial=0))):

@@ -8,11 +8,12 @@ were, and no topic is brought above what is allowed.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from kafka_medic.plan.columns import Bools, Ints
-from kafka_medic.plan.solver.sites import Sites
+from kafka_medic.plan.solver.sites import Sites, count_per_broker
 from kafka_medic.plan.topic_bounds import excess
 from kafka_medic.plan.topic_cells import Cells, cell_type, members, within
 
@@ -37,8 +38,8 @@ def spread_replicas(held: Ints, added: Ints, topic: Ints, stays: Ints, sites: Si
     the cells of all replicas that stay; least: int64[T] as `least_in_racks` has it.
     """
     swaps = _Swaps(held, added, topic, stays, sites, len(least))
-    bound = swaps.bound(least)
-    for slack in SLACKS if len(swaps.items) <= FEW else SLACKS[:-1]:
+    bound = swaps.lay(least)
+    for slack in SLACKS if int(swaps.added.sum()) <= FEW else SLACKS[:-1]:
         open_items = swaps.in_rounds(swaps.too_much(bound + slack), bound + slack)
         swaps.search(open_items, bound + slack)
     return swaps.table[:, held.shape[1] :]
@@ -64,34 +65,47 @@ class _Swaps:
         self.table = np.concatenate([held, added], axis=1)
         self.fixed, self.free = held.shape[1], added.shape[1]
         self.sites, self.brokers, self.live = sites, len(sites.rack), sites.rack >= 0
-        kind = cell_type(topics, self.brokers)
-        self.kind, self.topic = kind, topic.astype(kind)
-        flat = added.ravel()
-        self.items = np.flatnonzero(flat >= 0)
-        """Of all additions, as numbers of row and slot."""
-        self.staying = Cells([stays], topics, self.brokers)
-        self.cells = Cells([stays, self._cells_now().astype(kind, copy=False)], topics, self.brokers)
-        by_rack = np.argsort(_narrow(sites.rack[flat[self.items]]), kind="stable")
-        self.order = self.items[by_rack]
-        self.length = np.bincount(sites.rack[flat[self.items]], minlength=sites.racks)
-        self.start = np.cumsum(self.length) - self.length
+        self.kind = cell_type(topics, self.brokers)
+        self.topic = topic.astype(self.kind, copy=False)
+        self.cells = Cells([stays], topics, self.brokers)
+        self.added = (added >= 0).sum(axis=1)
+        self.complete = bool((self.added == self.free).all())
+        """Whether every partition gets as many."""
+
+    def lay(self, least: Ints) -> Ints:
+        """Count the additions, besides what stays; int64[T] what every topic may have on a broker, so that all of them
+        can."""
+        stays, partitions = self.cells, np.bincount(self.topic, minlength=len(least))
+        replicas = np.bincount(self.topic, weights=self.added, minlength=len(least)).astype(np.int64)
+        mean = -(-(replicas + stays.total()) // max(int(self.live.sum()), 1))
+        own = np.maximum(np.maximum(stays.most(), least), mean)
+        come = count_per_broker(self.table[:, self.fixed :], self.brokers)
+        bound: Ints = own + excess(come, own, replicas, stays, self.live, partitions)
+        stays.extend(self._cells_now())
+        return bound
+
+    @cached_property
+    def items(self) -> Ints:
+        """Of all additions the numbers of row and slot."""
+        flat = self.table[:, self.fixed :].ravel()
+        return np.arange(len(flat)) if self.complete else np.flatnonzero(flat >= 0)
+
+    @cached_property
+    def by_rack(self) -> tuple[Ints, Ints, Ints]:
+        """(all additions by the racks that they have at first, where those of each rack begin, how many they are)."""
+        rack = _narrow(self.sites.rack)[self.table[:, self.fixed :].ravel()]
+        rack = rack if self.complete else rack[self.items]
+        length = np.bincount(rack, minlength=self.sites.racks)
+        return self.items[np.argsort(rack, kind="stable")], np.cumsum(length) - length, length
 
     def _cells_now(self) -> Ints:
         """int[n]: the cell of each addition, in order of `items`."""
-        if len(self.items) == self.table[:, self.fixed :].size:
-            return (self.topic[:, None] * self.brokers + self.table[:, self.fixed :]).ravel()
-        row, slot = divmod(self.items, self.free)
-        return self.topic[row] * self.brokers + self.table[row, self.fixed + slot]
-
-    def bound(self, least: Ints) -> Ints:
-        """int64[T] what every topic may have on a broker, so that all of them can."""
-        own = self.staying.most()
-        partitions = np.bincount(self.topic, minlength=len(own))
-        replicas = np.bincount(self.topic[self.items // self.free], minlength=len(own))
-        total = replicas + self.staying.total()
-        own = np.maximum(np.maximum(own, least), -(-total // max(int(self.live.sum()), 1)))
-        come = np.bincount(self.table[:, self.fixed :].ravel()[self.items], minlength=self.brokers)
-        return own + excess(come, own, replicas, self.staying, self.live, partitions)
+        here = self.table[:, self.fixed :]
+        if self.complete:
+            return (self.topic[:, None] * self.brokers + here).ravel()
+        return np.asarray(np.repeat(self.topic, self.added) * self.brokers + here[here >= 0]).astype(
+            self.kind, copy=False
+        )
 
     def too_much(self, allowed: Ints) -> Ints:
         """int64[k] additions that would have to leave for no topic to have more than allowed on a broker."""
@@ -122,7 +136,7 @@ class _Swaps:
             one = self._pairs(np.array([item]))
             if self.cells.read(self._cell(one.topic, one.broker))[0] <= allowed[one.topic[0]]:
                 continue
-            work += len(self.order)
+            work += len(self.items)
             if work > SEARCHED:
                 return
             others = self._able(one, allowed)
@@ -143,7 +157,8 @@ class _Swaps:
         of = self.sites.rack[one.broker[0]]
         able &= (self.sites.rack == of) | (racks[self.sites.rack] == racks[of] - 1)
         able[here[here >= 0]] = False
-        return self.order[able[self.table[:, self.fixed :].reshape(-1)[self.order]]]
+        flat = self.table[:, self.fixed :].ravel()
+        return self.items[able[flat]] if self.complete else self.items[able[flat[self.items]]]
 
     def _cell(self, topic: Ints, broker: Ints) -> Ints:
         return np.asarray(topic.astype(self.kind) * self.brokers + broker).astype(self.kind, copy=False)
@@ -156,11 +171,12 @@ class _Swaps:
         """One partner for each item, in each turn another: of its rack, then of all, and so on."""
         row, slot = divmod(items, self.free)
         of = self.sites.rack[self.table[row, self.fixed + slot]]
-        start, length = self.start[of], self.length[of]
+        order, starts, lengths = self.by_rack
+        start, length = starts[of], lengths[of]
         if turn % 2:
-            start, length = np.zeros_like(start), np.full_like(length, len(self.order))
+            start, length = np.zeros_like(start), np.full_like(length, len(order))
         step = (turn * 2654435761 + (np.arange(len(items)) + items) * 2246822519) % np.maximum(length, 1)
-        return self.order[start + step]
+        return order[start + step]
 
     def _may_swap(self, mine: _Pairs, theirs: _Pairs, allowed: Ints) -> Bools:
         rack = self.sites.rack

@@ -328,8 +328,8 @@ class Check:
         ]
 
     def least_of_topics(self, planned: Array) -> Array:
-        """int64[T] what some broker has at least of each topic, as racks are of different size; planned: int64[n] topics
-        of the partitions that the plan changes."""
+        """int64[T] what some broker has at least of each topic, as racks differ in size; planned: int64[n] topics of the
+        partitions that the plan changes."""
         sizes = Counter(self.rack_of.values())
         racks = sorted(sizes)
         number = {rack: place for place, rack in enumerate(racks)}
@@ -337,7 +337,7 @@ class Check:
         comes = self.after.length - self.staying.length
         alive = of >= 0
         staying = self.staying.row[alive], of[alive]
-        return rack_floor(staying, len(comes), comes, planned, len(self.wanted), [sizes[rack] for rack in racks])
+        return rack_floor(staying, comes, planned, len(self.wanted), [sizes[rack] for rack in racks])
 
     def _compare(self, name: str, spread: Spread, total: Array, held: Array) -> list[str]:
         live = [broker for broker in self.brokers if broker.alive]
