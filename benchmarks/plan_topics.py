@@ -140,6 +140,8 @@ MIXED = (*[1] * 40, *[12] * 20, *[60] * 12, *[100] * 6)
 WIDE = (*[1] * 400, *[12] * 400, *[60] * 200, *[100] * 150, 5000)
 LONG = (*[1] * 400, *[12] * 400, *[60] * 200, *[100] * 200, 5000, 5000)
 
+HUGE = (100,) * 2000
+
 CASES = (
     Case("kafka, 12 brokers, no racks", 12, MIXED),
     Case("kafka, 12 brokers, no racks, 2 held", 12, MIXED, held=2),
@@ -178,10 +180,10 @@ CASES = (
     Case("2 racks and factor 4, 60 brokers", 60, WIDE, racks=2, factor=4),
 )
 LARGE = (
-    Case("kafka, 300 brokers, no racks, 200,000", 300, (100,) * 2000),
-    Case("random, 300 brokers, 3 racks, 200,000, 2 held", 300, (100,) * 2000, 2, racks=3, layout="random"),
+    Case("kafka, 300 brokers, no racks, 200,000", 300, HUGE),
+    Case("random, 300 brokers, 3 racks, 200,000, 2 held", 300, HUGE, 2, racks=3, layout="random"),
     Case("kafka, 1,000 brokers, no racks, 200,000", 1000, (50,) * 4000),
-    Case("skewed, 1,000 brokers, 10 uneven racks, 200,000", 1000, (100,) * 2000, racks=10, uneven=True, layout="skewed"),
+    Case("skewed, 1,000 brokers, 10 uneven racks, 200,000", 1000, HUGE, racks=10, uneven=True, layout="skewed"),
     Case("new and empty: 30 of 300, 3 racks, 100,000", 300, (100,) * 1000, racks=3, new=30),
 )  # fmt: skip
 

@@ -1,9 +1,10 @@
 """How many replicas, or preferred leaders, of one topic some broker has in every plan.
 
 A topic's own bound holds for every plan that adds as many replicas and spreads every partition over racks as well:
-some broker has at least the mean, and at least the mean of a group of racks that cannot get less. It is relaxed, since
-each topic is looked at alone. What all topics together are forced to is the `excess`: brokers that get many replicas,
-as new ones do, have to get them of some topic. It holds for all plans that bring each broker as many as this one.
+some broker has at least the mean, at least what stays there, and at least the mean of the small racks where these
+cannot get less (`solver.racks`). It is relaxed, since each topic is looked at alone. What all topics together are
+forced to is the excess, here: brokers that get many replicas, as new ones do, get them of some topic. The excess holds
+for all plans that bring each broker as many as this one. It is relaxed as well, since not all groups are tried.
 """
 
 from __future__ import annotations
@@ -13,36 +14,12 @@ from collections.abc import Callable
 import numpy as np
 
 from kafka_medic.plan.columns import Bools, Ints
-from kafka_medic.plan.solver.aggregate import Kinds
-from kafka_medic.plan.solver.quotas import best_spread
 from kafka_medic.plan.topic_cells import Cells
 
-__all__ = ["excess", "leading_excess", "least_in_racks"]
+__all__ = ["excess", "leading_excess"]
 
 DROPS = 3
 """Groups of brokers that are tried because the next broker gets fewer."""
-
-
-def least_in_racks(kinds: Kinds, kind: Ints, topic: Ints, topics: int, sizes: Ints) -> Ints:
-    """int64[topics]: what some broker has at least of each topic, as its partitions have to use the small racks too.
-
-    kind, topic: int[n] of the changed partitions; sizes: int64[R] live brokers of each rack. What unchanged partitions
-    have there is left out, so the bound is relaxed; it is 0 where all racks are as large.
-    """
-    least = np.zeros(topics, dtype=np.int64)
-    if not len(sizes) or (sizes == sizes[0]).all():
-        return least
-    held = kinds.held_per_rack(len(sizes))
-    forced, choose, allowed = best_spread(held, kinds.missing, sizes)
-    small = np.zeros(len(sizes), dtype=bool)
-    for rack in np.argsort(sizes, kind="stable")[:-1].tolist():
-        small[rack] = True
-        added = forced[:, small].sum(axis=1) + np.maximum(choose - allowed[:, ~small].sum(axis=1), 0)
-        if added.any():
-            of_kind = (held[:, small].sum(axis=1) + added).astype(np.float64)
-            there = np.bincount(topic, weights=of_kind[kind], minlength=topics).astype(np.int64)
-            np.maximum(least, -(-there // int(sizes[small].sum())), out=least)
-    return least
 
 
 def excess(load: Ints, bound: Ints, able: Ints, stays: Cells, live: Bools, apart: Ints | None = None) -> int:

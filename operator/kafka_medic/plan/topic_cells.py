@@ -147,7 +147,7 @@ def cells_of(topic: Ints, brokers: Ints, live: Bools, topics: int) -> Ints:
 def distinct(numbers: Ints) -> Ints:
     """Each of these numbers once, ascending. numpy's own unique hashes, which takes ten times as long here."""
     ordered = np.sort(numbers)
-    return ordered[np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]]
+    return np.asarray(ordered[np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]])
 
 
 def members(numbers: Ints, wanted: Ints) -> Bools:

@@ -19,12 +19,11 @@ from kafka_medic.plan.solver.conflict_resolution import resolve_conflicts
 from kafka_medic.plan.solver.disk_capacity import arriving, capacity_of, even_bytes, fit, refuse_overfull
 from kafka_medic.plan.solver.expand import expand
 from kafka_medic.plan.solver.quotas import solve_quotas
-from kafka_medic.plan.solver.racks import rack_violations
+from kafka_medic.plan.solver.racks import least_in_racks, rack_violations
 from kafka_medic.plan.solver.rows import append, lead_first, plan_table, sizes_or_null
 from kafka_medic.plan.solver.sites import Sites, count_per_broker, rack_indexes, racks_of
 from kafka_medic.plan.solver.topic_replicas import spread_replicas
 from kafka_medic.plan.solver.waves import assign_waves, exposure_order
-from kafka_medic.plan.topic_bounds import least_in_racks
 from kafka_medic.plan.topic_cells import cells_of
 from kafka_medic.plan.water_filling import Basin
 from kafka_medic.plan.wave_limits import WaveLimits

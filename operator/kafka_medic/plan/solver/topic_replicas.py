@@ -102,7 +102,7 @@ class _Swaps:
         """int[n]: the cell of each addition, in order of `items`."""
         here = self.table[:, self.fixed :]
         if self.complete:
-            return (self.topic[:, None] * self.brokers + here).ravel()
+            return np.asarray(self.topic[:, None] * self.brokers + here).ravel()
         return np.asarray(np.repeat(self.topic, self.added) * self.brokers + here[here >= 0]).astype(
             self.kind, copy=False
         )
@@ -158,7 +158,7 @@ class _Swaps:
         able &= (self.sites.rack == of) | (racks[self.sites.rack] == racks[of] - 1)
         able[here[here >= 0]] = False
         flat = self.table[:, self.fixed :].ravel()
-        return self.items[able[flat]] if self.complete else self.items[able[flat[self.items]]]
+        return np.asarray(self.items[able[flat if self.complete else flat[self.items]]])
 
     def _cell(self, topic: Ints, broker: Ints) -> Ints:
         return np.asarray(topic.astype(self.kind) * self.brokers + broker).astype(self.kind, copy=False)
@@ -176,7 +176,7 @@ class _Swaps:
         if turn % 2:
             start, length = np.zeros_like(start), np.full_like(length, len(order))
         step = (turn * 2654435761 + (np.arange(len(items)) + items) * 2246822519) % np.maximum(length, 1)
-        return order[start + step]
+        return np.asarray(order[start + step])
 
     def _may_swap(self, mine: _Pairs, theirs: _Pairs, allowed: Ints) -> Bools:
         rack = self.sites.rack

@@ -26,13 +26,13 @@ from kafka_medic.plan.solver.disk_capacity import even_bytes, fit
 from kafka_medic.plan.solver.expand import expand
 from kafka_medic.plan.solver.local import plan_local
 from kafka_medic.plan.solver.quotas import Quotas, takers, too_many
+from kafka_medic.plan.solver.racks import least_in_racks
 from kafka_medic.plan.solver.rows import append, lead_first, plan_table, sizes_or_null
 from kafka_medic.plan.solver.sites import Sites, count_per_broker, rack_indexes, racks_of
 from kafka_medic.plan.solver.topic_replicas import spread_replicas
 from kafka_medic.plan.solver.waves import assign_waves, exposure
 from kafka_medic.plan.spark.question import Question
 from kafka_medic.plan.spark.report_data import Part, WaveBytes, spread_of_topics, wave_bytes
-from kafka_medic.plan.topic_bounds import least_in_racks
 from kafka_medic.plan.topic_cells import cells_of
 from kafka_medic.plan.verify.input_checksum import InputChecksum, input_checksum, mix
 from kafka_medic.plan.verify.rules import Check

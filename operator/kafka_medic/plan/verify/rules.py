@@ -307,13 +307,13 @@ class Check:
         after = np.concatenate([of_rest, self.after.each(planned)]), np.concatenate([rest_on, self.after_on])
         led, left = (np.concatenate([codes[rest], planned]), first), (codes[rest], untouched)
         names, live = list(self.wanted), len(self.live)
-        stays, there, left_alone, leads = (counted(part, len(names), live) for part in (stay, after, left, led))
-        plain = np.maximum(-(-there.total // max(live, 1)), stays.most)
+        given, there, left_alone, leads = (counted(part, len(names), live) for part in (stay, after, left, led))
+        plain = np.maximum(-(-there.total // max(live, 1)), given.most)
         own = np.maximum(plain, self.least_of_topics(planned))
         own_led = np.maximum(-(-leads.total // max(live, 1)), left_alone.most)
         rows, leading = np.bincount(planned, minlength=len(names)), leads.on_brokers(live)
-        come = there.on_brokers(live) - stays.on_brokers(live)
-        shared = could_take(come, own, stays, there.total - stays.total, rows)
+        come = there.on_brokers(live) - given.on_brokers(live)
+        shared = could_take(come, own, given, there.total - given.total, rows)
         shared_led = max(
             could_take(leading - left_alone.on_brokers(live), own_led, left_alone, rows, rows),
             could_lead(leading, own_led, there),
@@ -328,8 +328,8 @@ class Check:
         ]
 
     def least_of_topics(self, planned: Array) -> Array:
-        """int64[T] what some broker has at least of each topic, as racks differ in size; planned: int64[n] topics of the
-        partitions that the plan changes."""
+        """int64[T] what some broker has at least of each topic, as racks differ in size; planned: int64[n] topics of
+        the partitions that the plan changes."""
         sizes = Counter(self.rack_of.values())
         racks = sorted(sizes)
         number = {rack: place for place, rack in enumerate(racks)}
