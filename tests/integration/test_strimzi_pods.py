@@ -10,6 +10,7 @@ import pytest
 
 from kafka_medic.clients.broker_pods import StrimziPods
 from kafka_medic.clients.kubernetes_api import ApiFailure, KubernetesApi
+from kafka_medic.clients.own_rights import OwnRights
 from kafka_medic.observe.pods import BrokerPods
 from kafka_medic.resources.kafkacluster import STRIMZI_ROLL, KafkaCluster
 from tests.incident.operator import kubeconfig
@@ -96,12 +97,12 @@ def acted_on() -> None:
     )
 
 
-def broker_pods(api: KubernetesApi) -> BrokerPods:
+def broker_pods(api: KubernetesApi, rights: OwnRights | None = None) -> BrokerPods:
     raw = smallest("KafkaCluster")
     raw["spec"]["brokers"] = {"podSelector": {"matchLabels": {"app": "kafka"}}, "restart": "StrimziAnnotation"}
     brokers = KafkaCluster.parse(raw).spec.brokers
     assert brokers is not None
-    return BrokerPods(api, NAMESPACE, brokers)
+    return BrokerPods(api, NAMESPACE, brokers, rights.rules if rights else lambda: None)
 
 
 def test_a_roll_of_strimzis_is_seen(api: KubernetesApi, pod: str) -> None:
@@ -151,6 +152,12 @@ def test_a_restart_is_asked_of_strimzi_for_this_very_pod(api: KubernetesApi, pod
     assert get("pod", "kafka-0", namespace=NAMESPACE)["metadata"]["annotations"]["somebody"] == "else"
     assert broker_pods(api).pods()[0].restart_asked is False
     pods.keep_pod("kafka-9", pod)  # a Pod that is gone asks for nothing
+
+
+def test_whether_the_operator_may_ask_is_told_by_the_api_server_before_it_does(api: KubernetesApi, pod: str) -> None:
+    assert broker_pods(api, OwnRights(api, NAMESPACE)).pods()[0].hindrance is None
+    elsewhere = broker_pods(api, OwnRights(api, "default")).pods()[0].hindrance or ""
+    assert "the operator may not annotate Pod kafka-0: set strimzi.enabled" in elsewhere
 
 
 def test_the_api_server_refuses_a_patch_with_another_pods_uid_by_its_field(api: KubernetesApi, pod: str) -> None:

@@ -163,7 +163,7 @@ def test_no_bound_of_a_broker_that_is_left_claims_what_is_not_so(seeds):
         found = cluster(draw, whole=True)
         leaves = draw.choice(found.live)
         try:
-            plan = plan_relocation(Relocation(found.table(), found.brokers, Leave(leaves, gone=False)))
+            plan = plan_relocation(Relocation(found.table(), found.brokers, Leave((leaves,), gone=False)))
         except ProblemError:
             continue  # fewer brokers are left than a partition has replicas
         rest = Cluster(tuple(b for b in found.brokers if b.id != leaves), found.rows, found.factor)

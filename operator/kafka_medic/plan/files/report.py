@@ -10,7 +10,7 @@ import numpy as np
 
 from kafka_medic.plan.bounds import Bound
 from kafka_medic.plan.files.report_data import Chart, ReportData
-from kafka_medic.plan.model import Fullest, Spread, Summary
+from kafka_medic.plan.model import PREFERRED_ORDER, Fullest, Spread, Summary
 
 __all__ = ["AFTER", "BEFORE", "render_report"]
 
@@ -50,6 +50,7 @@ def _figures(summary: Summary) -> str:
         ("Replicas copied", f"{summary.moves:,}", f"{summary.lower_bound_moves:,}", str(of["moves"])),
         _per_broker("Most replicas on a broker", summary.replicas_per_broker, of["replicasPerBroker"]),
         _per_broker("Most preferred leaders on a broker", summary.leaders_per_broker, of["leadersPerBroker"]),
+        *_without_order(summary),
         (
             "Rack violations",
             f"{summary.rack_violations:,}",
@@ -66,6 +67,14 @@ def _figures(summary: Summary) -> str:
         rows.insert(3, _per_broker("Most bytes on a broker", summary.bytes_per_broker, of["bytesPerBroker"]))
     body = "".join(f"<tr><td>{name}<td>{value}<td>{bound}<td>{over}" for name, value, bound, over in rows)
     return f"<table class=figures><tr><th>Figure<th>This plan<th>Bound<th>of{body}</table>"
+
+
+def _without_order(summary: Summary) -> list[tuple[str, str, str, str]]:
+    """What reassignment.json alone comes to, where it is not the same."""
+    reassigned = summary.leaders_reassigned
+    if reassigned is None or not summary.reordered:
+        return []
+    return [(f"The same before {PREFERRED_ORDER} is carried out", f"{reassigned.max:,}", "", "")]
 
 
 def _per_broker(name: str, spread: Spread, bound: Bound) -> tuple[str, str, str, str]:

@@ -40,9 +40,13 @@ class Planned:
         return replace(self, topics=self.topics & topics)
 
 
-def after_plan(topic: Array, kept: Array, rows: Array, order: Array, live: Array, least: Array) -> Planned:
+def after_plan(
+    topic: Array, kept: Array, rows: Array, order: Array, live: Array, least: Array, takes: Array | None = None
+) -> Planned:
     """topic: int[N]; kept: int[N, H] what each partition keeps; rows: int64[n] those that the plan changes; order:
-    int[n, F] what they come to, the preferred leader first; least: int64[T] as `least_in_racks` has it."""
+    int[n, F] what they come to, the preferred leader first; least: int64[T] as `least_in_racks` has it; takes: bool[B]
+    brokers that take replicas, None: all live ones."""
+    takes = live if takes is None else takes
     topics, brokers = len(least), max(int(live.sum()), 1)
     untouched = np.ones(len(topic), dtype=bool)
     untouched[rows] = False
@@ -54,7 +58,8 @@ def after_plan(topic: Array, kept: Array, rows: Array, order: Array, live: Array
     replicas, stays = counted((of, order), rest), counted((topic, kept))
     leaders, left = counted((of, order[:, 0]), (rest[0], rest[1][:, 0])), counted((rest[0], rest[1][:, 0]))
     total, led = replicas.total(), leaders.total()
-    bound = np.maximum(np.maximum(-(-total // brokers), stays.most()), least)
+    mean = -(-(total if takes.all() else replicas.total(takes)) // max(int(takes.sum()), 1))
+    bound = np.maximum(np.maximum(mean, stays.most()), least)
     led_bound = np.maximum(-(-led // brokers), left.most())
     changed = np.bincount(of, minlength=topics)
     return Planned(total > 0, replicas, leaders, (stays, left), total, led, bound, led_bound, changed)

@@ -5,49 +5,53 @@ from __future__ import annotations
 import numpy as np
 
 from kafka_medic.plan.columns import Ints
-from kafka_medic.plan.solver.aggregate import Kinds, classify
-from kafka_medic.plan.solver.quotas import best_spread
+from kafka_medic.plan.solver.aggregate import Kinds
+from kafka_medic.plan.solver.quotas import best_spread, held_and_room
+from kafka_medic.plan.solver.sites import Sites, kinds_of, racks_of
 
 __all__ = ["least_in_racks", "rack_violations"]
 
 
-def rack_violations(held: Ints, final: Ints, sizes: Ints) -> tuple[int, int]:
-    """(partitions less even than factor and racks allow, those for which the held replicas force it).
+def rack_violations(held: Ints, final: Ints, sites: Sites) -> tuple[int, int]:
+    """(partitions less even than factor and racks allow, those for which the held replicas force it, or the brokers
+    that take none).
 
-    held: int32[N, H], final: int32[N, F] rack indexes, -1 padded; sizes: int64[R] live brokers per rack.
+    held: int32[N, H], final: int32[N, F] broker indexes, -1 padded.
     Evenness is the number of pairs of replicas that share a rack; one spread is best for it and for
     every other convex measure.
     """
+    sizes = sites.live_sizes()
     factor = (final >= 0).sum(axis=1)
     ideal = np.zeros(int(factor.max(initial=0)) + 1, dtype=np.int64)
     for wanted in np.flatnonzero(np.bincount(factor)).tolist():
         ideal[wanted] = _best_pairs(np.zeros((1, len(sizes)), np.int64), np.array([wanted]), sizes)[0]
-    bad = int((_pairs(final) > ideal[factor]).sum())
+    bad = int((_pairs(racks_of(final, sites)) > ideal[factor]).sum())
 
     # With a rack for each replica, only racks that are shared already can be shared at the end.
-    roomy = factor <= len(sizes)
-    unavoidable = int((_pairs(held)[roomy] > 0).sum())
+    roomy = factor <= int((sites.sizes() > 0).sum())
+    unavoidable = int((_pairs(racks_of(held[roomy], sites)) > 0).sum())
     crowded = np.flatnonzero(~roomy)
     if len(crowded):
         missing = factor[crowded] - (held[crowded] >= 0).sum(axis=1)
-        kinds, _ = classify(held[crowded], missing.astype(np.int32), len(sizes))
-        best = _best_pairs(kinds.held_per_rack(len(sizes)), kinds.missing, sizes)
+        kinds, _ = kinds_of(held[crowded], missing.astype(np.int32), sites)
+        best = _best_pairs(*held_and_room(kinds, sites))
         wanted = kinds.missing + (kinds.racks >= 0).sum(axis=1)
         unavoidable += int(kinds.count[best > ideal[wanted]].sum())
     return bad, unavoidable
 
 
-def least_in_racks(kinds: Kinds, kind: Ints, topic: Ints, topics: int, sizes: Ints) -> Ints:
+def least_in_racks(kinds: Kinds, kind: Ints, topic: Ints, topics: int, sites: Sites) -> Ints:
     """int64[topics]: what some broker has at least of each topic, as its partitions have to use the small racks too.
 
-    kind, topic: int[n] of the changed partitions; sizes: int64[R] live brokers of each rack. What unchanged partitions
-    have there is left out, so the bound is relaxed; it is 0 where all racks are as large.
+    kind, topic: int[n] of the changed partitions; kinds as `kinds_of` counts them. What unchanged partitions
+    have there is left out, so the bound is relaxed; it is 0 where all racks are as large, or some brokers take no replica.
     """
     least = np.zeros(topics, dtype=np.int64)
-    if not len(sizes) or (sizes == sizes[0]).all():
+    sizes = sites.live_sizes()
+    if not len(sizes) or (sizes == sizes[0]).all() or sites.standing is not None:
         return least
-    held = kinds.held_per_rack(len(sizes))
-    forced, choose, allowed = best_spread(held, kinds.missing, sizes)
+    held, missing, room = held_and_room(kinds, sites)
+    forced, choose, allowed = best_spread(held, missing, room)
     small = np.zeros(len(sizes), dtype=bool)
     for rack in np.argsort(sizes, kind="stable")[:-1].tolist():
         small[rack] = True

@@ -64,7 +64,7 @@ class _Swaps:
     def __init__(self, held: Ints, added: Ints, topic: Ints, stays: Ints, sites: Sites, topics: int) -> None:
         self.table = np.concatenate([held, added], axis=1)
         self.fixed, self.free = held.shape[1], added.shape[1]
-        self.sites, self.brokers, self.live = sites, len(sites.rack), sites.rack >= 0
+        self.sites, self.brokers, self.takes = sites, len(sites.rack), sites.rack >= 0
         self.kind = cell_type(topics, self.brokers)
         self.topic = topic.astype(self.kind, copy=False)
         self.cells = Cells([stays], topics, self.brokers)
@@ -77,10 +77,10 @@ class _Swaps:
         can."""
         stays, partitions = self.cells, np.bincount(self.topic, minlength=len(least))
         replicas = np.bincount(self.topic, weights=self.added, minlength=len(least)).astype(np.int64)
-        mean = -(-(replicas + stays.total()) // max(int(self.live.sum()), 1))
+        mean = -(-(replicas + stays.total(self.takes)) // max(int(self.takes.sum()), 1))
         own = np.maximum(np.maximum(stays.most(), least), mean)
         come = count_per_broker(self.table[:, self.fixed :], self.brokers)
-        bound: Ints = own + excess(come, own, replicas, stays, self.live, partitions)
+        bound: Ints = own + excess(come, own, replicas, stays, self.takes, partitions)
         stays.extend(self._cells_now())
         return bound
 
@@ -152,8 +152,8 @@ class _Swaps:
     def _able(self, one: _Pairs, allowed: Ints) -> Ints:
         """int64[k] the additions on brokers that this one (a single one) could go to."""
         here, brokers = self.table[one.row[0]], np.arange(self.brokers)
-        able = self.live & (self.cells.read(self._cell(one.topic, brokers)) < allowed[one.topic])
-        racks = np.bincount(self.sites.rack[here[here >= 0]] + 1, minlength=self.sites.racks + 1)[1:]
+        able = self.takes & (self.cells.read(self._cell(one.topic, brokers)) < allowed[one.topic])
+        racks = np.bincount(self.sites.stands[here[here >= 0]] + 1, minlength=self.sites.racks + 1)[1:]
         of = self.sites.rack[one.broker[0]]
         able &= (self.sites.rack == of) | (racks[self.sites.rack] == racks[of] - 1)
         able[here[here >= 0]] = False
@@ -198,7 +198,7 @@ class _Swaps:
 
     def _as_well(self, held: Ints, of: Ints, to: Ints) -> Bools:
         """bool[k]: whether rows (int32[k, F]) stay spread as well when one replica leaves rack `of` for rack `to`."""
-        racks = np.where(held >= 0, self.sites.rack[held], -1)
+        racks = np.where(held >= 0, self.sites.stands[held], -1)
         return np.asarray((racks == to[:, None]).sum(axis=1) == (racks == of[:, None]).sum(axis=1) - 1)
 
     def _apart(self, mine: _Pairs, theirs: _Pairs, allowed: Ints) -> Ints:

@@ -33,6 +33,11 @@ class Held:
         """int64[L]: of all topics."""
         return np.bincount(self.broker, weights=self.count, minlength=live).astype(np.int64)
 
+    def on(self, brokers: Array) -> Array:
+        """int64[T]: on these brokers together."""
+        there = np.isin(self.broker, brokers)
+        return np.bincount(self.topic[there], weights=self.count[there], minlength=len(self.total)).astype(np.int64)
+
 
 def counted(stands: Standing, topics: int, live: int) -> Held:
     """What is on live brokers."""

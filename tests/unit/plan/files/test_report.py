@@ -81,15 +81,16 @@ def test_waves_are_shown_over_time():
     request = problem({"t": [[0]] * 10}, 3, 2, sizeBytes=sizes)
     plan = plan_local(request, WaveLimits(records=4))
     assert busiest_per_wave(plan).tolist() == [400, 400, 200]
-    page = render_report(report_data(request, plan, request.leaders_of_changed(), throttle=10))
+    page = render_report(report_data(request, plan, request.leaders_of_changed(plan), throttle=10))
     assert "wave 1: 4 partitions, from 0:00:40 h to 0:01:20 h" in page
     assert "0:01:40 h at 10 bytes per second and broker" in page
-    assert "each as wide as" in render_report(report_data(request, plan, request.leaders_of_changed()))
+    assert "each as wide as" in render_report(report_data(request, plan, request.leaders_of_changed(plan)))
 
 
 def test_the_page_stands_alone_is_bounded_and_shows_names_as_they_are():
     request = many_topics()
-    page = render_report(report_data(request, plan_local(request), request.leaders_of_changed()))
+    plan = plan_local(request)
+    page = render_report(report_data(request, plan, request.leaders_of_changed(plan)))
     assert not [word for word in ("<script", "http:", "https:", "<link", "@import") if word in page]
     assert "<b>&" not in page
     assert "&lt;b&gt;&amp;" in page
@@ -109,6 +110,7 @@ def test_the_page_claims_the_best_of_all_plans_only_where_a_figure_is_the_mean()
 
 def claimed(request):
     """The figures on the page, by name: value, bound, and among which plans."""
-    page = render_report(report_data(request, plan_local(request), request.leaders_of_changed()))
+    plan = plan_local(request)
+    page = render_report(report_data(request, plan, request.leaders_of_changed(plan)))
     rows = page[page.index("<table class=figures>") : page.index("</table>")].split("<tr><td>")[1:]
     return {name: cells for name, *cells in (row.split("<td>") for row in rows)}

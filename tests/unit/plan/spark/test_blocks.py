@@ -99,7 +99,7 @@ def test_topics_scattered_over_too_many_blocks_are_not_counted_and_that_is_said(
     assert ([mark.tolist() for mark in marks], left) == ([[0, 2], [2, 0]], 1)
     request = problem({"a": [[0]], "b": [[0]] * 2}, 3, 2)
     plan = plan_local(request)
-    page = render_report(replace(report_data(request, plan, request.leaders_of_changed()), uncounted=left))
+    page = render_report(replace(report_data(request, plan, request.leaders_of_changed(plan)), uncounted=left))
     assert "1 topics, whose partitions are scattered over the input, were not counted" in page
 
 
