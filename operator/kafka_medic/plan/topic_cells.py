@@ -6,6 +6,7 @@ A cell is a topic and a broker, as one number: topic * brokers + broker.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -27,15 +28,16 @@ def cell_type(topics: int, brokers: int) -> type[np.signedinteger]:
 class Cells:
     """Counts of T topics on B brokers, T * B cells. A cell that is in none of the parts counts 0."""
 
-    def __init__(self, parts: Sequence[Ints], topics: int, brokers: int) -> None:
-        """parts: the cell of each replica or leader, all of one integer type."""
+    def __init__(self, parts: Sequence[Ints], topics: int, brokers: int, largest: int) -> None:
+        """parts: the cell of each replica or leader, all of one integer type; largest: partitions of the largest topic,
+        which no count is above."""
         self.topics, self.brokers = topics, brokers
         self._table: Ints | None = None
         self._known = np.zeros(0, dtype=cell_type(topics, brokers))
         self._count = np.zeros(0, dtype=np.int64)
         self._changed, self._more = self._known, self._count
         if topics * brokers <= DENSE:
-            self._table = np.zeros(topics * brokers, dtype=np.int32)
+            self._table = np.zeros(topics * brokers, dtype=np.int16 if largest < 1 << 15 else np.int32)
             for part in parts:
                 self.extend(part)
         else:
@@ -44,7 +46,7 @@ class Cells:
     def extend(self, part: Ints) -> None:
         """Count these as well, as if they had been among the parts."""
         if self._table is not None:
-            np.add.at(self._table, part, np.int32(1))
+            np.add.at(self._table, part, self._table.dtype.type(1))
             return
         joined = np.concatenate([np.repeat(self._known, self._count), part])
         joined.sort()
@@ -61,7 +63,7 @@ class Cells:
     def add(self, cells: Ints, step: int) -> None:
         """Count `step` more for each of these cells; a cell may stand there several times."""
         if self._table is not None:
-            np.add.at(self._table, cells, np.int32(step))
+            np.add.at(self._table, cells, self._table.dtype.type(step))
             return
         both = np.concatenate([self._changed, cells.astype(self._known.dtype)])
         more = np.concatenate([self._more, np.full(len(cells), step)])
@@ -73,7 +75,7 @@ class Cells:
     def above(self, limit: Ints) -> Ints:
         """The cells with more than their topic's limit (int64[T]), ascending."""
         if self._table is not None:
-            return np.flatnonzero(self._by_topic() > limit[:, None].astype(np.int32))
+            return np.flatnonzero(self._by_topic() > self._capped(limit))
         over = self._known[self._count > np.repeat(limit, np.diff(self._edges()))]
         if len(self._changed):
             over = distinct(np.concatenate([over, self._changed]))
@@ -92,7 +94,7 @@ class Cells:
     def capped(self, limit: Ints) -> Ints:
         """int64[B]: what brokers had before any change, of each topic at most its limit (int64[T])."""
         if self._table is not None:
-            least = np.minimum(self._by_topic(), limit[:, None].astype(np.int32))
+            least = np.minimum(self._by_topic(), self._capped(limit))
             return np.asarray(least.sum(axis=0, dtype=np.int64))
         least = np.minimum(self._count, np.repeat(limit, np.diff(self._edges())))
         return np.bincount(self._known % self.brokers, weights=least, minlength=self.brokers).astype(np.int64)
@@ -101,7 +103,9 @@ class Cells:
         """int64[T]: on all brokers before any change, or on those of the group (bool[B])."""
         if self._table is not None:
             if group is not None:
-                return np.asarray(self._by_topic() @ group.astype(np.int32)).astype(np.int64)
+                wide: Any = np.int32
+                found: Ints = np.einsum("ij,j->i", self._by_topic(), group.astype(wide), dtype=wide, casting="unsafe")
+                return found
             return np.asarray(self._by_topic().sum(axis=1, dtype=np.int64))
         if group is None:
             return np.diff(np.append(0, np.cumsum(self._count))[self._edges()])
@@ -118,6 +122,12 @@ class Cells:
     def _by_topic(self) -> Ints:
         assert self._table is not None
         return self._table.reshape(self.topics, self.brokers)
+
+    def _capped(self, limit: Ints) -> Ints:
+        """[T, 1] limits in the type of the table; one that no count reaches stays so."""
+        assert self._table is not None
+        kind = self._table.dtype
+        return np.minimum(limit, np.iinfo(kind).max)[:, None].astype(kind)
 
     def _edges(self) -> Ints:
         return np.searchsorted(self._known, (np.arange(self.topics + 1) * self.brokers).astype(self._known.dtype))

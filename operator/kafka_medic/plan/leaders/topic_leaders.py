@@ -72,7 +72,8 @@ class _Trades:
         self.topic, self.topics = topic.astype(self.kind), topics
         self.leader = replicas[np.arange(len(replicas)), lead].astype(np.int64)
         self.given = cells_of(*untouched, live, topics)
-        self.cells = Cells([self.given], topics, self.brokers)
+        self.size = np.bincount(topic, minlength=topics) + np.bincount(untouched[0], minlength=topics)
+        self.cells = Cells([self.given], topics, self.brokers, int(self.size.max(initial=0)))
 
     def bring_down(self, bound: Ints, slacks: tuple[int, ...], *, patient: bool) -> bool:
         """Bring every topic down to the last of these above its bound (int64[T]), as far as a way is found; whether it
@@ -108,7 +109,9 @@ class _Trades:
         """How far above these bounds some topic is, as brokers lead what they have replicas of."""
         # Replicas of the partitions that change, and what is led by others, as if a broker could lead either.
         able = cells_of(self.topic, self.replicas, self.live, self.topics)
-        return leading_excess(self.cells.on_brokers(), bound, Cells([self.given, able], self.topics, self.brokers))
+        return leading_excess(
+            self.cells.on_brokers(), bound, Cells([self.given, able], self.topics, self.brokers, int(self.size.max()))
+        )
 
     def trade(self, heavy: Ints, allowed: Ints) -> int:
         """Trade in rounds until none is found; how many trades. heavy: ascending."""

@@ -13,27 +13,24 @@ from kafka_medic.plan.model import Fullest, TopicSpread
 from kafka_medic.plan.topic_bounds import excess, leading_excess
 from kafka_medic.plan.topic_cells import Cells, cells_of
 
-__all__ = ["REPORTED_TOPICS", "Planned", "after_plan", "fullest", "shared_excess", "widest", "worst"]
+__all__ = ["REPORTED_TOPICS", "Planned", "after_plan", "fullest", "widest", "worst"]
 
 REPORTED_TOPICS = 20
 
 
 @dataclass(frozen=True, eq=False)
 class Planned:
-    """What a plan comes to. topics: bool[T] those that are meant; total, led: int64[T] replicas and partitions of each;
-    replicas, leaders: where they are; given: where what of it is the same in every plan, the replicas that stay and the
-    leaders of partitions that are not touched. bound, led_bound: int64[T] what some broker has of each topic in any
-    case; changed: int64[T] its partitions that the plan changes."""
+    """What a plan comes to. topics: bool[T] those that are meant. int64[T] each: total replicas; most of them, and most
+    preferred leaders, on one live broker; bound, led_bound: what some broker has of each topic in any case. shared: how
+    far above its own bound of replicas, and of leaders, some topic is in every plan with as many on each broker."""
 
     topics: Array
-    replicas: Cells
-    leaders: Cells
-    given: tuple[Cells, Cells]
     total: Array
+    most: Array
     led: Array
     bound: Array
     led_bound: Array
-    changed: Array
+    shared: tuple[int, int]
 
     def among(self, topics: Array) -> Planned:
         """That of the topics that bool[T] names."""
@@ -47,33 +44,32 @@ def after_plan(
     int[n, F] what they come to, the preferred leader first; least: int64[T] as `least_in_racks` has it; takes: bool[B]
     brokers that take replicas, None: all live ones."""
     takes = live if takes is None else takes
-    topics, brokers = len(least), max(int(live.sum()), 1)
+    topics, of = len(least), topic[rows]
+    size, changed = np.bincount(topic, minlength=topics), np.bincount(of, minlength=topics)
     untouched = np.ones(len(topic), dtype=bool)
     untouched[rows] = False
-    of, rest = topic[rows], (topic[untouched], kept[untouched])
+    rest, rest_on = topic[untouched], kept[untouched]
 
     def counted(*parts: tuple[Array, Array]) -> Cells:
-        return Cells([cells_of(names, on, live, topics) for names, on in parts], topics, len(live))
+        cells = [cells_of(names, on, live, topics) for names, on in parts]
+        return Cells(cells, topics, len(live), int(size.max(initial=0)))
 
-    replicas, stays = counted((of, order), rest), counted((topic, kept))
-    leaders, left = counted((of, order[:, 0]), (rest[0], rest[1][:, 0])), counted((rest[0], rest[1][:, 0]))
-    total, led = replicas.total(), leaders.total()
+    replicas = counted((of, order), (rest, rest_on))
+    load, total, most = replicas.on_brokers(), replicas.total(), replicas.most()
+    stays = counted((topic, kept))
     mean = -(-(total if takes.all() else replicas.total(takes)) // max(int(takes.sum()), 1))
     bound = np.maximum(np.maximum(mean, stays.most()), least)
-    led_bound = np.maximum(-(-led // brokers), left.most())
-    changed = np.bincount(of, minlength=topics)
-    return Planned(total > 0, replicas, leaders, (stays, left), total, led, bound, led_bound, changed)
+    come = load - stays.on_brokers()
+    shared = excess(come, bound, total - stays.total(), stays, takes, changed)
+    del stays
 
-
-def shared_excess(planned: Planned, live: Array) -> tuple[int, int]:
-    """How far above their own bounds the replicas, and the preferred leaders, of some topic are in every plan with as
-    many of both on each broker (bool[B] live)."""
-    stays, left = planned.given
-    come = planned.replicas.on_brokers() - stays.on_brokers()
-    replicas = excess(come, planned.bound, planned.total - stays.total(), stays, live, planned.changed)
-    led = planned.leaders.on_brokers()
-    leaders = excess(led - left.on_brokers(), planned.led_bound, planned.changed, left, live)
-    return replicas, max(leaders, leading_excess(led, planned.led_bound, planned.replicas))
+    leaders = counted((of, order[:, 0]), (rest, rest_on[:, 0]))
+    led, led_total = leaders.on_brokers(), leaders.total()
+    left = counted((rest, rest_on[:, 0]))
+    led_bound = np.maximum(-(-led_total // max(int(live.sum()), 1)), left.most())
+    led_shared = excess(led - left.on_brokers(), led_bound, changed, left, live)
+    led_shared = max(led_shared, leading_excess(led, led_bound, replicas))
+    return Planned(total > 0, total, most, leaders.most(), bound, led_bound, (shared, led_shared))
 
 
 def worst(
@@ -83,8 +79,7 @@ def worst(
 
     topic, held: int[N] topics and int[N, H] brokers of all partitions before; listed: names, by number."""
     topics = len(listed)
-    bound, led_bound, total = planned.bound, planned.led_bound, planned.total
-    most, led = planned.replicas.most(), planned.leaders.most()
+    bound, led_bound, total, most, led = planned.bound, planned.led_bound, planned.total, planned.most, planned.led
     able = np.flatnonzero(planned.topics)
     by_replicas = able[np.lexsort((able, -total[able], (bound - most)[able]))][: -(-count // 2)]
     others = np.setdiff1d(able, by_replicas)
@@ -95,7 +90,7 @@ def worst(
     here = place[topic] >= 0
     number = place[topic[here]]
     before, led_before = (
-        Cells([cells_of(number, on, live, len(chosen))], len(chosen), len(live))
+        Cells([cells_of(number, on, live, len(chosen))], len(chosen), len(live), len(number))
         for on in (held[here], held[here][:, 0])
     )
     size = np.bincount(number, minlength=len(chosen))
@@ -114,8 +109,8 @@ def widest(found: Iterable[TopicSpread], count: int) -> tuple[TopicSpread, ...]:
 
 
 def fullest(found: Sequence[TopicSpread], shared: tuple[int, int] = (0, 0)) -> tuple[Fullest | None, Fullest | None]:
-    """Of the worst topics the one whose replicas, and the one whose preferred leaders lie least evenly; shared: as of
-    `shared_excess`."""
+    """Of the worst topics the one whose replicas, and the one whose preferred leaders lie least evenly; shared: as
+    of `Planned`."""
     if not found:
         return None, None
     first = min(found, key=_by(lambda t: t.after - t.bound))

@@ -13,7 +13,7 @@ from kafka_medic.plan.bounds import BY_BYTES, RAISE
 from kafka_medic.plan.columns import Columns, Ints
 from kafka_medic.plan.leaders.balance import balance_leaders
 from kafka_medic.plan.leaders.topic_leaders import spread_leaders
-from kafka_medic.plan.leaders.topic_spread import REPORTED_TOPICS, after_plan, fullest, shared_excess, worst
+from kafka_medic.plan.leaders.topic_spread import REPORTED_TOPICS, after_plan, fullest, worst
 from kafka_medic.plan.model import LEFT_OUT_SCHEMA, Plan, Spread, Summary, TopicSpread
 from kafka_medic.plan.problem import Broker, Problem
 from kafka_medic.plan.solver.conflict_resolution import resolve_conflicts
@@ -24,9 +24,8 @@ from kafka_medic.plan.solver.quotas import solve_quotas
 from kafka_medic.plan.solver.racks import least_in_racks, rack_violations
 from kafka_medic.plan.solver.rows import append, candidates, lead_first, plan_table, sizes_or_null
 from kafka_medic.plan.solver.sites import Sites, count_per_broker, kinds_of, racks_of, sites_of
-from kafka_medic.plan.solver.topic_replicas import spread_replicas
+from kafka_medic.plan.solver.topic_replicas import spread_replicas, standing
 from kafka_medic.plan.solver.waves import assign_waves, exposure_order
-from kafka_medic.plan.topic_cells import cells_of
 from kafka_medic.plan.water_filling import Basin
 from kafka_medic.plan.wave_limits import WaveLimits
 from kafka_medic.plan.weight import Handicap, handicap
@@ -139,7 +138,7 @@ def place(
     added, proven = resolve_conflicts(held, added, sites, quotas.bound, even=even)
     topic, topics = columns.topic[rows], len(columns.topics)
     floor = least_in_racks(kinds, kind, topic, topics, sites)
-    stays = cells_of(columns.topic, columns.held, sites.stands >= 0, topics)
+    stays = standing(columns, sites)
     added = spread_replicas(held, added, topic, stays, sites, floor)
     capacity = capacity_of(brokers)
     if allowed is not None and allowed.moves_per_broker is not None:
@@ -263,10 +262,9 @@ def _topics(
     count, rows, alive = len(columns.topics), placed.rows, sites.stands >= 0
     least = np.zeros(count, dtype=np.int64) if placed.of_topics is None else placed.of_topics
     after = after_plan(columns.topic, columns.held, rows, order, alive, least, sites.rack >= 0)
-    shared = shared_excess(after, alive)
     changed = np.zeros(count, dtype=bool)
     changed[columns.topic[rows]] = True
-    return worst(after.among(changed), columns.topic, before, columns.topics, alive, REPORTED_TOPICS), shared
+    return worst(after.among(changed), columns.topic, before, columns.topics, alive, REPORTED_TOPICS), after.shared
 
 
 def _spread(load: Ints, bound: int, average: int) -> Spread:

@@ -44,7 +44,7 @@ def least_in_racks(kinds: Kinds, kind: Ints, topic: Ints, topics: int, sites: Si
     """int64[topics]: what some broker has at least of each topic, as its partitions have to use the small racks too.
 
     kind, topic: int[n] of the changed partitions; kinds as `kinds_of` counts them. What unchanged partitions
-    have there is left out, so the bound is relaxed; it is 0 where all racks are as large, or some brokers take no replica.
+    have there is left out, so the bound is relaxed. It is 0 where racks are as large, or some brokers take no replica.
     """
     least = np.zeros(topics, dtype=np.int64)
     sizes = sites.live_sizes()

@@ -12,12 +12,12 @@ from functools import cached_property
 
 import numpy as np
 
-from kafka_medic.plan.columns import Bools, Ints
+from kafka_medic.plan.columns import Bools, Columns, Ints
 from kafka_medic.plan.solver.sites import Sites, count_per_broker
 from kafka_medic.plan.topic_bounds import excess
-from kafka_medic.plan.topic_cells import Cells, cell_type, members, within
+from kafka_medic.plan.topic_cells import Cells, cell_type, cells_of, members, within
 
-__all__ = ["spread_replicas"]
+__all__ = ["spread_replicas", "standing"]
 
 SLACKS = (2, 1, 0)
 """How far above its bound a topic may be, from the first round to the last: what is worst is mended first."""
@@ -31,18 +31,25 @@ FIRST_TRIED = 64
 """Candidates compared at once at first, and eight times as many each time that none of them fits."""
 
 
-def spread_replicas(held: Ints, added: Ints, topic: Ints, stays: Ints, sites: Sites, least: Ints) -> Ints:
+def spread_replicas(held: Ints, added: Ints, topic: Ints, stays: Cells, sites: Sites, least: Ints) -> Ints:
     """int32[n, M] the additions, rearranged.
 
-    held: int32[n, H], added: int32[n, M] brokers of the changed partitions, -1 padded; topic: int[n]; stays: int[k]
-    the cells of all replicas that stay; least: int64[T] as `least_in_racks` has it.
+    held: int32[n, H], added: int32[n, M] brokers of the changed partitions, -1 padded; topic: int[n]; stays: all
+    replicas that stay, to which the additions are counted; least: int64[T] as `least_in_racks` has it.
     """
-    swaps = _Swaps(held, added, topic, stays, sites, len(least))
+    swaps = _Swaps(held, added, topic, stays, sites)
     bound = swaps.lay(least)
     for slack in SLACKS if int(swaps.added.sum()) <= FEW else SLACKS[:-1]:
         open_items = swaps.in_rounds(swaps.too_much(bound + slack), bound + slack)
         swaps.search(open_items, bound + slack)
     return swaps.table[:, held.shape[1] :]
+
+
+def standing(columns: Columns, sites: Sites) -> Cells:
+    """How many replicas of each topic stand on each live broker."""
+    size = np.bincount(columns.topic, minlength=len(columns.topics))
+    cells = cells_of(columns.topic, columns.held, sites.stands >= 0, len(size))
+    return Cells([cells], len(size), len(sites.rack), int(size.max(initial=0)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,13 +68,13 @@ class _Pairs:
 class _Swaps:
     """Who gets what, and what that comes to for each topic, while replicas swap."""
 
-    def __init__(self, held: Ints, added: Ints, topic: Ints, stays: Ints, sites: Sites, topics: int) -> None:
+    def __init__(self, held: Ints, added: Ints, topic: Ints, stays: Cells, sites: Sites) -> None:
         self.table = np.concatenate([held, added], axis=1)
         self.fixed, self.free = held.shape[1], added.shape[1]
         self.sites, self.brokers, self.takes = sites, len(sites.rack), sites.rack >= 0
-        self.kind = cell_type(topics, self.brokers)
+        self.kind = cell_type(stays.topics, self.brokers)
         self.topic = topic.astype(self.kind, copy=False)
-        self.cells = Cells([stays], topics, self.brokers)
+        self.cells = stays
         self.added = (added >= 0).sum(axis=1)
         self.complete = bool((self.added == self.free).all())
         """Whether every partition gets as many."""

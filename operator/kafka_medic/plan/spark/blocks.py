@@ -29,11 +29,10 @@ from kafka_medic.plan.solver.quotas import Quotas, takers, too_many
 from kafka_medic.plan.solver.racks import least_in_racks
 from kafka_medic.plan.solver.rows import append, candidates, lead_first, plan_table, sizes_or_null
 from kafka_medic.plan.solver.sites import Sites, count_per_broker, kinds_of, racks_of, sites_of
-from kafka_medic.plan.solver.topic_replicas import spread_replicas
+from kafka_medic.plan.solver.topic_replicas import spread_replicas, standing
 from kafka_medic.plan.solver.waves import assign_waves, exposure
 from kafka_medic.plan.spark.question import Question
 from kafka_medic.plan.spark.report_data import Part, WaveBytes, spread_of_topics, wave_bytes
-from kafka_medic.plan.topic_cells import cells_of
 from kafka_medic.plan.verify.input_checksum import InputChecksum, input_checksum, mix
 from kafka_medic.plan.verify.rules import Check
 
@@ -238,7 +237,7 @@ def _placed(problem: Problem, rows: Ints, question: Question, share: Share, site
     added, _ = resolve_conflicts(held, added, sites, quotas.bound, even=even)
     topic, topics = columns.topic[rows], len(columns.topics)
     least = least_in_racks(kinds, kind, topic, topics, sites)
-    stays = cells_of(columns.topic, columns.held, sites.stands >= 0, topics)
+    stays = standing(columns, sites)
     added = spread_replicas(held, added, topic, stays, sites, least)
     if question.by_bytes:
         added = even_bytes(held, added, sites, size, share.capacity, share.due.max() - share.due)
