@@ -32,6 +32,7 @@ Bounds = Mapping[str, Bound]
 
 _BEST_RACKS = "plans with so few moves that spread each partition over racks at best"
 _ORDERS = "orders of these replicas, all other partitions as they are"
+_SOME_TOPIC = "some topic is so far above its own bound in all"
 
 RAISE: Bounds = {
     "moves": Bound("all plans", exact=True),
@@ -41,7 +42,9 @@ RAISE: Bounds = {
     "replicasOfOneTopic": Bound(
         "plans with as many replicas on each broker: no topic further above its own", exact=False
     ),
-    "leadersOfOneTopic": Bound("orders of these replicas with as many leaders on each broker, likewise", exact=False),
+    "leadersOfOneTopic": Bound(
+        f"{_SOME_TOPIC} orders of these replicas with as many leaders on each broker", exact=False
+    ),
 }
 """Where disks are short of room, a bound on replicas holds and may be out of reach."""
 BY_BYTES: Bounds = {
