@@ -68,7 +68,8 @@ ASKED = (
 
 def crowded():
     """A cluster in which every question finds something to do."""
-    rows = {f"t{n:02}": [[(n + i) % 4, (n + i) % 4 + 4] for i in range(5 + n % 7)] for n in range(20)}
+    apart = {f"t{n:02}": [[(n + i) % 4, (n + i) % 4 + 4] for i in range(5 + n % 7)] for n in range(20)}
+    rows = apart | {f"u{n:02}": [[n % 2, 2 + n % 2]] * 4 for n in range(10)}
     sizes = pa.array(range(1, 1 + sum(map(len, rows.values()))))
     return partitions(rows, sizeBytes=sizes), brokers("aabbaabbcc")
 
@@ -98,10 +99,13 @@ def test_every_question_gets_on_spark_the_plan_that_it_gets_in_one_process(spark
     assert done.problems == ()
     assert verify_moves(request, Plan(made, sizes, done.summary)) == []
     assert done.summary.replicas_per_broker.bound == here.summary.replicas_per_broker.bound
-    assert done.summary.replicas_per_broker.max <= here.summary.replicas_per_broker.max + 1
-    assert done.summary.moves > 0
+    # Forty partitions have not always one that may move as its block's share would have it.
+    assert here.summary.moves >= done.summary.moves > 0
     if not isinstance(ask, LowerImbalance):
         assert done.summary.moves == here.summary.moves
+    # Which of two replicas leaves a rack is chosen in each block alone.
+    if isinstance(ask, Leave):
+        assert done.summary.replicas_per_broker.max <= here.summary.replicas_per_broker.max + 1
 
 
 @pytest.mark.parametrize("block", [1000, 40])

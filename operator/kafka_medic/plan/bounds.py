@@ -42,14 +42,19 @@ Bounds = Mapping[str, Bound]
 
 _BEST_RACKS = "plans with so few moves that spread each partition over racks at best"
 _ORDERS = "orders of these replicas, all other partitions as they are"
+_SOME_TOPIC = "some topic is so far above its own bound in all"
 
 RAISE: Bounds = {
     "moves": Bound("all plans", exact=True),
     "replicasPerBroker": Bound(_BEST_RACKS, exact=True),
     "leadersPerBroker": Bound(_ORDERS, exact=True),
     "rackViolations": Bound("all plans with so few moves", exact=True),
-    "replicasOfOneTopic": Bound(_BEST_RACKS, exact=False),
-    "leadersOfOneTopic": Bound("all plans that leave other partitions as they are", exact=False),
+    "replicasOfOneTopic": Bound(
+        "plans with as many replicas on each broker: no topic further above its own", exact=False
+    ),
+    "leadersOfOneTopic": Bound(
+        f"{_SOME_TOPIC} orders of these replicas with as many leaders on each broker", exact=False
+    ),
 }
 """Where disks are short of room, a bound on replicas holds and may be out of reach."""
 BY_BYTES: Bounds = {

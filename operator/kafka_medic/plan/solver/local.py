@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from kafka_medic.plan.allowed import Allowed, LeftOut
 from kafka_medic.plan.bounds import BY_BYTES, RAISE
-from kafka_medic.plan.columns import Bools, Columns, Ints
+from kafka_medic.plan.columns import Columns, Ints
 from kafka_medic.plan.leaders.balance import balance_leaders
 from kafka_medic.plan.leaders.topic_leaders import spread_leaders
 from kafka_medic.plan.leaders.topic_spread import REPORTED_TOPICS, after_plan, fullest, worst
@@ -31,9 +31,10 @@ from kafka_medic.plan.solver.expand import expand
 from kafka_medic.plan.solver.limits import over_limits, within_totals
 from kafka_medic.plan.solver.packing import bytes_bound, needs_more_room
 from kafka_medic.plan.solver.quotas import solve_quotas
-from kafka_medic.plan.solver.racks import rack_violations
+from kafka_medic.plan.solver.racks import least_in_racks, rack_violations
 from kafka_medic.plan.solver.rows import append, candidates, lead_first, plan_table, sizes_or_null
 from kafka_medic.plan.solver.sites import Sites, count_per_broker, kinds_of, racks_of, sites_of
+from kafka_medic.plan.solver.topic_replicas import spread_replicas, standing
 from kafka_medic.plan.solver.waves import assign_waves, exposure_order
 from kafka_medic.plan.water_filling import Basin
 from kafka_medic.plan.wave_limits import WaveLimits
@@ -49,13 +50,15 @@ TRIES = 6
 @dataclass(frozen=True, eq=False)
 class Placed:
     """Where replicas go. rows: int64[n] into the columns, ascending: the changed partitions. added: int32[n, M] broker
-    indexes, -1 padded. bound: on the fullest broker, in the units of `fair`. least: moves no plan can do without."""
+    indexes, -1 padded. bound: on the fullest broker, in the units of `fair`. least: moves no plan can do without.
+    of_topics: int64[T] as `least_in_racks` has it, None where replicas need not be spread over racks anew."""
 
     rows: Ints
     added: Ints
     bound: int
     fair: Handicap
     least: int
+    of_topics: Ints | None = None
 
 
 def plan_local(problem: Problem, limits: WaveLimits = DEFAULT_LIMITS) -> Plan:
@@ -142,6 +145,10 @@ def place(
     quotas = solve_quotas(kinds, sites)
     added, even = expand(kind, missing, racks_of(held, sites), quotas, sites)
     added, proven = resolve_conflicts(held, added, sites, quotas.bound, even=even)
+    topic, topics = columns.topic[rows], len(columns.topics)
+    floor = least_in_racks(kinds, kind, topic, topics, sites)
+    stays = standing(columns, sites)
+    added = spread_replicas(held, added, topic, stays, sites, floor)
     capacity = room_of(brokers)
     if allowed is not None and allowed.moves_per_broker is not None:
         most = np.full(len(brokers), allowed.moves_per_broker)
@@ -151,7 +158,7 @@ def place(
     if by_bytes:
         added = evened(held, added, sites, size, capacity, stored)
     added = fit_directories(held, added, sites, size, capacity, brokers)
-    return Placed(rows, added, bound if by_bytes else proven, fair, least)
+    return Placed(rows, added, bound if by_bytes else proven, fair, least, floor)
 
 
 def _by_average_size(
@@ -207,8 +214,8 @@ def finish(
 
     load = sites.load + count_per_broker(added, len(alive))
     violations, unavoidable = rack_violations(columns.held[rows], replicas, sites)
-    topics = _topics(columns, before, rows, order, alive)
-    topic_replicas, topic_leaders = fullest(topics)
+    topics, shared = _topics(columns, before, placed, order, sites)
+    topic_replicas, topic_leaders = fullest(topics, shared)
     summary = Summary(
         partitions=len(rows),
         moves=int((added >= 0).sum()),
@@ -279,12 +286,16 @@ def _waves(columns: Columns, placed: Placed, brokers: int, limits: WaveLimits) -
     return wave
 
 
-def _topics(columns: Columns, before: Ints, rows: Ints, order: Ints, alive: Bools) -> tuple[TopicSpread, ...]:
-    """The worst spread of the topics that the plan changes."""
-    changed = np.zeros(len(columns.topics), dtype=bool)
+def _topics(
+    columns: Columns, before: Ints, placed: Placed, order: Ints, sites: Sites
+) -> tuple[tuple[TopicSpread, ...], tuple[int, int]]:
+    """(the worst spread of the topics that the plan changes, what some topic is above its own bounds in any case)."""
+    count, rows, alive = len(columns.topics), placed.rows, sites.stands >= 0
+    least = np.zeros(count, dtype=np.int64) if placed.of_topics is None else placed.of_topics
+    after = after_plan(columns.topic, columns.held, rows, order, alive, least, sites.rack >= 0)
+    changed = np.zeros(count, dtype=bool)
     changed[columns.topic[rows]] = True
-    after = after_plan(columns.topic, columns.held, rows, order, alive).among(changed)
-    return worst(after, columns.topic, before, columns.topics, alive, REPORTED_TOPICS)
+    return worst(after.among(changed), columns.topic, before, columns.topics, alive, REPORTED_TOPICS), after.shared
 
 
 def _spread(load: Ints, bound: int, average: int) -> Spread:

@@ -28,9 +28,11 @@ from kafka_medic.plan.solver.conflict_resolution import resolve_conflicts
 from kafka_medic.plan.solver.disk_capacity import even_bytes, fit
 from kafka_medic.plan.solver.expand import expand
 from kafka_medic.plan.solver.quotas import Quotas, takers, too_many
+from kafka_medic.plan.solver.racks import least_in_racks
 from kafka_medic.plan.solver.relocate import lowered
 from kafka_medic.plan.solver.rows import append, candidates, lead_first, plan_table, sizes_or_null
 from kafka_medic.plan.solver.sites import Sites, count_per_broker, kinds_of, racks_of, sites_of
+from kafka_medic.plan.solver.topic_replicas import spread_replicas, standing
 from kafka_medic.plan.solver.waves import assign_waves, exposure
 from kafka_medic.plan.spark.packed import PIECE_BITS
 from kafka_medic.plan.spark.question import AFTER, Demand, Question
@@ -223,9 +225,10 @@ def lay_out(table: pa.Table, question: Question, share: Share, block: int) -> tu
         raise RuntimeError("the partitions have changed while they were being planned")
     sent, unknown = _sent(demand, rows, demand.missing[rows]), int((columns.size[rows] < 0).sum())
     sites = sites_of(demand.brokers, share.quota.max(initial=0) - share.quota)
+    least = np.zeros(len(columns.topics), dtype=np.int64)
     added, order, wave = np.zeros((0, 1), np.int32), np.zeros((0, 1), np.int32), np.zeros(0, np.int32)
     if len(rows):
-        added = _placed(demand, rows, question, share, sites)
+        added, least = _placed(demand, rows, question, share, sites)
         wave = _waves(columns, rows, added, share, question)
         if (wave < 0).any():
             none = np.zeros(0, dtype=np.int64)
@@ -240,7 +243,7 @@ def lay_out(table: pa.Table, question: Question, share: Share, block: int) -> tu
     plan = plan.combine_chunks()
     counts = count_part(demand.check(plan), sizes_or_null(columns.size[rows]), question.limits)
     pieces = _pieces(columns)
-    topics = _topics(columns, demand.before, rows, order, sites.stands >= 0, {piece.topic for piece in pieces})
+    topics = _topics(columns, demand.before, rows, order, sites.stands >= 0, least, {piece.topic for piece in pieces})
     waves = _copied(demand, rows, added, wave)
     return plan, Laid(block, table.num_rows, counts, waves, topics, sent, unknown, pieces)
 
@@ -278,19 +281,23 @@ def _pieces(columns: Columns) -> tuple[Piece, ...]:
     return tuple(Piece(columns.topics[columns.topic[begin[n]]], int(number[n]), int(rows[n])) for n in large.tolist())
 
 
-def _placed(demand: Demand, rows: Ints, question: Question, share: Share, sites: Sites) -> Ints:
-    """int32[n, M] the brokers that each changed partition is given, -1 padded."""
+def _placed(demand: Demand, rows: Ints, question: Question, share: Share, sites: Sites) -> tuple[Ints, Ints]:
+    """(int32[n, M] the brokers that each changed partition is given, -1 padded; int64[T] as of `least_in_racks`)."""
+    topics = len(demand.columns.topics)
     if demand.added is not None:
-        return demand.added
+        return demand.added, np.zeros(topics, dtype=np.int64)
     columns, missing = demand.columns, demand.missing[rows]
     held, size = columns.held[rows], columns.size[rows]
-    _, kind = kinds_of(held, missing, sites)
+    kinds, kind = kinds_of(held, missing, sites)
     quotas = Quotas(share.forced, share.chosen, share.pooled, int(share.quota.max()))
     added, even = expand(kind, missing, racks_of(held, sites), quotas, sites)
     added, _ = resolve_conflicts(held, added, sites, quotas.bound, even=even)
+    topic = columns.topic[rows]
+    least = least_in_racks(kinds, kind, topic, topics, sites)
+    added = spread_replicas(held, added, topic, standing(columns, sites), sites, least)
     if question.by_bytes:
         added = even_bytes(held, added, sites, size, share.capacity, share.due.max() - share.due)
-    return fit(held, added, sites, size, share.capacity)
+    return fit(held, added, sites, size, share.capacity), least
 
 
 def _ordered(columns: Columns, rows: Ints, replicas: Ints, share: Share, sites: Sites) -> Ints:
@@ -304,14 +311,14 @@ def _ordered(columns: Columns, rows: Ints, replicas: Ints, share: Share, sites: 
 
 
 def _topics(
-    columns: Columns, before: Ints, rows: Ints, order: Ints, live: Bools, large: set[str]
+    columns: Columns, before: Ints, rows: Ints, order: Ints, live: Bools, least: Ints, large: set[str]
 ) -> tuple[TopicSpread, ...]:
     """The worst spread of the topics that the plan of the block changes, but for those that lie in several."""
     changed = np.zeros(len(columns.topics), dtype=bool)
     changed[columns.topic[rows]] = True
     if large:
         changed &= [name not in large for name in columns.topics]
-    after = after_plan(columns.topic, columns.held, rows, order, live).among(changed)
+    after = after_plan(columns.topic, columns.held, rows, order, live, least).among(changed)
     return worst(after, columns.topic, before, columns.topics, live, REPORTED_TOPICS)
 
 

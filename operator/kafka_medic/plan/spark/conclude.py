@@ -10,18 +10,17 @@ from typing import Any
 import numpy as np
 
 from kafka_medic.plan.allowed import LeftOut
-from kafka_medic.plan.bounds import BY_BYTES, IN_BLOCKS, LEAVE, LOWER_IMBALANCE, RAISE, SPREAD_RACKS, Bound, Bounds
+from kafka_medic.plan.bounds import BY_BYTES, IN_BLOCKS, LOWER_IMBALANCE, SPREAD_RACKS_RELAXED, Bound, Bounds
 from kafka_medic.plan.columns import Bools, Ints
 from kafka_medic.plan.leaders.topic_spread import fullest
 from kafka_medic.plan.model import Spread, Summary
-from kafka_medic.plan.relocation import Leave, LowerImbalance
+from kafka_medic.plan.relocation import LowerImbalance, SpreadRacks
 from kafka_medic.plan.solver.disk_capacity import room_of
 from kafka_medic.plan.solver.local import bytes_spread
 from kafka_medic.plan.spark.blocks import WHOLE_PIECE, Laid, Piece
 from kafka_medic.plan.spark.question import Question
 from kafka_medic.plan.spark.report_data import ReportDetails, together
 from kafka_medic.plan.verify.part import PartCounts
-from kafka_medic.plan.wanted import Wanted
 from kafka_medic.plan.water_filling import Basin, level_with_caps
 from kafka_medic.plan.weight import Handicap, handicap
 
@@ -184,7 +183,7 @@ def _summarise(laid: Sequence[Laid], question: Question, total: _Totals, bound: 
         capacity_unknown=int(((room_of(question.standing) < 0) & (come > 0)).sum()),
         bytes_per_broker=bytes_spread(total.stored, total.arriving, question.standing) if question.by_bytes else None,
         left_out={why: count for why in LeftOut if (count := total.left_out.get(why.key, 0))},
-        bounds=question.allowed.among(_bounds(question, len(laid))),
+        bounds=_bounds(question, laid),
         engine="spark",
     )
 
@@ -203,17 +202,17 @@ def _broken_rules(total: _Totals, question: Question) -> list[str]:
     return problems
 
 
-def _bounds(question: Question, blocks: int) -> Bounds:
+def _bounds(question: Question, laid: Sequence[Laid]) -> Bounds:
     """Among which plans the bounds are ones; who stands where is seen in each block alone."""
-    ask = question.ask
-    if question.by_bytes:
-        return BY_BYTES
-    if isinstance(ask, Wanted):
-        return RAISE if blocks == 1 else IN_BLOCKS
-    bounds = LOWER_IMBALANCE if isinstance(ask, LowerImbalance) else LEAVE if isinstance(ask, Leave) else SPREAD_RACKS
-    if blocks == 1:
-        return bounds
-    return {name: Bound(b.over, exact=b.exact and not name.endswith("PerBroker")) for name, b in bounds.items()}
+    if len(laid) == 1 and (planned := laid[0].summary) is not None:
+        return {name: Bound(**bound) for name, bound in planned["bounds"].items()}
+    ask, bounds = question.ask, BY_BYTES
+    if not question.by_bytes:
+        bounds = LOWER_IMBALANCE if isinstance(ask, LowerImbalance) else IN_BLOCKS
+    if isinstance(ask, SpreadRacks):
+        bounds = SPREAD_RACKS_RELAXED
+    relaxed = {name: Bound(b.over, exact=b.exact and not name.endswith("PerBroker")) for name, b in bounds.items()}
+    return question.allowed.among(relaxed)
 
 
 def _least_moves(total: _Totals, alive: Bools) -> int:

@@ -58,7 +58,8 @@ def verify_on_spark(
             broken = frames.over_limits(checked, question.limits)
     finally:
         checked.unpersist()
-    arriving = np.sum([np.zeros(len(question.standing), np.int64), *(one["arriving"] for one in found)], axis=0)
+    none = np.zeros(len(question.standing), dtype=np.int64)
+    arriving = np.sum([none, *(one["arriving"] or none for one in found)], axis=0)
     try:
         refuse_overfull(arriving.astype(np.int64), question.standing)
     except ProblemError as error:

@@ -17,6 +17,7 @@ from kafka_medic.plan.columns import Ints
 from kafka_medic.plan.relocation import SpreadRacks
 from kafka_medic.plan.solver.aggregate import merge
 from kafka_medic.plan.solver.disk_capacity import capacity_of
+from kafka_medic.plan.solver.expand import GOLDEN
 from kafka_medic.plan.solver.quotas import Quotas, broker_quotas, solve_pooled, solve_quotas, too_many
 from kafka_medic.plan.solver.rebalance import exchange_quotas
 from kafka_medic.plan.solver.relocate import levels, spread_bound
@@ -29,6 +30,9 @@ from kafka_medic.plan.wave_limits import WaveLimits
 from kafka_medic.plan.weight import Handicap, handicap
 
 __all__ = ["divide", "exchanges", "shares"]
+
+STEPS = 64
+"""Groups of rows whose rests are divided with an eye to what those before have come to."""
 
 
 def shares(surveys: Sequence[Survey], question: Question, slack: float) -> tuple[list[Share], int | None]:
@@ -144,15 +148,24 @@ def divide(whole: Ints, weights: Ints, need: Ints) -> Ints:
     """
     total = np.maximum(weights.sum(axis=0), 1)[:, None]
     parts = np.array([whole * weight[:, None] // total for weight in weights]).reshape(len(weights), *whole.shape)
-    left = whole - parts.sum(axis=0)
-    places = np.broadcast_to(np.arange(whole.shape[1]), whole.shape)
-    for block, wanted in enumerate(need):
-        short = wanted - parts[block].sum(axis=1)
-        rank = np.empty_like(left)
-        np.put_along_axis(rank, np.argsort(-left, axis=1, kind="stable"), places, axis=1)
-        more = rank < short[:, None]
-        parts[block] += more
-        left -= more
+    # Of equals each row begins with another one, and each block takes what it is owed by the rows before: else the
+    # first block gets the same ones of every row, and the topics that lie in it with them.
+    places, number = np.arange(whole.shape[1]), np.arange(len(whole))[:, None]
+    turned = (places + (number * GOLDEN % 1 * whole.shape[1]).astype(np.int64)) % whole.shape[1]
+    owed = np.zeros((len(weights), whole.shape[1]))
+    for rows in np.array_split(np.arange(len(whole)), max(min(len(whole), STEPS), 1)):
+        left = whole[rows] - parts[:, rows].sum(axis=0)
+        for block, wanted in enumerate(need[:, rows]):
+            owed[block] += (whole[rows] * (weights[block, rows, None] / total[rows])).sum(axis=0)
+            short = wanted - parts[block, rows].sum(axis=1)
+            due = np.broadcast_to(np.floor(owed[block] - parts[block, rows].sum(axis=0)), left.shape)
+            rank = np.empty_like(left)
+            order = np.lexsort((turned[rows], -due, -left), axis=1)
+            np.put_along_axis(rank, order, np.broadcast_to(places, left.shape), axis=1)
+            more = rank < short[:, None]
+            parts[block, rows] += more
+            left -= more
+            owed[block] -= parts[block, rows].sum(axis=0)
     return parts
 
 

@@ -121,7 +121,8 @@ def test_the_page_shows_of_blocks_what_it_shows_of_a_plan_in_one_piece(racks, or
     changed = np.array([row[f"{r['topic']}-{r['partition']}"] for r in plan.to_pylist()])
     order = np.array([[place[b] for b in r["preferredOrder"]] for r in plan.to_pylist()])
     planned = np.isin(np.arange(len(columns.topics)), columns.topic[changed])
-    after = after_plan(columns.topic, columns.held, changed, order, live).among(planned)
+    after = after_plan(columns.topic, columns.held, changed, order, live, np.zeros(len(columns.topics), int))
+    after = after.among(planned)
     of_all = worst(after, columns.topic, columns.held, columns.topics, live, REPORTED_TOPICS)
     assert done.details.topics == of_all
     size_of = {(r["topic"], r["partition"]): r["sizeBytes"] for r in table.to_pylist()}
