@@ -34,6 +34,8 @@ SOURCE = Path(__file__).resolve().parent.parent / "operator"
 FEW = {"partitions": 200_000, "brokers": 300, "racks": 3, "held": 2, "skewed": False}
 MANY = {"partitions": 1_000_000, "brokers": 1_000, "racks": 10, "held": 1, "skewed": True}
 SPARK = ("--engine", "spark", "--spark-master", "local[2]", "--spark-conf", "spark.driver.memory=2g")
+DEFAULTS = ("--engine", "spark", "--spark-master", "local[2]")
+"""With the memory that Spark gives a driver by itself: 1 GB."""
 CASES = {
     "200k": (FEW, ()),
     "1m": (MANY, ("--engine", "local")),
@@ -41,9 +43,10 @@ CASES = {
     "5m-spark": (MANY | {"partitions": 5_000_000}, SPARK),
     "20m-spark": (MANY | {"partitions": 20_000_000}, SPARK),
     "100m-spark": (MANY | {"partitions": 100_000_000}, SPARK),
+    "10m-topics-spark": (MANY | {"partitions": 10_000_000, "of_a_topic": 1}, DEFAULTS),
 }
 PEERS = "peers"
-LONG = ("100m-spark",)
+LONG = ("100m-spark", "10m-topics-spark")
 """Only on request."""
 FACTOR = 3
 PER_TOPIC = 100
@@ -75,15 +78,13 @@ def partitions(case: dict, first: int, count: int) -> pa.Table:
         held.append(more)
     flat = np.stack(held, axis=1).astype(np.int32).ravel()
     replicas = pa.ListArray.from_arrays(pa.array(np.arange(count + 1, dtype=np.int32) * len(held)), pa.array(flat))
-    number = np.arange(first, first + count)
-    names = pa.array([f"topic-{topic:07}" for topic in range(first // PER_TOPIC, (first + count - 1) // PER_TOPIC + 1)])
-    topics = pa.DictionaryArray.from_arrays(
-        pa.array((number // PER_TOPIC - first // PER_TOPIC).astype(np.int32)), names
-    )
+    number, each = np.arange(first, first + count), case.get("of_a_topic", PER_TOPIC)
+    names = pa.array([f"topic-{topic:07}" for topic in range(first // each, (first + count - 1) // each + 1)])
+    topics = pa.DictionaryArray.from_arrays(pa.array((number // each - first // each).astype(np.int32)), names)
     return pa.table(
         {
             "topic": topics.cast(pa.string()),
-            "partition": pa.array(number % PER_TOPIC, pa.int32()),
+            "partition": pa.array(number % each, pa.int32()),
             "replicas": replicas,
             "leader": pa.array(held[0].astype(np.int32)),
             "isr": replicas,

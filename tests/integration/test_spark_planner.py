@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.dataset
@@ -12,16 +13,21 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from pyspark import SparkContext
 
-from kafka_medic.cli import main
-from kafka_medic.cli import plan as command
+from kafka_medic.cli import main, plan_spark
 from kafka_medic.plan.model import PLAN_SCHEMA, Plan
 from kafka_medic.plan.problem import Problem, ProblemError
+from kafka_medic.plan.relocation import Leave, LowerImbalance, Relocation, SpreadRacks
 from kafka_medic.plan.solver.local import plan_local
-from kafka_medic.plan.spark import engine
+from kafka_medic.plan.solver.relocate import plan_relocation
+from kafka_medic.plan.spark import engine, frames
+from kafka_medic.plan.spark.place import Place
 from kafka_medic.plan.spark.question import Question
+from kafka_medic.plan.spark.read_back import verify_on_spark
 from kafka_medic.plan.spark.session import session
+from kafka_medic.plan.verify.moves import verify_moves
 from kafka_medic.plan.verify.rules import verify
 from kafka_medic.plan.wanted import Wanted
+from kafka_medic.plan.wave_limits import WaveLimits
 from tests.property.plan.test_plan_properties import clusters
 from tests.unit.plan.cluster_tables import brokers, partitions
 
@@ -51,8 +57,88 @@ def planned(spark, problem, folder, parts=1):
     for number in range(parts):
         pq.write_table(problem.partitions.slice(number * step, step), source / f"{number}.parquet", row_group_size=7)
     question = Question(problem.brokers, Wanted(1, tuple(problem.topic_factors.items())))
-    done = engine.plan_spark(spark, source.as_uri(), question, target.as_uri())
+    done = engine.plan_spark(spark, Place(source.as_uri()), question, Place(target.as_uri()))
     return pyarrow.dataset.dataset(target, schema=PLAN_SCHEMA).to_table(), done
+
+
+ASKED = (
+    Leave((1,), gone=False), Leave((0, 2), gone=True, skip_lost=True), SpreadRacks(), LowerImbalance(9),
+)  # fmt: skip
+
+
+def crowded():
+    """A cluster in which every question finds something to do."""
+    apart = {f"t{n:02}": [[(n + i) % 4, (n + i) % 4 + 4] for i in range(5 + n % 7)] for n in range(20)}
+    rows = apart | {f"u{n:02}": [[n % 2, 2 + n % 2]] * 4 for n in range(10)}
+    sizes = pa.array(range(1, 1 + sum(map(len, rows.values()))))
+    return partitions(rows, sizeBytes=sizes), brokers("aabbaabbcc")
+
+
+@pytest.mark.parametrize("ask", ASKED, ids=lambda ask: type(ask).__name__)
+def test_every_question_gets_on_spark_the_plan_that_it_gets_in_one_process(spark, tmp_path, monkeypatch, ask):
+    table, listed = crowded()
+    source = tmp_path / "partitions"
+    source.mkdir()
+    for begin in range(0, table.num_rows, 40):
+        pq.write_table(table.slice(begin, 40), source / f"{begin}.parquet")
+    request = Relocation(table, listed, ask)
+    here = plan_relocation(request)
+    question = Question(listed, ask)
+    done = engine.plan_spark(spark, Place(source.as_uri()), question, Place((tmp_path / "one").as_uri()))
+    made = pyarrow.dataset.dataset(tmp_path / "one", schema=PLAN_SCHEMA).to_table()
+    assert done.problems == ()
+    assert made.sort_by([("topic", "ascending"), ("partition", "ascending")]).equals(here.table)
+    assert done.summary.to_json() | {"engine": "local"} == here.summary.to_json()
+
+    monkeypatch.setattr(engine, "BLOCK_ROWS", 40)
+    done = engine.plan_spark(spark, Place(source.as_uri()), question, Place((tmp_path / "several").as_uri()))
+    made = pyarrow.dataset.dataset(tmp_path / "several", schema=PLAN_SCHEMA).to_table()
+    size_of = {(r["topic"], r["partition"]): r["sizeBytes"] for r in table.to_pylist()}
+    places = zip(made.column("topic").to_pylist(), made.column("partition").to_pylist(), strict=True)
+    sizes = pa.array([size_of[place] for place in places], pa.int64())
+    assert done.problems == ()
+    assert verify_moves(request, Plan(made, sizes, done.summary)) == []
+    assert done.summary.replicas_per_broker.bound == here.summary.replicas_per_broker.bound
+    # Forty partitions have not always one that may move as its block's share would have it.
+    assert here.summary.moves >= done.summary.moves > 0
+    if not isinstance(ask, LowerImbalance):
+        assert done.summary.moves == here.summary.moves
+    # Which of two replicas leaves a rack is chosen in each block alone.
+    if isinstance(ask, Leave):
+        assert done.summary.replicas_per_broker.max <= here.summary.replicas_per_broker.max + 1
+
+
+@pytest.mark.parametrize("block", [1000, 40])
+def test_a_stored_plan_is_checked_anew_as_in_one_process(spark, tmp_path, monkeypatch, block):
+    table, listed = crowded()
+    pq.write_table(table, tmp_path / "p.parquet")
+    source, question = Place((tmp_path / "p.parquet").as_uri()), Question(listed, Wanted(3))
+    plan = plan_local(Problem(table, listed, 3)).table
+
+    def checked(stored, **changed):
+        pq.write_table(stored, tmp_path / "plan.parquet")
+        place = Place((tmp_path / "plan.parquet").as_uri())
+        return verify_on_spark(spark, source, place, replace(question, **changed), block, lambda _: None)
+
+    found = checked(plan)
+    assert (found.broken, found.rows, found.moves) == ((), table.num_rows, table.num_rows)
+    assert any("not planned" in rule for rule in checked(plan.slice(1)).broken)
+    gap = plan.set_column(5, "wave", pa.array([2] * plan.num_rows, pa.int32()))
+    assert checked(gap).broken == ("waves are not numbered from 0 without a gap",)
+    assert "records" in checked(plan, limits=WaveLimits(records=9)).broken[0]
+    strange = plan.set_column(0, "topic", pa.array([f"x{n}" for n in range(plan.num_rows)]))
+    assert checked(strange).broken
+    full = tuple(replace(broker, disk_free=3) for broker in listed)
+    assert "would get" in " ".join(checked(plan, brokers=full).broken)
+
+
+def test_each_block_is_a_task_of_its_own(spark, tmp_path):
+    pq.write_table(partitions({f"t{n:03}": [[0]] * 3 for n in range(200)}), tmp_path / "p.parquet")
+    frame = frames.partitions(spark, Place((tmp_path / "p.parquet").as_uri()))
+    kept = frames.blocks(frame, 7)
+    lists = kept.select("block").rdd.map(lambda row: row[0]).glom().collect()
+    kept.unpersist()
+    assert sorted(set(part) for part in lists) == [{n} for n in range(7)]
 
 
 def verified(problem, table, done):
@@ -99,30 +185,31 @@ def test_a_table_of_many_blocks_meets_the_same_bounds_and_twice_the_same_plan(sp
 
 @pytest.mark.parametrize("block", [3, 1000])
 @pytest.mark.parametrize(
-    ("change", "row", "reason"),
+    ("change", "reason"),
     [
-        (lambda t: t.set_column(2, "replicas", pa.array([[0]] * 7 + [[9]], pa.list_(pa.int32()))), 8, "broker 9"),
-        (lambda t: t.take([0, 1, 2, 3, 4, 5, 6, 7, 2]), None, "t-2 is listed"),
-        (lambda t: t.take([0, 1, 2, 3, 5, 6, 7]), None, "t-4 is missing, though t-"),
+        (
+            lambda t: t.set_column(2, "replicas", pa.array([[0]] * 7 + [[9]], pa.list_(pa.int32()))),
+            "t-7: replicas name broker 9, which is not listed",
+        ),
+        (lambda t: t.take([0, 1, 2, 3, 4, 5, 6, 7, 2]), "t-2 is listed twice"),
+        (lambda t: t.take([0, 1, 2, 3, 5, 6, 7]), "t-4 is missing, though t-"),
     ],
 )
-def test_bad_rows_are_named_and_nothing_is_written(spark, tmp_path, monkeypatch, block, change, row, reason):
+def test_bad_rows_are_named_and_nothing_is_written(spark, tmp_path, monkeypatch, block, change, reason):
     monkeypatch.setattr(engine, "BLOCK_ROWS", block)
     pq.write_table(change(partitions({"t": [[0]] * 8})), tmp_path / "p.parquet")
     question = Question(brokers(3), Wanted(2))
-    with pytest.raises(ProblemError, match=reason) as caught:
-        engine.plan_spark(spark, (tmp_path / "p.parquet").as_uri(), question, (tmp_path / "out").as_uri())
-    if row is not None:
-        assert caught.value.row == row
+    with pytest.raises(ProblemError, match=reason):
+        engine.plan_spark(spark, Place((tmp_path / "p.parquet").as_uri()), question, Place((tmp_path / "out").as_uri()))
     assert not (tmp_path / "out").exists()
 
 
 def test_the_command_writes_the_same_four_files(spark, tmp_path, monkeypatch, capsys):
     @contextmanager
-    def shared(*_):
+    def shared(*_, **__):
         yield spark
 
-    monkeypatch.setattr(command, "session", shared)
+    monkeypatch.setattr(plan_spark, "session", shared)
     sizes = pa.array([5, 1, 9, 2, 8, 3, 4, 4])
     rows = partitions({"orders": [[0]] * 6, "scratch": [[1]] * 2}, sizeBytes=sizes).to_pylist()
     (tmp_path / "p.json").write_text(json.dumps(rows))
@@ -135,11 +222,12 @@ def test_the_command_writes_the_same_four_files(spark, tmp_path, monkeypatch, ca
         assert main.main([*line, "--engine", name, "--output", str(tmp_path / name)]) == 0
         made[name] = json.loads(capsys.readouterr().out) | {"engine": "", "seconds": 0}
         assert sorted(p.name for p in (tmp_path / name).iterdir()) == [
-            "plan.parquet", "reassignment.json", "report.html", "summary.json"
+            "plan.parquet", "preferred-order.json", "reassignment.json", "report.html", "summary.json"
         ]  # fmt: skip
     assert made["spark"] == made["local"]
-    told = [json.loads((tmp_path / name / "reassignment.json").read_text()) for name in ("spark", "local")]
-    assert told[0] == told[1]
+    for file in ("reassignment.json", "preferred-order.json"):
+        told = [json.loads((tmp_path / name / file).read_text()) for name in ("spark", "local")]
+        assert told[0] == told[1]
     pages = [(tmp_path / name / "report.html").read_text() for name in ("spark", "local")]
     assert pages[0] == pages[1]
     assert "<td>orders<td>6" in pages[0]

@@ -91,6 +91,19 @@ def kafka(shape: str) -> Path:
     return ensure("kafka", shape, digest(project), f"Kafka ({shape})", build)
 
 
+def spark_connectors() -> Path:
+    """The jars with which a Spark session reads and writes S3 and Iceberg."""
+    project = SOURCES / "spark" / "pom.xml"
+
+    def build(folder: Path, log: Path) -> None:
+        plugin = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
+        run_logged(
+            "Spark's connectors", ["mvn", "-B", "-ntp", "-f", str(project), plugin, f"-DoutputDirectory={folder}"], log
+        )
+
+    return ensure("spark-connectors", "1", digest(project), "Spark's connectors", build)
+
+
 def images() -> Path:
     """The images that need no base: the one that holds a Pod open, and an empty one for the host's programs."""
     source = SOURCES / "pause" / "pause.c"

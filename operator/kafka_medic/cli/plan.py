@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import os
-import tempfile
 import textwrap
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import partial
 from importlib.util import find_spec
@@ -16,22 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from kafka_medic.cli import exits, output
-from kafka_medic.cli.plan_check import DefectError, checked_and_written, refuse_broken
+from kafka_medic.cli.plan_check import DefectError, checked_and_written
 from kafka_medic.cli.plan_figures import figures
+from kafka_medic.cli.plan_spark import LARGEST_LOCAL, add_engine, on_spark, spark_settings, table_at, verified_on_spark
 from kafka_medic.plan.allowed import Allowed
 from kafka_medic.plan.arrow import compute, leave_pandas_out, names
 from kafka_medic.plan.estimate import Estimate, estimate
-from kafka_medic.plan.files.artifact import (
-    PLAN,
-    REASSIGNMENT,
-    plan_batches,
-    plan_directory,
-    write_reassignment,
-    write_summary,
-)
 from kafka_medic.plan.files.inputs import InputError, is_parquet, parquet_rows, read_brokers, read_partitions
 from kafka_medic.plan.files.png import PngError, can_draw
 from kafka_medic.plan.files.read_back import is_order, read_plan, verify_order, verify_read_back
@@ -41,7 +30,7 @@ from kafka_medic.plan.problem import Broker, Problem, ProblemError
 from kafka_medic.plan.relocation import Leave, LowerImbalance, Relocation, SpreadRacks
 from kafka_medic.plan.solver.local import plan_local
 from kafka_medic.plan.solver.relocate import plan_relocation
-from kafka_medic.plan.spark.session import SparkError, session
+from kafka_medic.plan.spark.session import SparkError
 from kafka_medic.plan.verify.moves import verify_moves
 from kafka_medic.plan.verify.rules import verify
 from kafka_medic.plan.wanted import Wanted
@@ -49,8 +38,8 @@ from kafka_medic.plan.wanted import Wanted
 OK, DEFECT, BAD_INPUT = 0, 1, exits.UNUSABLE_PLAN
 RAISE, VERIFY = "raise-replication-factor", "verify"
 MOVING = {
-    "replace-broker": "move the replicas of a broker that is gone to others, which copy them from who is left",
-    "move-off": "move every replica off a broker that is alive",
+    "replace-broker": "move the replicas of brokers that are gone to others, which copy them from those that are left",
+    "move-off": "move every replica off brokers that are alive",
     "spread-racks": "spread partitions whose replicas share a rack, as far as there are racks, with the fewest moves",
     "lower-imbalance": "make replicas per broker as even as a number of moves can make them",
 }
@@ -59,39 +48,59 @@ FOR_PEOPLE = (
     "out, wave by wave, with kafka-reassign-partitions.sh."
 )
 LEAVING = ("replace-broker", "move-off")
-LARGEST_LOCAL = 4_000_000
-"""Partitions up to which `auto` plans in this process: 0.8 GB of memory for each million."""
-LARGEST_REASSIGNMENT = 2_000_000
-"""Partitions of a Spark plan up to which reassignment.json is written; Kafka takes 10,000 of them in one request."""
-MASTER, REMOTE = "KAFKA_MEDIC_SPARK_MASTER", "KAFKA_MEDIC_SPARK_REMOTE"
-"""Environment: where Spark is unless the command line names it. The chart's planner has one of them."""
-_EXAMPLES = """\
-examples:
+_EXAMPLES = {
+    RAISE: """\
   kafka-medic plan raise-replication-factor --partitions partitions.json --brokers brokers.json \\
       --replication-factor 3 --output plan/
   kafka-medic plan raise-replication-factor --partitions p.parquet --brokers brokers.json \\
       --replication-factor 3 --topic-factor 'logs-*=2' --exempt 'scratch-*' --throttle 50000000 --output plan/
+  kafka-medic plan raise-replication-factor --partitions snapshot.json --replication-factor 3 \\
+      --max-bytes 2000000000000 --exclude-broker 7 --output tonight/
+""",
+    "replace-broker": """\
   kafka-medic plan replace-broker --broker 7 --partitions snapshot.json --output plan/
+  kafka-medic plan replace-broker --broker 7 --broker 8 --skip-lost --partitions snapshot.json --output plan/
+""",
+    "move-off": """\
+  kafka-medic plan move-off --broker 7 --only-gives 8 --max-moves-per-broker 100 \\
+      --partitions snapshot.json --output plan/
+""",
+    "spread-racks": """\
+  kafka-medic plan spread-racks --partitions snapshot.json --exclude-topic '__*' --output plan/
+""",
+    "lower-imbalance": """\
   kafka-medic plan lower-imbalance --max-moves 500 --partitions snapshot.json --output plan/
-
+""",
+}
+_FILES = """\
 F is Parquet, a JSON list, JSON lines, or Kafka's reassignment JSON: topic, partition, replicas and, if known,
-leader, isr, sizeBytes. Brokers: [{"id": 1, "rack": "a", "alive": true, "diskFree": 1000000000,
-"weight": 2}], all but id optional: no broker gets more bytes than its diskFree, and one of weight 2 is to hold and
-lead twice as much as one of weight 1; figures are then those of a broker of average weight. Or F is what
-`kafka-medic snapshot -o json` wrote; it has the brokers as well.
+leader, isr, sizeBytes. Or F is what `kafka-medic snapshot -o json` wrote; it has the brokers as well.
+Brokers: [{"id": 1, "rack": "a", "alive": true, "diskFree": 1000000000, "weight": 2}], all but id optional. No
+broker gets more bytes than its diskFree. A broker of weight 2 is to hold and lead twice as much as one of weight 1;
+figures are then those of a broker of average weight. For several log directories give disks in place of diskFree:
+"disks": [{"dir": "/d1", "free": 1000000000, "partitions": 12}]; partitions are optional.
 Patterns are shell patterns; of several --topic-factor that match a topic, the last one given counts.
 
-Spark: Parquet partitions are read, and plan.parquet (then a directory) is written, by Spark's tasks, so both places
-have to be theirs too; reassignment.json is left out above 2,000,000 partitions. Needs the package's extra
+Written: plan.parquet, reassignment.json, summary.json, report.html; preferred-order.json, to be carried out after
+reassignment.json, where other replicas are to lead; left-out.csv, where partitions stay as they are.
+
+Spark: partitions are whatever a session reads, a Parquet file or folder, an address or a table; where the plan goes to
+has to be seen by every executor. reassignment.json is left out above 2,000,000 partitions. Needs the package's extra
 `spark` and, without --spark-remote, a JDK 17. On this machine, a cluster, Kubernetes, a Spark Connect server:
   --engine spark
   --engine spark --spark-master spark://HOST:7077 --spark-conf spark.executor.memory=4g
   --engine spark --spark-master k8s://https://HOST --spark-conf spark.kubernetes.container.image=IMAGE
   --engine spark --spark-remote sc://HOST:15002
+  --partitions s3a://BUCKET/partitions --where "cluster = 'a'" --plan-to s3a://BUCKET/plan
+  --partitions table:kafka.partitions --plan-to table:kafka.plan --plan-format iceberg
 
 Exit code: 0 plan written, 1 the plan failed its own check, 2 input that cannot be planned. Nothing is
 written unless it is 0.
 """
+
+
+def _epilog(*questions: str) -> str:
+    return f"examples:\n{''.join(_EXAMPLES[question] for question in questions)}\n{_FILES}"
 
 
 class _OptionError(Exception):
@@ -104,7 +113,7 @@ def add_parser(subparsers: Any) -> None:
         "plan",
         help="compute where replicas should go",
         description="Compute a reassignment: fewest moves, racks kept apart, brokers even. Changes nothing in Kafka.",
-        epilog=_EXAMPLES,
+        epilog=_epilog(*_EXAMPLES),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.set_defaults(run=run)
@@ -120,7 +129,7 @@ def _add_raising(questions: Any) -> None:
         RAISE,
         help="add replicas to every partition that has too few",
         description="Add replicas to every partition that has too few; no replica is ever removed.",
-        epilog=_EXAMPLES,
+        epilog=_epilog(RAISE),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     _add_inputs(raising)
@@ -131,21 +140,7 @@ def _add_raising(questions: Any) -> None:
         "--balance", choices=("replicas", "bytes"), default="replicas",
         help="what is to be even over the brokers: replicas (default) or bytes, for which every size has to be known",
     )  # fmt: skip
-    raising.add_argument(
-        "--engine", choices=("auto", "local", "spark"), default="auto",
-        help="local plans in this process, spark on Spark; auto (default) takes spark, where it is installed, for "
-        f"Parquet of more than {LARGEST_LOCAL:,} partitions",
-    )  # fmt: skip
-    where = raising.add_mutually_exclusive_group()
-    where.add_argument(
-        "--spark-master", metavar="URL", help=f"local[N], spark://..., k8s://... (default ${MASTER}, else local[*])"
-    )
-    where.add_argument(
-        "--spark-remote", metavar="URL", help=f"a Spark Connect server, sc://HOST:PORT (default ${REMOTE})"
-    )
-    raising.add_argument(
-        "--spark-conf", action="append", default=[], metavar="KEY=VALUE", help="Spark's own settings (repeat it)"
-    )
+    add_engine(raising)
 
 
 def _add_moving(questions: Any, question: str, summary: str) -> None:
@@ -153,21 +148,23 @@ def _add_moving(questions: Any, question: str, summary: str) -> None:
         question,
         help=summary,
         description=textwrap.fill(f"{summary[0].upper()}{summary[1:]}. {FOR_PEOPLE}", 100),
-        epilog=_EXAMPLES,
+        epilog=_epilog(question),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     _add_inputs(moving)
     _add_output(moving)
     if question in LEAVING:
         moving.add_argument(
-            "--broker", type=int, action="append", required=True, metavar="N", help="a broker's id (repeat it)"
-        )
+            "--broker", type=int, action="append", required=True, metavar="N",
+            help=f"the id of a broker {'that is gone' if question == 'replace-broker' else 'to empty'} (repeat it)",
+        )  # fmt: skip
     if question == "replace-broker":
         moving.add_argument(
             "--skip-lost", action="store_true",
             help="leave out the partitions that are in sync on no other broker, and list them in left-out.csv",
         )  # fmt: skip
     _add_allowed(moving, topics=True, moves_needed=question == "lower-imbalance")
+    add_engine(moving)
 
 
 def _add_verifying(questions: Any) -> None:
@@ -177,10 +174,14 @@ def _add_verifying(questions: Any) -> None:
         description="Check plan.parquet or reassignment.json against the partitions as they are now. Exit code: 0 it "
         "keeps every rule, 1 it does not, 2 input that cannot be used.",
     )
-    verifying.add_argument("--plan", type=Path, required=True, metavar="F", help="plan.parquet or reassignment.json")
+    verifying.add_argument(
+        "--plan", type=table_at, required=True, metavar="F", help="plan.parquet or reassignment.json; on Spark also an "
+        "address or table:NAME",
+    )  # fmt: skip
     _add_inputs(verifying)
     _add_factors(verifying)
     _add_allowed(verifying)
+    add_engine(verifying, writes=False)
 
 
 def _add_factors(parser: argparse.ArgumentParser) -> None:
@@ -230,7 +231,7 @@ def _add_allowed(parser: argparse.ArgumentParser, *, topics: bool = False, moves
 
 def _add_inputs(parser: argparse.ArgumentParser) -> None:
     """What every question is about."""
-    parser.add_argument("--partitions", type=Path, required=True, metavar="F", help="the partitions as they are")
+    parser.add_argument("--partitions", type=table_at, required=True, metavar="F", help="the partitions as they are")
     parser.add_argument(
         "--brokers", type=Path, metavar="F", help="the brokers, with their racks (default: those of the Snapshot)"
     )
@@ -255,7 +256,7 @@ def run(args: argparse.Namespace) -> int:
     except (InputError, _OptionError, PngError, SparkError) as error:
         output.note(str(error))
     except ProblemError as error:
-        path = _brokers_file(args) if error.table == "brokers" else args.partitions
+        path = args.brokers or args.partitions if error.table == "brokers" else args.partitions
         output.note(f"{path}: {error}")
     except DefectError:
         return DEFECT
@@ -266,7 +267,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _run(args: argparse.Namespace) -> int:
     began = time.monotonic()
-    if getattr(args, "engine", "") != "spark":  # whose Connect needs pandas
+    if not hasattr(args, "engine") or not _takes_spark(args):  # Spark Connect needs pandas
         leave_pandas_out()
     if args.question == VERIFY:
         return _verify_read_back(args)
@@ -284,6 +285,13 @@ def _run(args: argparse.Namespace) -> int:
 
 def _verify_read_back(args: argparse.Namespace) -> int:
     brokers = read_brokers(_brokers_file(args), beside=args.brokers is None)
+    if _takes_spark(args):
+        found = verified_on_spark(args, brokers, _wanted(args), _allowed(args))
+        if found.broken:
+            output.put("\n".join(f"broken: {rule}" for rule in found.broken))
+            return DEFECT
+        output.put(f"{args.plan} keeps every rule: {found.rows:,} partitions, {found.moves:,} new replicas")
+        return OK
     problem = _problem(args, _wanted(args), brokers)
     table, waved = read_plan(args.plan, problem.partitions)
     if not waved and is_order(table):
@@ -327,16 +335,20 @@ def _problem(
 
 def _raise(args: argparse.Namespace, began: float) -> tuple[Summary, Estimate]:
     wanted = _wanted(args)
-    settings = dict(map(_spark_conf, args.spark_conf))
     brokers = read_brokers(_brokers_file(args), beside=args.brokers is None)
-    if args.engine == "spark" or (args.engine == "auto" and _is_large(args.partitions)):
-        return _on_spark(args, wanted, brokers, settings, began)
+    if _takes_spark(args):
+        return on_spark(args, brokers, wanted, _allowed(args), ReportData.title, began)
     return _here(args, wanted, brokers, began)
 
 
 def _move(args: argparse.Namespace, began: float) -> tuple[Summary, Estimate]:
-    """Plan what moves replicas, in this process."""
+    """Plan what moves replicas."""
     brokers = read_brokers(_brokers_file(args), beside=args.brokers is None)
+    if _takes_spark(args):
+        done = on_spark(args, brokers, _question(args), _allowed(args), MOVING[args.question], began)
+        _note_left_out(done[0])
+        output.note(FOR_PEOPLE)
+        return done
     partitions = read_partitions(args.partitions)
     output.note(f"read {partitions.num_rows:,} partitions and {len(brokers):,} brokers")
     allowed = _allowed(args)
@@ -384,6 +396,8 @@ def _question(args: argparse.Namespace) -> Leave | SpreadRacks | LowerImbalance:
 def _brokers_file(args: argparse.Namespace) -> Path:
     """A Snapshot has both."""
     file: Path = args.brokers or args.partitions
+    if isinstance(file, str):
+        raise _OptionError(f"--partitions {file}: has no brokers; give them with --brokers")
     return file
 
 
@@ -403,49 +417,24 @@ def _here(
     return plan.summary, estimate(plan, leaders, args.throttle)
 
 
-def _on_spark(
-    args: argparse.Namespace, wanted: Wanted, brokers: tuple[Broker, ...], settings: dict[str, str], began: float
-) -> tuple[Summary, Estimate]:
-    """Plan on Spark."""
-    # Imported here: what is planned in this process does not wait for it.
-    from kafka_medic.plan.spark.engine import plan_spark  # noqa: PLC0415
-    from kafka_medic.plan.spark.question import Question  # noqa: PLC0415
-
-    allowed = _allowed(args)
-    if allowed.limited:
-        raise _OptionError("--max-moves and the other limits hold in one process alone: add --engine local")
-    ordered = allowed.closing(sorted(brokers, key=lambda broker: broker.id))
-    question = Question(ordered, wanted, by_bytes=args.balance == "bytes")
-    with plan_directory(args.output.absolute()) as work, tempfile.TemporaryDirectory(dir=work) as own:
-        source = _spark_source(args.partitions.absolute(), Path(own))
-        with session(*_spark_place(args), settings) as spark:
-            done = plan_spark(spark, source.as_uri(), question, (work / PLAN).as_uri())
-        refuse_broken(done.problems)
-        summary = replace(done.summary, seconds=round(time.monotonic() - began, 3))
-        files = f"plan.parquet, summary.json and report.html to {args.output}"
-        if summary.partitions <= LARGEST_REASSIGNMENT:
-            write_reassignment(work / REASSIGNMENT, plan_batches(work / PLAN))
-            files = f"reassignment.json, {files}"
-        waves, details = done.details.waves, done.details
-        report = ReportData(
-            ordered, summary, done.replicas, done.leaders, *done.waves, waves.moved, waves.busiest,
-            details.topics, args.throttle, uncounted=details.uncounted,
-        )  # fmt: skip
-        write_summary(work, report, png=args.png)
-    output.note(f"wrote {files}")
-    busiest_in = int(waves.received.max(initial=0))
-    seconds = None if args.throttle is None else max(busiest_in, done.sent) / args.throttle
-    return summary, Estimate(done.copied, busiest_in, done.sent, seconds, done.unknown)
-
-
-def _spark_source(partitions: Path, work: Path) -> Path:
-    """The partitions as Parquet, which Spark's tasks read; other input is first written to `work` as Parquet."""
-    if is_parquet(partitions):
-        parquet_rows(partitions)  # what is no Parquet is better refused before Spark starts
-        return partitions
-    source = work / "partitions.parquet"
-    pq.write_table(read_partitions(partitions), source)
-    return source
+def _takes_spark(args: argparse.Namespace) -> bool:
+    """Whether the plan is made on Spark. Raises _OptionError for what no other engine reads, SparkError for settings
+    that are none."""
+    spark_settings(args)
+    only_spark = [
+        option
+        for option, given in (
+            (f"--partitions {args.partitions}", isinstance(args.partitions, str)), ("--format", args.format),
+            ("--option", args.option), ("--where", args.where), ("--plan-to", getattr(args, "plan_to", None)),
+            (f"--plan {getattr(args, 'plan', '')}", isinstance(getattr(args, "plan", None), str)),
+        )
+        if given
+    ]  # fmt: skip
+    if only_spark and args.engine == "local":
+        raise _OptionError(f"{only_spark[0]}: is for Spark alone: leave out --engine local")
+    if args.engine != "auto" or only_spark:
+        return args.engine == "spark" or bool(only_spark)
+    return _is_large(args.partitions)
 
 
 def _is_large(partitions: Path) -> bool:
@@ -463,25 +452,11 @@ def _topics(partitions: pa.Table) -> list[str]:
     return names(compute.unique(partitions.column("topic").cast(pa.string())))
 
 
-def _spark_place(args: argparse.Namespace) -> tuple[str | None, str | None]:
-    """(master, Connect server): the command line wins over the environment."""
-    if args.spark_master or args.spark_remote:
-        return args.spark_master, args.spark_remote
-    return os.environ.get(MASTER) or None, os.environ.get(REMOTE) or None
-
-
 def _topic_factor(text: str) -> tuple[str, int]:
     pattern, _, number = text.rpartition("=")
     if not pattern or not number.isdecimal():
         raise _OptionError(f"--topic-factor {text}: has to be PATTERN=N")
     return pattern, int(number)
-
-
-def _spark_conf(text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not key or not equals:
-        raise _OptionError(f"--spark-conf {text}: has to be KEY=VALUE")
-    return key, value
 
 
 def _note_order(summary: Summary) -> None:

@@ -23,6 +23,7 @@ def figures(summary: Summary, cost: Estimate, done: str) -> str:
         *_of_one_topic("a topic's replicas on a broker", summary.topic_replicas),
         *_of_one_topic("a topic's leaders on a broker", summary.topic_leaders),
         ("rack violations", f"{summary.rack_violations:,}", f"{summary.rack_violations_bound:,}"),
+        *((f"left out: {why.words}", f"{count:,}", "") for why, count in summary.left_out.items() if count),
         ("waves", f"{summary.waves:,}", ""),
         *([("brokers of unknown room", f"{summary.capacity_unknown:,}", "")] * bool(summary.capacity_unknown)),
         ("bytes to copy", _bytes(cost), ""),

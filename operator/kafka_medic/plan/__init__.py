@@ -24,15 +24,18 @@ The chain (`solver.local`)
    bounded search. Where no swap helps, a replica moves to a free broker and `solver.rebalance` exchanges replicas along
    shortest paths. Sets with the best spread are the bases of a matroid and their sum is M-convex, so the brokers that
    no path leaves prove the bound (Murota, Discrete Convex Analysis, 2003).
+   Then each topic (`solver.topic_replicas`): replicas of different topics swap brokers until no topic has more on a
+   broker than its bound, or one or two more. `topic_bounds` and `solver.racks` have the bounds, `topic_cells` counts.
+   Vectorised rounds over the replicas that are too much, then a bounded search.
 5. Disks (`solver.disk_capacity`). No broker gets more bytes than its disks have free (KIP-827): swaps of large replicas
    for small ones first, then moves. With `by_bytes`, the same swaps make bytes even. The cost is that of the brokers
    over their limit.
 6. Leaders (`leaders.balance`). Replica lists are reordered so that each broker leads its share: a flow from partitions
    to brokers. Vectorised rounds, each linear in N F, move almost all of it. Shortest augmenting paths over a B x B
    table (Edmonds and Karp, 1972) move the rest; the brokers that no path leaves are the cut and prove the bound.
-7. Topics (`leaders.topic_leaders`, `leaders.topic_rings`). Leaderships are traded between two partitions, or in a ring
-   of three, so that no topic leads more on a broker than one above its bound, as far as trades are found. No broker's
-   total changes. At most 40 rounds over the partitions of topics that are too high, and rings for at most 128 of them.
+7. Leaders of topics (`leaders.topic_leaders`, `leaders.topic_paths`). Two partitions trade leaderships, as many at once
+   as fit. The rest goes along augmenting paths of the flow partition -> (topic, broker) -> broker. No broker's total
+   changes. At most 6 passes over the partitions for each of three levels, and searches with a bound on their work.
 8. Waves (`solver.waves`). The most exposed partitions go first. Each wave takes, in that order, what fits
    `wave_limits`. One sort of N, and for each wave a pass over what it is offered.
 

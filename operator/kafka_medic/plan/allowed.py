@@ -33,6 +33,11 @@ class LeftOut(IntEnum):
         return first + "".join(word.title() for word in others)
 
     @property
+    def words(self) -> str:
+        """The name in tables."""
+        return self.name.lower().replace("_", " ")
+
+    @property
     def sentence(self) -> str:
         """The same for people."""
         return _SENTENCES[self]

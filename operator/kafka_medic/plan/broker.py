@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-__all__ = ["Broker", "ProblemError", "check_brokers", "rack_names"]
+__all__ = ["Broker", "Disk", "ProblemError", "check_brokers", "rack_names", "with_least_disk"]
 
 LARGEST_DISK = 1 << 60
 """1 EiB."""
@@ -28,10 +28,21 @@ class ProblemError(ValueError):
 
 
 @dataclass(frozen=True)
+class Disk:
+    """One log directory: the bytes that are free in it, and how many partitions it holds, None where that is not known;
+    then all of a broker's are taken to hold as many. Each is a volume of its own."""
+
+    dir: str
+    free: int
+    partitions: int | None = None
+
+
+@dataclass(frozen=True)
 class Broker:
     """One broker; `rack` is its failure domain, `alive` whether it can take a replica now, `disk_free` the bytes that
     new replicas may take on its disks, None where that is not known, `weight` how much it is to hold beside others,
-    `takes` whether the plan may place new replicas on it."""
+    `takes` whether the plan may place new replicas on it, `disks` its log directories, where they are known: Kafka
+    places each new replica in the one with the fewest partitions (LogManager.nextLogDirs)."""
 
     id: int
     rack: str | None = None
@@ -39,11 +50,20 @@ class Broker:
     disk_free: int | None = None
     weight: float = 1.0
     takes: bool = True
+    disks: tuple[Disk, ...] = ()
 
 
 def rack_names(brokers: Iterable[Broker]) -> tuple[str, ...]:
     """Names of the racks with a live broker, sorted; empty if none is declared."""
     return tuple(sorted({b.rack for b in brokers if b.alive and b.rack}))
+
+
+def with_least_disk(brokers: Iterable[Broker]) -> tuple[Broker, ...]:
+    """The brokers, of each of which the log directory with the least room stands for all."""
+    return tuple(
+        replace(broker, disk_free=min([disk.free for disk in broker.disks], default=broker.disk_free), disks=())
+        for broker in brokers
+    )
 
 
 def check_brokers(brokers: Iterable[Broker]) -> None:
@@ -73,6 +93,11 @@ def _fault(broker: Broker, seen: Container[int]) -> str | None:
         return f"broker {number} is listed twice"
     if free is not None and not 0 <= free <= LARGEST_DISK:
         return f"diskFree {free} of broker {number} is {'negative' if free < 0 else 'larger than any disk'}"
+    for disk in broker.disks:
+        if not 0 <= disk.free <= LARGEST_DISK:
+            return f"free {disk.free} of {disk.dir} of broker {number} is not between 0 and {LARGEST_DISK}"
+        if not 0 <= (disk.partitions or 0) <= 1 << 31:
+            return f"partitions {disk.partitions} of {disk.dir} of broker {number} is not between 0 and 2147483648"
     if not 1 / HEAVIEST <= weight <= HEAVIEST:
         return f"weight {weight} of broker {number} is not between {1 / HEAVIEST} and {HEAVIEST:.0f}"
     return None

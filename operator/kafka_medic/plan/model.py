@@ -82,14 +82,19 @@ class TopicSpread:
 
 @dataclass(frozen=True)
 class Fullest:
-    """The topic whose fullest broker is furthest above its bound: how many of it that broker has, and the bound."""
+    """The topic whose fullest broker is furthest above its bound: how many of it that broker has, and the bound.
+
+    own: the bound of this topic alone. bound: the same and what some topic is above its own in every plan that brings
+    each broker as many as this one.
+    """
 
     topic: str
     max: int
     bound: int
+    own: int
 
     def to_json(self) -> dict[str, object]:
-        return {"topic": self.topic, "max": self.max, "bound": self.bound}
+        return {"topic": self.topic, "max": self.max, "bound": self.bound, "ownBound": self.own}
 
 
 @dataclass(frozen=True)

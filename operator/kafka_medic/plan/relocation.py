@@ -47,7 +47,7 @@ Question = Leave | SpreadRacks | LowerImbalance
 
 @dataclass(frozen=True, eq=False)
 class Relocation:
-    """Move replicas; every partition keeps their number. partitions, brokers, allowed: as in Problem.
+    """Move replicas; every partition keeps their number. partitions, brokers, allowed, whole: as in Problem.
 
     A partition with a replica on a dead broker is left out, unless the question empties that broker: its reassignment
     would never end. Raises ProblemError.
@@ -60,6 +60,7 @@ class Relocation:
     brokers: tuple[Broker, ...]
     question: Question
     allowed: Allowed = field(default_factory=Allowed)
+    whole: bool = True
     columns: Columns = field(init=False, repr=False)
     leaving: Bools = field(init=False, repr=False)
     left_out: Ints = field(init=False, repr=False)
@@ -70,7 +71,7 @@ class Relocation:
             brokers = _without(brokers, question, self.allowed)
         if isinstance(question, LowerImbalance) and question.moves < 1:
             raise ProblemError(None, f"{question.moves} moves are below 1")
-        problem = Problem(self.partitions, self.allowed.closing(brokers), 1)
+        problem = Problem(self.partitions, self.allowed.closing(brokers), 1, whole=self.whole)
         object.__setattr__(self, "brokers", problem.brokers)
         ids = [broker.id for broker in problem.brokers]
         named = question.brokers if isinstance(question, Leave) else ()

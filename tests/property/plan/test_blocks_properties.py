@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from kafka_medic.plan.model import Plan
 from kafka_medic.plan.problem import ProblemError
+from kafka_medic.plan.relocation import Leave, LowerImbalance, Relocation, SpreadRacks
 from kafka_medic.plan.solver.local import plan_local
+from kafka_medic.plan.solver.relocate import plan_relocation
 from kafka_medic.plan.spark.question import Question
 from kafka_medic.plan.spark.share import divide
+from kafka_medic.plan.verify.moves import verify_moves
 from kafka_medic.plan.verify.rules import verify
 from kafka_medic.plan.wanted import Wanted
 from tests.property.plan.test_plan_properties import CALM, clusters, cramped, tried
@@ -45,6 +49,44 @@ def test_blocks_together_leave_every_broker_room_or_are_refused(problem, rows):
     except ProblemError:
         return
     assert verify(problem, Plan(table, sizes(problem, table), done.summary)) == []
+
+
+@settings(max_examples=tried(25), suppress_health_check=CALM)
+@given(clusters(partitions=(20, 60)), st.sampled_from([8, 25]), st.data())
+def test_replicas_that_move_do_so_in_blocks_as_in_one_piece(problem, rows, data):
+    some = st.lists(st.sampled_from([broker.id for broker in problem.brokers]), min_size=1, max_size=2, unique=True)
+    ask = data.draw(
+        st.one_of(
+            st.builds(lambda ids, gone: Leave(tuple(sorted(ids)), gone, skip_lost=gone), some, st.booleans()),
+            st.just(SpreadRacks()),
+            st.builds(LowerImbalance, st.integers(1, 40)),
+        )
+    )
+    try:
+        here = Relocation(problem.partitions, problem.brokers, ask)
+        whole = plan_relocation(here).summary
+    except ProblemError:
+        with pytest.raises(ProblemError):
+            planned_in_blocks(problem.partitions, Question(problem.brokers, ask), rows)
+        return
+    table, done = planned_in_blocks(problem.partitions, Question(problem.brokers, ask), rows)
+    there = done.summary
+    assert done.problems == ()
+    assert verify_moves(here, Plan(table, sizes(problem, table), there)) == []
+    if not isinstance(ask, LowerImbalance):
+        for figure in ("partitions", "moves", "lower_bound_moves", "rack_violations", "left_out"):
+            assert getattr(whole, figure) == getattr(there, figure)
+        assert there.replicas_per_broker.max <= whole.replicas_per_broker.max + 2
+    else:
+        assert there.replicas_per_broker.bound == whole.replicas_per_broker.bound
+        was = in_use(problem)
+        assert there.replicas_per_broker.max <= was
+
+
+def in_use(problem):
+    """Replicas on the fullest live broker."""
+    held = [broker for row in problem.partitions.column("replicas").to_pylist() for broker in row]
+    return max(held.count(broker.id) for broker in problem.brokers if broker.alive)
 
 
 @settings(max_examples=tried(60))

@@ -9,7 +9,11 @@ import pyarrow as pa
 import pytest
 
 from kafka_medic.cli import main
+from kafka_medic.cli.plan_figures import figures
 from kafka_medic.plan.allowed import Allowed, LeftOut
+from kafka_medic.plan.estimate import estimate
+from kafka_medic.plan.files.report import render_report
+from kafka_medic.plan.files.report_data import report_data
 from kafka_medic.plan.model import PLAN_SCHEMA
 from kafka_medic.plan.problem import Problem, ProblemError
 from kafka_medic.plan.relocation import Leave, LowerImbalance, Relocation, SpreadRacks
@@ -130,6 +134,14 @@ def test_the_most_exposed_partitions_come_first_within_a_limit():
     assert plan.summary.moves == plan.summary.lower_bound_moves == 5
 
 
+def test_what_is_left_out_stands_in_the_table_and_on_the_page():
+    request = Problem(partitions({"t": [[0], [2]]}), brokers(3, [2]), 2)
+    plan = plan_local(request)
+    page = render_report(report_data(request, plan, request.leaders_of_changed(plan)))
+    assert "Left out: dead replica<td>1" in page
+    assert "left out: dead replica" in figures(plan.summary, estimate(plan), "added")
+
+
 def test_a_limit_on_bytes_takes_what_fits_and_leaves_out_what_has_no_size():
     sizes = pa.array([90, 20, None, 70])
     plan = raised({"t": [[0]] * 4}, 4, 2, Allowed(bytes=100), sizeBytes=sizes)
@@ -187,6 +199,25 @@ def test_a_plan_that_ignores_a_limit_is_found(allowed, reason):
 def test_limits_that_cannot_be_kept_are_refused(allowed, reason):
     with pytest.raises(ProblemError, match=reason):
         moved([[0, 1]], 4, Leave((0,), gone=False), allowed)
+
+
+def test_figures_of_the_second_file_are_counted_anew():
+    request = Problem(partitions({"t": [[0]] * 6}), brokers(3), 2)
+    plan = plan_local(request)
+    assert (plan.summary.reordered, plan.summary.leaders_reassigned.max) == (4, 6)
+    wrong = replace(plan.summary, reordered=3, leaders_reassigned=plan.summary.leaders_per_broker)
+    found = verify(request, replace(plan, summary=wrong))
+    assert any("leadersAfterReassignment" in line for line in found)
+    assert any("preferred orders" in line for line in found)
+
+
+def test_moves_are_divided_among_racks_that_cannot_give_each_other_replicas():
+    """With a replica in each rack nothing leaves its rack, and the fullest brokers are in several of them."""
+    rows = [[0, 3, 6]] * 20 + [[1, 3, 7]] * 4
+    for moves, top in ((6, 20), (19, 15), (200, 8)):
+        plan = moved(rows, "aaabbbccc", LowerImbalance(moves))
+        assert plan.summary.replicas_per_broker.max == top
+        assert plan.summary.moves <= moves
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kafka_medic.cli import plan as command
+from kafka_medic.cli import plan_spark
 
 BROKERS = [{"id": 1, "rack": "a"}, {"id": 2, "rack": "b"}, {"id": 3, "rack": "c"}]
 PARTITIONS = [
@@ -65,11 +66,11 @@ def test_without_matplotlib_a_picture_is_refused_before_anything_is_read(call, m
 def test_where_spark_is_comes_from_the_line_or_else_from_the_environment(call, monkeypatch):
     request = []
 
-    def refuse(*place):
+    def refuse(*place, **_):
         request.append(place)
         raise command.SparkError("not here")
 
-    monkeypatch.setattr(command, "session", refuse)
+    monkeypatch.setattr(plan_spark, "session", refuse)
     monkeypatch.setenv("KAFKA_MEDIC_SPARK_REMOTE", "sc://planner:15002")
     assert call("--engine", "spark")[0] == 2
     assert call("--engine", "spark", "--spark-master", "spark://other:7077")[0] == 2
@@ -79,6 +80,23 @@ def test_where_spark_is_comes_from_the_line_or_else_from_the_environment(call, m
     assert request == [
         (None, "sc://planner:15002", {}), ("spark://other:7077", None, {}), ("k8s://https://here", None, {"a": "b"})
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (("--partitions", "s3a://b/p", "--engine", "local"), "--partitions s3a://b/p: is for Spark alone"),
+        (("--where", "a = 1", "--engine", "local"), "--where: is for Spark alone"),
+        (("--engine", "spark", "--plan-to", "elsewhere"), "--plan-to elsewhere: has to be an address"),
+        (("--engine", "spark", "--plan-format", "orc"), "are for --plan-to"),
+        (("--engine", "spark", "--option", "a"), "--option a: has to be KEY=VALUE"),
+        (("--engine", "spark", "--max-moves", "3"), "hold in one process alone"),
+    ],
+)
+def test_options_for_spark_that_cannot_be_used_are_named(call, options, reason):
+    code, _, err, made = call(*options)
+    assert (code, made.exists()) == (2, False)
+    assert reason in err
 
 
 def test_patterns_set_other_factors_and_exemptions(call):
@@ -197,9 +215,14 @@ def test_without_pyspark_or_java_the_way_out_is_said(call, monkeypatch):
 def test_auto_takes_spark_only_for_much_parquet_and_where_it_is_installed(tmp_path, monkeypatch):
     pq.write_table(pa.table({"topic": ["t"] * 3}), tmp_path / "p.parquet")
     (tmp_path / "p.json").write_text("[]")
-    assert not command._is_large(tmp_path / "p.parquet")
+
+    def takes(name):
+        options = {"engine": "auto", "format": None, "option": [], "where": None, "plan_to": None, "spark_conf": []}
+        return command._takes_spark(argparse.Namespace(partitions=tmp_path / name, **options))
+
+    assert not takes("p.parquet")
     monkeypatch.setattr(command, "LARGEST_LOCAL", 2)
-    assert command._is_large(tmp_path / "p.parquet")
-    assert not command._is_large(tmp_path / "p.json")
+    assert takes("p.parquet")
+    assert not takes("p.json")
     monkeypatch.setattr(command, "find_spec", lambda _: None)
-    assert not command._is_large(tmp_path / "p.parquet")
+    assert not takes("p.parquet")

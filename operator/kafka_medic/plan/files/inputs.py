@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kafka_medic.plan.arrow import Column
-from kafka_medic.plan.problem import Broker
+from kafka_medic.plan.broker import Broker, Disk
 
 __all__ = ["InputError", "is_parquet", "parquet_rows", "read_brokers", "read_partitions", "read_table"]
 
@@ -43,11 +43,11 @@ def read_partitions(path: Path) -> pa.Table:
     Columns that the planner does not know are left out. Raises InputError.
     """
     if is_parquet(path):
-        present = _parquet(lambda: _dataset(path).schema.names, path)
+        present = _parquet(lambda: _rows_at(path).schema.names, path)
         known = [name for name in PARTITION_TYPES if name in present]
         if twice := [name for name in known if present.count(name) > 1]:
             raise InputError(path, None, f"there are {present.count(twice[0])} columns {twice[0]!r}")
-        table: pa.Table = _parquet(lambda: pq.read_table(path, columns=known), path)
+        table: pa.Table = _parquet(lambda: _rows_at(path).read(known), path)
         return table
     kind, rows = _json_rows(path, "partitions")
     if kind == SNAPSHOT:
@@ -71,7 +71,7 @@ def read_brokers(path: Path, *, beside: bool = False) -> tuple[Broker, ...]:
 
 def parquet_rows(path: Path) -> int:
     """How many rows the footers of a Parquet file or directory count. Raises InputError."""
-    rows: int = _parquet(lambda: _dataset(path).count_rows(), path)
+    rows: int = _parquet(lambda: _rows_at(path).count(), path)
     return rows
 
 
@@ -92,11 +92,41 @@ def is_parquet(path: Path) -> bool:
         raise InputError(path, None, getattr(error, "strerror", None) or str(error)) from None
 
 
-def _dataset(path: Path) -> Any:
-    # Imported here and not before it is known whether pandas is to be left out, which it would load.
-    from pyarrow import dataset  # noqa: PLC0415
+class _File:
+    """One Parquet file, without Arrow's datasets, whose import takes as long as a plan of many partitions."""
 
-    return dataset.dataset(path, format="parquet")
+    def __init__(self, path: Path) -> None:
+        self.file = pq.ParquetFile(path)
+        self.schema = self.file.schema_arrow
+
+    def count(self) -> int:
+        rows: int = self.file.metadata.num_rows
+        return rows
+
+    def read(self, columns: list[str]) -> pa.Table:
+        return self.file.read(columns=columns)
+
+
+class _Folder:
+    """A directory of Parquet files."""
+
+    def __init__(self, path: Path) -> None:
+        # Imported here and not before it is known whether pandas is to be left out, which it would load.
+        from pyarrow import dataset  # noqa: PLC0415
+
+        self.path, self.rows = path, dataset.dataset(path, format="parquet")
+        self.schema = self.rows.schema
+
+    def count(self) -> int:
+        rows: int = self.rows.count_rows()
+        return rows
+
+    def read(self, columns: list[str]) -> pa.Table:
+        return pq.read_table(self.path, columns=columns)
+
+
+def _rows_at(path: Path) -> _File | _Folder:
+    return _Folder(path) if path.is_dir() else _File(path)
 
 
 def _parquet(read: Callable[[], Any], path: Path) -> Any:
@@ -122,7 +152,41 @@ def _broker(row: Any, kind: str, path: Path, number: int) -> Broker:
     weight = 1.0 if row.get("weight") is None else row["weight"]
     if not _is_number(weight):
         raise InputError(path, number, f"weight {_excerpt(weight)} is not a number")
-    return Broker(row["id"], rack or None, alive is not False, free, float(weight))
+    disks = _disks(row, kind, path, number)
+    if kind == SNAPSHOT and disks:
+        free = None  # the least of the directories, each of which is known
+    return Broker(row["id"], rack or None, alive is not False, free, float(weight), disks=disks)
+
+
+def _disks(row: Any, kind: str, path: Path, number: int) -> tuple[Disk, ...]:
+    """The log directories of a broker's record; none where they are not known."""
+    if kind == SNAPSHOT:
+        return _directories(row.get("directories"))
+    listed = row.get("disks")
+    if listed is None:
+        return ()
+    if not isinstance(listed, list):
+        raise InputError(path, number, f"disks {_excerpt(listed)} is not a list")
+    disks = []
+    for item in listed:
+        if not isinstance(item, dict) or not isinstance(item.get("dir"), str) or not _is_int(item.get("free")):
+            reason = f"disks {_excerpt(item)} is not an object with a string dir and free, a whole number of bytes"
+            raise InputError(path, number, reason)
+        count = item.get("partitions")
+        if count is not None and not _is_int(count):
+            raise InputError(path, number, f"partitions {_excerpt(count)} of {item['dir']} is not a whole number")
+        disks.append(Disk(item["dir"], item["free"], count))
+    return tuple(disks)
+
+
+def _directories(listed: Any) -> tuple[Disk, ...]:
+    """Those of a Snapshot, unless one of them is not known, or two look like one volume; then the least counts."""
+    working = [d for d in listed if isinstance(d, dict) and not d.get("error")] if isinstance(listed, list) else []
+    volumes = {(d.get("totalBytes"), d.get("usableBytes")) for d in working}
+    known = all(_is_int(d.get("usableBytes")) and isinstance(d.get("path"), str) for d in working)
+    if len(working) < 2 or not known or len(volumes) < len(working):
+        return ()
+    return tuple(Disk(d["path"], d["usableBytes"]) for d in working)
 
 
 def _json_rows(path: Path, key: str) -> tuple[str, list[Any]]:

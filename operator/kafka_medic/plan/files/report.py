@@ -61,6 +61,7 @@ def _figures(summary: Summary) -> str:
         *_of_one_topic(
             "Most preferred leaders of one topic on a broker", summary.topic_leaders, of["leadersOfOneTopic"]
         ),
+        *((f"Left out: {why.words}", f"{count:,}", "", "") for why, count in summary.left_out.items() if count),
         ("Waves", f"{summary.waves:,}", "", ""),
     ]
     if summary.bytes_per_broker is not None:
@@ -171,13 +172,11 @@ def _clock(seconds: float) -> str:
 
 
 def _topics(data: ReportData) -> str:
-    scattered = (
-        f"<p>{data.uncounted:,} topics, whose partitions are scattered over the input, were not counted.</p>"
-        if data.uncounted
-        else ""
+    too_large = (
+        f"<p>{data.uncounted:,} topics, too large for one block, were not counted.</p>" if data.uncounted else ""
     )
     if not data.topics:
-        return scattered or "<p>Nothing has to be moved.</p>"
+        return too_large or "<p>Nothing has to be moved.</p>"
     head = (
         "<tr><th>Topic<th>Partitions<th>Replicas<th>Most on a broker, before<th>after<th>at least<th>"
         "<th>Most preferred leaders, before<th>after<th>at least<th>"
@@ -191,7 +190,7 @@ def _topics(data: ReportData) -> str:
         for t in data.topics
     )
     lead = f"Of those that the plan changes {len(data.topics)}: by replicas, then by preferred leaders."
-    return f"<p>{lead}</p><table>{head}{rows}</table>{scattered}"
+    return f"<p>{lead}</p><table>{head}{rows}</table>{too_large}"
 
 
 def _spread(before: int, after: int, bound: int, top: int) -> str:

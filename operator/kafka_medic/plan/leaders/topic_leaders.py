@@ -1,9 +1,9 @@
 """Lay the preferred leaders of each single topic apart, once all brokers lead as many as they should.
 
-Two partitions trade places: one that is led where its topic leads too much gives its leadership to another of its
-replicas, and one of another topic that is led there gives its own back. Where no two fit, three do it in a ring. What
-brokers lead in all stays as it was, and no topic is brought above what is allowed: one more than no plan could do
-without.
+First two partitions trade places: one that is led where its topic leads too much gives its leadership to another of its
+replicas, and one of another topic that is led there gives its own back; as many at once as fit. What is left goes along
+augmenting paths of the flow partition -> (topic, broker) -> broker, in which a topic has no more on a broker than what
+is allowed. What brokers lead in all stays as it was, and no topic is brought above what is allowed.
 """
 
 from __future__ import annotations
@@ -13,13 +13,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from kafka_medic.plan.columns import Bools, Ints
-from kafka_medic.plan.leaders.topic_rings import Ledger, trade_in_rings
-from kafka_medic.plan.leaders.topic_spread import Loads, loads
+from kafka_medic.plan.leaders.topic_paths import Paths
+from kafka_medic.plan.topic_bounds import excess, leading_excess
+from kafka_medic.plan.topic_cells import Cells, cell_type, cells_of, members, within
 
 __all__ = ["spread_leaders"]
 
-ROUNDS = 40
-"""A round trades one leadership of a topic and a broker at most, and stops earlier where nothing is left to trade."""
+SLACKS = (2, 1, 0)
+"""How far above its bound a topic may be, from the first trades to the last: what is worst is mended first."""
+FEW = 1 << 17
+"""Partitions up to which the last slack is tried: at random one of many topics is one above its bound."""
+MANY = 256
+"""Of so many partitions one that is led where its topic leads too much, after all trades, is a sign that it has to."""
+PASSES, ROUNDS = 6, 24
+"""A pass lists anew who could trade; in its rounds a partition trades once at most."""
 
 
 def spread_leaders(
@@ -31,139 +38,155 @@ def spread_leaders(
     untouched: int[k] topics and int[k] leaders of the partitions outside the plan; live: bool[B]; elsewhere: bool[T]
     topics that have partitions in other blocks too, where one more is allowed them as well: here none is.
     """
-    leader = replicas[np.arange(len(replicas)), lead]
-    after, given = loads([(topic, leader), untouched], live), loads([untouched], live)
-    topics = max(int(topic.max(initial=-1)), int(untouched[0].max(initial=-1))) + 1
-    allowed = _allowed(after, given, topics, live)
+    trades = _Trades(replicas, lead, topic, untouched, live)
+    bound = trades.lay()
     if elsewhere is not None:
-        allowed -= elsewhere[:topics]
-    heavy = after.count > allowed[after.topic]
-    if not heavy.any():
-        return lead
-    known = after.topic.astype(np.int64) * len(live) + after.broker
-    ledger = Ledger(topic, live, known, after.count, allowed)
-    wanting = _offers(replicas, leader, _led_too_much(ledger, leader, heavy), live)
-    # Who is led by the one and has a replica on the other, for one that wants it the other way round.
-    wanted = _distinct(wanting.to * len(live) + wanting.of)
-    willing = _offers(replicas, leader, np.arange(len(replicas)), live, wanted)
-    trades = _Trades(ledger, wanting, willing)
-    column = lead.copy()
-    for turn in range(ROUNDS):
-        if not trades.round(turn, column):
-            break
-    if len(left := trades.left()):
-        trade_in_rings(replicas, lead, column, left, ledger)
-    return column
-
-
-def _allowed(after: Loads, given: Loads, topics: int, live: Bools) -> Ints:
-    """int64[topics] leaders of each topic on one broker at most: one more than some broker has in every plan."""
-    share = -(-after.total(topics) // max(int(live.sum()), 1))
-    allowed: Ints = np.maximum(share, given.most(topics)) + 1
-    return allowed
-
-
-def _led_too_much(ledger: Ledger, leader: Ints, heavy: Bools) -> Ints:
-    """int64[k] partitions that are led where their topic leads too much; heavy: bool[K] of the ledger's counts."""
-    too_much = np.zeros(len(ledger.allowed), dtype=bool)
-    too_much[ledger.known[heavy] // ledger.brokers] = True
-    rows = np.flatnonzero(too_much[ledger.topic])
-    return rows[np.isin(ledger.cell(rows, leader[rows]), ledger.known[heavy])]
+        bound = np.where(elsewhere[: len(bound)], bound - 1, bound)
+    slacks = SLACKS if len(replicas) <= FEW else SLACKS[:-1]
+    if trades.bring_down(bound, slacks[:1], patient=False):
+        trades.bring_down(bound, slacks[1:], patient=True)
+    else:
+        trades.bring_down(bound + trades.excess(bound), slacks, patient=True)
+    return trades.columns(lead)
 
 
 @dataclass(frozen=True, eq=False)
 class _Offers:
-    """int[K] each: the partition of row could be led by `to`, its replica in `column`, and not by `of`."""
+    """int[K] each: the partition of row is led by `of` and could be led by `to`, its replica in another column."""
 
     row: Ints
-    column: Ints
     of: Ints
     to: Ints
 
     def take(self, at: Ints | Bools) -> _Offers:
-        return _Offers(self.row[at], self.column[at], self.of[at], self.to[at])
-
-
-def _offers(replicas: Ints, leader: Ints, rows: Ints, live: Bools, pairs: Ints | None = None) -> _Offers:
-    """All of these rows, to live brokers; pairs: only those whose of * B + to is among them (int64, ascending)."""
-    found = []
-    for column in range(replicas.shape[1]):
-        to, of = replicas[rows, column].astype(np.int64), leader[rows].astype(np.int64)
-        able = (to >= 0) & (to != of) & live[to]
-        if pairs is not None:
-            able &= np.isin(of * len(live) + to, pairs)
-        at = np.flatnonzero(able)
-        found.append(_Offers(rows[at], np.full(len(at), column, dtype=np.int32), of[at], to[at]))
-    return _Offers(*(np.concatenate([getattr(part, name) for part in found]) for name in ("row", "column", "of", "to")))
-
-
-@dataclass(frozen=True, eq=False)
-class _Side:
-    """Offers, and for each of them int64[K]: the place of its row, and of what its topic leads on both brokers, among
-    those that occur; and the pair of brokers it fits."""
-
-    offers: _Offers
-    row: Ints
-    of: Ints
-    to: Ints
-    pair: Ints
-
-    def take(self, at: Ints | Bools) -> _Side:
-        return _Side(self.offers.take(at), self.row[at], self.of[at], self.to[at], self.pair[at])
+        return _Offers(self.row[at], self.of[at], self.to[at])
 
 
 class _Trades:
-    """Offers of both kinds, and what the topics they are of lead where."""
+    """Who leads what, and what that comes to for each topic, while leaderships change hands."""
 
-    def __init__(self, ledger: Ledger, wanting: _Offers, willing: _Offers) -> None:
-        both = [
-            (offers, [ledger.cell(offers.row, at) for at in (offers.of, offers.to)]) for offers in (wanting, willing)
-        ]
-        cells = _distinct(np.concatenate([cell for _, pair in both for cell in pair]))
-        rows = _distinct(np.concatenate([wanting.row, willing.row]))
-        place = np.searchsorted(ledger.known, cells).clip(max=len(ledger.known) - 1)
-        self.count = np.where(ledger.known[place] == cells, ledger.count[place], 0)
-        self.allowed = ledger.allowed[cells // ledger.brokers]
-        self.topic = ledger.topic
-        self.traded = np.zeros(len(rows), dtype=bool)
-        pairs = wanting.to * ledger.brokers + wanting.of, willing.of * ledger.brokers + willing.to
-        self.wanting, self.willing = (
-            _Side(
-                offers, np.searchsorted(rows, offers.row), np.searchsorted(cells, of), np.searchsorted(cells, to), pair
-            ).take(np.argsort(pair, kind="stable"))
-            for (offers, (of, to)), pair in zip(both, pairs, strict=True)
+    def __init__(self, replicas: Ints, lead: Ints, topic: Ints, untouched: tuple[Ints, Ints], live: Bools) -> None:
+        self.replicas, self.live, self.brokers = replicas, live, len(live)
+        topics = int(max(topic.max(initial=-1), untouched[0].max(initial=-1))) + 1
+        self.kind = cell_type(topics, self.brokers)
+        self.topic, self.topics = topic.astype(self.kind), topics
+        self.leader = replicas[np.arange(len(replicas)), lead].astype(np.int64)
+        self.given = cells_of(*untouched, live, topics)
+        self.size = np.bincount(topic, minlength=topics) + np.bincount(untouched[0], minlength=topics)
+        self.cells = Cells([self.given], topics, self.brokers, int(self.size.max(initial=0)))
+
+    def bring_down(self, bound: Ints, slacks: tuple[int, ...], *, patient: bool) -> bool:
+        """Bring every topic down to the last of these above its bound (int64[T]), as far as a way is found; whether it
+        was. Without patience paths are not tried where many would be needed."""
+        for slack in slacks:
+            allowed = bound + slack
+            heavy = self.cells.above(allowed)
+            for _ in range(PASSES):
+                if not len(heavy) or not self.trade(heavy, allowed):
+                    break
+                heavy = heavy[self.cells.read(heavy) > allowed[heavy // self.brokers]]
+            if not len(heavy):
+                continue
+            too_much = int((self.cells.read(heavy) - allowed[heavy // self.brokers]).sum())
+            if not patient and too_much > len(self.leader) // MANY:
+                return False
+            if not Paths(self.replicas, self.leader, self.topic, self.cells, allowed, self.live).relieve(heavy):
+                return False
+        return True
+
+    def lay(self) -> Ints:
+        """Count the leaders, besides those of other partitions; int64[T] what every topic may lead on a broker, so that
+        all of them can."""
+        given, changed = self.cells, np.bincount(self.topic, minlength=self.topics)
+        own = np.maximum(given.most(), -(-(changed + given.total()) // max(int(self.live.sum()), 1)))
+        come = np.bincount(self.leader, minlength=self.brokers)
+        come[~self.live] = 0
+        bound: Ints = own + excess(come, own, changed, given, self.live)
+        given.extend(cells_of(self.topic, self.leader, self.live, self.topics))
+        return bound
+
+    def excess(self, bound: Ints) -> int:
+        """How far above these bounds some topic is, as brokers lead what they have replicas of."""
+        # Replicas of the partitions that change, and what is led by others, as if a broker could lead either.
+        able = cells_of(self.topic, self.replicas, self.live, self.topics)
+        return leading_excess(
+            self.cells.on_brokers(), bound, Cells([self.given, able], self.topics, self.brokers, int(self.size.max()))
         )
 
-    def left(self) -> Ints:
-        """int64[k] the partitions that are still led where their topic leads too much."""
-        heavy = (self.count > self.allowed)[self.wanting.of] & ~self.traded[self.wanting.row]
-        return _distinct(self.wanting.offers.row[heavy])
+    def trade(self, heavy: Ints, allowed: Ints) -> int:
+        """Trade in rounds until none is found; how many trades. heavy: ascending."""
+        rows = np.flatnonzero(members(self._cell(self.topic, self.leader), heavy))
+        wanting = self._offers(rows)
+        # Who is led by the one and has a replica on the other, for one that wants it the other way round.
+        wanted = np.zeros(self.brokers * self.brokers, dtype=bool)
+        wanted[wanting.to * self.brokers + wanting.of] = True
+        willing = self._offers(np.arange(len(self.replicas)), wanted)
+        done = 0
+        traded = np.zeros(len(self.replicas), dtype=bool)
+        for turn in range(ROUNDS):
+            wanting, willing = wanting.take(~traded[wanting.row]), willing.take(~traded[willing.row])
+            wanting = wanting.take(self._count(wanting.row, wanting.of) > allowed[self.topic[wanting.row]])
+            one = wanting.take(self._has_room(wanting, allowed))
+            two = willing.take(self._has_room(willing, allowed))
+            found = self._round(one, two, turn, allowed)
+            if not len(found):
+                break
+            traded[found] = True
+            done += len(found) // 2
+        return done
 
-    def round(self, turn: int, column: Ints) -> int:
-        """Trade once more, into `column`; how many trades."""
-        # What is too much never grows, and who has traded is out for good; what has room may have none a round later.
-        self.wanting = self.wanting.take(~self.traded[self.wanting.row] & (self.count > self.allowed)[self.wanting.of])
-        self.willing = self.willing.take(~self.traded[self.willing.row])
-        below = self.count < self.allowed
-        wanting, willing = (side.take(below[side.to]) for side in (self.wanting, self.willing))
-        a, b = _matched(wanting.pair, willing.pair, turn)
-        other = self.topic[wanting.offers.row[a]] != self.topic[willing.offers.row[b]]
+    def _round(self, wanting: _Offers, willing: _Offers, turn: int, allowed: Ints) -> Ints:
+        """Trade once; the rows that did."""
+        ways = wanting.of * self.brokers + wanting.to, willing.to * self.brokers + willing.of
+        by_way = [np.argsort(way, kind="stable") for way in ways]
+        wanting, willing = wanting.take(by_way[0]), willing.take(by_way[1])
+        a, b = _matched(ways[0][by_way[0]], ways[1][by_way[1]], turn)
+        other = self.topic[wanting.row[a]] != self.topic[willing.row[b]]
         one, two = wanting.take(a[other]), willing.take(b[other])
-        # Each cell and each partition once, so that every trade finds what it was judged by.
-        alone = _first(np.stack([one.of, one.to, two.of, two.to]), len(self.count))
-        alone &= _first(np.stack([one.row, two.row]), len(self.traded))
-        for side in (one.take(alone), two.take(alone)):
-            column[side.offers.row] = side.offers.column
-            self.traded[side.row] = True
-            self.count[side.of] -= 1
-            self.count[side.to] += 1
-        return int(alone.sum())
+        alone = _once(np.concatenate([one.row, two.row]))
+        one, two = one.take(alone), two.take(alone)
+        leaving = self._cell(self.topic[one.row], one.of)
+        fits = within(leaving, self.cells.read(leaving) - allowed[self.topic[one.row]])
+        one, two = one.take(fits), two.take(fits)
+        into = np.concatenate([self._cell(self.topic[side.row], side.to) for side in (one, two)])
+        fits = within(into, allowed[into // self.brokers] - self.cells.read(into))
+        both = fits[: len(one.row)] & fits[len(one.row) :]
+        for side in (one.take(both), two.take(both)):
+            self.cells.add(self._cell(self.topic[side.row], side.of), -1)
+            self.cells.add(self._cell(self.topic[side.row], side.to), 1)
+            self.leader[side.row] = side.to
+        return np.concatenate([one.row[both], two.row[both]])
 
+    def columns(self, lead: Ints) -> Ints:
+        """int32[n] the columns of the leaders; `lead` itself where none has changed."""
+        moved = np.flatnonzero(self.replicas[np.arange(len(lead)), lead] != self.leader)
+        if not len(moved):
+            return lead
+        column = lead.copy()
+        column[moved] = (self.replicas[moved] == self.leader[moved, None]).argmax(axis=1)
+        return column
 
-def _distinct(numbers: Ints) -> Ints:
-    """Each of them once, ascending. numpy's own unique hashes, which is ten times slower with numbers like these."""
-    ordered = np.sort(numbers)
-    return ordered[np.flatnonzero(np.diff(ordered, prepend=-1))]
+    def _offers(self, rows: Ints, ways: Bools | None = None) -> _Offers:
+        """All of these rows, to live brokers; ways: bool[B * B] only those whose of * B + to is marked."""
+        found = []
+        of = self.leader[rows]
+        for replica in self.replicas.T:
+            to = replica[rows].astype(np.int64)
+            able = (to >= 0) & (to != of) & self.live[to]
+            if ways is not None:
+                able &= ways[of * self.brokers + to]
+            at = np.flatnonzero(able)
+            found.append(_Offers(rows[at], of[at], to[at]))
+        return _Offers(*(np.concatenate([getattr(part, name) for part in found]) for name in ("row", "of", "to")))
+
+    def _has_room(self, offers: _Offers, allowed: Ints) -> Bools:
+        return np.asarray(self._count(offers.row, offers.to) < allowed[self.topic[offers.row]])
+
+    def _count(self, rows: Ints, broker: Ints) -> Ints:
+        return self.cells.read(self._cell(self.topic[rows], broker))
+
+    def _cell(self, topic: Ints, broker: Ints) -> Ints:
+        return np.asarray(topic * self.brokers + broker).astype(self.kind, copy=False)
 
 
 def _matched(wants: Ints, gives: Ints, turn: int) -> tuple[Ints, Ints]:
@@ -174,10 +197,11 @@ def _matched(wants: Ints, gives: Ints, turn: int) -> tuple[Ints, Ints]:
     return found, first[found] + (rank[found] + turn) % (last - first)[found]
 
 
-def _first(things: Ints, length: int) -> Bools:
-    """bool[k]: columns of int[m, k] that are the first to name each of their things."""
-    names = np.arange(things.shape[1])
-    first = np.full(length, things.shape[1])
-    np.minimum.at(first, things.ravel(), np.tile(names, len(things)))
-    alone: Bools = (first[things] == names).all(axis=0)
-    return alone
+def _once(rows: Ints) -> Bools:
+    """bool[k] of int64[2 * k] rows, k of each side: pairs whose rows no pair before them has."""
+    order = np.argsort(rows, kind="stable")
+    first = np.empty(len(rows), dtype=bool)
+    ordered = rows[order]
+    first[order] = np.append(True, ordered[1:] != ordered[:-1])[: len(rows)]
+    half = len(rows) // 2
+    return np.asarray(first[:half] & first[half:])

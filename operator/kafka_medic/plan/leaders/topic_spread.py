@@ -4,93 +4,72 @@ the worst of them."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from kafka_medic.plan.lists import Array
 from kafka_medic.plan.model import Fullest, TopicSpread
+from kafka_medic.plan.topic_bounds import excess, leading_excess
+from kafka_medic.plan.topic_cells import Cells, cells_of
 
-__all__ = [
-    "REPORTED_TOPICS", "Loads", "Planned", "Standing", "after_plan", "fullest", "loads", "standing", "widest",
-    "worst",
-]  # fmt: skip
+__all__ = ["REPORTED_TOPICS", "Planned", "after_plan", "fullest", "widest", "worst"]
 
 REPORTED_TOPICS = 20
 
 
 @dataclass(frozen=True, eq=False)
-class Loads:
-    """int[K] each: so many of a topic (its number) stand on a broker (its place); by topic, then broker."""
-
-    topic: Array
-    broker: Array
-    count: Array
-
-    def most(self, topics: int) -> Array:
-        """int64[topics]: the most on one broker."""
-        return self._of_each(np.maximum, topics)
-
-    def total(self, topics: int) -> Array:
-        """int64[topics]: on all brokers together."""
-        return self._of_each(np.add, topics)
-
-    def _of_each(self, gather: np.ufunc, topics: int) -> Array:
-        found = np.zeros(topics, dtype=np.int64)
-        first = np.flatnonzero(np.diff(self.topic, prepend=-1))
-        if len(first):
-            found[self.topic[first]] = gather.reduceat(self.count, first)
-        return found
-
-    def among(self, topics: Array) -> Loads:
-        """Those of the topics that bool[T] names."""
-        kept = topics[self.topic]
-        return self if kept.all() else Loads(self.topic[kept], self.broker[kept], self.count[kept])
-
-
-@dataclass(frozen=True, eq=False)
-class Standing:
-    """Where the replicas of topics are, and where their preferred leaders."""
-
-    replicas: Loads
-    leaders: Loads
-
-    def among(self, topics: Array) -> Standing:
-        """That of the topics that bool[T] names."""
-        return Standing(self.replicas.among(topics), self.leaders.among(topics))
-
-
-def standing(parts: Sequence[tuple[Array, Array]], live: Array) -> Standing:
-    """Count what is on live brokers (bool[B]). parts: int[n] topics and int[n, F] brokers by place, the preferred
-    leader first, -1 padded."""
-    replicas = [_pairs(topic, brokers) for topic, brokers in parts]
-    leaders = [(topic, brokers[:, 0]) for topic, brokers in parts]
-    return Standing(loads(replicas, live), loads(leaders, live))
-
-
-@dataclass(frozen=True, eq=False)
 class Planned:
-    """after: where all stands after a plan; given: what of it is the same in every plan, the replicas that stay and the
-    leaders of partitions that are not touched."""
+    """What a plan comes to. topics: bool[T] those that are meant. int64[T] each: total replicas; most of them, and most
+    preferred leaders, on one live broker; bound, led_bound: what some broker has of each topic in any case. shared: how
+    far above its own bound of replicas, and of leaders, some topic is in every plan with as many on each broker."""
 
-    after: Standing
-    given: Standing
+    topics: Array
+    total: Array
+    most: Array
+    led: Array
+    bound: Array
+    led_bound: Array
+    shared: tuple[int, int]
 
     def among(self, topics: Array) -> Planned:
         """That of the topics that bool[T] names."""
-        return Planned(self.after.among(topics), self.given.among(topics))
+        return replace(self, topics=self.topics & topics)
 
 
-def after_plan(topic: Array, kept: Array, rows: Array, order: Array, live: Array) -> Planned:
+def after_plan(
+    topic: Array, kept: Array, rows: Array, order: Array, live: Array, least: Array, takes: Array | None = None
+) -> Planned:
     """topic: int[N]; kept: int[N, H] what each partition keeps; rows: int64[n] those that the plan changes; order:
-    int[n, F] what they come to, the preferred leader first."""
+    int[n, F] what they come to, the preferred leader first; least: int64[T] as `least_in_racks` has it; takes: bool[B]
+    brokers that take replicas, None: all live ones."""
+    takes = live if takes is None else takes
+    topics, of = len(least), topic[rows]
+    size, changed = np.bincount(topic, minlength=topics), np.bincount(of, minlength=topics)
     untouched = np.ones(len(topic), dtype=bool)
     untouched[rows] = False
-    rest = topic[untouched], kept[untouched]
-    stays = loads([_pairs(topic, kept)], live)
-    return Planned(
-        standing([(topic[rows], order), rest], live), Standing(stays, loads([(rest[0], rest[1][:, 0])], live))
-    )
+    rest, rest_on = topic[untouched], kept[untouched]
+
+    def counted(*parts: tuple[Array, Array]) -> Cells:
+        cells = [cells_of(names, on, live, topics) for names, on in parts]
+        return Cells(cells, topics, len(live), int(size.max(initial=0)))
+
+    replicas = counted((of, order), (rest, rest_on))
+    load, total, most = replicas.on_brokers(), replicas.total(), replicas.most()
+    stays = counted((topic, kept))
+    mean = -(-(total if takes.all() else replicas.total(takes)) // max(int(takes.sum()), 1))
+    bound = np.maximum(np.maximum(mean, stays.most()), least)
+    come = load - stays.on_brokers()
+    shared = excess(come, bound, total - stays.total(), stays, takes, changed)
+    del stays
+
+    leaders = counted((of, order[:, 0]), (rest, rest_on[:, 0]))
+    led, led_total = leaders.on_brokers(), leaders.total()
+    left = counted((rest, rest_on[:, 0]))
+    led_bound = np.maximum(-(-led_total // max(int(live.sum()), 1)), left.most())
+    led_shared = excess(led - left.on_brokers(), led_bound, changed, left, live)
+    led_shared = max(led_shared, leading_excess(led, led_bound, replicas))
+    return Planned(total > 0, total, most, leaders.most(), bound, led_bound, (shared, led_shared))
 
 
 def worst(
@@ -99,25 +78,26 @@ def worst(
     """The worst of the topics in `planned`, as `widest` has them.
 
     topic, held: int[N] topics and int[N, H] brokers of all partitions before; listed: names, by number."""
-    topics, brokers = len(listed), max(int(live.sum()), 1)
-    after, given = planned.after, planned.given
-    total = after.replicas.total(topics)
-    most, led = after.replicas.most(topics), after.leaders.most(topics)
-    bound = np.maximum(-(-total // brokers), given.replicas.most(topics))
-    led_bound = np.maximum(-(-after.leaders.total(topics) // brokers), given.leaders.most(topics))
-    able = np.flatnonzero(total)
+    topics = len(listed)
+    bound, led_bound, total, most, led = planned.bound, planned.led_bound, planned.total, planned.most, planned.led
+    able = np.flatnonzero(planned.topics)
     by_replicas = able[np.lexsort((able, -total[able], (bound - most)[able]))][: -(-count // 2)]
     others = np.setdiff1d(able, by_replicas)
     by_leaders = others[np.lexsort((others, -total[others], (led_bound - led)[others]))][: count - len(by_replicas)]
-    chosen = np.concatenate([by_replicas, by_leaders])
-    among = np.zeros(topics, dtype=bool)
-    among[chosen] = True
-    here = among[topic]
-    before = standing([(topic[here], held[here])], live)
-    was, led_before = before.replicas.most(topics), before.leaders.most(topics)
-    size = np.bincount(topic[here], minlength=topics)
-    figures = (size, total, was, most, bound, led_before, led, led_bound)
-    return widest((TopicSpread(listed[t], *(int(figure[t]) for figure in figures)) for t in chosen), count)
+    chosen = np.sort(np.concatenate([by_replicas, by_leaders]))
+    place = np.full(topics, -1)
+    place[chosen] = np.arange(len(chosen))
+    here = place[topic] >= 0
+    number = place[topic[here]]
+    before, led_before = (
+        Cells([cells_of(number, on, live, len(chosen))], len(chosen), len(live), len(number))
+        for on in (held[here], held[here][:, 0])
+    )
+    size = np.bincount(number, minlength=len(chosen))
+    counts = (size, total[chosen], before.most(), most[chosen], bound[chosen])
+    leading = (led_before.most(), led[chosen], led_bound[chosen])
+    rows = np.stack([*counts, *leading], axis=1).tolist()
+    return widest((TopicSpread(listed[t], *row) for t, row in zip(chosen.tolist(), rows, strict=True)), count)
 
 
 def widest(found: Iterable[TopicSpread], count: int) -> tuple[TopicSpread, ...]:
@@ -128,41 +108,18 @@ def widest(found: Iterable[TopicSpread], count: int) -> tuple[TopicSpread, ...]:
     return (*first, *sorted(left[len(first) :], key=_by(lambda t: t.led_after - t.led_bound))[: count - len(first)])
 
 
-def fullest(found: Sequence[TopicSpread]) -> tuple[Fullest | None, Fullest | None]:
-    """Of the worst topics the one whose replicas, and the one whose preferred leaders lie least evenly."""
+def fullest(found: Sequence[TopicSpread], shared: tuple[int, int] = (0, 0)) -> tuple[Fullest | None, Fullest | None]:
+    """Of the worst topics the one whose replicas, and the one whose preferred leaders lie least evenly; shared: as
+    of `Planned`."""
     if not found:
         return None, None
     first = min(found, key=_by(lambda t: t.after - t.bound))
     led = min(found, key=_by(lambda t: t.led_after - t.led_bound))
-    return Fullest(first.topic, first.after, first.bound), Fullest(led.topic, led.led_after, led.led_bound)
+    return (
+        Fullest(first.topic, first.after, first.bound + shared[0], first.bound),
+        Fullest(led.topic, led.led_after, led.led_bound + shared[1], led.led_bound),
+    )
 
 
 def _by(above: Callable[[TopicSpread], int]) -> Callable[[TopicSpread], tuple[int, int, str]]:
     return lambda t: (-above(t), -t.replicas, t.topic)
-
-
-def loads(parts: Sequence[tuple[Array, Array]], live: Array) -> Loads:
-    """Of parts of int[n] topics and int[n] brokers by place, one of both for each replica or leader: what is on live
-    brokers (bool[B])."""
-    # Sorting is one pass over what is there; hashes of millions are far slower, and a table has a cell for what is not.
-    cell = np.sort(np.concatenate([_cells(topic, broker, live) for topic, broker in parts]))
-    last = np.flatnonzero(np.append(cell[1:] != cell[:-1], True)[: len(cell)])
-    count = np.diff(last, prepend=-1)
-    cell = cell[last]
-    topic = cell // len(live)
-    return Loads(topic, cell - topic * len(live), count)
-
-
-def _cells(topic: Array, broker: Array, live: Array) -> Array:
-    """A number for each topic and live broker, in 32 bits where they suffice: sorted twice as fast."""
-    small = (int(topic.max(initial=0)) + 1) * len(live) < 1 << 31
-    cell: Array = topic.astype(np.int32 if small else np.int64) * len(live) + broker
-    return cell if live.all() else cell[live[broker]]
-
-
-def _pairs(topic: Array, brokers: Array) -> tuple[Array, Array]:
-    """(topic, broker) of each replica of a matrix of them, -1 padded."""
-    there = brokers >= 0
-    if there.all():
-        return np.repeat(topic, brokers.shape[1]), brokers.ravel()
-    return np.repeat(topic, there.sum(axis=1)), brokers[there]

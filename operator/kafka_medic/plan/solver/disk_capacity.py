@@ -8,26 +8,43 @@ bytes, a broker of unknown capacity (-1) takes anything: the summary reports bot
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from kafka_medic.plan.broker import Broker, Disk, ProblemError
 from kafka_medic.plan.columns import Bools, Ints
-from kafka_medic.plan.problem import Broker, ProblemError
+from kafka_medic.plan.solver.packing import bytes_bound, pack
 from kafka_medic.plan.solver.sites import Sites
 from kafka_medic.plan.water_filling import Basin
 
-__all__ = ["arriving", "capacity_of", "even_bytes", "fit", "refuse_overfull"]
+__all__ = [
+    "arriving", "capacity_of", "even_bytes", "evened", "excess_in_directories", "fit", "fit_directories", "fit_or_pack",
+    "overfull", "refuse_full_directories", "refuse_overfull", "room_of",
+]  # fmt: skip
 
 ROUNDS = 8
 FAR = 16
 """Brokers in other racks that are tried for swaps, those with most capacity."""
+CLOSE = 1.01
+"""How far above its bound the fullest broker is left without packing anew, which takes some time for each replica."""
 ENDLESS = np.iinfo(np.int64).max
 
 
 def capacity_of(brokers: Sequence[Broker]) -> Ints:
-    """int64[B] bytes, -1 where it is not known."""
-    return np.array([-1 if b.disk_free is None else b.disk_free for b in brokers], dtype=np.int64)
+    """int64[B] bytes that fit wherever Kafka puts them: of several log directories the least; -1 where not known."""
+    return _capacity(brokers, min)
+
+
+def room_of(brokers: Sequence[Broker]) -> Ints:
+    """int64[B] bytes that fit in all log directories together, -1 where not known."""
+    return _capacity(brokers, sum)
+
+
+def _capacity(brokers: Sequence[Broker], of: Callable[[list[int]], int]) -> Ints:
+    found = [[] if b.disk_free is None else [b.disk_free] for b in brokers]
+    disks = [[of([disk.free for disk in b.disks])] if b.disks else [] for b in brokers]
+    return np.array([min([*one, *other], default=-1) for one, other in zip(found, disks, strict=True)], dtype=np.int64)
 
 
 def arriving(added: Ints, size: Ints, brokers: int) -> Ints:
@@ -38,17 +55,80 @@ def arriving(added: Ints, size: Ints, brokers: int) -> Ints:
     return total
 
 
-def refuse_overfull(coming: Ints, brokers: Sequence[Broker]) -> None:
-    """Raise ProblemError if more bytes (int64[B]) come to a broker than it has free capacity."""
-    capacity = capacity_of(brokers)
+def overfull(coming: Ints, brokers: Sequence[Broker]) -> bool:
+    """Whether more bytes (int64[B]) come to a broker than it has free capacity."""
+    capacity = room_of(brokers)
+    return bool(((capacity >= 0) & (coming > capacity)).any())
+
+
+def excess_in_directories(added: Ints, size: Ints, brokers: Sequence[Broker]) -> list[tuple[int, int, Disk]]:
+    """(broker, bytes, log directory) where the directory may get that many bytes and has room for fewer; of each broker
+    the worst. added: int32[N, M] indexes, -1 padded; size: int64[N].
+
+    Each new replica goes to the directory with the fewest partitions, so how many each gets is known, and which ones it
+    gets is not: the largest of them have to fit.
+    """
+    found = []
+    for at, broker in enumerate(brokers):
+        if not broker.disks:
+            continue
+        coming = np.sort(np.maximum(size, 0)[np.nonzero(added == at)[0]])[::-1]
+        if not len(coming):
+            continue
+        total = np.concatenate(([0], np.cumsum(coming)))
+        count = np.array([disk.partitions or 0 for disk in broker.disks], dtype=np.int64)
+        if any(disk.partitions is None for disk in broker.disks):
+            count[:] = 0
+        most = total[np.clip(Basin(count).level(len(coming)) - count, 0, len(coming))]
+        free = np.array([disk.free for disk in broker.disks], dtype=np.int64)
+        worst = int(np.argmax(most - free))
+        if most[worst] > free[worst]:
+            found.append((at, int(most[worst]), broker.disks[worst]))
+    return found
+
+
+def refuse_full_directories(added: Ints, size: Ints, brokers: Sequence[Broker]) -> None:
+    """Raise ProblemError if a log directory may get more bytes than it has free."""
+    for at, coming, disk in excess_in_directories(added, size, brokers):
+        reason = (
+            f"{disk.dir} of broker {brokers[at].id} may get {coming:,} bytes of new replicas and has room for "
+            f"{disk.free:,}, as Kafka chooses the directory with the fewest partitions; no plan was found that fits, "
+            "and it is not known whether there is one. Make room on disk, add brokers, or exclude topics"
+        )
+        raise ProblemError(None, reason, "brokers")
+
+
+def fit_directories(
+    held: Ints, added: Ints, sites: Sites, size: Ints, capacity: Ints, brokers: Sequence[Broker]
+) -> Ints:
+    """As `fit_or_pack`, and as far as a way was found no log directory gets more than it has free."""
+    capacity = capacity.copy()
+    for _ in range(ROUNDS * 2):
+        added = fit_or_pack(held, added, sites, size, capacity)
+        full = excess_in_directories(added, size, brokers)
+        if not full:
+            break
+        coming = arriving(added, size, len(brokers))
+        for at, most, disk in full:
+            capacity[at] = max(int(coming[at]) - (most - disk.free), 0)
+    return added
+
+
+def refuse_overfull(coming: Ints, brokers: Sequence[Broker], proof: str | None = None) -> None:
+    """Raise ProblemError if more bytes (int64[B]) come to a broker than it has free capacity. proof: why no plan fits,
+    None where that is not known."""
+    capacity = room_of(brokers)
     over = np.flatnonzero((capacity >= 0) & (coming > capacity))
     if not len(over):
         return
     at = int(over[np.argmax(coming[over] - capacity[over])])
     more = f", and {len(over) - 1} more brokers have too little as well" if len(over) > 1 else ""
+    known = (
+        f"no plan fits: {proof}" if proof else "no plan was found that fits, and it is not known whether there is one"
+    )
     reason = (
         f"broker {brokers[at].id} would get {coming[at]:,} bytes of new replicas and has room for {capacity[at]:,}"
-        f"{more}: no plan was found that fits; make room on disk, add brokers, or exempt topics"
+        f"{more}; {known}. Make room on disk, add brokers, exclude topics, or set --max-bytes-per-broker"
     )
     raise ProblemError(None, reason, "brokers")
 
@@ -71,6 +151,23 @@ def fit(held: Ints, added: Ints, sites: Sites, size: Ints, capacity: Ints) -> In
     return disks.table[:, disks.fixed :]
 
 
+def fit_or_pack(held: Ints, added: Ints, sites: Sites, size: Ints, capacity: Ints) -> Ints:
+    """As `fit`; where that finds no room, replicas are packed anew, the largest first."""
+    missing = (added >= 0).sum(axis=1).astype(np.int32)
+    added = fit(held, added, sites, size, capacity)
+    if _excess(added, size, capacity) == 0:
+        return added
+    room = np.where(capacity < 0, int((np.maximum(size, 0) * missing).sum()), capacity)
+    packed = fit(held, pack(held, missing, size, sites, room), sites, size, capacity)
+    return packed if _excess(packed, size, capacity) < _excess(added, size, capacity) else added
+
+
+def _excess(added: Ints, size: Ints, capacity: Ints) -> int:
+    """Bytes that come to brokers above their capacity."""
+    coming = arriving(added, size, len(capacity))
+    return int(np.where(capacity < 0, 0, np.maximum(coming - capacity, 0)).sum())
+
+
 def even_bytes(held: Ints, added: Ints, sites: Sites, size: Ints, capacity: Ints, base: Ints) -> Ints:
     """As `fit`, and as even in bytes as swaps and moves make it; base: int64[B] bytes of each broker before."""
     total = int(arriving(added, size, len(capacity)).sum())
@@ -85,6 +182,28 @@ def even_bytes(held: Ints, added: Ints, sites: Sites, size: Ints, capacity: Ints
         if here := int(coming[members].sum()):
             goal[members] = np.maximum(goal[members], Basin(base[members]).level(here))
     return fit(held, added, sites, size, _least(capacity, goal - base))
+
+
+def evened(held: Ints, added: Ints, sites: Sites, size: Ints, capacity: Ints, base: Ints) -> Ints:
+    """As `even_bytes`; where the fullest broker is not close to its bound, replicas are packed anew, the largest first,
+    and the better of both is taken."""
+    missing = (added >= 0).sum(axis=1).astype(np.int32)
+    added = even_bytes(held, added, sites, size, capacity, base)
+    live = sites.stands >= 0
+    if _top(added, size, base, live) <= bytes_bound(held, missing, size, sites, base) * CLOSE:
+        return added
+    most = int(base[live].max(initial=0) + (np.maximum(size, 0) * missing).sum())
+    room = (
+        most - base if (capacity < 0).all() else np.where(capacity < 0, most - base, np.minimum(most - base, capacity))
+    )
+    packed = pack(held, missing, size, sites, room)
+    worse = _excess(packed, size, capacity) > _excess(added, size, capacity)
+    return added if worse or _top(packed, size, base, live) >= _top(added, size, base, live) else packed
+
+
+def _top(added: Ints, size: Ints, base: Ints, live: Bools) -> int:
+    """Bytes on the fullest live broker in the end."""
+    return int((base + arriving(added, size, len(base)))[live].max(initial=0))
 
 
 def _least(capacity: Ints, goal: Ints) -> Ints:

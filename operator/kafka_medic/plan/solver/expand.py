@@ -54,11 +54,12 @@ def _deal_racks(kind: Ints, width: int, quotas: Quotas) -> Ints:
     count = np.bincount(kind, minlength=len(quotas.chosen))
     order = np.argsort(_narrow(kind), kind="stable")
     column = np.empty(len(kind), dtype=np.int64)
-    start = np.cumsum(count) - count
     steps = np.array([stride(int(n)) if n else 0 for n in count], dtype=np.int64)
+    # Kinds begin at different places: else partitions of a topic that are of different kinds get the same racks.
+    begin = (np.arange(len(count)) * GOLDEN % 1 * count).astype(np.int64)
     sorted_kind = kind[order]
-    rank = np.arange(len(kind)) - start[sorted_kind]
-    column[order] = rank * steps[sorted_kind] % np.maximum(count[sorted_kind], 1)
+    rank = np.arange(len(kind)) - np.repeat(np.cumsum(count) - count, count)
+    column[order] = (rank * steps[sorted_kind] + begin[sorted_kind]) % np.repeat(count, count)
 
     used = quotas.forced.sum(axis=1)
     for slot in range(int(used.max(initial=0))):

@@ -39,19 +39,31 @@ def within_totals(
     return missing, left_out
 
 
-def over_limits(order: Ints, added: Ints, size: Ints, allowed: Allowed, brokers: int, *, total: bool = False) -> Bools:
+def over_limits(
+    order: Ints,
+    added: Ints,
+    size: Ints,
+    allowed: Allowed,
+    brokers: int,
+    capacity: Ints | None = None,
+    *,
+    total: bool = False,
+) -> Bools:
     """bool[n]: partitions to leave out, so that no broker receives more than it may.
 
     order: int64[n], the place of each partition among those that are served first. added: int32[n, M] broker indexes,
-    -1 padded; size: int64[n] bytes, -1 unknown. total: the limit on all bytes counts as well.
+    -1 padded; size: int64[n] bytes, -1 unknown; capacity: int64[B] bytes, -1 unknown. total: the limit on all bytes
+    counts as well.
     """
-    moves, most = allowed.moves_per_broker, allowed.bytes_per_broker
-    if moves is None and most is None and not (total and allowed.bytes is not None):
+    most = np.full(brokers, _or_endless(allowed.bytes_per_broker))
+    if capacity is not None:
+        most = np.where(capacity < 0, most, np.minimum(capacity, most))
+    moves = allowed.moves_per_broker
+    if moves is None and (most == ENDLESS).all() and not (total and allowed.bytes is not None):
         return np.zeros(len(added), dtype=bool)
     row, slot = np.nonzero(added >= 0)
     to, cost, line = added[row, slot].astype(np.int64), np.maximum(size, 0)[row], order[row]
-    limits = [_or_endless(moves)] * brokers + [_or_endless(most)] * brokers
-    limits += [_or_endless(allowed.bytes) if total else ENDLESS]
+    limits = [_or_endless(moves)] * brokers + most.tolist() + [_or_endless(allowed.bytes) if total else ENDLESS]
     fits = _taken(
         np.concatenate([line, line, line]),
         np.concatenate([to, to + brokers, np.full(len(to), 2 * brokers)]),

@@ -10,20 +10,31 @@ import pyarrow as pa
 
 from kafka_medic.plan.allowed import Allowed, LeftOut
 from kafka_medic.plan.bounds import BY_BYTES, RAISE
-from kafka_medic.plan.columns import Bools, Columns, Ints
+from kafka_medic.plan.columns import Columns, Ints
 from kafka_medic.plan.leaders.balance import balance_leaders
 from kafka_medic.plan.leaders.topic_leaders import spread_leaders
 from kafka_medic.plan.leaders.topic_spread import REPORTED_TOPICS, after_plan, fullest, worst
 from kafka_medic.plan.model import LEFT_OUT_SCHEMA, Plan, Spread, Summary, TopicSpread
-from kafka_medic.plan.problem import Broker, Problem
+from kafka_medic.plan.problem import Broker, Problem, rack_names
 from kafka_medic.plan.solver.conflict_resolution import resolve_conflicts
-from kafka_medic.plan.solver.disk_capacity import arriving, capacity_of, even_bytes, fit, refuse_overfull
+from kafka_medic.plan.solver.disk_capacity import (
+    arriving,
+    evened,
+    fit,
+    fit_directories,
+    overfull,
+    refuse_full_directories,
+    refuse_overfull,
+    room_of,
+)
 from kafka_medic.plan.solver.expand import expand
 from kafka_medic.plan.solver.limits import over_limits, within_totals
+from kafka_medic.plan.solver.packing import bytes_bound, needs_more_room
 from kafka_medic.plan.solver.quotas import solve_quotas
-from kafka_medic.plan.solver.racks import rack_violations
+from kafka_medic.plan.solver.racks import least_in_racks, rack_violations
 from kafka_medic.plan.solver.rows import append, candidates, lead_first, plan_table, sizes_or_null
 from kafka_medic.plan.solver.sites import Sites, count_per_broker, kinds_of, racks_of, sites_of
+from kafka_medic.plan.solver.topic_replicas import spread_replicas, standing
 from kafka_medic.plan.solver.waves import assign_waves, exposure_order
 from kafka_medic.plan.water_filling import Basin
 from kafka_medic.plan.wave_limits import WaveLimits
@@ -39,13 +50,15 @@ TRIES = 6
 @dataclass(frozen=True, eq=False)
 class Placed:
     """Where replicas go. rows: int64[n] into the columns, ascending: the changed partitions. added: int32[n, M] broker
-    indexes, -1 padded. bound: on the fullest broker, in the units of `fair`. least: moves no plan can do without."""
+    indexes, -1 padded. bound: on the fullest broker, in the units of `fair`. least: moves no plan can do without.
+    of_topics: int64[T] as `least_in_racks` has it, None where replicas need not be spread over racks anew."""
 
     rows: Ints
     added: Ints
     bound: int
     fair: Handicap
     least: int
+    of_topics: Ints | None = None
 
 
 def plan_local(problem: Problem, limits: WaveLimits = DEFAULT_LIMITS) -> Plan:
@@ -58,8 +71,7 @@ def plan_local(problem: Problem, limits: WaveLimits = DEFAULT_LIMITS) -> Plan:
     plan = finish(columns, columns.held, problem.brokers, placed, limits, left_out)
     bounds, even = RAISE, None
     if problem.by_bytes:
-        come = arriving(placed.added, columns.size[placed.rows], len(problem.brokers))
-        even = bytes_spread(arriving(columns.held, columns.size, len(problem.brokers)), come, problem.brokers)
+        even = _bytes_evened(columns, problem.brokers, placed)
         bounds = BY_BYTES
     summary = replace(plan.summary, bytes_per_broker=even, bounds=problem.allowed.among(bounds))
     return replace(plan, summary=summary)
@@ -133,16 +145,20 @@ def place(
     quotas = solve_quotas(kinds, sites)
     added, even = expand(kind, missing, racks_of(held, sites), quotas, sites)
     added, proven = resolve_conflicts(held, added, sites, quotas.bound, even=even)
-    capacity = capacity_of(brokers)
+    topic, topics = columns.topic[rows], len(columns.topics)
+    floor = least_in_racks(kinds, kind, topic, topics, sites)
+    stays = standing(columns, sites)
+    added = spread_replicas(held, added, topic, stays, sites, floor)
+    capacity = room_of(brokers)
     if allowed is not None and allowed.moves_per_broker is not None:
         most = np.full(len(brokers), allowed.moves_per_broker)
         added = fit(held, added, sites, np.ones_like(size), most)
     if allowed is not None and allowed.bytes_per_broker is not None:
         capacity = np.where(capacity < 0, allowed.bytes_per_broker, np.minimum(capacity, allowed.bytes_per_broker))
     if by_bytes:
-        added = even_bytes(held, added, sites, size, capacity, stored)
-    added = fit(held, added, sites, size, capacity)
-    return Placed(rows, added, bound if by_bytes else proven, fair, least)
+        added = evened(held, added, sites, size, capacity, stored)
+    added = fit_directories(held, added, sites, size, capacity, brokers)
+    return Placed(rows, added, bound if by_bytes else proven, fair, least, floor)
 
 
 def _by_average_size(
@@ -154,6 +170,18 @@ def _by_average_size(
     stored = stored + handicap(brokers, stored, coming).extra
     each = max(coming // moves, 1)
     return stored, replace(sites, load=(stored + each // 2) // each)
+
+
+def _bytes_evened(columns: Columns, brokers: Sequence[Broker], placed: Placed) -> Spread:
+    """Bytes per broker in the end, beside a bound that knows racks and the largest partition."""
+    rows, missing = placed.rows, (placed.added >= 0).sum(axis=1).astype(np.int32)
+    size = columns.size[rows]
+    stored, come = arriving(columns.held, columns.size, len(brokers)), arriving(placed.added, size, len(brokers))
+    spread, fair = bytes_spread(stored, come, brokers), handicap(brokers, stored, int(come.sum()))
+    bound = (
+        bytes_bound(columns.held[rows], missing, size, sites_of(brokers, stored), stored + fair.extra) - fair.average
+    )
+    return replace(spread, bound=max(spread.bound, bound))
 
 
 def bytes_spread(stored: Ints, come: Ints, brokers: Sequence[Broker]) -> Spread:
@@ -173,9 +201,11 @@ def finish(
     int32[N, H] what it has; left_out: int8[N] as in `LeftOut`. Raises ProblemError where a broker would get more bytes
     than it has free capacity."""
     rows, added = placed.rows, placed.added
-    capacity = capacity_of(brokers)
+    capacity = room_of(brokers)
     if (capacity >= 0).any():
-        refuse_overfull(arriving(added, columns.size[rows], len(capacity)), brokers)
+        coming = arriving(added, columns.size[rows], len(capacity))
+        refuse_overfull(coming, brokers, _no_room(columns, rows, added, brokers) if overfull(coming, brokers) else None)
+        refuse_full_directories(added, columns.size[rows], brokers)
     sites = sites_of(brokers, count_per_broker(columns.held, len(brokers)) + placed.fair.extra)
     alive = sites.stands >= 0
     replicas = append(columns.held[rows], columns.held_count[rows], added)
@@ -184,8 +214,8 @@ def finish(
 
     load = sites.load + count_per_broker(added, len(alive))
     violations, unavoidable = rack_violations(columns.held[rows], replicas, sites)
-    topics = _topics(columns, before, rows, order, alive)
-    topic_replicas, topic_leaders = fullest(topics)
+    topics, shared = _topics(columns, before, placed, order, sites)
+    topic_replicas, topic_leaders = fullest(topics, shared)
     summary = Summary(
         partitions=len(rows),
         moves=int((added >= 0).sum()),
@@ -205,6 +235,14 @@ def finish(
     ids = np.array([broker.id for broker in brokers], dtype=np.int32)
     table = plan_table(columns, before, rows, replicas, order, wave, ids)
     return Plan(table, sizes_or_null(columns.size[rows]), summary, topics, _listed(columns, left_out))
+
+
+def _no_room(columns: Columns, rows: Ints, added: Ints, brokers: Sequence[Broker]) -> str | None:
+    """Why no plan for these partitions (int64[n] rows of the columns) fits the disks, None where that is not known."""
+    sites = sites_of(brokers, np.zeros(len(brokers), dtype=np.int64))
+    missing = (added >= 0).sum(axis=1).astype(np.int32)
+    names = [f"rack {name}" for name in rack_names(brokers)]
+    return needs_more_room(columns.held[rows], missing, columns.size[rows], sites, room_of(brokers), names)
 
 
 def _listed(columns: Columns, left_out: Ints) -> pa.Table:
@@ -248,12 +286,16 @@ def _waves(columns: Columns, placed: Placed, brokers: int, limits: WaveLimits) -
     return wave
 
 
-def _topics(columns: Columns, before: Ints, rows: Ints, order: Ints, alive: Bools) -> tuple[TopicSpread, ...]:
-    """The worst spread of the topics that the plan changes."""
-    changed = np.zeros(len(columns.topics), dtype=bool)
+def _topics(
+    columns: Columns, before: Ints, placed: Placed, order: Ints, sites: Sites
+) -> tuple[tuple[TopicSpread, ...], tuple[int, int]]:
+    """(the worst spread of the topics that the plan changes, what some topic is above its own bounds in any case)."""
+    count, rows, alive = len(columns.topics), placed.rows, sites.stands >= 0
+    least = np.zeros(count, dtype=np.int64) if placed.of_topics is None else placed.of_topics
+    after = after_plan(columns.topic, columns.held, rows, order, alive, least, sites.rack >= 0)
+    changed = np.zeros(count, dtype=bool)
     changed[columns.topic[rows]] = True
-    after = after_plan(columns.topic, columns.held, rows, order, alive).among(changed)
-    return worst(after, columns.topic, before, columns.topics, alive, REPORTED_TOPICS)
+    return worst(after.among(changed), columns.topic, before, columns.topics, alive, REPORTED_TOPICS), after.shared
 
 
 def _spread(load: Ints, bound: int, average: int) -> Spread:

@@ -1,14 +1,15 @@
-"""How even the racks of a partition are, and how even they could be at best."""
+"""How even the racks of a partition are, how even they could be at best, and what that means for a topic."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from kafka_medic.plan.columns import Ints
+from kafka_medic.plan.solver.aggregate import Kinds
 from kafka_medic.plan.solver.quotas import best_spread, held_and_room
 from kafka_medic.plan.solver.sites import Sites, kinds_of, racks_of
 
-__all__ = ["rack_violations"]
+__all__ = ["least_in_racks", "rack_violations"]
 
 
 def rack_violations(held: Ints, final: Ints, sites: Sites) -> tuple[int, int]:
@@ -37,6 +38,29 @@ def rack_violations(held: Ints, final: Ints, sites: Sites) -> tuple[int, int]:
         wanted = kinds.missing + (kinds.racks >= 0).sum(axis=1)
         unavoidable += int(kinds.count[best > ideal[wanted]].sum())
     return bad, unavoidable
+
+
+def least_in_racks(kinds: Kinds, kind: Ints, topic: Ints, topics: int, sites: Sites) -> Ints:
+    """int64[topics]: what some broker has at least of each topic, as its partitions have to use the small racks too.
+
+    kind, topic: int[n] of the changed partitions; kinds as `kinds_of` counts them. What unchanged partitions
+    have there is left out, so the bound is relaxed. It is 0 where racks are as large, or some brokers take no replica.
+    """
+    least = np.zeros(topics, dtype=np.int64)
+    sizes = sites.live_sizes()
+    if not len(sizes) or (sizes == sizes[0]).all() or sites.standing is not None:
+        return least
+    held, missing, room = held_and_room(kinds, sites)
+    forced, choose, allowed = best_spread(held, missing, room)
+    small = np.zeros(len(sizes), dtype=bool)
+    for rack in np.argsort(sizes, kind="stable")[:-1].tolist():
+        small[rack] = True
+        added = forced[:, small].sum(axis=1) + np.maximum(choose - allowed[:, ~small].sum(axis=1), 0)
+        if added.any():
+            of_kind = (held[:, small].sum(axis=1) + added).astype(np.float64)
+            there = np.bincount(topic, weights=of_kind[kind], minlength=topics).astype(np.int64)
+            np.maximum(least, -(-there // int(sizes[small].sum())), out=least)
+    return least
 
 
 def _pairs(racks: Ints) -> Ints:

@@ -16,10 +16,12 @@ from kafka_medic.plan.columns import Bools, Ints
 from kafka_medic.plan.solver.sites import Sites
 from kafka_medic.plan.water_filling import Basin, water_fill
 
-__all__ = ["Holders", "exchange", "exchange_path", "even_out", "hand_over"]
+__all__ = ["Holders", "change_kept", "even_out", "exchange", "exchange_path", "exchange_quotas", "hand_over"]
 
 MOST_PATHS = 20_000
 """Exchange paths tried; past it the plan is valid but reports a load above its bound."""
+CHANGES = 64
+"""Rounds in which partitions keep other replicas."""
 ROUNDS, PATIENCE = 400, 24
 """Rounds of moves over all replicas, and how many in a row may move nothing."""
 
@@ -28,14 +30,17 @@ class Holders:
     """Which free replicas stand on each broker, kept true while they move.
 
     table: int32[N, fixed + M] broker indexes, -1 padded; the first `fixed` columns stay as they are.
+    before: int32[N, H] what each partition had, if a replica that it keeps may only give way to one that it had as
+    well. So the number of moves stays as it is.
     """
 
-    def __init__(self, table: Ints, fixed: int, brokers: int) -> None:
-        self.table, self.fixed = table, fixed
+    def __init__(self, table: Ints, fixed: int, brokers: int, before: Ints | None = None) -> None:
+        self.table, self.fixed, self.before = table, fixed, before
         self.free = table.shape[1] - fixed
         self._brokers = brokers
         self._items: list[Ints] = []
         """Per broker its replicas as places in a matrix of the free columns; made when it is first needed."""
+        self._reach: dict[int, Bools] = {}
 
     def on(self, broker: int) -> tuple[Ints, Ints]:
         """(rows int64[n], columns int64[n]) of the free replicas on a broker, in order."""
@@ -48,11 +53,19 @@ class Holders:
         items = self._items[broker]
         return items // self.free, items % self.free + self.fixed
 
+    def reach(self, sites: Sites, broker: int) -> Bools:
+        """bool[B]: brokers to which some replica of this one could go."""
+        if broker not in self._reach:
+            self._reach[broker] = np.asarray(_options(self, sites, broker)[2].any(axis=0))
+        return self._reach[broker]
+
     def move(self, rows: Ints, columns: Ints, target: int) -> None:
         """Put these replicas of one broker on another."""
         if not len(rows):
             return
         source = int(self.table[rows[0], columns[0]])
+        for broker in {target, *np.unique(self.table[rows]).tolist()}:
+            self._reach.pop(broker, None)
         self.table[rows, columns] = target
         if self._items:
             items = rows * self.free + columns - self.fixed
@@ -60,11 +73,11 @@ class Holders:
             self._items[target] = np.sort(np.concatenate([self._items[target], items]))
 
 
-def even_out(table: Ints, fixed: int, sites: Sites, load: Ints) -> int | None:
-    """Exchange until decreasingly minimal; the proven bound, or None if it was not reached."""
+def even_out(table: Ints, fixed: int, sites: Sites, load: Ints, before: Ints | None = None) -> int | None:
+    """Exchange until decreasingly minimal; the proven bound, or None if it was not reached. before: as in Holders."""
     final = sites.rack < 0
     proven: int | None = None
-    holders = Holders(table, fixed, len(load))
+    holders = Holders(table, fixed, len(load), before)
     for _ in range(MOST_PATHS):
         if final.all():
             return proven
@@ -95,7 +108,14 @@ def _options(holders: Holders, sites: Sites, broker: int) -> tuple[Ints, Ints, B
     # Leaving for a rack with one fewer keeps the spread as good; the same rack never changes it.
     target_rack = spread == (spread[:, [rack]] - 1)
     target_rack[:, rack] = True
-    return rows, columns, target_rack[:, sites.rack] & ~taken & (sites.rack >= 0)
+    free = target_rack[:, sites.rack] & ~taken & (sites.rack >= 0)
+    if holders.before is not None:
+        had = np.zeros(free.shape, dtype=bool)
+        for column in holders.before[rows].T:
+            present = np.flatnonzero(column >= 0)
+            had[present, column[present]] = True
+        free &= had == had[:, [broker]]
+    return rows, columns, free
 
 
 def exchange_path(holders: Holders, sites: Sites, source: Bools, wanted: Bools, load: Ints) -> tuple[list[int], Bools]:
@@ -106,8 +126,7 @@ def exchange_path(holders: Holders, sites: Sites, source: Bools, wanted: Bools, 
     while frontier:
         following: list[int] = []
         for broker in frontier:
-            _, _, free = _options(holders, sites, broker)
-            reach = np.flatnonzero(free.any(axis=0) & (parent < 0))
+            reach = np.flatnonzero(holders.reach(sites, broker) & (parent < 0))
             parent[reach] = broker
             following.extend(reach.tolist())
         found = [broker for broker in following if wanted[broker]]
@@ -151,7 +170,7 @@ def hand_over(table: Ints, sites: Sites, gives: Bools, load: Ints, moves: int) -
     """
     takes = sites.rack >= 0
     moved = np.zeros(len(table), dtype=bool)
-    done = _rounds(table, sites, _quotas(load, gives, takes, moves), load, moved, racks=(True, False))
+    done = _rounds(table, sites, exchange_quotas(load, gives, takes, moves), load, moved, racks=(True, False))
     quotas = _quotas_of_racks(load, gives, sites, moves - done)
     return done + _rounds(table, sites, quotas, load, moved, racks=(True,))
 
@@ -181,6 +200,38 @@ def _rounds(
     return done
 
 
+def change_kept(table: Ints, before: Ints, sites: Sites, load: Ints) -> None:
+    """Keep replicas on emptier brokers in place of those on fuller ones of the same rack, in rounds over all
+    partitions, as long as that makes loads more even. It is most of what `even_out` would do one path after another.
+
+    table: int32[N, H], before: int32[N, H] brokers that each partition ends with and had; load: int64[B]. The table and
+    the load change.
+    """
+    for _ in range(CHANGES):
+        gain, column = np.ones(len(table), dtype=np.int64), np.zeros(len(table), dtype=np.int64)
+        target = table[:, 0].copy()
+        for other in before.T:
+            gone = (other >= 0) & (sites.rack[other] >= 0) & ~(table == other[:, None]).any(axis=1)
+            for place, source in enumerate(table.T):
+                more = load[source] - load[other]
+                good = np.flatnonzero(gone & (more > gain) & (sites.rack[source] == sites.rack[other]))
+                good = good[(before[good] == source[good, None]).any(axis=1)]
+                gain[good], column[good], target[good] = more[good], place, other[good]
+        able = np.flatnonzero(gain >= 2)
+        able = able[np.argsort(-gain[able], kind="stable")]
+        gives, takes = np.zeros_like(load), np.zeros_like(load)
+        np.maximum.at(gives, table[able, column[able]], gain[able] // 2)
+        np.maximum.at(takes, target[able], gain[able] // 2)
+        able = able[_within(table[able, column[able]], gives)]
+        able = able[_within(target[able], takes)]
+        source = table[able, column[able]]
+        after = load + np.bincount(target[able], minlength=len(load)) - np.bincount(source, minlength=len(load))
+        if not len(able) or int(after @ after) >= int(load @ load):
+            return
+        table[able, column[able]] = target[able]
+        load[:] = after
+
+
 def _most(gives: Ints, takes: Ints, most: int) -> int:
     """How many moves from brokers with loads `gives` to brokers with loads `takes` make them more even, `most` or less:
     each leaves a broker that has at least two more than the one that it comes to."""
@@ -192,7 +243,7 @@ def _most(gives: Ints, takes: Ints, most: int) -> int:
     return low
 
 
-def _quotas(load: Ints, gives: Bools, takes: Bools, moves: int) -> tuple[Ints, Ints]:
+def exchange_quotas(load: Ints, gives: Bools, takes: Bools, moves: int) -> tuple[Ints, Ints]:
     """(int64[B] replicas that each broker gives, int64[B] that each takes), as many as still make loads more even."""
     amount = _most(load[gives], load[takes], moves)
     give, take = np.zeros(len(load), dtype=np.int64), np.zeros(len(load), dtype=np.int64)

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from kafka_medic.plan.bounds import LEAVE, LOWER_IMBALANCE, SPREAD_RACKS
+from kafka_medic.plan.bounds import LEAVE, LOWER_IMBALANCE, SPREAD_RACKS, SPREAD_RACKS_RELAXED
 from kafka_medic.plan.columns import Bools, Columns, Ints
 from kafka_medic.plan.model import Plan
 from kafka_medic.plan.problem import Broker, check_reachable
@@ -22,12 +22,15 @@ from kafka_medic.plan.solver.disk_capacity import capacity_of, fit
 from kafka_medic.plan.solver.limits import over_limits
 from kafka_medic.plan.solver.local import DEFAULT_LIMITS, Placed, finish, place_allowed
 from kafka_medic.plan.solver.quotas import best_spread
-from kafka_medic.plan.solver.rebalance import Holders, exchange, exchange_path, hand_over
+from kafka_medic.plan.solver.rebalance import Holders, change_kept, even_out, exchange, exchange_path, hand_over
 from kafka_medic.plan.solver.sites import Sites, count_per_broker, racks_of, sites_of
 from kafka_medic.plan.wave_limits import WaveLimits
 from kafka_medic.plan.weight import handicap
 
-__all__ = ["plan_relocation"]
+__all__ = ["keep", "levels", "lowered", "moved", "plan_relocation", "spread_bound", "to_release"]
+
+CHUNKS = 64
+"""Parts of the partitions that are relieved one after another; each sees what the fullest brokers are by then."""
 
 
 def plan_relocation(relocation: Relocation, limits: WaveLimits = DEFAULT_LIMITS) -> Plan:
@@ -37,36 +40,87 @@ def plan_relocation(relocation: Relocation, limits: WaveLimits = DEFAULT_LIMITS)
     match question:
         case LowerImbalance(moves):
             bounds, (after, placed) = LOWER_IMBALANCE, _lower(relocation, moves)
-        case Leave():
-            released = relocation.leaving[columns.held] & (columns.held >= 0) & relocation.may_change()[:, None]
-            bounds, (after, placed, _, left_out) = LEAVE, _place_anew(relocation, released)
-        case SpreadRacks():
-            released, floor = _crowded(relocation)
-            bounds, (after, placed, kept, left_out) = SPREAD_RACKS, _place_anew(relocation, released)
-            # Other replicas might have been released, so what the kernel proves of these is no bound on all plans.
-            placed = replace(placed, bound=min(placed.bound, max(floor, _mean(kept, placed, brokers))))
-    kept = _keep(columns, _members(columns.held, after))
-    new = (after >= 0) & ~_members(after, columns.held)
-    rows = np.flatnonzero(new.any(axis=1))
-    added = _packed(np.where(new, after, -1)[rows])
+        case Leave() | SpreadRacks():
+            released, least = to_release(relocation)
+            bounds, (after, placed, kept, left_out) = LEAVE, _place_anew(relocation, released)
+            if isinstance(question, SpreadRacks):
+                bounds, bound = SPREAD_RACKS, _relieve(relocation, after, placed)
+                if bound is None:
+                    load, leaving = (count_per_broker(at, len(brokers)) for at in (kept.held, columns.held[released]))
+                    bounds = SPREAD_RACKS_RELAXED
+                    bound = spread_bound(placed.bound, least, load, placed.least, int(leaving.sum()), brokers)
+                placed = replace(placed, bound=bound)
+    kept, rows, added = moved(columns, after)
     plan = finish(kept, columns.held, brokers, replace(placed, rows=rows, added=added), limits, left_out)
     return replace(plan, summary=replace(plan.summary, bounds=relocation.allowed.among(bounds)))
+
+
+def to_release(relocation: Relocation) -> tuple[Bools, Ints]:
+    """(bool[N, H] replicas that leave their brokers, int64[B] what each broker holds at least, whichever leave), where
+    the question says which, or which kind."""
+    if isinstance(relocation.question, SpreadRacks):
+        return _crowded(relocation)
+    columns = relocation.columns
+    released = relocation.leaving[columns.held] & (columns.held >= 0) & relocation.may_change()[:, None]
+    return released, np.zeros(len(relocation.brokers), dtype=np.int64)
+
+
+def moved(columns: Columns, after: Ints) -> tuple[Columns, Ints, Ints]:
+    """(the columns of what stays, int64[n] the partitions that change, int32[n, M] what comes), where `after` (int32[N,
+    F]) holds them in the end."""
+    kept = keep(columns, _members(columns.held, after))
+    new = (after >= 0) & ~_members(after, columns.held)
+    rows = np.flatnonzero(new.any(axis=1))
+    return kept, rows, _packed(np.where(new, after, -1)[rows])
+
+
+def spread_bound(proven: int, least: Ints, load: Ints, moves: int, released: int, brokers: Sequence[Broker]) -> int:
+    """What the fullest broker holds in every plan that spreads racks; proven: of the replicas released, which might
+    have been others. least: int64[B] as in `to_release`; load: int64[B] what stays."""
+    alive = np.array([broker.alive for broker in brokers], dtype=bool)
+    fair = handicap(brokers, load, released)
+    floor = int((least + fair.extra)[alive].max(initial=0))
+    fair = handicap(brokers, load, moves)
+    mean = int(-(-((load + fair.extra)[alive].sum() + moves) // max(int(alive.sum()), 1)))
+    return min(proven, max(floor, mean))
 
 
 def _place_anew(relocation: Relocation, released: Bools) -> tuple[Ints, Placed, Columns, Ints]:
     """(int32[N, H] who holds what once the released replicas (bool[N, H]) are placed elsewhere; where they go; the
     columns of those that stay; int8[N] why others stay, as in `LeftOut`)."""
     columns, brokers = relocation.columns, relocation.brokers
-    kept, missing = _keep(columns, ~released), released.sum(axis=1).astype(np.int32)
+    kept, missing = keep(columns, ~released), released.sum(axis=1).astype(np.int32)
     check_reachable(kept, missing, brokers)
     placed, left_out = place_allowed(kept, missing, brokers, relocation.allowed, relocation.left_out)
     if relocation.allowed.limited:
         released = released & np.isin(np.arange(len(released)), placed.rows)[:, None]
-        kept = _keep(columns, ~released)
+        kept = keep(columns, ~released)
     none = np.full((len(kept.held), placed.added.shape[1]), -1, dtype=np.int32)
     after = np.concatenate([kept.held, none], axis=1)
     after[placed.rows, kept.held.shape[1] :] = placed.added
     return after, placed, kept, left_out
+
+
+def _relieve(relocation: Relocation, after: Ints, placed: Placed) -> int | None:
+    """Even out which replicas leave and where they go, in place of int32[N, H] after, with as many moves; the bound on
+    the fullest broker that this proves, None if it proves none.
+
+    The sets of brokers on which a partition can end with so few moves, spread at best, have between k and k + 1 members
+    in each rack, of those that it may use there, and so many in all: the bases of a matroid, as `rebalance` needs them.
+    """
+    columns, brokers = relocation.columns, relocation.brokers
+    if relocation.allowed.limited or placed.fair.extra.any():
+        return None
+    load = count_per_broker(after, len(brokers))
+    sites, rows = sites_of(brokers, load), placed.rows
+    before, table = columns.held[rows], after[rows]
+    change_kept(table, before, sites, load)
+    proven = even_out(table, 0, sites, load, before)
+    new = (table >= 0) & ~_members(table, before)
+    stay, come = np.where(new, -1, table), np.where(new, table, -1)
+    come = fit(stay, come, sites, columns.size[rows], capacity_of(brokers))
+    after[rows] = np.where(come >= 0, come, stay)
+    return None if proven is None or sites.standing is not None else max(proven, int(load[sites.stands >= 0].max()))
 
 
 def _packed(brokers: Ints) -> Ints:
@@ -75,7 +129,7 @@ def _packed(brokers: Ints) -> Ints:
     return packed[:, : max(int((brokers >= 0).sum(axis=1).max(initial=0)), 1)]
 
 
-def _keep(columns: Columns, stays: Bools) -> Columns:
+def keep(columns: Columns, stays: Bools) -> Columns:
     """The columns with only the replicas that stay (bool[N, H]), in order."""
     held = np.where(stays, columns.held, -1)
     return replace(columns, held=_packed(held), held_count=(held >= 0).sum(axis=1).astype(np.int32))
@@ -86,15 +140,8 @@ def _members(held: Ints, after: Ints) -> Bools:
     return np.asarray((held[:, :, None] == after[:, None, :]).any(axis=2) & (held >= 0))
 
 
-def _mean(kept: Columns, placed: Placed, brokers: Sequence[Broker]) -> int:
-    """Mean load of the live brokers in the end, rounded up: the fullest has at least that."""
-    alive = np.array([broker.alive for broker in brokers], dtype=bool)
-    load = count_per_broker(kept.held, len(alive)) + placed.fair.extra
-    return int(-(-(load[alive].sum() + placed.least) // max(int(alive.sum()), 1)))
-
-
-def _crowded(relocation: Relocation) -> tuple[Bools, int]:
-    """(bool[N, H] replicas to release so that every partition can be spread at best; what the fullest broker holds at
+def _crowded(relocation: Relocation) -> tuple[Bools, Ints]:
+    """(bool[N, H] replicas to release so that every partition can be spread at best; int64[B] what each broker holds at
     least, whichever are released)."""
     columns, brokers = relocation.columns, relocation.brokers
     load = count_per_broker(columns.held, len(brokers))
@@ -117,10 +164,7 @@ def _crowded(relocation: Relocation) -> tuple[Bools, int]:
 
     could: Bools = over[kind[crowded][:, None], here]
     could &= here >= 0
-    least = load - np.bincount(held[could], minlength=len(load))
-    stays = load - count_per_broker(np.where(released, columns.held, -1), len(load))
-    fair = handicap(brokers, stays, int(released.sum()))
-    return released, int((least + fair.extra)[sites.stands >= 0].max(initial=0))
+    return released, load - np.bincount(held[could], minlength=len(load))
 
 
 def _surplus(count: Ints, pinned: Ints, room: Ints) -> tuple[Ints, Bools]:
@@ -139,24 +183,37 @@ def _choose(held: Ints, racks: Ints, leader: Ints, load: Ints, leave: Ints) -> B
     """bool[n, H]: which replicas leave, as many of each rack as `leave` (int64[n, R]) has it. The preferred and the
     present leader stay where they can, and of the others the fullest brokers are relieved."""
     first = (np.arange(held.shape[1]) == 0) | (held == leader[:, None])
-    by_turn = np.lexsort((-load[held], first, held < 0), axis=1)
-    line, left = np.arange(len(held)), leave.copy()
+    left, load = leave.copy(), load.copy()
     chosen = np.zeros(held.shape, dtype=bool)
-    for slot in by_turn.T:
-        of = racks[line, slot]
-        goes = (of >= 0) & (left[line, of] > 0)
-        chosen[line[goes], slot[goes]] = True
-        left[line[goes], of[goes]] -= 1
+    for line in np.array_split(np.arange(len(held)), min(CHUNKS, max(len(held), 1))):
+        by_turn = np.lexsort((-load[held[line]], first[line], held[line] < 0), axis=1)
+        for slot in by_turn.T:
+            of = racks[line, slot]
+            goes = (of >= 0) & (left[line, of] > 0)
+            chosen[line[goes], slot[goes]] = True
+            left[line[goes], of[goes]] -= 1
+        load -= count_per_broker(np.where(chosen[line], held[line], -1), len(load))
     return chosen
 
 
 def _lower(relocation: Relocation, moves: int) -> tuple[Ints, Placed]:
     """(int32[N, H] who holds what in the end, and what that comes to)."""
-    columns, brokers, allowed = relocation.columns, relocation.brokers, relocation.allowed
+    columns, brokers = relocation.columns, relocation.brokers
     held, alive = count_per_broker(columns.held, len(brokers)), np.array([b.alive for b in brokers], dtype=bool)
     fair = handicap(brokers, np.zeros_like(held), int(held[alive].sum()))
-    load = held + fair.extra
-    was = load[alive].copy()
+    was = (held + fair.extra)[alive]
+    after = lowered(relocation, held + fair.extra, moves)
+    now = (count_per_broker(after, len(brokers)) + fair.extra)[alive]
+    least = int(np.maximum(was - now, 0).sum())  # to come to these very loads
+    none = np.zeros(0, dtype=np.int64)
+    return after, Placed(none, none, levels(was, moves)[0], fair, least)
+
+
+def lowered(relocation: Relocation, load: Ints, moves: int) -> Ints:
+    """int32[N, H]: who holds what once at most `moves` replicas were moved to make loads even; load: int64[B], changed
+    as they move."""
+    columns, brokers, allowed = relocation.columns, relocation.brokers, relocation.allowed
+    alive = np.array([broker.alive for broker in brokers], dtype=bool)
     may = relocation.may_change()
     able = np.flatnonzero(may & (columns.size >= 0) if allowed.by_bytes else may)
     before, size = columns.held[able], columns.size[able]
@@ -171,14 +228,11 @@ def _lower(relocation: Relocation, moves: int) -> tuple[Ints, Placed]:
     # The more of them fit into the limits on bytes, the more even it gets.
     smallest_first = np.empty(len(able), dtype=np.int64)
     smallest_first[np.argsort(size, kind="stable")] = np.arange(len(able))
-    over = over_limits(smallest_first, come, size, allowed, len(brokers), total=True)
+    over = over_limits(smallest_first, come, size, allowed, len(brokers), capacity_of(brokers), total=True)
     table = np.where(over[:, None], before, np.where(come >= 0, come, stay))
     after = columns.held.copy()
     after[able] = table
-    now = (count_per_broker(after, len(brokers)) + fair.extra)[alive]
-    least = int(np.maximum(was - now, 0).sum())  # to come to these very loads
-    none = np.zeros(0, dtype=np.int64)
-    return after, Placed(none, none, _levels(was, moves)[0], fair, least)
+    return after
 
 
 def _exchange(table: Ints, sites: Sites, gives: Bools, load: Ints, moves: int) -> None:
@@ -199,7 +253,7 @@ def _exchange(table: Ints, sites: Sites, gives: Bools, load: Ints, moves: int) -
             final |= reached
             continue
         # No further than the moves left can bring the others as well.
-        high, floor = _levels(load[~final], moves)
+        high, floor = levels(load[~final], moves)
         bottom = int(load[path[-1]])
         most = max(min(top - high, floor - bottom, moves // hops), 1)
         done = exchange(holders, sites, path, load, min(most, (top - bottom) // 2))
@@ -208,7 +262,7 @@ def _exchange(table: Ints, sites: Sites, gives: Bools, load: Ints, moves: int) -
         moves -= done * hops
 
 
-def _levels(load: Ints, moves: int) -> tuple[int, int]:
+def levels(load: Ints, moves: int) -> tuple[int, int]:
     """(lowest the fullest, highest the emptiest of these brokers can come to with so many moves)."""
     total, count = int(load.sum()), max(len(load), 1)
     return max(_lowest_top(load, moves), -(-total // count)), min(-_lowest_top(-load, moves), total // count)

@@ -1,8 +1,9 @@
 """What a task does with one block of partitions: count it, and later lay out its share of the quotas.
 
-A block is a run of rows of one task. It is planned by the kernel that plans a whole cluster in one process;
-only what it should aim at is decided elsewhere. Loads are made so that "as even as can be" means "exactly
-the block's share": a broker due q of the block's replicas starts at max(q) - q. Leaderships likewise.
+A block is planned by the kernel that plans a whole cluster in one process; only what it should aim at is decided
+elsewhere. Loads are made so that "as even as can be" means "exactly the block's share": a broker due q of the block's
+replicas starts at max(q) - q. Leaderships likewise. The verifier checks each block beside its partitions, and counts
+it, before anything is written.
 """
 
 from __future__ import annotations
@@ -13,28 +14,35 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from kafka_medic.plan.arrow import integers
-from kafka_medic.plan.columns import Columns, Ints
+from kafka_medic.plan.arrow import integers, list_column
+from kafka_medic.plan.columns import Bools, Columns, Ints
 from kafka_medic.plan.leaders.balance import balance_leaders
 from kafka_medic.plan.leaders.topic_leaders import spread_leaders
+from kafka_medic.plan.leaders.topic_spread import REPORTED_TOPICS, after_plan, worst
 from kafka_medic.plan.lists import place_among
 from kafka_medic.plan.model import PLAN_SCHEMA, TopicSpread
-from kafka_medic.plan.problem import Problem, ProblemError
+from kafka_medic.plan.problem import ProblemError, rows_of
+from kafka_medic.plan.relocation import Relocation
 from kafka_medic.plan.solver.aggregate import Kinds
 from kafka_medic.plan.solver.conflict_resolution import resolve_conflicts
 from kafka_medic.plan.solver.disk_capacity import even_bytes, fit
 from kafka_medic.plan.solver.expand import expand
-from kafka_medic.plan.solver.local import plan_local
 from kafka_medic.plan.solver.quotas import Quotas, takers, too_many
+from kafka_medic.plan.solver.racks import least_in_racks
+from kafka_medic.plan.solver.relocate import lowered
 from kafka_medic.plan.solver.rows import append, candidates, lead_first, plan_table, sizes_or_null
 from kafka_medic.plan.solver.sites import Sites, count_per_broker, kinds_of, racks_of, sites_of
+from kafka_medic.plan.solver.topic_replicas import spread_replicas, standing
 from kafka_medic.plan.solver.waves import assign_waves, exposure
-from kafka_medic.plan.spark.question import Question
-from kafka_medic.plan.spark.report_data import Part, WaveBytes, spread_of_topics, wave_bytes
-from kafka_medic.plan.verify.input_checksum import InputChecksum, input_checksum, mix
+from kafka_medic.plan.spark.packed import PIECE_BITS
+from kafka_medic.plan.spark.question import AFTER, Demand, Question
+from kafka_medic.plan.spark.report_data import WaveBytes, wave_bytes
+from kafka_medic.plan.verify.part import PartCounts, count_part
 from kafka_medic.plan.verify.rules import Check
 
-__all__ = ["Classes", "Laid", "Refused", "Share", "Survey", "lay_out", "survey"]
+__all__ = ["Classes", "Laid", "Piece", "Refused", "Share", "Survey", "lay_out", "lower", "plan_whole", "survey"]
+
+WHOLE_PIECE = 1 << PIECE_BITS
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,43 +60,49 @@ class Classes:
 
 @dataclass(frozen=True)
 class Refused:
-    """A block with a row that cannot be planned: which (from 1, None if none in particular), why, and of which table,
-    as in ProblemError."""
+    """A block with a row that cannot be planned: why, and of which table, as in ProblemError."""
 
-    task: int
     block: int
-    row: int | None
     reason: str
     table: str = "partitions"
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Of a topic that may be too large for one block: partitions number * WHOLE_PIECE and the rows - 1 after it."""
+
+    topic: str
+    number: int
+    rows: int
 
 
 @dataclass(frozen=True, eq=False)
 class Survey:
     """What the driver has to know of one block.
 
-    kinds: None if there are too many, then takers (int64[R]) and missing stand for them. held: int64[B] replicas of
-    the changed partitions. topics with rows, last (highest number) and checksum (sum of hashes of the numbers), for the
-    check that no partition is missing or twice. sent: int64[B] bytes that each broker will send; unknown: partitions
-    of unknown size. summary: of the whole plan, where the block is all there is.
+    kinds: None if there are too many, then takers (int64[R]) and missing stand for them. changed: partitions to be
+    changed; held: int64[B] replicas that they keep; load: int64[B] those that all keep; first: int64[B] preferred
+    leaders of the others; stored: int64[B] known bytes. gained: int64[B] replicas that were placed already. least:
+    as in Demand. sent: int64[B] bytes that each broker will send; unknown: partitions of unknown size. pieces: of
+    large topics.
     """
 
-    task: int
     block: int
     rows: int
-    summary: dict[str, Any] | None
     kinds: Kinds | None
     takers: Ints
     changed: int
     missing: int
     held: Ints
+    load: Ints
+    first: Ints
+    stored: Ints
+    gained: Ints
+    least: Ints
     classes: Classes
-    topics: tuple[str, ...]
-    topic_rows: Ints
-    topic_last: Ints
-    topic_checksum: Ints
     sent: Ints
     unknown: int
-    input: InputChecksum
+    pieces: tuple[Piece, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,8 +112,7 @@ class Share:
     rows, changed: what it must hold, or the partitions are not those that were counted. forced, chosen: as in Quotas,
     for its own kinds. quota, lead: int64[B] replicas to add and leaderships to hand out per broker; capacity: int64[B]
     bytes for them, -1 unknown; due: int64[B] bytes that would make it even, empty where bytes are not balanced.
-    classes: int64[C] exposures, first_wave and waves: int64[C] the numbers of the waves kept for each. scattered:
-    int8[T] as in `spread_of_topics`.
+    classes: int64[C] exposures, first_wave and waves: int64[C] the numbers of the waves kept for each.
     """
 
     rows: int
@@ -114,144 +127,244 @@ class Share:
     classes: Ints
     first_wave: Ints
     waves: Ints
-    scattered: Ints
 
 
 @dataclass(frozen=True, eq=False)
 class Laid:
-    """What the driver has to know of a block's plan. arriving: int64[B] bytes that come to each broker, as the verifier
-    counts them; the rest as `report_data` has it."""
+    """What the driver has to know of a block's plan. counts: None where too few waves were kept for it, and there is
+    no plan. unknown: partitions of unknown size that it changes; sent: int64[B] bytes that each broker sends. summary:
+    as JSON, of the whole, where the block is all there is. digest: of the plan's bytes, where there are any. The rest
+    as `report_data` has it."""
 
-    arriving: Ints
+    block: int
+    rows: int
+    counts: PartCounts | None
     waves: WaveBytes
     topics: tuple[TopicSpread, ...]
-    parts: tuple[Part, ...]
+    sent: Ints
+    unknown: int
+    pieces: tuple[Piece, ...] = ()
+    summary: dict[str, Any] | None = None
+    digest: str = ""
 
 
-def survey(table: pa.Table, question: Question, task: int, block: int, *, alone: bool) -> Survey | Refused:
-    """Count a block; alone: it is all there is."""
+def survey(table: pa.Table, question: Question, block: int) -> Survey | Refused:
+    """Count a block."""
     try:
-        problem = question.problem(table, whole=alone)
-        summary = plan_local(problem, question.limits).summary.to_json() if alone else None
+        demand = question.demand(table, whole=False)
+        pieces = _pieces(demand.columns)
     except ProblemError as error:
-        return Refused(task, block, error.row, error.reason, error.table)
-    columns, missing = problem.columns, problem.missing
-    brokers = len(question.brokers)
-    sites = sites_of(question.brokers, np.zeros(brokers, dtype=np.int64))
+        return _refused(table, block, error)
+    columns, missing = demand.columns, demand.missing
+    brokers = len(demand.brokers)
+    sites = sites_of(demand.brokers, np.zeros(brokers, dtype=np.int64))
     racks = sites.racks
     rows = np.flatnonzero(missing)
     kinds, _ = kinds_of(columns.held[rows], missing[rows], sites)
-    size, sender = np.maximum(columns.size[rows], 0), columns.senders()[rows]
-    sent = np.zeros(brokers, dtype=np.int64)
-    np.add.at(sent, sender, size * missing[rows])
-    # Rows are sorted, so each topic is a run.
-    topic_rows = np.bincount(columns.topic, minlength=len(columns.topics))
-    end = np.cumsum(topic_rows)
-    checksum = np.add.reduceat(mix(columns.partition), end - topic_rows) if len(end) else np.zeros(0, dtype=np.uint64)
-    pooled = too_many(kinds, racks)
+    untouched = np.ones(len(columns.topic), dtype=bool)
+    untouched[rows] = False
     return Survey(
-        task,
         block,
         table.num_rows,
-        summary=summary,
-        kinds=None if pooled else kinds,
+        kinds=None if too_many(kinds, racks) else kinds,
         takers=takers(kinds, racks),
         changed=len(rows),
         missing=int(missing.sum()),
         held=count_per_broker(columns.held[rows], brokers),
-        classes=_classes(problem, rows, question),
-        topics=columns.topics,
-        topic_rows=topic_rows,
-        topic_last=columns.partition[end - 1].astype(np.int64),
-        topic_checksum=checksum.view(np.int64),
-        sent=sent,
+        load=count_per_broker(columns.held, brokers),
+        first=count_per_broker(columns.held[untouched, 0], brokers),
+        stored=_stored(columns, brokers) if question.by_bytes else np.zeros(brokers, dtype=np.int64),
+        gained=count_per_broker(np.zeros((0, 1), np.int32) if demand.added is None else demand.added, brokers),
+        least=demand.least,
+        classes=_classes(demand, rows, question),
+        sent=_sent(demand, rows, missing[rows]),
         unknown=int((columns.size[rows] < 0).sum()),
-        input=input_checksum(table, question.brokers, question.wanted.of),
+        pieces=pieces,
     )
 
 
-def lay_out(table: pa.Table, question: Question, share: Share | None) -> tuple[pa.Table, Laid]:
-    """(the plan of a block, PLAN_SCHEMA, and what the driver needs of it); share None: the block is all there is. A
-    class of partitions for which too few waves were kept has wave -1. Raises RuntimeError if the block is not the one
-    that was counted."""
-    problem = question.problem(table, whole=share is None)
-    if share is None:
-        return _lay_out_whole(problem, question)
-    rows = np.flatnonzero(problem.missing)
+def plan_whole(table: pa.Table, question: Question) -> tuple[pa.Table, Laid | Refused]:
+    """(the plan of a block that is all there is, PLAN_SCHEMA, and what the driver needs of it): the very plan that is
+    made in one process."""
+    try:
+        demand = question.demand(table, whole=True)
+        done = demand.plan(question.limits)
+    except ProblemError as error:
+        return PLAN_SCHEMA.empty_table(), _refused(table, 0, error)
+    columns = demand.columns
+    rows = rows_of(done, columns)
+    check = demand.check(done.table.combine_chunks())
+    counts = count_part(check, done.sizes, question.limits)
+    new = _new(check, demand)
+    waves = _copied(demand, rows, new, integers(done.table.column("wave")))
+    summary = done.summary.to_json()
+    unknown = int((columns.size[rows] < 0).sum())
+    sent = _sent(demand, rows, (new >= 0).sum(axis=1))
+    laid = Laid(0, table.num_rows, counts, waves, done.topics, sent, unknown, (), summary)
+    return done.table, laid
+
+
+def lower(table: pa.Table, question: Question, load: Ints, moves: int, block: int) -> tuple[pa.Table, Survey | Refused]:
+    """(the block with what each partition holds in the end, its survey). load: int64[B] what brokers seem to hold, so
+    that even means what this block is to give and take; moves: that it may make."""
+    request = question.demand(table, whole=False).request
+    if not isinstance(request, Relocation):
+        raise TypeError("the question does not move replicas")
+    after = lowered(request, load.copy(), moves)
+    inside = after >= 0
+    table = table.append_column(AFTER, list_column(inside.sum(axis=1), after[inside]))
+    return table, survey(table, question, block)
+
+
+def lay_out(table: pa.Table, question: Question, share: Share, block: int) -> tuple[pa.Table, Laid]:
+    """(the plan of a block, PLAN_SCHEMA, and what the driver needs of it). Raises RuntimeError if the block is not the
+    one that was counted, or if its plan does not keep the rules."""
+    demand = question.demand(table, whole=False)
+    columns, rows = demand.columns, np.flatnonzero(demand.missing)
     if (table.num_rows, len(rows)) != (share.rows, share.changed):
         raise RuntimeError("the partitions have changed while they were being planned")
-    return _lay_out_share(problem, rows, question, share) if len(rows) else _lay_out_nothing(problem, question, share)
+    sent, unknown = _sent(demand, rows, demand.missing[rows]), int((columns.size[rows] < 0).sum())
+    sites = sites_of(demand.brokers, share.quota.max(initial=0) - share.quota)
+    least = np.zeros(len(columns.topics), dtype=np.int64)
+    added, order, wave = np.zeros((0, 1), np.int32), np.zeros((0, 1), np.int32), np.zeros(0, np.int32)
+    if len(rows):
+        added, least = _placed(demand, rows, question, share, sites)
+        wave = _waves(columns, rows, added, share, question)
+        if (wave < 0).any():
+            none = np.zeros(0, dtype=np.int64)
+            nothing = Laid(
+                block, table.num_rows, None, WaveBytes(none, none, none, np.zeros_like(sent)), (), sent, unknown
+            )
+            return PLAN_SCHEMA.empty_table(), nothing
+    replicas = append(columns.held[rows], columns.held_count[rows], added) if len(rows) else added
+    if len(rows):
+        order = _ordered(columns, rows, replicas, share, sites)
+    plan = plan_table(columns, demand.before, rows, replicas, order, wave, _ids(demand).astype(np.int32))
+    plan = plan.combine_chunks()
+    counts = count_part(demand.check(plan), sizes_or_null(columns.size[rows]), question.limits)
+    pieces = _pieces(columns)
+    topics = _topics(columns, demand.before, rows, order, sites.stands >= 0, least, {piece.topic for piece in pieces})
+    waves = _copied(demand, rows, added, wave)
+    return plan, Laid(block, table.num_rows, counts, waves, topics, sent, unknown, pieces)
 
 
-def _lay_out_whole(problem: Problem, question: Question) -> tuple[pa.Table, Laid]:
-    """The block is all there is, so it is planned as in one process."""
-    columns, rows = problem.columns, np.flatnonzero(problem.missing)
-    done = plan_local(problem, question.limits)
-    check = Check(problem, done.table.combine_chunks())
-    after = np.full((len(rows), int(check.after.length.max(initial=0))), -1, dtype=np.int32)
-    after[np.arange(after.shape[1]) < check.after.length[:, None]] = place_among(_ids(question), check.after.values)
-    new = np.where(np.arange(after.shape[1]) < columns.held_count[rows][:, None], -1, after)
-    waves = _copied(columns, rows, new, integers(done.table.column("wave")), question)
-    return done.table, Laid(check.arriving(done.sizes), waves, done.topics, ())
+def _refused(table: pa.Table, block: int, error: ProblemError) -> Refused:
+    """A row's number means nothing in a table: the partition's name does."""
+    if error.row is None:
+        return Refused(block, error.reason, error.table)
+    at = [table.column(name)[error.row - 1].as_py() for name in ("topic", "partition")]
+    if not at[0]:
+        return Refused(block, f"of a row: {error.reason}")
+    name = "-".join("?" if value is None else str(value) for value in at)
+    return Refused(block, error.reason if error.reason.startswith(name) else f"{name}: {error.reason}")
 
 
-def _lay_out_nothing(problem: Problem, question: Question, share: Share) -> tuple[pa.Table, Laid]:
-    """No partition of the block changes, but its topics may have partitions elsewhere that do."""
-    columns, rows = problem.columns, np.zeros(0, dtype=np.int64)
-    none, nothing = np.zeros((0, 1), dtype=np.int32), np.zeros(len(question.brokers), dtype=np.int64)
-    topics, parts = spread_of_topics(columns, rows, none, share.scattered, question)
-    return PLAN_SCHEMA.empty_table(), Laid(nothing, _copied(columns, rows, none, rows, question), topics, parts)
+def _pieces(columns: Columns) -> tuple[Piece, ...]:
+    """The pieces of large topics; a topic of which the whole is here has the numbers 0, 1, 2, ... Raises
+    ProblemError."""
+    if not len(columns.topic):
+        return ()
+    key = columns.topic.astype(np.int64) << 32 | columns.partition >> PIECE_BITS
+    begin = np.flatnonzero(np.diff(key, prepend=-1))
+    rows = np.diff(begin, append=len(key))
+    within = np.arange(len(key)) - np.repeat(begin, rows)
+    expected = (columns.partition >> PIECE_BITS << PIECE_BITS) + within
+    wrong = np.flatnonzero(columns.partition != expected)
+    if len(wrong):
+        at = int(wrong[0])
+        topic, found = columns.topics[int(columns.topic[at])], int(columns.partition[at])
+        if found < expected[at]:
+            raise ProblemError(None, f"{topic}-{found} is listed twice")
+        raise ProblemError(None, f"{topic}-{int(expected[at])} is missing, though {topic}-{found} is here")
+    number = columns.partition[begin] >> PIECE_BITS
+    large = np.flatnonzero((number > 0) | (rows == WHOLE_PIECE))
+    return tuple(Piece(columns.topics[columns.topic[begin[n]]], int(number[n]), int(rows[n])) for n in large.tolist())
 
 
-def _lay_out_share(problem: Problem, rows: Ints, question: Question, share: Share) -> tuple[pa.Table, Laid]:
-    """The changed partitions (int64[n] rows) by the block's share of the quotas."""
-    columns = problem.columns
-    sites = sites_of(question.brokers, share.quota.max() - share.quota)
-    alive = sites.stands >= 0
-    added = _placed(problem, rows, question, share, sites)
-    replicas = append(columns.held[rows], columns.held_count[rows], added)
-    may_lead = candidates(replicas, sites.rack >= 0)
-    lead, _ = balance_leaders(may_lead, share.lead.max() - share.lead, alive)
-    untouched = np.ones(len(columns.topic), dtype=bool)
-    untouched[rows] = False
-    rest = columns.topic[untouched], columns.held[untouched, 0]
-    lead = spread_leaders(may_lead, lead, columns.topic[rows], rest, alive, share.scattered == 1)
-    wave = _waves(columns, rows, added, share, question)
-    order = lead_first(replicas, lead)
-    plan = plan_table(columns, columns.held, rows, replicas, order, wave, _ids(question).astype(np.int32))
-    topics, parts = spread_of_topics(columns, rows, order, share.scattered, question)
-    waves = _copied(columns, rows, added, wave, question)
-    return plan, Laid(_check(problem, plan, rows, question), waves, topics, parts)
-
-
-def _placed(problem: Problem, rows: Ints, question: Question, share: Share, sites: Sites) -> Ints:
-    """int32[n, M] the brokers that each changed partition is given, -1 padded."""
-    columns, missing = problem.columns, problem.missing[rows]
+def _placed(demand: Demand, rows: Ints, question: Question, share: Share, sites: Sites) -> tuple[Ints, Ints]:
+    """(int32[n, M] the brokers that each changed partition is given, -1 padded; int64[T] as of `least_in_racks`)."""
+    topics = len(demand.columns.topics)
+    if demand.added is not None:
+        return demand.added, np.zeros(topics, dtype=np.int64)
+    columns, missing = demand.columns, demand.missing[rows]
     held, size = columns.held[rows], columns.size[rows]
-    _, kind = kinds_of(held, missing, sites)
+    kinds, kind = kinds_of(held, missing, sites)
     quotas = Quotas(share.forced, share.chosen, share.pooled, int(share.quota.max()))
     added, even = expand(kind, missing, racks_of(held, sites), quotas, sites)
     added, _ = resolve_conflicts(held, added, sites, quotas.bound, even=even)
+    topic = columns.topic[rows]
+    least = least_in_racks(kinds, kind, topic, topics, sites)
+    added = spread_replicas(held, added, topic, standing(columns, sites), sites, least)
     if question.by_bytes:
         added = even_bytes(held, added, sites, size, share.capacity, share.due.max() - share.due)
-    return fit(held, added, sites, size, share.capacity)
+    return fit(held, added, sites, size, share.capacity), least
 
 
-def _ids(question: Question) -> Ints:
+def _ordered(columns: Columns, rows: Ints, replicas: Ints, share: Share, sites: Sites) -> Ints:
+    """int32[n, F] the replicas of the changed partitions, preferred leader first."""
+    live, may_lead = sites.stands >= 0, candidates(replicas, sites.rack >= 0)
+    lead, _ = balance_leaders(may_lead, share.lead.max() - share.lead, live)
+    untouched = np.ones(len(columns.topic), dtype=bool)
+    untouched[rows] = False
+    rest = columns.topic[untouched], columns.held[untouched, 0]
+    return lead_first(replicas, spread_leaders(may_lead, lead, columns.topic[rows], rest, live))
+
+
+def _topics(
+    columns: Columns, before: Ints, rows: Ints, order: Ints, live: Bools, least: Ints, large: set[str]
+) -> tuple[TopicSpread, ...]:
+    """The worst spread of the topics that the plan of the block changes, but for those that lie in several."""
+    changed = np.zeros(len(columns.topics), dtype=bool)
+    changed[columns.topic[rows]] = True
+    if large:
+        changed &= [name not in large for name in columns.topics]
+    after = after_plan(columns.topic, columns.held, rows, order, live, least).among(changed)
+    return worst(after, columns.topic, before, columns.topics, live, REPORTED_TOPICS)
+
+
+def _new(check: Check, demand: Demand) -> Ints:
+    """int32[n, M] the replicas that come in a plan that is made, -1 padded."""
+    after, staying = check.after, check.staying
+    width = int(after.length.max(initial=0))
+    new = np.full((len(after.length), max(width, 1)), -1, dtype=np.int32)
+    there = np.arange(new.shape[1]) < after.length[:, None]
+    new[there] = place_among(_ids(demand), after.values)
+    return np.where(np.arange(new.shape[1]) < staying.length[:, None], -1, new)
+
+
+def _ids(demand: Demand) -> Ints:
     """int64[B] broker ids."""
-    return np.array([broker.id for broker in question.brokers], dtype=np.int64)
+    return np.array([broker.id for broker in demand.brokers], dtype=np.int64)
 
 
-def _copied(columns: Columns, rows: Ints, added: Ints, wave: Ints, question: Question) -> WaveBytes:
-    return wave_bytes(wave, added, columns.senders()[rows], columns.size[rows], len(question.brokers))
+def _copied(demand: Demand, rows: Ints, added: Ints, wave: Ints) -> WaveBytes:
+    columns = demand.columns
+    return wave_bytes(wave, added, columns.senders()[rows], columns.size[rows], len(demand.brokers))
 
 
-def _classes(problem: Problem, rows: Ints, question: Question) -> Classes:
-    columns, limits = problem.columns, question.limits
+def _sent(demand: Demand, rows: Ints, copies: Ints) -> Ints:
+    """int64[B] known bytes that each broker sends; copies: int[n] of each of the rows."""
+    columns = demand.columns
+    sent = np.zeros(len(demand.brokers), dtype=np.int64)
+    np.add.at(sent, columns.senders()[rows], np.maximum(columns.size[rows], 0) * copies)
+    return sent
+
+
+def _stored(columns: Columns, brokers: int) -> Ints:
+    """int64[B] known bytes of the replicas that stay."""
+    stored, size = np.zeros(brokers, dtype=np.int64), np.maximum(columns.size, 0)
+    for column in columns.held.T:
+        there = column >= 0
+        np.add.at(stored, column[there], size[there])
+    return stored
+
+
+def _classes(demand: Demand, rows: Ints, question: Question) -> Classes:
+    columns, limits = demand.columns, question.limits
     key, of, count = np.unique(exposure(columns, rows), return_inverse=True, return_counts=True)
-    missing = problem.missing[rows].astype(np.int64)
+    missing = demand.missing[rows].astype(np.int64)
     size, sender = np.maximum(columns.size[rows], 0), columns.senders()[rows]
-    shape = (len(key), len(question.brokers))
+    shape = (len(key), len(demand.brokers))
     cell = of * shape[1] + sender
 
     def total(where: Ints, length: int, amount: Ints) -> Ints:
@@ -276,7 +389,7 @@ def _waves(columns: Columns, rows: Ints, added: Ints, share: Share, question: Qu
     wave = np.full(len(rows), -1, dtype=np.int32)
     for value, first, kept in zip(share.classes, share.first_wave, share.waves, strict=True):
         of = np.flatnonzero(key == value)
-        found = assign_waves(added[of], sender[of], columns.size[rows[of]], len(question.brokers), question.limits)
+        found = assign_waves(added[of], sender[of], columns.size[rows[of]], len(share.quota), question.limits)
         if int(found.max()) < kept:
             wave[of] = first + _stretch(found, int(kept))
     return wave
@@ -292,20 +405,3 @@ def _stretch(wave: Ints, count: int) -> Ints:
         records[fullest] -= len(later)
         records[number] = len(later)
     return wave
-
-
-def _check(problem: Problem, plan: pa.Table, rows: Ints, question: Question) -> Ints:
-    """The verifier's check of what depends on sizes, which are not in the plan: the waves, and what it returns,
-    int64[B] bytes that come to each broker."""
-    kept = np.flatnonzero(plan.column("wave").to_numpy() >= 0)
-    columns = problem.columns
-    ids = _ids(question)
-    sizes, senders = sizes_or_null(columns.size[rows[kept]]), ids[columns.senders()[rows[kept]]]
-    whole = len(kept) == len(rows)
-    check = Check(problem, (plan if whole else plan.take(kept)).combine_chunks())
-    if broken := check.waves(sizes, senders, question.limits):
-        raise RuntimeError(f"a defect in the plan: {'; '.join(broken)}")
-    if not question.by_bytes and all(broker.disk_free is None for broker in question.brokers):
-        return np.zeros(len(question.brokers), dtype=np.int64)
-    # A plan of which waves are missing is made again, and then it is what counts.
-    return check.arriving(sizes)

@@ -1,31 +1,33 @@
-"""The planner on Spark: three passes over the partitions, none of which shuffles them or brings them to the driver.
+"""The planner on Spark: partitions come as a DataFrame and the plan leaves as one; between them, blocks of bytes.
 
-1 survey: count each block, and check its rows. 2 lay out: each block carries out its share, straight into
-Parquet. 3 audit: the verifier counts what was written. Between them the driver solves for the whole.
+1 pack: the partitions are shuffled into blocks by topic. 2 survey: each block is checked and counted. 3 lay out: each
+block carries out its share, and the verifier checks it. 4 write: Spark's committer stores the plan, which is then
+compared with what was planned. The driver solves for the whole between 2 and 3; partitions and topics never come to
+it. A table of one block needs no survey.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import hashlib
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.fs
 
-from kafka_medic.plan.arrow import compute, integers
+from kafka_medic.plan.broker import with_least_disk
 from kafka_medic.plan.model import PLAN_SCHEMA
-from kafka_medic.plan.problem import Problem, ProblemError
+from kafka_medic.plan.problem import ProblemError
 from kafka_medic.plan.solver.disk_capacity import refuse_overfull
-from kafka_medic.plan.spark.blocks import Refused, Share, Survey, lay_out, survey
+from kafka_medic.plan.spark import frames
+from kafka_medic.plan.spark.blocks import Laid, Refused, Share, Survey, lay_out, lower, plan_whole, survey
 from kafka_medic.plan.spark.conclude import SparkPlan, conclude, wrong_numbers
-from kafka_medic.plan.spark.parquet import Piece, block_rows, blocks_of, pieces_of, row_in_file, write_piece
+from kafka_medic.plan.spark.packed import block_count, by_block, pack, unpack
+from kafka_medic.plan.spark.place import Place
 from kafka_medic.plan.spark.question import Question
-from kafka_medic.plan.spark.report_data import scattered
-from kafka_medic.plan.spark.share import shares
-from kafka_medic.plan.spark.wire import laid_of, plan_checksum_of, survey_of, text_of
-from kafka_medic.plan.verify.input_checksum import PlanChecksum, plan_checksum
+from kafka_medic.plan.spark.share import exchanges, shares
+from kafka_medic.plan.spark.wire import laid_of, survey_of, text_of
 
 __all__ = ["BLOCK_ROWS", "plan_spark"]
 
@@ -33,142 +35,180 @@ BLOCK_ROWS = 1 << 18
 """Partitions that are planned together. A table that is no larger is planned as one, exactly as `local` plans it."""
 SLACKS = (1.3, 2.0, 4.0, 16.0)
 """Waves kept for a block over what its busiest broker needs; the next one where that was too few."""
-READ_BACK_SCHEMA = PLAN_SCHEMA.set(0, pa.field("topic", pa.dictionary(pa.int32(), pa.string())))
-"""The plan as `blocks_of` reads it."""
-COLUMNS = ("topic", "partition", "replicas", "leader", "isr", "sizeBytes")
-Task = tuple[Piece, ...]
-Work = Callable[[int, Task], Iterator[str]]
+_FIELDS: Any = [("block", pa.int32()), ("found", pa.string()), ("data", pa.binary())]
+_FOUND: pa.Schema = pa.schema(_FIELDS)
+CHANGED = "the partitions have changed while they were being planned"
+ROWS_OUT = 1 << 16
+"""Rows that go to Spark's writer at a time."""
+Say = Callable[[str], None]
 
 
-def plan_spark(spark: Any, source: str, question: Question, target: str) -> SparkPlan:
-    """Plan the partitions in the Parquet at `source` and write plan.parquet, a directory, at `target`; both are URIs of
-    places that the driver and every executor see. Raises ProblemError; what PySpark raises passes through."""
-    question = _checked(question)
-    pieces = pieces_of(source, BLOCK_ROWS)
-    alone = sum(piece.rows for piece in pieces) <= BLOCK_ROWS
-    tasks = [tuple(pieces)] if alone else [(piece,) for piece in pieces]
-    size = None if alone else BLOCK_ROWS
-    surveys = _surveys(spark, tasks, question, size)
-    _empty_directory(target)
-    marks, uncounted = scattered(
-        [found.topics for found in surveys], [found.topic_rows for found in surveys], len(question.brokers)
-    )
-    divided: dict[tuple[int, int], Share] | None = None
-    bound: int | None = None
-    for slack in SLACKS:
-        if not alone:
-            parts, bound = shares(surveys, marks, question, slack)
-            divided = {(found.task, found.block): part for found, part in zip(surveys, parts, strict=True)}
-        laid = [laid_of(text) for text in _run(spark, tasks, _laying_out(question, divided, size, target))]
-        outcomes = _audit(spark, question, target)
-        if all((found.wave >= 0).all() for found in outcomes):
-            break
-    refuse_overfull(np.sum([found.arriving for found in laid], axis=0, dtype=np.int64), question.brokers)
-    return conclude(surveys, laid, outcomes, question, bound, uncounted)
+def _nothing(_: str) -> None:
+    pass
 
 
-def _surveys(spark: Any, tasks: Sequence[Task], question: Question, size: int | None) -> list[Survey]:
-    """What every block holds, in their order; size: rows of a block, None where one block is all. Raises
-    ProblemError."""
+def plan_spark(spark: Any, source: Place, question: Question, target: Place, say: Say = _nothing) -> SparkPlan:
+    """Plan the partitions at `source` and write the plan to `target`, unless it breaks a rule. say: hears which pass
+    begins. Raises ProblemError; what PySpark raises passes through."""
+    frame = frames.partitions(spark, source)
+    say("counting partitions")
+    rows = frame.count()
+    kept = frames.blocks(frame, block_count(rows, BLOCK_ROWS))
+    planned = None
+    try:
+        if rows > BLOCK_ROWS:
+            # What comes to a log directory is only known of all blocks together.
+            question = replace(question, brokers=with_least_disk(question.brokers))
+        laid, planned, bound = (_one if rows <= BLOCK_ROWS else _several)(question, kept, say)
+        done = _concluded(question, laid, rows, bound)
+        if done.problems:
+            return done
+        say("writing the plan")
+        written = frames.write(planned, _unpacking({found.block: found.digest for found in laid}), target)
+        say("reading the plan back")
+        stored = frames.read_back(spark, target)
+        if stored != written or written[0] != done.summary.partitions:
+            wrong = f"{target} holds {stored[0]} partitions that are not the {done.summary.partitions} planned"
+            return replace(done, problems=(wrong,))
+        return done
+    finally:
+        for frame in (kept, planned):
+            if frame is not None:
+                frame.unpersist()
 
-    def count(number: int, task: Task) -> Iterator[str]:
-        for block, table in enumerate(blocks_of(task, COLUMNS, size)):
-            yield text_of(survey(table, question, number, block, alone=size is None))
 
-    answers = sorted(map(survey_of, _run(spark, tasks, count)), key=lambda found: (found.task, found.block))
-    surveys = [found for found in answers if isinstance(found, Survey)]
-    if len(surveys) < len(answers):
-        refused = next(found for found in answers if isinstance(found, Refused))
-        several = len({piece.path for task in tasks for piece in task}) > 1
-        raise _bad_row(tasks[refused.task], refused, size, several=several)
-    if (wrong := wrong_numbers(surveys)) is not None:
-        raise _bad_number(spark, tasks, *wrong)
+def _concluded(question: Question, laid: list[Laid], rows: int, bound: int | None) -> SparkPlan:
+    """What the blocks come to; rows: partitions that they should hold. Raises ProblemError."""
+    if sum(found.rows for found in laid) != rows:
+        raise ProblemError(None, CHANGED)
+    done = conclude(laid, question, bound)
+    if not done.problems:
+        nothing = np.zeros(len(question.standing), dtype=np.int64)
+        refuse_overfull(nothing + sum(found.counts.arriving for found in laid if found.counts), question.standing)
+    return done
+
+
+def _one(question: Question, kept: Any, say: Say) -> tuple[list[Laid], Any, int | None]:
+    """The plan of a table of one block."""
+    say("planning")
+
+    def work(batches: frames.Batches) -> Iterator[Any]:
+        for number, table in by_block(batches):
+            yield from _answered(number, *plan_whole(table, question))
+
+    return (*_laid(kept, work), None)
+
+
+def _several(question: Question, kept: Any, say: Say) -> tuple[list[Laid], Any, int | None]:
+    """The plan of a table of several blocks, and the bound on replicas per broker."""
+    say("counting blocks")
+    surveys = _surveys(question, kept)
+    if question.lowers is not None:
+        say("moving replicas")
+        work, bound = _lowering(question, surveys, question.lowers)
+        kept = frames.kept(frames.worked(kept, work))
+        surveys = _surveyed(kept)
+    try:
+        for slack in SLACKS:
+            parts, proven = shares(surveys, question, slack)
+            bound = bound if proven is None else proven
+            say("planning blocks")
+            laid, planned = _laid(
+                kept, _laying_out(question, {f.block: p for f, p in zip(surveys, parts, strict=True)})
+            )
+            if all(found.counts is not None for found in laid) or slack == SLACKS[-1]:
+                return laid, planned, bound
+            planned.unpersist()
+    finally:
+        if question.lowers is not None:
+            kept.unpersist()
+    raise AssertionError("there is a last slack")
+
+
+def _surveys(question: Question, kept: Any) -> list[Survey]:
+    """What every block holds, in their order. Raises ProblemError."""
+
+    def work(batches: frames.Batches) -> Iterator[Any]:
+        for number, table in by_block(batches):
+            yield _row(number, text_of(survey(table, question, number)))
+
+    return _surveyed(frames.worked(kept, work))
+
+
+def _lowering(question: Question, surveys: list[Survey], moves: int) -> tuple[frames.Work, int]:
+    """(the work of making each block's part of the moves, the bound on replicas per broker)."""
+    parts, bound = exchanges(surveys, question, moves)
+    divided = {found.block: part for found, part in zip(surveys, parts, strict=True)}
+
+    def work(batches: frames.Batches) -> Iterator[Any]:
+        for number, table in by_block(batches):
+            after, found = lower(table, question, *divided[number], number)
+            yield _row(number, text_of(found))
+            yield _row(number, None, pack(after))
+
+    return work, bound
+
+
+def _surveyed(answered: Any) -> list[Survey]:
+    found = sorted(map(survey_of, frames.answers(answered)), key=lambda one: one.block)
+    surveys = [one for one in found if isinstance(one, Survey)]
+    _refuse([one for one in found if isinstance(one, Refused)])
+    if wrong := wrong_numbers(piece for one in surveys for piece in one.pieces):
+        raise ProblemError(None, wrong)
     return surveys
 
 
-def _checked(question: Question) -> Question:
-    """The question with its brokers by id; raises ProblemError for what needs no partition to be wrong."""
-    wanted = question.wanted
-    named = {pattern: factor for pattern, factor in wanted.factors if factor < 1}
-    nothing = PLAN_SCHEMA.empty_table().select(["topic", "partition", "replicas"])
-    return replace(question, brokers=Problem(nothing, question.brokers, wanted.factor, named).brokers)
-
-
-def _run(spark: Any, tasks: Sequence[Task], work: Work) -> list[str]:
-    """Do the work on every task; what they answer. Each is a task of Spark's, and no data moves between them."""
-    if not tasks:
-        return []
-
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in integers(batch.column(0)).tolist():
-                for text in work(number, tasks[number]):
-                    yield pa.RecordBatch.from_pydict({"found": pa.array([text], pa.string())})
-
-    frame = spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(run, "found string")
-    answers: list[str] = frame.toArrow().column("found").to_pylist()
-    return answers
-
-
-def _laying_out(
-    question: Question, divided: dict[tuple[int, int], Share] | None, size: int | None, target: str
-) -> Work:
-    def work(number: int, task: Task) -> Iterator[str]:
-        answers: list[str] = []
-
-        def plans() -> Iterator[pa.Table]:
-            for block, table in enumerate(blocks_of(task, COLUMNS, size)):
-                if divided is not None and (number, block) not in divided:
-                    raise RuntimeError("the partitions have changed while they were being planned")
-                plan, laid = lay_out(table, question, None if divided is None else divided[number, block])
-                answers.append(text_of(laid))
-                yield plan
-
-        write_piece(target, number, plans())
-        yield from answers
+def _laying_out(question: Question, divided: dict[int, Share]) -> frames.Work:
+    def work(batches: frames.Batches) -> Iterator[Any]:
+        for number, table in by_block(batches):
+            if number not in divided:
+                raise RuntimeError(CHANGED)
+            yield from _answered(number, *lay_out(table, question, divided[number], number))
 
     return work
 
 
-def _audit(spark: Any, question: Question, target: str) -> list[PlanChecksum]:
-    tasks = [(piece,) for piece in pieces_of(target, BLOCK_ROWS)]
-
-    def work(_: int, task: Task) -> Iterator[str]:
-        for table in blocks_of(task, PLAN_SCHEMA.names, BLOCK_ROWS):
-            yield text_of(plan_checksum(table.cast(READ_BACK_SCHEMA), question.brokers, question.wanted.of))
-
-    return [plan_checksum_of(text) for text in _run(spark, tasks, work)]
-
-
-def _bad_row(task: Task, bad: Refused, size: int | None, *, several: bool) -> ProblemError:
-    """What is wrong, with the row's number in its file."""
-    if bad.row is None:
-        return ProblemError(None, bad.reason, bad.table)
-    before = 0 if size is None else bad.block * block_rows(sum(piece.rows for piece in task), size)
-    path, row = row_in_file(task, before + bad.row - 1)
-    return ProblemError(row, f"{path}: {bad.reason}" if several else bad.reason)
+def _laid(kept: Any, work: frames.Work) -> tuple[list[Laid], Any]:
+    """What the driver has to know of each block's plan, in their order, and the plans, kept where they were made.
+    Raises ProblemError."""
+    planned = frames.kept(frames.worked(kept, work))
+    found = sorted(map(laid_of, frames.answers(planned)), key=lambda one: one.block)
+    _refuse([one for one in found if isinstance(one, Refused)])
+    return [one for one in found if isinstance(one, Laid)], planned
 
 
-def _bad_number(spark: Any, tasks: Sequence[Task], topic: str, last: int) -> ProblemError:
-    """Which partition of a topic is missing or listed twice."""
-
-    def work(_: int, task: Task) -> Iterator[str]:
-        for table in blocks_of(task, ("topic", "partition"), BLOCK_ROWS):
-            here = table.filter(compute.equal(table.column("topic"), topic)).column("partition")
-            yield ",".join(map(str, here.to_pylist()))
-
-    texts = [text for text in _run(spark, tasks, work) if text]
-    listed, times = np.unique(
-        integers(pa.array([int(n) for text in texts for n in text.split(",")])), return_counts=True
-    )
-    if (times > 1).any():
-        at = int(times.argmax())
-        return ProblemError(None, f"{topic}-{listed[at]} is listed {times[at]} times")
-    gap = int(np.setdiff1d(np.arange(last), listed)[0])
-    return ProblemError(None, f"{topic}-{gap} is missing, though {topic}-{last} is here")
+def _refuse(refused: list[Refused]) -> None:
+    if refused:
+        raise ProblemError(None, refused[0].reason, refused[0].table)
 
 
-def _empty_directory(uri: str) -> None:
-    filesystem, root = pyarrow.fs.FileSystem.from_uri(uri)
-    filesystem.create_dir(root)
-    filesystem.delete_dir_contents(root)
+def _answered(number: int, plan: pa.Table, laid: Laid | Refused) -> Iterator[Any]:
+    """The rows of a task's answer: what the driver reads, then the plan as bytes."""
+    if not plan.num_rows or isinstance(laid, Refused):
+        yield _row(number, text_of(laid))
+        return
+    data = pack(plan)
+    yield _row(number, text_of(replace(laid, digest=_digest(data))))
+    yield _row(number, None, data)
+
+
+def _unpacking(digests: dict[int, str]) -> frames.Work:
+    """The rows of each block's plan, which has to be the one that was counted."""
+
+    def work(batches: frames.Batches) -> Iterator[Any]:
+        for batch in batches:
+            for number, data in zip(batch.column("block").to_pylist(), batch.column("data"), strict=True):
+                if _digest(data.as_buffer()) != digests[number]:
+                    raise RuntimeError("a block that was planned again came to another plan")
+                yield from unpack(data.as_buffer()).cast(PLAN_SCHEMA).to_batches(max_chunksize=ROWS_OUT)
+
+    return work
+
+
+def _digest(data: Any) -> str:
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+def _row(number: int, found: str | None, data: bytes | None = None) -> Any:
+    row: Any = {"block": [number], "found": [found], "data": [data]}
+    return pa.RecordBatch.from_pydict(row, _FOUND)

@@ -3,23 +3,16 @@ and put together. What tasks send is bounded: a few numbers a wave, and the wors
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from kafka_medic.plan.columns import Bools, Columns, Ints
-from kafka_medic.plan.leaders.topic_spread import REPORTED_TOPICS, Loads, after_plan, standing, widest, worst
+from kafka_medic.plan.columns import Ints
+from kafka_medic.plan.leaders.topic_spread import REPORTED_TOPICS, widest
 from kafka_medic.plan.model import TopicSpread
-from kafka_medic.plan.spark.question import Question
 
-__all__ = ["Part", "ReportDetails", "WaveBytes", "scattered", "spread_of_topics", "together", "wave_bytes"]
-
-REPLICAS = 5
-"""Of a partition, at a guess."""
-MOST_LOADS = 1_000_000
-"""Loads of topics that lie in several blocks, all together: past it those topics are not counted."""
+__all__ = ["ReportDetails", "WaveBytes", "together", "wave_bytes"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,22 +24,6 @@ class WaveBytes:
     moved: Ints
     busiest: Ints
     received: Ints
-
-
-@dataclass(frozen=True, eq=False)
-class Part:
-    """Of a topic that lies in several blocks what one of them holds. changed: whether the plan changes any of it;
-    partitions: how many. before, after: int64[2, K] brokers, by place, and how many replicas stand there; led_before,
-    led_after: the same of its preferred leaders; led_given: of those that the plan does not touch."""
-
-    topic: str
-    changed: bool
-    partitions: int
-    before: Ints
-    after: Ints
-    led_before: Ints
-    led_after: Ints
-    led_given: Ints
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,89 +57,16 @@ def wave_bytes(wave: Ints, added: Ints, sender: Ints, size: Ints, brokers: int) 
     )
 
 
-def spread_of_topics(
-    columns: Columns, rows: Ints, order: Ints, marks: Ints, question: Question
-) -> tuple[tuple[TopicSpread, ...], tuple[Part, ...]]:
-    """(the worst of the topics that lie in this block alone, what it holds of others).
-
-    rows, order: int32[n, F], of the changed partitions; marks: int8[T] 0 where this block alone has the topic, 1
-    where others have it too, 2 where those are too many to count."""
-    live = np.array([broker.alive for broker in question.brokers], dtype=bool)
-    changed = np.zeros(len(columns.topics), dtype=bool)
-    changed[columns.topic[rows]] = True
-    size = np.bincount(columns.topic, minlength=len(changed))
-    planned = after_plan(columns.topic, columns.held, rows, order, live)
-    after = planned.after
-    shared = marks == 1
-    mine = shared[columns.topic]
-    before = standing([(columns.topic[mine], columns.held[mine])], live)
-    parts = tuple(
-        Part(
-            columns.topics[number], bool(changed[number]), int(size[number]),
-            _of(before.replicas, number), _of(after.replicas, number),
-            _of(before.leaders, number), _of(after.leaders, number), _of(planned.given.leaders, number),
-        )
-        for number in np.flatnonzero(shared).tolist()
-    )  # fmt: skip
-    alone = planned.among(changed & (marks == 0))
-    return worst(alone, columns.topic, columns.held, columns.topics, live, REPORTED_TOPICS), parts
-
-
-def scattered(topics: Sequence[Sequence[str]], rows: Sequence[Ints], brokers: int) -> tuple[list[Ints], int]:
-    """(for the topics of each block int8[T] as in `spread_of_topics`, how many topics are not counted); rows: int64[T]
-    partitions of each."""
-    places = Counter(topic for of in topics for topic in of)
-    cells = sum(
-        min(brokers, count * REPLICAS)
-        for of, counts in zip(topics, rows, strict=True)
-        for topic, count in zip(of, counts.tolist(), strict=True)
-        if places[topic] > 1
-    )
-    mark = 1 if cells <= MOST_LOADS else 2
-    left = sum(count > 1 for count in places.values()) if mark == 2 else 0
-    return [np.array([mark * (places[topic] > 1) for topic in of], dtype=np.int8) for of in topics], left
-
-
-def together(
-    waves: Sequence[WaveBytes], topics: Sequence[TopicSpread], parts: Sequence[Part], live: Bools, uncounted: int
-) -> ReportDetails:
+def together(waves: Sequence[WaveBytes], topics: Sequence[TopicSpread], brokers: int, uncounted: int) -> ReportDetails:
     """The report's figures from those of the blocks; each wave is of one block."""
     count = max((int(found.wave.max(initial=-1)) for found in waves), default=-1) + 1
     moved, busiest = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
-    received = np.zeros(len(live), dtype=np.int64)
+    received = np.zeros(brokers, dtype=np.int64)
     for found in waves:
-        kept = found.wave >= 0
-        moved[found.wave[kept]], busiest[found.wave[kept]] = found.moved[kept], found.busiest[kept]
+        moved[found.wave], busiest[found.wave] = found.moved, found.busiest
         received += found.received
-    by_name: dict[str, list[Part]] = {}
-    for part in parts:
-        by_name.setdefault(part.topic, []).append(part)
-    joined = [_joined(of, live) for of in by_name.values() if any(part.changed for part in of)]
-    worst_of_all = widest([*topics, *joined], REPORTED_TOPICS)
-    return ReportDetails(WaveBytes(np.arange(count), moved, busiest, received), worst_of_all, uncounted)
-
-
-def _joined(parts: Sequence[Part], live: Bools) -> TopicSpread:
-    brokers = max(int(live.sum()), 1)
-
-    def total(found: Iterable[Ints]) -> Ints:
-        counted = np.zeros(len(live), dtype=np.int64)
-        for broker, count in found:
-            np.add.at(counted, broker, count)
-        return counted
-
-    before, after = total(part.before for part in parts), total(part.after for part in parts)
-    led, given = total(part.led_after for part in parts), total(part.led_given for part in parts)
-    return TopicSpread(
-        topic=parts[0].topic,
-        partitions=sum(part.partitions for part in parts),
-        replicas=int(after.sum()),
-        before=int(before.max()),
-        after=int(after.max()),
-        bound=max(-(-int(after.sum()) // brokers), int(before.max())),  # all replicas stay
-        led_before=int(total(part.led_before for part in parts).max()),
-        led_after=int(led.max()),
-        led_bound=max(-(-int(led.sum()) // brokers), int(given.max())),
+    return ReportDetails(
+        WaveBytes(np.arange(count), moved, busiest, received), widest(topics, REPORTED_TOPICS), uncounted
     )
 
 
@@ -173,9 +77,3 @@ def _numbered(wave: Ints) -> tuple[Ints, Ints]:
     first = int(wave.min())
     there = np.bincount(wave - first) > 0
     return np.flatnonzero(there) + first, (np.cumsum(there) - 1)[wave - first]
-
-
-def _of(found: Loads, topic: int) -> Ints:
-    """int64[2, K]: brokers and counts of one topic."""
-    here = slice(*np.searchsorted(found.topic, (topic, topic + 1)))
-    return np.array([found.broker[here], found.count[here]], dtype=np.int64)

@@ -14,33 +14,39 @@ from dataclasses import replace
 import numpy as np
 
 from kafka_medic.plan.columns import Ints
+from kafka_medic.plan.relocation import SpreadRacks
 from kafka_medic.plan.solver.aggregate import merge
 from kafka_medic.plan.solver.disk_capacity import capacity_of
+from kafka_medic.plan.solver.expand import GOLDEN
 from kafka_medic.plan.solver.quotas import Quotas, broker_quotas, solve_pooled, solve_quotas, too_many
+from kafka_medic.plan.solver.rebalance import exchange_quotas
+from kafka_medic.plan.solver.relocate import levels, spread_bound
 from kafka_medic.plan.solver.sites import Sites, sites_of
 from kafka_medic.plan.solver.transport import transport
 from kafka_medic.plan.spark.blocks import Classes, Share, Survey
 from kafka_medic.plan.spark.question import Question
 from kafka_medic.plan.water_filling import Basin, water_fill
 from kafka_medic.plan.wave_limits import WaveLimits
-from kafka_medic.plan.weight import handicap
+from kafka_medic.plan.weight import Handicap, handicap
 
-__all__ = ["divide", "shares"]
+__all__ = ["divide", "exchanges", "shares"]
+
+STEPS = 64
+"""Groups of rows whose rests are divided with an eye to what those before have come to."""
 
 
-def shares(
-    surveys: Sequence[Survey], marks: Sequence[Ints], question: Question, slack: float
-) -> tuple[list[Share], int | None]:
+def shares(surveys: Sequence[Survey], question: Question, slack: float) -> tuple[list[Share], int | None]:
     """(what each block is to do, the bound on the fullest broker, None if nothing changes).
 
-    marks: for each block the answer of `scattered`. slack: how many waves to keep for a block, over what its busiest
-    broker needs at least.
+    slack: how many waves to keep for a block, over what its busiest broker needs at least.
     """
     if not any(found.changed for found in surveys):
-        return [_idle(found, mark) for found, mark in zip(surveys, marks, strict=True)], None
-    held, missing = np.sum([found.input.load for found in surveys], axis=0), sum(found.missing for found in surveys)
-    fair = handicap(question.brokers, held, missing)
-    sites = sites_of(question.brokers, held + fair.extra)
+        return [_idle(found) for found in surveys], None
+    if question.lowers is not None:
+        return _moved(surveys, question, slack), None
+    held, missing = np.sum([found.load for found in surveys], axis=0), sum(found.missing for found in surveys)
+    fair = handicap(question.standing, held, missing)
+    sites = sites_of(question.standing, held + fair.extra)
     bound, due = None, np.zeros((len(surveys), 0), dtype=np.int64)
     if question.by_bytes:
         able = sites.rack >= 0
@@ -48,18 +54,67 @@ def shares(
         sites, due = _by_bytes(surveys, sites, missing, question)
     quotas, places = _solve(surveys, sites)
     bound = quotas.bound if bound is None else bound
-    return _divided(surveys, marks, question, slack, sites, quotas, places, due), bound - fair.average
+    if isinstance(question.ask, SpreadRacks):
+        least = np.sum([found.least for found in surveys], axis=0)
+        bound = spread_bound(bound, least, held, missing, missing, question.standing)
+    return _divided(surveys, question, slack, sites, quotas, places, due), bound - fair.average
 
 
-def _idle(found: Survey, mark: Ints) -> Share:
+def exchanges(surveys: Sequence[Survey], question: Question, moves: int) -> tuple[list[tuple[Ints, int]], int]:
+    """(what each block sees brokers hold, int64[B], so that to make them even is its part of the moves, and how many it
+    may make; the bound on the fullest broker). surveys: of the blocks as they are."""
+    held = np.sum([found.load for found in surveys], axis=0)
+    fair = _whole_load(question, held)
+    alive = np.array([broker.alive for broker in question.standing], dtype=bool)
+    excluded = np.array([broker.id in question.allowed.exclude_brokers for broker in question.standing], dtype=bool)
+    takes = alive & np.array([broker.takes for broker in question.standing], dtype=bool)
+    give, take = exchange_quotas(held + fair.extra, alive & ~excluded, takes, moves)
+    bound = levels((held + fair.extra)[alive], moves)[0] - fair.average
+    rows = np.array([[found.rows] for found in surveys], dtype=np.int64)
+    own, spare = _apportioned(int(give.sum()), rows), _apportioned(moves - int(give.sum()), rows)
+    gives, taken = (divide(quota[None, :], own, own)[:, 0] for quota in (give, take))
+    loads = int(take.max(initial=0)) + gives - taken
+    return list(zip(loads, (own + spare)[:, 0].tolist(), strict=True)), bound
+
+
+def _whole_load(question: Question, held: Ints) -> Handicap:
+    """What brokers count for besides what they hold, where all of it may move."""
+    alive = np.array([broker.alive for broker in question.standing], dtype=bool)
+    return handicap(question.standing, np.zeros_like(held), int(held[alive].sum()))
+
+
+def _apportioned(whole: int, rows: Ints) -> Ints:
+    """int64[b, 1]: a number divided in proportion to int64[b, 1] rows."""
+    part = whole * rows // max(int(rows.sum()), 1)
+    part[: whole - int(part.sum())] += 1
+    return part
+
+
+def _moved(surveys: Sequence[Survey], question: Question, slack: float) -> list[Share]:
+    """What is left to do for blocks whose replicas were moved already: leaders and waves."""
+    sites = sites_of(question.standing, np.sum([found.load for found in surveys], axis=0))
+    quota = np.array([found.gained for found in surveys])
+    lead = _leaders(surveys, quota, sites, question)
+    waves = [_kept(found.classes, part, question.limits, slack) for found, part in zip(surveys, quota, strict=True)]
+    first = _first_waves(surveys, waves)
+    none = np.zeros(0, dtype=np.int64)
+    return [
+        Share(
+            found.rows, found.changed, none, none, False, quota[b], lead[b], none, none, found.classes.key, first[b],
+            waves[b],
+        )
+        for b, found in enumerate(surveys)
+    ]  # fmt: skip
+
+
+def _idle(found: Survey) -> Share:
     """The share of a block when nothing changes in any."""
     none = np.zeros(0, dtype=np.int64)
-    return Share(found.rows, 0, none, none, False, none, none, none, none, none, none, none, mark)
+    return Share(found.rows, 0, none, none, False, none, none, none, none, none, none, none)
 
 
 def _divided(
     surveys: Sequence[Survey],
-    marks: Sequence[Ints],
     question: Question,
     slack: float,
     sites: Sites,
@@ -74,13 +129,13 @@ def _divided(
     poured = np.array([_poured(*part, quotas.pooled) for part in zip(surveys, chosen, forced, strict=True)])
     quota = _per_broker(sites, poured)
     lead = _leaders(surveys, quota, sites, question)
-    capacity = _capacity(surveys, quota, capacity_of(question.brokers))
+    capacity = _capacity(surveys, quota, capacity_of(question.standing))
     waves = [_kept(found.classes, part, question.limits, slack) for found, part in zip(surveys, quota, strict=True)]
     first = _first_waves(surveys, waves)
     return [
         Share(
             found.rows, found.changed, forced[b], chosen[b], quotas.pooled, quota[b], lead[b],
-            capacity[b], due[b], found.classes.key, first[b], waves[b], marks[b],
+            capacity[b], due[b], found.classes.key, first[b], waves[b],
         )
         for b, found in enumerate(surveys)
     ]  # fmt: skip
@@ -93,15 +148,24 @@ def divide(whole: Ints, weights: Ints, need: Ints) -> Ints:
     """
     total = np.maximum(weights.sum(axis=0), 1)[:, None]
     parts = np.array([whole * weight[:, None] // total for weight in weights]).reshape(len(weights), *whole.shape)
-    left = whole - parts.sum(axis=0)
-    places = np.broadcast_to(np.arange(whole.shape[1]), whole.shape)
-    for block, wanted in enumerate(need):
-        short = wanted - parts[block].sum(axis=1)
-        rank = np.empty_like(left)
-        np.put_along_axis(rank, np.argsort(-left, axis=1, kind="stable"), places, axis=1)
-        more = rank < short[:, None]
-        parts[block] += more
-        left -= more
+    # Of equals each row begins with another one, and each block takes what it is owed by the rows before: else the
+    # first block gets the same ones of every row, and the topics that lie in it with them.
+    places, number = np.arange(whole.shape[1]), np.arange(len(whole))[:, None]
+    turned = (places + (number * GOLDEN % 1 * whole.shape[1]).astype(np.int64)) % whole.shape[1]
+    owed = np.zeros((len(weights), whole.shape[1]))
+    for rows in np.array_split(np.arange(len(whole)), max(min(len(whole), STEPS), 1)):
+        left = whole[rows] - parts[:, rows].sum(axis=0)
+        for block, wanted in enumerate(need[:, rows]):
+            owed[block] += (whole[rows] * (weights[block, rows, None] / total[rows])).sum(axis=0)
+            short = wanted - parts[block, rows].sum(axis=1)
+            due = np.broadcast_to(np.floor(owed[block] - parts[block, rows].sum(axis=0)), left.shape)
+            rank = np.empty_like(left)
+            order = np.lexsort((turned[rows], -due, -left), axis=1)
+            np.put_along_axis(rank, order, np.broadcast_to(places, left.shape), axis=1)
+            more = rank < short[:, None]
+            parts[block, rows] += more
+            left -= more
+            owed[block] -= parts[block, rows].sum(axis=0)
     return parts
 
 
@@ -115,10 +179,10 @@ def _poured(found: Survey, chosen: Ints, forced: Ints, pooled: bool) -> Ints:
 
 def _by_bytes(surveys: Sequence[Survey], sites: Sites, missing: int, question: Question) -> tuple[Sites, Ints]:
     """(what each broker holds in replicas of average size, int64[b, B] bytes that each block should bring to it)."""
-    base, live = np.sum([found.input.stored for found in surveys], axis=0), np.flatnonzero(sites.rack >= 0)
+    base, live = np.sum([found.stored for found in surveys], axis=0), np.flatnonzero(sites.rack >= 0)
     coming = np.array([found.sent.sum() for found in surveys], dtype=np.int64)
     total = int(coming.sum())
-    base = base + handicap(question.brokers, base, total).extra
+    base = base + handicap(question.standing, base, total).extra
     wish = np.zeros(len(base))
     wish[live] = water_fill(base[live], total)
     due = np.floor(wish[None, :] * (coming / max(total, 1))[:, None]).astype(np.int64)
@@ -168,8 +232,8 @@ def _leaders(surveys: Sequence[Survey], quota: Ints, sites: Sites, question: Que
     live = np.flatnonzero(sites.stands >= 0)
     held = np.array([found.held for found in surveys])
     changed = np.array([found.changed for found in surveys], dtype=np.int64)
-    first = np.sum([found.input.first for found in surveys], axis=0)
-    fixed = (first + handicap(question.brokers, first, int(changed.sum())).extra)[live]
+    first = np.sum([found.first for found in surveys], axis=0)
+    fixed = (first + handicap(question.standing, first, int(changed.sum())).extra)[live]
     wish = water_fill(fixed, int(changed.sum()))
     basins = [Basin(np.array([count])) for count in fixed.tolist()]
     lead = np.zeros(quota.shape, dtype=np.int64)

@@ -9,18 +9,20 @@ import numpy as np
 
 from kafka_medic.plan.model import TopicSpread
 from kafka_medic.plan.solver.aggregate import Kinds
-from kafka_medic.plan.spark.blocks import Classes, Laid, Refused, Survey
-from kafka_medic.plan.spark.report_data import Part, WaveBytes
-from kafka_medic.plan.verify.input_checksum import InputChecksum, PlanChecksum
+from kafka_medic.plan.spark.blocks import Classes, Laid, Piece, Refused, Survey
+from kafka_medic.plan.spark.report_data import WaveBytes
+from kafka_medic.plan.verify.part import PartCounts
 
-__all__ = ["laid_of", "plan_checksum_of", "survey_of", "text_of"]
+__all__ = ["laid_of", "survey_of", "text_of"]
 
-_SURVEYED = ("takers", "held", "topic_rows", "topic_last", "topic_checksum", "sent")
-_OF_A_PART = ("before", "after", "led_before", "led_after", "led_given")
-_COUNTED = ("gained", "before", "lead", "wave", "records", "added")
+_SURVEYED = ("takers", "held", "load", "first", "stored", "gained", "least", "sent")
+_COUNTED = (
+    "before", "after", "given", "reach", "led_before", "led", "led_reassigned", "fixed", "stored", "arriving",
+    "wave", "records", "added",
+)  # fmt: skip
 
 
-def text_of(found: Survey | Refused | Laid | PlanChecksum) -> str:
+def text_of(found: Survey | Refused | Laid) -> str:
     """What a task found, as JSON."""
     return json.dumps(found, default=lambda value: value.tolist() if hasattr(value, "tolist") else vars(value))
 
@@ -37,27 +39,29 @@ def survey_of(text: str) -> Survey | Refused:
     parts = {
         "kinds": kinds,
         "classes": Classes(**_arrays(found["classes"], found["classes"])),
-        "input": InputChecksum(**(found["input"] | _arrays(found["input"], ("load", "first", "stored")))),
-        "topics": tuple(found["topics"]),
+        "pieces": _pieces(found),
     }
     return Survey(**(found | _arrays(found, _SURVEYED) | parts))
 
 
-def plan_checksum_of(text: str) -> PlanChecksum:
-    """The PlanChecksum that `text_of` wrote."""
+def laid_of(text: str) -> Laid | Refused:
+    """The Laid or Refused that `text_of` wrote."""
     found: dict[str, Any] = json.loads(text)
-    return PlanChecksum(**(found | _arrays(found, _COUNTED) | {"problems": tuple(found["problems"])}))
+    if "reason" in found:
+        return Refused(**found)
+    if (counts := found["counts"]) is not None:
+        counts = PartCounts(**(counts | _arrays(counts, _COUNTED) | {"problems": tuple(counts["problems"])}))
+    parts = {
+        "counts": counts,
+        "waves": WaveBytes(**_arrays(found["waves"], found["waves"])),
+        "topics": tuple(TopicSpread(**topic) for topic in found["topics"]),
+        "pieces": _pieces(found),
+    }
+    return Laid(**(found | _arrays(found, ("sent",)) | parts))
 
 
-def laid_of(text: str) -> Laid:
-    """The Laid that `text_of` wrote."""
-    found: dict[str, Any] = json.loads(text)
-    return Laid(
-        np.array(found["arriving"], dtype=np.int64),
-        WaveBytes(**_arrays(found["waves"], found["waves"])),
-        tuple(TopicSpread(**topic) for topic in found["topics"]),
-        tuple(Part(**(part | _arrays(part, _OF_A_PART))) for part in found["parts"]),
-    )
+def _pieces(found: dict[str, Any]) -> tuple[Piece, ...]:
+    return tuple(Piece(**piece) for piece in found["pieces"])
 
 
 def _arrays(found: dict[str, Any], names: Any) -> dict[str, Any]:

@@ -16,15 +16,17 @@ from kafka_medic.plan.relocation import Leave, LowerImbalance, Relocation
 from kafka_medic.plan.verify.rules import Check, judge
 from kafka_medic.plan.wave_limits import WaveLimits
 
-__all__ = ["verify_moves"]
+__all__ = ["MovesCheck", "verify_moves"]
 
 
 def verify_moves(relocation: Relocation, plan: Plan, limits: WaveLimits | None = None) -> list[str]:
     """Every rule that the plan breaks, as sentences; empty if it breaks none."""
-    return judge(lambda table: _MovesCheck(relocation, table), plan, limits)
+    return judge(lambda table: MovesCheck(relocation, table), plan, limits)
 
 
-class _MovesCheck(Check):
+class MovesCheck(Check):
+    """One check of a plan that moves replicas, as `Check`."""
+
     def __init__(self, relocation: Relocation, table: pa.Table) -> None:
         super().__init__(relocation, table)
         self.question = relocation.question
@@ -36,12 +38,17 @@ class _MovesCheck(Check):
         dead = np.setdiff1d(np.setdiff1d(self.ids, self.live), self.leaving)
         return self._standing(dead)
 
+    def least_of_topics(self, planned: Array) -> Array:
+        if isinstance(self.question, LowerImbalance):  # partitions stay as well spread as they are, not at best
+            return np.zeros(len(self.wanted), dtype=np.int64)
+        return super().least_of_topics(planned)
+
     def touching(self) -> list[str]:
         if not isinstance(self.question, Leave):
             return self._untouched(self.stuck, "")
         there = self._standing(self.leaving)
         problems = self._broken("is not on the broker and is touched", ~there[self.place])
-        lost = there & self._lost() if self.question.gone else np.zeros_like(there)
+        lost = self._lost(there) if self.question.gone else np.zeros_like(there)
         problems += self._broken("is lost and is touched", lost[self.place])
         due = there & ~self.excluded & ~lost
         problems += self._untouched(due, f"partitions stay on broker {', '.join(map(str, self.leaving))}")
@@ -51,13 +58,15 @@ class _MovesCheck(Check):
             problems.append(f"{self.left_out[LeftOut.LOST]} partitions are lost, and that was not accepted")
         return problems
 
-    def _lost(self) -> Array:
-        """bool[N]: partitions that have no replica, or none in sync, on a broker that stays."""
-        lost = ~self._standing(np.setdiff1d(self.before.values, self.leaving))
+    def _lost(self, there: Array) -> Array:
+        """bool[N]: those of these partitions that have no replica, or none in sync, on a broker that stays."""
+        others = np.zeros(len(there), dtype=bool)
+        others[self.before.row[~np.isin(self.before.values, self.leaving)]] = True
+        lost = there & ~others
         if "isr" not in self.raw.column_names or pa.types.is_null(self.raw.column("isr").type):
             return lost
         isr = self.raw.column("isr")
-        known = is_valid(isr)
+        known = is_valid(isr) & there
         lists = flatten(isr.filter(pa.array(known)))
         outside = np.bincount(lists.row[~np.isin(lists.values, self.leaving)], minlength=len(lists.length))
         none_left = np.zeros(len(known), dtype=bool)

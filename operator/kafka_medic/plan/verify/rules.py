@@ -22,7 +22,7 @@ from kafka_medic.plan.lists import Array, Lists, again, codes_among, distinct, f
 from kafka_medic.plan.model import PLAN_SCHEMA, Plan, Spread, Summary
 from kafka_medic.plan.problem import Broker, rack_names
 from kafka_medic.plan.verify.racks import uneven
-from kafka_medic.plan.verify.topics import untrue
+from kafka_medic.plan.verify.topics import could_lead, could_take, counted, rack_floor, untrue
 from kafka_medic.plan.wave_limits import WaveLimits
 from kafka_medic.plan.weight import handicap
 
@@ -330,13 +330,32 @@ class Check:
 
     def disk_capacity(self) -> list[str]:
         """Brokers that get more bytes than their disks have free, by the sizes in the partition table."""
-        if "sizeBytes" not in self.raw.column_names or all(broker.disk_free is None for broker in self.brokers):
+        limited = [broker for broker in self.brokers if broker.disk_free is not None or broker.disks]
+        if "sizeBytes" not in self.raw.column_names or not limited:
             return []
+        problems = [line for broker in limited if broker.disks for line in self._directories(broker)]
         coming = self.arriving(self.raw.column("sizeBytes").take(pa.array(self.place, pa.int64()))).tolist()
-        return [
+        return problems + [
             f"broker {broker.id} gets {size} bytes and has room for {broker.disk_free}"
             for broker, size in zip(self.brokers, coming, strict=True)
             if broker.disk_free is not None and size > broker.disk_free
+        ]
+
+    def _directories(self, broker: Broker) -> list[str]:
+        """Log directories of a broker that may get more than they have free, one replica after another to that with the
+        fewest partitions, the largest of them perhaps to the same."""
+        here = self.new() & (self.after.values == broker.id)
+        sizes = sorted(np.maximum(self._sizes()[self.place][self.after.row[here]], 0).tolist(), reverse=True)
+        known = all(disk.partitions is not None for disk in broker.disks)
+        first = [(disk.partitions or 0) if known else 0 for disk in broker.disks]
+        count = list(first)
+        for _ in sizes:
+            count[count.index(min(count))] += 1
+        level = max((now for now, was in zip(count, first, strict=True) if now > was), default=0)
+        return [
+            f"{disk.dir} of broker {broker.id} may get {most} bytes and has room for {disk.free}"
+            for disk, was in zip(broker.disks, first, strict=True)
+            if (most := sum(sizes[: max(level - was, 0)])) > disk.free
         ]
 
     def summary(self, plan: Plan) -> list[str]:
@@ -360,7 +379,7 @@ class Check:
         """The single numbers of the summary; come: int64[L] replicas added to each live broker."""
         added = self.after.length - self.staying.length
         bad, unavoidable = self.rack_figures()
-        unknown = {broker.id for broker in self.brokers if broker.disk_free is None}
+        unknown = {broker.id for broker in self.brokers if broker.disk_free is None and not broker.disks}
         figures = {
             "partitions": (summary.partitions, len(added)),
             "moves": (summary.moves, int(added.sum())),
@@ -419,14 +438,40 @@ class Check:
         after = np.concatenate([of_rest, self.after.each(planned)]), np.concatenate([rest_on, self.after_on])
         led, left = (np.concatenate([codes[rest], planned]), first), (codes[rest], untouched)
         names, live = list(self.wanted), len(self.live)
+        given, there, left_alone, leads = (counted(part, len(names), live) for part in (stay, after, left, led))
+        takers = np.flatnonzero(~np.isin(self.live, self.closed))
+        plain = np.maximum(-(-there.on(takers) // max(len(takers), 1)), given.most)
+        own = np.maximum(plain, self.least_of_topics(planned))
+        own_led = np.maximum(-(-leads.total // max(live, 1)), left_alone.most)
+        rows, leading = np.bincount(planned, minlength=len(names)), leads.on_brokers(live)
+        come = there.on_brokers(live) - given.on_brokers(live)
+        shared = could_take(come, own, given, there.total - given.total, rows)
+        shared_led = max(
+            could_take(leading - left_alone.on_brokers(live), own_led, left_alone, rows, rows),
+            could_lead(leading, own_led, there),
+        )
         return [
             f"{name}: {wrong}"
-            for name, claimed, then, given in (
-                ("replicasOfOneTopic", summary.topic_replicas, after, stay),
-                ("leadersOfOneTopic", summary.topic_leaders, led, left),
+            for name, claimed, most, least, bound, excess in (
+                ("replicasOfOneTopic", summary.topic_replicas, there.most, plain, own, shared),
+                ("leadersOfOneTopic", summary.topic_leaders, leads.most, own_led, own_led, shared_led),
             )
-            if (wrong := untrue(claimed, then, given, planned, names, live))
+            if (wrong := untrue(claimed, most, least, bound, excess, planned, names))
         ]
+
+    def least_of_topics(self, planned: Array) -> Array:
+        """int64[T] what some broker has at least of each topic, as racks differ in size; planned: int64[n] topics of
+        the partitions that the plan changes."""
+        if len(self.closed):
+            return np.zeros(len(self.wanted), dtype=np.int64)
+        sizes = Counter(self.rack_of.values())
+        racks = sorted(sizes)
+        number = {rack: place for place, rack in enumerate(racks)}
+        of = np.array([*(number[self.rack_of[int(b)]] for b in self.live), -1], dtype=np.int64)[self.staying_on]
+        comes = self.after.length - self.staying.length
+        alive = of >= 0
+        staying = self.staying.row[alive], of[alive]
+        return rack_floor(staying, comes, planned, len(self.wanted), [sizes[rack] for rack in racks])
 
     def _compare(self, name: str, spread: Spread, total: Array, held: Array) -> list[str]:
         live = [broker for broker in self.brokers if broker.alive]

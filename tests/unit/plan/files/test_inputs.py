@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from kafka_medic.cli import main
+from kafka_medic.plan.broker import Broker, Disk
 from kafka_medic.plan.files.inputs import InputError, read_brokers, read_partitions
-from kafka_medic.plan.problem import Broker
 
 BROKERS = [{"id": number, "rack": rack, "registered": True, "reachable": True} for number, rack in enumerate("abc")]
 SOURCES = [{"name": "kafka/metadata", "state": "Unknown", "error": "timed out"}]
@@ -123,7 +123,7 @@ def test_broken_documents_are_refused(refused, content, reason):
         (table(topic=["t", None]), "row 2: the topic is missing"),
         (table(topic=[b"t", b"t"]), "the column 'topic' holds binary, not strings"),
         (table().drop_columns("replicas"), "the column 'replicas' is missing"),
-        (table().append_column("topic", pa.array(["u", "u"])), "not readable as Parquet"),
+        (table().append_column("topic", pa.array(["u", "u"])), "there are 2 columns 'topic'"),
         (b"PAR1 and no more", "not readable as Parquet"),
     ],
 )
@@ -168,3 +168,26 @@ def test_a_snapshot_has_both_and_only_brokers_known_to_live_are_alive(tmp_path):
     path.write_text(json.dumps(snapshot(brokers=None)))
     with pytest.raises(InputError, match="brokers are not known"):
         read_brokers(path)
+
+
+def test_log_directories_are_read_from_brokers_and_from_a_snapshot(tmp_path):
+    path = tmp_path / "b.json"
+    path.write_text(
+        json.dumps([{"id": 1, "disks": [{"dir": "/a", "free": 5, "partitions": 3}, {"dir": "/b", "free": 6}]}])
+    )
+    assert read_brokers(path)[0].disks == (Disk("/a", 5, 3), Disk("/b", 6))
+    path.write_text(json.dumps([{"id": 1, "disks": [{"dir": "/a", "free": "much"}]}]))
+    with pytest.raises(InputError, match=r"row 1: disks .*much.* is not an object with a string dir and free"):
+        read_brokers(path)
+    one, same = ({"path": f"/{n}", "totalBytes": 100, "usableBytes": 40} for n in "ab")
+    for directories, disks, free in (
+        ([one, same | {"usableBytes": 50}], (Disk("/a", 40), Disk("/b", 50)), None),
+        ([one, same], (), 40),  # as two directories of one volume look
+        ([one, same | {"usableBytes": None}], (), 40),
+        ([one, {"path": "/c", "error": "KAFKA_STORAGE_ERROR"}], (), 40),
+        (None, (), 40),
+    ):
+        row = {"id": 1, "registered": True, "reachable": True, "diskFree": 40, "directories": directories}
+        path.write_text(json.dumps({"kind": "Snapshot", "brokers": [row], "partitions": []}))
+        (broker,) = read_brokers(path, beside=True)
+        assert (broker.disks, broker.disk_free) == (disks, free)

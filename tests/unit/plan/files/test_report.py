@@ -68,9 +68,11 @@ def test_the_summary_names_the_topics_that_lie_least_evenly():
     by_replicas = min(every, key=lambda t: (t.bound - t.after, -t.replicas, t.topic))
     by_leaders = min(every, key=lambda t: (t.led_bound - t.led_after, -t.replicas, t.topic))
     summary = plan.summary.to_json()
-    expected = {"topic": by_replicas.topic, "max": by_replicas.after, "bound": by_replicas.bound}
+    expected = {"topic": by_replicas.topic, "max": by_replicas.after, "ownBound": by_replicas.bound}
+    assert summary["replicasOfOneTopic"].pop("bound") >= by_replicas.bound
     assert summary["replicasOfOneTopic"] == expected
-    expected = {"topic": by_leaders.topic, "max": by_leaders.led_after, "bound": by_leaders.led_bound}
+    expected = {"topic": by_leaders.topic, "max": by_leaders.led_after, "ownBound": by_leaders.led_bound}
+    assert summary["leadersOfOneTopic"].pop("bound") >= by_leaders.led_bound
     assert summary["leadersOfOneTopic"] == expected
 
 

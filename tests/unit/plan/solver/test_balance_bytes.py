@@ -53,7 +53,7 @@ def test_blocks_together_are_as_even_in_bytes(racks):
     here, there = plan_local(problem).summary, done.summary
     assert there.moves == here.moves
     assert there.rack_violations == here.rack_violations
-    assert there.bytes_per_broker.bound == here.bytes_per_broker.bound
+    assert there.bytes_per_broker.bound <= here.bytes_per_broker.bound
     assert there.bytes_per_broker.max - here.bytes_per_broker.max <= max(sizes.values())
 
 

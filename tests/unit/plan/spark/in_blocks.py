@@ -5,40 +5,53 @@ from __future__ import annotations
 import pyarrow as pa
 
 from kafka_medic.plan.model import PLAN_SCHEMA
+from kafka_medic.plan.problem import ProblemError
 from kafka_medic.plan.solver.disk_capacity import refuse_overfull
-from kafka_medic.plan.spark.blocks import Refused, lay_out, survey
+from kafka_medic.plan.spark.blocks import Refused, lay_out, lower, survey
 from kafka_medic.plan.spark.conclude import conclude, wrong_numbers
+from kafka_medic.plan.spark.packed import canonical
 from kafka_medic.plan.spark.question import Question
-from kafka_medic.plan.spark.report_data import scattered
-from kafka_medic.plan.spark.share import shares
-from kafka_medic.plan.spark.wire import laid_of, plan_checksum_of, survey_of, text_of
-from kafka_medic.plan.verify.input_checksum import plan_checksum
+from kafka_medic.plan.spark.share import exchanges, shares
+from kafka_medic.plan.spark.wire import laid_of, survey_of, text_of
+
+
+def in_blocks(table, rows):
+    """The table in blocks of at least so many rows, each topic in one, as the engine's hash has it of large tables."""
+    table = canonical(table)
+    blocks, waiting, last = [], [], None
+    for number, topic in enumerate(table.column("topic").to_pylist()):
+        if topic != last and len(waiting) >= rows:
+            blocks.append(waiting)
+            waiting = []
+        waiting.append(number)
+        last = topic
+    return [table.take(of) for of in [*blocks, waiting]]
 
 
 def surveyed(table, question, rows):
-    blocks = [table.slice(begin, rows) for begin in range(0, table.num_rows, rows)]
-    found = [survey(block, question, 0, number, alone=False) for number, block in enumerate(blocks)]
+    blocks = in_blocks(table, rows)
+    found = [survey(block, question, number) for number, block in enumerate(blocks)]
     return blocks, [survey_of(text_of(one)) for one in found]
-
-
-def shared(found, question, slack):
-    marks, _ = scattered([one.topics for one in found], [one.topic_rows for one in found], len(question.brokers))
-    return shares(found, marks, question, slack)
 
 
 def planned_in_blocks(table, question: Question, rows: int, slacks=(1.3, 4.0, 16.0, 64.0)):
     """(plan table, SparkPlan) of a table in blocks of so many rows."""
     blocks, surveys = surveyed(table, question, rows)
-    assert not [found for found in surveys if isinstance(found, Refused)]
-    assert wrong_numbers(surveys) is None
+    if refused := [found for found in surveys if isinstance(found, Refused)]:
+        raise ProblemError(None, refused[0].reason)
+    bound = None
+    if question.lowers is not None:
+        parts, bound = exchanges(surveys, question, question.lowers)
+        both = [lower(b, question, *part, n) for n, (b, part) in enumerate(zip(blocks, parts, strict=True))]
+        blocks, surveys = [block for block, _ in both], [survey_of(text_of(found)) for _, found in both]
+    assert wrong_numbers(piece for one in surveys for piece in one.pieces) is None
     for slack in slacks:
-        parts, bound = shared(surveys, question, slack)
-        both = [lay_out(block, question, part) for block, part in zip(blocks, parts, strict=True)]
+        parts, proven = shares(surveys, question, slack)
+        bound = bound if proven is None else proven
+        both = [lay_out(block, question, part, n) for n, (block, part) in enumerate(zip(blocks, parts, strict=True))]
         plans, laid = [plan for plan, _ in both], [laid_of(text_of(one)) for _, one in both]
-        if all((plan.column("wave").to_numpy() >= 0).all() for plan in plans):
+        if all(one.counts is not None for one in laid):
             break
-    refuse_overfull(sum(one.arriving for one in laid), question.brokers)
-    found = [plan_checksum(plan, question.brokers, question.wanted.of) for plan in plans if plan.num_rows]
-    return pa.concat_tables([PLAN_SCHEMA.empty_table(), *plans]), conclude(
-        surveys, laid, [plan_checksum_of(text_of(one)) for one in found], question, bound, 0
-    )
+    done = conclude(laid, question, bound)
+    refuse_overfull(sum(one.counts.arriving for one in laid), question.standing)
+    return pa.concat_tables([PLAN_SCHEMA.empty_table(), *plans]), done

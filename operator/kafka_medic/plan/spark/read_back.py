@@ -1,0 +1,108 @@
+"""A plan that is stored, beside the partitions as they are now: the verifier's rules, block by block on Spark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from kafka_medic.plan.arrow import compute
+from kafka_medic.plan.model import PLAN_SCHEMA
+from kafka_medic.plan.problem import ProblemError
+from kafka_medic.plan.solver.disk_capacity import refuse_overfull
+from kafka_medic.plan.spark import frames
+from kafka_medic.plan.spark.packed import block_count, by_block, canonical
+from kafka_medic.plan.spark.place import Place
+from kafka_medic.plan.spark.question import Question
+from kafka_medic.plan.verify.part import LOADS, wave_loads
+
+__all__ = ["ReadBack", "verify_on_spark"]
+
+PARTITIONS, PLAN = 0, 1
+EXAMPLES = 20
+"""Broken rules that are named."""
+_FIELDS: Any = [("found", pa.string()), *((name, pa.int64()) for name in LOADS)]
+_SCHEMA: pa.Schema = pa.schema(_FIELDS)
+
+
+@dataclass(frozen=True)
+class ReadBack:
+    """broken: rules that the plan breaks, none if it keeps all. rows, moves: partitions and replicas of the plan."""
+
+    broken: tuple[str, ...]
+    rows: int
+    moves: int
+
+
+def verify_on_spark(
+    spark: Any, source: Place, plan: Place, question: Question, rows: int, say: Callable[[str], None]
+) -> ReadBack:
+    """Check the plan at `plan` against the partitions at `source`. rows: of a block. Raises ProblemError for partitions
+    that cannot be planned; what PySpark raises passes through."""
+    frame = frames.partitions(spark, source)
+    say("counting partitions")
+    count = block_count(frame.count(), rows)
+    both = frames.side_by_side(frame, frames.plan(spark, plan), count)
+    say("checking the plan")
+    checked = frames.kept(both.mapInArrow(_checking(question, whole=count == 1), frames.LOADS))
+    try:
+        found = [json.loads(text) for text in frames.answers(checked)]
+        if refused := sorted(one["refused"] for one in found if "refused" in one):
+            raise ProblemError(None, refused[0])
+        broken = [rule for one in found for rule in one["broken"]]
+        if not broken:
+            broken = frames.over_limits(checked, question.limits)
+    finally:
+        checked.unpersist()
+    none = np.zeros(len(question.standing), dtype=np.int64)
+    arriving = np.sum([none, *(one["arriving"] or none for one in found)], axis=0)
+    try:
+        refuse_overfull(arriving.astype(np.int64), question.standing)
+    except ProblemError as error:
+        broken.append(error.reason)
+    return ReadBack(tuple(broken[:EXAMPLES]), sum(one["rows"] for one in found), sum(one["moves"] for one in found))
+
+
+def _checking(question: Question, *, whole: bool) -> frames.Work:
+    def work(batches: frames.Batches) -> Iterator[Any]:
+        sides: tuple[dict[int, pa.Table], ...] = ({}, {})
+        held = list(batches)
+        for side in (PARTITIONS, PLAN):
+            mine = (batch.filter(compute.equal(batch.column("side"), side)) for batch in held)
+            sides[side].update(by_block(mine))
+        for number in sorted(sides[PARTITIONS].keys() | sides[PLAN].keys()):
+            table = sides[PARTITIONS].pop(number, None)
+            yield from _checked(table, sides[PLAN].pop(number, None), question, whole=whole)
+
+    return work
+
+
+def _checked(table: pa.Table | None, plan: pa.Table | None, question: Question, *, whole: bool) -> Iterator[Any]:
+    """What is found in a block, then what its waves load brokers with."""
+    if table is None:
+        yield _row({"broken": ["the plan names topics that are not among the partitions"]})
+        return
+    plan = canonical(PLAN_SCHEMA.empty_table()) if plan is None else plan
+    try:
+        demand = question.demand(table, whole=whole)
+    except ProblemError as error:
+        yield _row({"refused": error.reason})
+        return
+    check = demand.check(plan.combine_chunks())
+    if broken := check.placement():
+        yield _row({"broken": broken})
+        return
+    loads, arriving = wave_loads(check, question.limits)
+    moves = int((check.after.length - check.staying.length).sum())
+    yield _row({"broken": [], "rows": plan.num_rows, "moves": moves, "arriving": arriving.tolist()})
+    yield from loads.add_column(0, "found", pa.nulls(loads.num_rows, pa.string())).cast(_SCHEMA).to_batches()
+
+
+def _row(found: dict[str, Any]) -> Any:
+    text = json.dumps({"rows": 0, "moves": 0, "arriving": 0, **found})
+    row: Any = {"found": [text], **{name: [None] for name in LOADS}}
+    return pa.RecordBatch.from_pydict(row, _SCHEMA)
