@@ -122,10 +122,13 @@ def could_take(load: Array, own: Array, stays: Held, new: Array, rows: Array) ->
 def could_lead(led: Array, own: Array, replicas: Held) -> int:
     """The same of preferred leaders (int64[L] led): a broker leads of a topic at most what it has replicas of."""
 
+    most, has = own.astype(replicas.topic.dtype)[replicas.topic], replicas.on_brokers(len(led))
+
     def enough(more: int) -> bool:
-        short = np.maximum(replicas.count - own[replicas.topic] - more, 0)
-        lost = np.bincount(replicas.broker, weights=short, minlength=len(led))
-        return bool((replicas.on_brokers(len(led)) - lost >= led).all())
+        short = np.flatnonzero(replicas.count > most + more)
+        beyond = replicas.count[short] - most[short] - more
+        lost = np.bincount(replicas.broker[short], weights=beyond, minlength=len(led))
+        return bool((has - lost >= led).all())
 
     return _first(enough, 0, int(replicas.count.max(initial=0)))
 
