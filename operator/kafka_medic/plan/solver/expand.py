@@ -50,33 +50,37 @@ def expand(kind: Ints, missing: Ints, held_racks: Ints, quotas: Quotas, sites: S
 
 def _deal_racks(kind: Ints, width: int, quotas: Quotas) -> Ints:
     """int32[N, M] racks by kind: first what is forced, then the strip."""
-    racks = np.full((len(kind), width), -1, dtype=np.int32)
     count = np.bincount(kind, minlength=len(quotas.chosen))
     order = np.argsort(_narrow(kind), kind="stable")
-    column = np.empty(len(kind), dtype=np.int64)
+
+    def each(of_kinds: Ints) -> Ints:
+        """For every partition, in order of kinds, what its kind has; in one pass, unlike a look-up."""
+        return np.repeat(of_kinds, count)
+
     steps = np.array([stride(int(n)) if n else 0 for n in count], dtype=np.int64)
     # Kinds begin at different places: else partitions of a topic that are of different kinds get the same racks.
     begin = (np.arange(len(count)) * GOLDEN % 1 * count).astype(np.int64)
-    sorted_kind = kind[order]
-    rank = np.arange(len(kind)) - np.repeat(np.cumsum(count) - count, count)
-    column[order] = (rank * steps[sorted_kind] + begin[sorted_kind]) % np.repeat(count, count)
+    column = (np.arange(len(kind)) - each(np.cumsum(count) - count)) * each(steps) + each(begin)
+    column %= each(count)
 
+    dealt = np.full((len(kind), width), -1, dtype=np.int32)
     used = quotas.forced.sum(axis=1)
     for slot in range(int(used.max(initial=0))):
         # The slot-th forced rack of each kind: the first whose running total passes slot.
         which = (np.cumsum(quotas.forced, axis=1) <= slot).sum(axis=1)
-        rows = np.flatnonzero(used[kind] > slot)
-        racks[rows, slot] = which[kind[rows]]
+        dealt[:, slot] = each(np.where(used > slot, which, -1).astype(np.int32))
 
     total = quotas.chosen.sum(axis=1)
-    base = np.cumsum(total) - total
     racks_of_strip = np.tile(np.arange(quotas.chosen.shape[1], dtype=np.int32), len(quotas.chosen))
     strip = np.repeat(racks_of_strip, quotas.chosen.ravel())
     choose = total // np.maximum(count, 1)
-    place, step, chosen, first = (base[kind] + column, count[kind], choose[kind], used[kind])
+    column += each(np.cumsum(total) - total)
     for slot in range(int(choose.max(initial=0))):
-        rows = np.flatnonzero(chosen > slot)
-        racks[rows, first[rows] + slot] = strip[place[rows] + slot * step[rows]]
+        for first in np.unique(used[choose > slot]).tolist():
+            rows = np.flatnonzero(each((choose > slot) & (used == first)))
+            dealt[rows, first + slot] = strip[(column + each(slot * count))[rows]]
+    racks = np.empty_like(dealt)
+    racks[order] = dealt
     return racks
 
 

@@ -22,7 +22,7 @@ from kafka_medic.plan.lists import Array, Lists, again, codes_among, distinct, f
 from kafka_medic.plan.model import PLAN_SCHEMA, Plan, Spread, Summary
 from kafka_medic.plan.problem import Broker, rack_names
 from kafka_medic.plan.verify.racks import uneven
-from kafka_medic.plan.verify.topics import could_lead, could_take, counted, rack_floor, untrue
+from kafka_medic.plan.verify.topics import Held, could_lead, could_take, counted, rack_floor, untrue
 from kafka_medic.plan.wave_limits import WaveLimits
 from kafka_medic.plan.weight import handicap
 
@@ -430,15 +430,21 @@ class Check:
     def _of_topics(self, summary: Summary, first: Array, untouched: Array) -> list[str]:
         """first: places of preferred leaders, as `summary` puts them together, untouched: those that the plan leaves
         alone."""
-        codes = self._raw_codes
+        codes = self._raw_codes.astype(np.int32)
         planned, rest = codes[self.place], ~self.touched
-        stays = self.before.each(rest)
-        of_rest, rest_on = self.before.each(codes)[stays], self.before_on[stays]
-        stay = np.concatenate([of_rest, self.staying.each(planned)]), np.concatenate([rest_on, self.staying_on])
-        after = np.concatenate([of_rest, self.after.each(planned)]), np.concatenate([rest_on, self.after_on])
-        led, left = (np.concatenate([codes[rest], planned]), first), (codes[rest], untouched)
         names, live = list(self.wanted), len(self.live)
-        given, there, left_alone, leads = (counted(part, len(names), live) for part in (stay, after, left, led))
+        of_rest, rest_on = codes[:0], self.before_on[:0]
+        if rest.any():
+            stays = self.before.each(rest)
+            of_rest, rest_on = self.before.each(codes)[stays], self.before_on[stays]
+
+        def stood(lists: Lists, on: Array) -> Held:
+            both = np.concatenate([of_rest, lists.each(planned)]), np.concatenate([rest_on, on])
+            return counted(both, len(names), live)
+
+        given, there = stood(self.staying, self.staying_on), stood(self.after, self.after_on)
+        leads = counted((np.concatenate([codes[rest], planned]), first), len(names), live)
+        left_alone = counted((codes[rest], untouched), len(names), live)
         takers = np.flatnonzero(~np.isin(self.live, self.closed))
         plain = np.maximum(-(-there.on(takers) // max(len(takers), 1)), given.most)
         own = np.maximum(plain, self.least_of_topics(planned))

@@ -47,26 +47,30 @@ def counted(stands: Standing, topics: int, live: int) -> Held:
         topic, on = topic[alive], on[alive]
     width = max(live, 1)
     cells, count = _tally(topic, on, topics, width)
-    of, broker = np.divmod(cells, width)
-    edges = np.searchsorted(of, np.arange(topics + 1))
+    of = cells // width
+    edges = np.searchsorted(of, np.arange(topics + 1, dtype=of.dtype))
     there = edges[1:] > edges[:-1]
     total, most = np.zeros(topics, dtype=np.int64), np.zeros(topics, dtype=np.int64)
     if there.any():
         first = edges[:-1][there]
         total[there], most[there] = np.add.reduceat(count, first), np.maximum.reduceat(count, first)
-    return Held(of, broker, count, total, most)
+    return Held(of, cells - of * width, count, total, most)
 
 
 def _tally(topic: Array, on: Array, topics: int, width: int) -> tuple[Array, Array]:
-    """(topic * width + broker of those that are, ascending; how many)."""
+    """(topic * width + broker of those that are, ascending; how many). In 32 bits where they suffice."""
+    kind = np.int32 if topics * width < 1 << 31 else np.int64
+    cells: Array = topic.astype(kind)
+    cells *= kind(width)
+    cells += on
     if topics * width <= DENSE_CELLS:  # as a table, a tenth of the time that sorting takes
         table = np.zeros(topics * width, dtype=np.int32)
-        np.add.at(table, topic.astype(np.int32) * np.int32(width) + on, np.int32(1))
-        cells = np.flatnonzero(table)
+        np.add.at(table, cells, np.int32(1))
+        cells = np.flatnonzero(table).astype(kind)
         return cells, table[cells]
-    ordered = np.sort(topic * np.int64(width) + on)
-    begin = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)])
-    return ordered[begin], np.diff(begin, append=len(ordered))
+    cells.sort()
+    begin = np.flatnonzero(np.append(True, cells[1:] != cells[:-1])[: len(cells)])
+    return cells[begin], np.diff(begin, append=len(cells))
 
 
 def untrue(
@@ -118,10 +122,13 @@ def could_take(load: Array, own: Array, stays: Held, new: Array, rows: Array) ->
 def could_lead(led: Array, own: Array, replicas: Held) -> int:
     """The same of preferred leaders (int64[L] led): a broker leads of a topic at most what it has replicas of."""
 
+    most, has = own.astype(replicas.topic.dtype)[replicas.topic], replicas.on_brokers(len(led))
+
     def enough(more: int) -> bool:
-        short = np.maximum(replicas.count - own[replicas.topic] - more, 0)
-        lost = np.bincount(replicas.broker, weights=short, minlength=len(led))
-        return bool((replicas.on_brokers(len(led)) - lost >= led).all())
+        short = np.flatnonzero(replicas.count > most + more)
+        beyond = replicas.count[short] - most[short] - more
+        lost = np.bincount(replicas.broker[short], weights=beyond, minlength=len(led))
+        return bool((has - lost >= led).all())
 
     return _first(enough, 0, int(replicas.count.max(initial=0)))
 

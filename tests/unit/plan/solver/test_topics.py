@@ -6,14 +6,18 @@ import numpy as np
 import pytest
 
 from benchmarks.plan_topics import CASES, missed, problem
+from kafka_medic.plan.relocation import Leave, Relocation
 from kafka_medic.plan.solver.local import plan_local
 from kafka_medic.plan.solver.racks import least_in_racks
+from kafka_medic.plan.solver.relocate import plan_relocation
 from kafka_medic.plan.solver.sites import Sites, kinds_of
 from kafka_medic.plan.spark.question import Question
 from kafka_medic.plan.topic_bounds import excess, leading_excess
 from kafka_medic.plan.topic_cells import Cells
+from kafka_medic.plan.verify.moves import verify_moves
 from kafka_medic.plan.verify.rules import verify
 from kafka_medic.plan.wanted import Wanted
+from tests.unit.plan.cluster_tables import brokers, partitions
 from tests.unit.plan.cluster_tables import problem as small_problem
 from tests.unit.plan.spark.in_blocks import planned_in_blocks
 
@@ -54,6 +58,15 @@ def test_leaders_of_topics_that_lie_askew_come_to_the_optimum():
     held = {f"t{topic}": [[int(b)] for b in rng.choice(6, 100, p=[0.5, *[0.1] * 5])] for topic in range(10)}
     found = plan_local(small_problem(held, 6, 3)).summary.topic_leaders
     assert (found.max, found.bound) == (17, 17)
+
+
+@pytest.mark.parametrize("racks", [12, "abcd" * 3])
+def test_what_leaves_two_brokers_is_laid_apart_by_topic_as_well(racks):
+    rows = {f"t{topic}": [[(topic + n + more) % 12 for more in range(3)] for n in range(60)] for topic in range(12)}
+    request = Relocation(partitions(rows), brokers(racks), Leave((3, 7), gone=False))
+    plan = plan_relocation(request)
+    assert verify_moves(request, plan) == []
+    assert above(plan.summary) <= 1
 
 
 def test_equal_input_gives_an_equal_plan():
