@@ -13,7 +13,7 @@ from kafka_medic.plan.allowed import LeftOut
 from kafka_medic.plan.bounds import BY_BYTES, IN_BLOCKS, LOWER_IMBALANCE, SPREAD_RACKS_RELAXED, Bound, Bounds
 from kafka_medic.plan.columns import Bools, Ints
 from kafka_medic.plan.leaders.topic_spread import fullest
-from kafka_medic.plan.model import Spread, Summary
+from kafka_medic.plan.model import Fullest, Spread, Summary
 from kafka_medic.plan.relocation import LowerImbalance, SpreadRacks
 from kafka_medic.plan.solver.disk_capacity import room_of
 from kafka_medic.plan.solver.local import bytes_spread
@@ -110,6 +110,8 @@ def conclude(laid: Sequence[Laid], question: Question, bound: int | None) -> Spa
     total = _add_up(counts, brokers)
     summary = _summarise(laid, question, total, bound, alive)
     topic_replicas, topic_leaders = fullest(details.topics)
+    if len(laid) == 1 and (planned := laid[0].summary) is not None:
+        topic_replicas, topic_leaders = (_fullest(planned.get(f"{what}OfOneTopic")) for what in ("replicas", "leaders"))
     sent = np.zeros(brokers, dtype=np.int64) + sum(found.sent for found in laid)
     return SparkPlan(
         replace(summary, topic_replicas=topic_replicas, topic_leaders=topic_leaders),
@@ -200,6 +202,10 @@ def _broken_rules(total: _Totals, question: Question) -> list[str]:
     if (total.numbers < 0).any() or empty or largest > question.limits.records:
         problems.append("a wave is missing, empty, or has too many records")
     return problems
+
+
+def _fullest(found: dict[str, Any] | None) -> Fullest | None:
+    return None if found is None else Fullest(found["topic"], found["max"], found["bound"], found["ownBound"])
 
 
 def _bounds(question: Question, laid: Sequence[Laid]) -> Bounds:
