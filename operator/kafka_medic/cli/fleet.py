@@ -8,7 +8,6 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import UTC, date, datetime, time
 from importlib.util import find_spec
 from pathlib import Path
@@ -40,11 +39,11 @@ examples:
   kafka-medic fleet plan --history history/ --replication-factor 3 --topic-factor 'logs-*=2' --output plans-today/
   kafka-medic fleet plan --history history/ --engine spark --spark-master spark://HOST:7077 --output plans-today/
 
-report writes index.html, a page for each cluster, fleet.json and accounts.parquet: growth of topics and disks, the day
-on which a disk will be full, hot topics and brokers, groups that fall further behind, missing replicas and shared racks.
-plan writes index.html, a page for each cluster, fleet.json and plans.parquet: a raise of the replication factor for each
-cluster, balanced by the traffic of its partitions where that is known. Plans are as old as the snapshots. To carry one
-out, plan anew with `kafka-medic plan`, or approve the operator's playbook.
+report writes index.html, a page for each cluster, fleet.json and accounts.parquet. They show how topics and disks grow,
+when a disk will be full, hot topics and brokers, groups that fall further behind, missing replicas and shared racks.
+plan writes index.html, a page for each cluster, fleet.json and plans.parquet. Each plan raises the replication factor
+of one cluster, balanced by the traffic of its partitions where that is known. Plans are as old as the snapshots. To
+carry one out, plan anew with `kafka-medic plan`, or approve the operator's playbook.
 
 Days are days in UTC by the clocks of those who wrote the snapshots. A folder is only read for the days asked for.
 With --engine spark the history and the output have to be at the same path for every executor.
@@ -101,7 +100,11 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         help="another factor for the topics that match; of several, the last one given counts (repeat it)",
     )  # fmt: skip
     parser.add_argument(
-        "--exempt", action="append", default=[], metavar="PATTERN", help="expect nothing of topics that match (repeat it)"
+        "--exempt",
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help="expect nothing of topics that match (repeat it)",
     )
     parser.add_argument(
         "--output", type=Path, required=True, metavar="DIR", help="a folder that is not there yet, or is empty"
@@ -142,13 +145,11 @@ def run(args: argparse.Namespace) -> int:
         raise UnusableInputError(str(error.filename or args.output), error.strerror or str(error)) from None
 
 
-def _report(
-    args: argparse.Namespace, request: Request, engine: Engine, clusters: Sequence[Chosen], work: Path
-) -> int:
+def _report(args: argparse.Namespace, request: Request, engine: Engine, clusters: Sequence[Chosen], work: Path) -> int:
     engine.run(account_parts(request, clusters), clusters, account_job(_wanted(args), request.now), work / ACCOUNTS)
     rows = write_report(work, clusters, str(request.window))
-    _show(rows, args.form, ("CLUSTER", "PARTITIONS", "BYTES", "A DAY", "DISK FULL", "IN P95", "BEHIND", "OWED", "REMARKS"),
-          _report_line)  # fmt: skip
+    header = ("CLUSTER", "PARTITIONS", "BYTES", "A DAY", "DISK FULL", "IN P95", "BEHIND", "OWED", "REMARKS")
+    _show(rows, args.form, header, _report_line)
     output.note(f"wrote index.html, pages, fleet.json and accounts.parquet of {len(rows):,} clusters to {args.output}")
     return exits.OK
 
@@ -210,7 +211,9 @@ def _clusters(engine: Engine, request: Request) -> list[Chosen]:
     names = {c.cluster for c in found} | {c.cluster_id for c in found}
     if unknown := sorted(request.names - names):
         some = ", ".join(sorted({c.cluster for c in found})[:10])
-        raise UnusableInputError(f"--cluster {unknown[0]}", f"not in the history of {request.window}", f"there are {some}")
+        raise UnusableInputError(
+            f"--cluster {unknown[0]}", f"not in the history of {request.window}", f"there are {some}"
+        )
     return [cluster for cluster in found if request.asks_for(cluster)]
 
 
@@ -274,7 +277,8 @@ def _plan_line(row: Mapping[str, Any]) -> tuple[str, ...]:
     planned = row.get("moves") is not None
     return (
         row["cluster"], row["state"], _count(row.get("partitions")), f"{row['moves']:,}" if planned else "",
-        bytes_text(row["bytesToCopy"]) if planned else "", str(row["waves"]) if planned else "", row.get("reason") or "",
+        bytes_text(row["bytesToCopy"]) if planned else "", str(row["waves"]) if planned else "",
+        row.get("reason") or "",
     )  # fmt: skip
 
 

@@ -31,37 +31,36 @@ HOT = 0.95
 LISTED = 20
 """Topics, disks and groups that are named of each kind."""
 
-ACCOUNT: pa.Schema = pa.schema(
-    [
-        ("clusterId", pa.string()),
-        ("cluster", pa.string()),
-        ("firstSnapshot", pa.string()),
-        ("lastSnapshot", pa.string()),
-        ("snapshots", pa.int64()),
-        ("brokers", pa.int64()),
-        ("topics", pa.int64()),
-        ("partitions", pa.int64()),
-        ("bytes", pa.int64()),
-        ("growthPerDay", pa.int64()),
-        ("bytesInP95", pa.float64()),
-        ("bytesOutP95", pa.float64()),
-        ("firstDiskFull", pa.string()),
-        ("disksFilling", pa.int64()),
-        ("disksUnknown", pa.int64()),
-        ("hottestTopic", pa.string()),
-        ("hottestTopicInP95", pa.float64()),
-        ("hottestBroker", pa.int32()),
-        ("hottestBrokerInP95", pa.float64()),
-        ("hottestBrokerSource", pa.string()),
-        ("groupsFallingBehind", pa.int64()),
-        ("partitionsBelowFactor", pa.int64()),
-        ("replicasMissing", pa.int64()),
-        ("bytesToCopy", pa.int64()),
-        ("partitionsSharingRacks", pa.int64()),
-        ("notes", pa.list_(pa.string())),
-        ("details", pa.string()),
-    ]
-)
+_FIELDS: list[tuple[str, pa.DataType]] = [
+    ("clusterId", pa.string()),
+    ("cluster", pa.string()),
+    ("firstSnapshot", pa.string()),
+    ("lastSnapshot", pa.string()),
+    ("snapshots", pa.int64()),
+    ("brokers", pa.int64()),
+    ("topics", pa.int64()),
+    ("partitions", pa.int64()),
+    ("bytes", pa.int64()),
+    ("growthPerDay", pa.int64()),
+    ("bytesInP95", pa.float64()),
+    ("bytesOutP95", pa.float64()),
+    ("firstDiskFull", pa.string()),
+    ("disksFilling", pa.int64()),
+    ("disksUnknown", pa.int64()),
+    ("hottestTopic", pa.string()),
+    ("hottestTopicInP95", pa.float64()),
+    ("hottestBroker", pa.int32()),
+    ("hottestBrokerInP95", pa.float64()),
+    ("hottestBrokerSource", pa.string()),
+    ("groupsFallingBehind", pa.int64()),
+    ("partitionsBelowFactor", pa.int64()),
+    ("replicasMissing", pa.int64()),
+    ("bytesToCopy", pa.int64()),
+    ("partitionsSharingRacks", pa.int64()),
+    ("notes", pa.list_(pa.string())),
+    ("details", pa.string()),
+]
+ACCOUNT: pa.Schema = pa.schema(_FIELDS)
 """One row a cluster. `details` is JSON: topics, brokers, disks, groups. null: not known."""
 
 
@@ -120,8 +119,8 @@ def account(tables: Mapping[str, pa.Table], cluster_id: str, wanted: Wanted, now
 
 def _account(tables: Mapping[str, pa.Table], kept: Whole, wanted: Wanted) -> Account:
     if not kept.ids:
-        notes = kept.notes or ("no snapshot has partitions",)
-        return Account(kept, 0, None, None, None, None, (), (), (), None, None, notes)
+        why = kept.notes or ("no snapshot has partitions",)
+        return Account(kept, 0, None, None, None, None, (), (), (), None, None, why)
     topics = read_topics(condense_partitions(tables["topics"]), kept)
     usage = read_usage(condense_offsets(tables["groups"]), topics, kept)
     traffic = rates(topics, usage, kept)
@@ -179,9 +178,9 @@ def _broker_loads(
     share = led(last, topics.names, ids)
     come, leave = (_p95(_shared(share, rate), traffic) for rate in (traffic.bytes_in, traffic.bytes_out))
     measured: dict[int, list[float]] = {}
-    for number, rate in zip(brokers["id"].to_pylist(), brokers["bytesInRate"].to_pylist(), strict=True):
-        if rate is not None:
-            measured.setdefault(number, []).append(rate)
+    for row in brokers.select(["id", "bytesInRate"]).to_pylist():
+        if row["bytesInRate"] is not None:
+            measured.setdefault(row["id"], []).append(row["bytesInRate"])
     found = []
     for at, row in enumerate(now.select(["id", "rack", "alive"]).to_pylist()):
         own = measured.get(row["id"])

@@ -21,8 +21,8 @@ SUMMARY = "fleet.json"
 
 
 def write_report(work: Path, clusters: Sequence[Chosen], window: str) -> list[dict[str, Any]]:
-    """Pages and summary beside ACCOUNTS; the rows of ACCOUNT without details, by name. One row is held at a time, but for
-    what stands in the summary."""
+    """Pages and summary beside ACCOUNTS; the rows of ACCOUNT without details, by name. One row is held at a time,
+    but for what stands in the summary."""
     by_id = {cluster.cluster_id: cluster for cluster in clusters}
     rows = []
     for row in _rows(work / ACCOUNTS):

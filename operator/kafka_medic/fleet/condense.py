@@ -21,14 +21,14 @@ TOPIC_COLUMNS = ("clusterId", "snapshot", "topic", "topicId", "logStart", "logEn
 """What `condense_partitions` reads."""
 TOPIC_KEYS = ("snapshot", "topic", "topicId")
 TOPIC_SUMS = ("rows", "ends", "end", "kept", "records", "sizes", "bytes")
-"""rows: partitions. end: sum of the `ends` log ends that are known. records: sum of the `kept` differences of log end and
-log start. bytes: sum of the `sizes` sizes of leaders' logs."""
+"""rows: partitions. end: sum of the `ends` log ends that are known. records: sum of the `kept` differences of log end
+and log start. bytes: sum of the `sizes` sizes of leaders' logs."""
 GROUP_COLUMNS = ("clusterId", "snapshot", "group", "topic", "topicId", "committed", "logEnd")
 """What `condense_offsets` reads."""
 GROUP_KEYS = ("snapshot", "group", "topic", "topicId")
 GROUP_SUMS = ("rows", "commits", "committed", "lags", "lag")
-"""rows: committed offsets. committed: sum of the `commits` that are known. lag: sum of the `lags` that are known, each 0
-or more."""
+"""rows: committed offsets. committed: sum of the `commits` that are known. lag: sum of the `lags` that are known, each
+0 or more."""
 
 
 def condense_partitions(rows: pa.Table) -> pa.Table:

@@ -77,14 +77,15 @@ def led(partitions: pa.Table, topics: tuple[str, ...], brokers: Ints) -> Floats:
 
 def _sharing(replicas: object, length: Ints, brokers: pa.Table) -> int | None:
     """Partitions on fewer racks than they could be; a replica on a broker of unknown rack leaves it open."""
-    rack_of = dict(zip(brokers["id"].to_pylist(), brokers["rack"].to_pylist(), strict=True))
+    rack_of: dict[int, str | None] = {row["id"]: row["rack"] for row in brokers.select(["id", "rack"]).to_pylist()}
     racks = sorted({rack for rack in rack_of.values() if rack is not None})
     if len(racks) < 2 or None in rack_of.values():
         return None if racks else 0
     whole = list_lengths(replicas)
     row = np.repeat(np.arange(len(whole)), np.maximum(whole, 0))
     ids = np.array(sorted(rack_of), dtype=np.int64)
-    code = np.array([racks.index(rack_of[number]) for number in ids.tolist()], dtype=np.int64)
+    place: dict[str | None, int] = {rack: at for at, rack in enumerate(racks)}
+    code = np.array([place[rack_of[number]] for number in ids.tolist()], dtype=np.int64)
     held = flat_values(replicas)
     at = np.searchsorted(ids, held).clip(max=len(ids) - 1)
     if (ids[at] != held).any():

@@ -63,7 +63,9 @@ def _disk(number: int, now: dict[str, Any], reports: list[tuple[int, list[dict[s
     if now["error"]:
         return Disk(number, path, total, free, None, UNKNOWN, None, f"the directory reports {now['error']}")
     if total is None or free is None:
-        return Disk(number, path, total, free, None, UNKNOWN, None, "the broker reports no size: Kafka 3.3 or later does")
+        return Disk(
+            number, path, total, free, None, UNKNOWN, None, "the broker reports no size: Kafka 3.3 or later does"
+        )
     points = [
         (time, float(d["totalBytes"] - d["usableBytes"]), d["totalBytes"])
         for time, directories in reports
@@ -77,7 +79,9 @@ def _disk(number: int, now: dict[str, Any], reports: list[tuple[int, list[dict[s
     found = trend(days, used)
     growth = float(found.slope[0])
     if np.isnan(growth):
-        since = f" since {moment(int(found.since[0]) * DAY)[:10]}, when it was another" if found.since[0] > days[0] else ""
+        since = (
+            f" since {moment(int(found.since[0]) * DAY)[:10]}, when it was another" if found.since[0] > days[0] else ""
+        )
         what = "level or volume" if since or other else ""
         return Disk(number, path, total, free, None, UNKNOWN, None,
                     f"{int(found.used[0])} days{since and f'{since} {what}'} are fewer than 3")  # fmt: skip

@@ -1,7 +1,7 @@
 """Groups that fall behind and never catch up.
 
-A lag goes up and down within a day. What a group never caught up with is the least lag of each day: where that grows from
-day to day, the group reads more slowly than records arrive.
+A lag goes up and down within a day. What a group never caught up with is the least lag of each day. Where that grows
+from day to day, the group reads more slowly than records arrive.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """The fleet on Spark: rows are read and condensed where they lie, meet once by cluster, and are worked on there.
 
-Each task packs what a kernel needs of the rows that it read as Arrow's stream format, one value for a cluster and batch.
-So one shuffle moves thousands of values and not millions of rows, and the driver gets one row a cluster.
+Each task packs what a kernel needs of the rows that it read as Arrow's stream format, one value for a cluster and
+batch. So one shuffle moves thousands of values and not millions of rows, and the driver gets one row a cluster.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -18,6 +19,7 @@ from kafka_medic.fleet.history import folders
 from kafka_medic.fleet.request import Job, Part, Request, joined
 from kafka_medic.fleet.tables import SCHEMAS, SNAPSHOTS
 from kafka_medic.fleet.whole import CHOSEN, Chosen, choose
+from kafka_medic.plan.arrow import names
 
 __all__ = ["SparkEngine"]
 
@@ -26,6 +28,8 @@ BATCH_ROWS = 65_536
 """Rows that a task gets from Spark at a time."""
 NAMES = ("topic", "topicId", "snapshot", "group")
 """Columns of few values, which are packed as dictionaries."""
+GLOB = re.compile(r"[*?\[\]{}\\]")
+"""Spark expands these in what it reads, not in what it writes."""
 TYPES = {
     pa.string(): "string", pa.int32(): "int", pa.int64(): "bigint", pa.float64(): "double", pa.bool_(): "boolean",
 }  # fmt: skip
@@ -61,13 +65,14 @@ class SparkEngine:
 
         def kernel(key: tuple[Any, ...], rows: pa.Table) -> pa.Table:
             pieces: dict[str, list[pa.Table]] = {}
-            for kind, payload in zip(rows["kind"].to_pylist(), rows["payload"], strict=True):
+            payloads: Any = rows["payload"]
+            for kind, payload in zip(names(rows["kind"]), payloads, strict=True):
                 pieces.setdefault(kind, []).append(pa.ipc.open_stream(payload.as_buffer()).read_all())
             return job.kernel(key[0].as_py(), joined(parts, pieces))
 
         union = reduce(lambda one, other: one.unionAll(other), packed)
         writer = union.groupBy("clusterId").applyInArrow(kernel, ddl(job.schema)).write.mode("error")
-        (writer.partitionBy(job.by) if job.by else writer).option("compression", "zstd").parquet(target.as_uri())
+        (writer.partitionBy(job.by) if job.by else writer).option("compression", "zstd").parquet(_address(target))
 
     def _read(self, table: str, days: Sequence[str], columns: Sequence[str]) -> Any:
         """The rows of a table on these days as a DataFrame; None where there are none. Other days are not opened, nor
@@ -76,7 +81,7 @@ class SparkEngine:
         if not there:
             return None
         reader = self.spark.read.schema(ddl(SCHEMAS[table]))
-        return reader.parquet(*(folder.resolve().as_uri() for folder in there)).select(*columns)
+        return reader.parquet(*(GLOB.sub(r"\\\g<0>", _address(folder)) for folder in there)).select(*columns)
 
     def _packed(self, part: Part, ids: Sequence[str]) -> Any:
         rows = self._read(part.table, part.days, part.columns)
@@ -94,8 +99,8 @@ def packing(part: Part, ids: frozenset[str]) -> Callable[[Iterator[pa.RecordBatc
         for batch in batches:
             for cluster_id, rows in part.of_clusters(pa.Table.from_batches([batch])):
                 if cluster_id in ids and rows.num_rows:
-                    packed = {"clusterId": [cluster_id], "kind": [part.kind], "payload": [_stream(rows)]}
-                    yield pa.RecordBatch.from_pydict(packed)
+                    row: Any = {"clusterId": [cluster_id], "kind": [part.kind], "payload": [_stream(rows)]}
+                    yield pa.RecordBatch.from_pydict(row)
 
     return pack
 
@@ -125,6 +130,11 @@ def _stream(rows: pa.Table) -> bytes:
     with pa.ipc.new_stream(sink, rows.schema) as writer:
         writer.write_table(rows)
     return bytes(sink.getvalue().to_pybytes())
+
+
+def _address(path: Path) -> str:
+    """A path as Spark takes it, which decodes no %3D."""
+    return f"file://{path.resolve()}"
 
 
 def _quoted(text: str) -> str:

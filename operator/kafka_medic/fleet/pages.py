@@ -23,9 +23,9 @@ UNKNOWN = "unknown"
 PLAIN = re.compile(r"[^A-Za-z0-9_-]+")
 Row = Mapping[str, Any]
 DERIVED = (
-    "Derived: bytes in are offsets between two snapshots times the bytes of an offset on disk; bytes out are what groups "
-    "read by their commits. Measured: the broker's exporter. p95: for 95 % of the time watched a rate was no higher; "
-    "what happens between two snapshots shows as its average."
+    "Derived: bytes in are offsets between two snapshots times the bytes of an offset on disk. Bytes out are what "
+    "groups read by their commits. Measured: by the broker's exporter. p95: for 95 % of the time watched a rate was no "
+    "higher. What happens between two snapshots shows as its average."
 )
 
 
@@ -44,8 +44,8 @@ def fleet_page(rows: Sequence[Row], window: str) -> str:
     lines = [_line(_fleet_cells(row)) for row in rows]
     total = {key: sum(row[key] or 0 for row in rows) for key in ("partitions", "bytes", "replicasMissing")}
     lead = (
-        f"{len(rows):,} clusters, {total['partitions']:,} partitions, {bytes_text(total['bytes'])} in one copy of each, "
-        f"{total['replicasMissing']:,} replicas missing. Unknown counts as nothing here."
+        f"{len(rows):,} clusters, {total['partitions']:,} partitions, {bytes_text(total['bytes'])} in one copy of "
+        f"each, {total['replicasMissing']:,} replicas missing. Unknown counts as nothing here."
     )
     return _page(f"Fleet, {window}", f"<p>{lead}</p>{_table(head, lines)}<p class=small>{DERIVED}</p>")
 
@@ -87,7 +87,9 @@ def plans_page(rows: Sequence[Row], title: str) -> str:
         cells = [bytes_text(row[k]) if k == "bytesToCopy" and row[k] is not None else _blank(row[k]) for k in keys]
         name = _text(row["cluster"])
         linked = f'<a href="clusters/{escape(page_name(row))}">{name}</a>' if row["state"] == "planned" else name
-        lines.append(_line([linked, _state(row["state"]), *cells, f"<span class=note>{_text(row['reason'] or '')}</span>"]))
+        lines.append(
+            _line([linked, _state(row["state"]), *cells, f"<span class=note>{_text(row['reason'] or '')}</span>"])
+        )
     total = {key: sum(row[key] or 0 for row in rows) for key in ("moves", "bytesToCopy")}
     lead = (
         f"{len(rows):,} clusters: {total['moves']:,} replicas to add, {bytes_text(total['bytesToCopy'])} to copy. Each "
@@ -122,7 +124,9 @@ def _fleet_cells(row: Row) -> list[str]:
         _growth(row["growthPerDay"]), f"<span class=bad>{full}</span>" if row["firstDiskFull"] else full,
         rate_text(row["bytesInP95"]), rate_text(row["bytesOutP95"]),
         UNKNOWN if topic is None else f"{_text(topic)} {rate_text(row['hottestTopicInP95'])}",
-        UNKNOWN if broker is None else f"{broker} {rate_text(row['hottestBrokerInP95'])} ({row['hottestBrokerSource']})",
+        UNKNOWN
+        if broker is None
+        else f"{broker} {rate_text(row['hottestBrokerInP95'])} ({row['hottestBrokerSource']})",
         _count(row["groupsFallingBehind"]), _count(row["replicasMissing"]), _count(row["partitionsSharingRacks"]),
         "<br>".join(f"<span class=note>{_text(note)}</span>" for note in row["notes"]),
     ]  # fmt: skip
@@ -184,10 +188,12 @@ def _debts(owed: Row | None) -> str:
     topics = f", most of {', '.join(map(_text, owed['topics']))}" if owed["topics"] else ""
     unknown = f" and {owed['unknown']:,} partitions of unknown size" if owed["unknown"] else ""
     racks = UNKNOWN if owed["racks"] is None else f"{owed['racks']:,}"
-    moving = f" {owed['moving']:,} partitions are being reassigned and count for nothing here." if owed["moving"] else ""
+    moving = (
+        f" {owed['moving']:,} partitions are being reassigned and count for nothing here." if owed["moving"] else ""
+    )
     return (
-        f"<p>{owed['partitions']:,} partitions lack {owed['replicas']:,} replicas, {bytes_text(owed['bytes'])}{unknown} to "
-        f"copy{topics}. Partitions that share a rack though there are enough: {racks}.{moving}</p>"
+        f"<p>{owed['partitions']:,} partitions lack {owed['replicas']:,} replicas, {bytes_text(owed['bytes'])}{unknown} "
+        f"to copy{topics}. Partitions that share a rack though there are enough: {racks}.{moving}</p>"
     )
 
 

@@ -22,13 +22,23 @@ from kafka_medic.plan.files.report import render_report
 from kafka_medic.plan.files.report_data import report_data
 from kafka_medic.plan.model import PLAN_SCHEMA, Plan, Spread
 from kafka_medic.plan.problem import Broker, Problem, ProblemError
-from kafka_medic.plan.solver.local import bytes_spread, finish, place, plan_local
 from kafka_medic.plan.solver.disk_capacity import arriving
+from kafka_medic.plan.solver.local import bytes_spread, finish, place, plan_local
 from kafka_medic.plan.verify.rules import verify
 from kafka_medic.plan.wanted import Wanted
 from kafka_medic.plan.wave_limits import WaveLimits
 
-__all__ = ["FIRST_COLUMNS", "LAST_COLUMNS", "LARGEST", "OUTCOME", "Outcome", "Wish", "plan_cluster", "text_of", "too_large"]
+__all__ = [
+    "FIRST_COLUMNS",
+    "LAST_COLUMNS",
+    "LARGEST",
+    "OUTCOME",
+    "Outcome",
+    "Wish",
+    "plan_cluster",
+    "text_of",
+    "too_large",
+]
 
 LARGEST = 4_000_000
 """Partitions of a cluster that one task plans: 0.8 GB of memory for each million."""
@@ -138,8 +148,8 @@ def _by_wish(
 
 
 def _traffic(last: pa.Table, first: pa.Table, chosen: Chosen) -> Floats:
-    """float64[N] bytes per day that arrive at each partition, NaN where not known: offsets since the first Snapshot that
-    counts (or since the topic was made), times the bytes of an offset."""
+    """float64[N] bytes per day that arrive at each partition, NaN where not known: offsets since the first Snapshot
+    that counts (or since the topic was made), times the bytes of an offset."""
     seconds = ((chosen.last_whole_time or 0) - (chosen.first_whole_time or 0)) / 1_000_000
     count = last.num_rows
     if seconds <= 0 or chosen.first_whole == chosen.last_whole:

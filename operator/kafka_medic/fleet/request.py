@@ -152,7 +152,9 @@ def plan_job(clusters: Sequence[Chosen], wish: Wish) -> Job:
         ids = {"clusterId": chosen.cluster_id, "cluster": chosen.cluster, "of": "partition"}
         named |= {name: pa.repeat(pa.scalar(value, pa.string()), count) for name, value in ids.items()}
         rows = pa.Table.from_arrays([named[name] for name in PLAN_ROWS.names], schema=PLAN_ROWS)
-        summary = pa.Table.from_pylist([ids | {"outcome": text_of(found.row), "page": found.page, "of": "cluster"}], PLAN_ROWS)
+        summary = pa.Table.from_pylist(
+            [ids | {"outcome": text_of(found.row), "page": found.page, "of": "cluster"}], PLAN_ROWS
+        )
         return pa.concat_tables([summary, rows])
 
     return Job(kernel, PLAN_ROWS, by="of")
@@ -161,7 +163,7 @@ def plan_job(clusters: Sequence[Chosen], wish: Wish) -> Job:
 def by_cluster(rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
     """The rows of each cluster id, in order; rows without one are of no cluster."""
     encoded = rows["clusterId"].combine_chunks().dictionary_encode()
-    names = encoded.dictionary.to_pylist()
+    names = [str(name) for name in encoded.dictionary.to_pylist()]
     if len(names) == 1 and not encoded.null_count:
         yield names[0], rows
         return
@@ -169,7 +171,7 @@ def by_cluster(rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
     order = np.argsort(code, kind="stable")
     ends = np.searchsorted(code[order], np.arange(len(names) + 1))
     for at, name in enumerate(names):
-        yield name, rows.take(pa.array(order[ends[at] : ends[at + 1]]))
+        yield name, rows.take(order[ends[at] : ends[at + 1]])
 
 
 def joined(parts: Sequence[Part], pieces: Mapping[str, Sequence[pa.Table]]) -> dict[str, pa.Table]:

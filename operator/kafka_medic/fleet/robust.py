@@ -38,7 +38,7 @@ class Trend:
 
 
 def daily(time: Ints, values: Floats, *, least: bool = False) -> tuple[Ints, Floats]:
-    """(int64[D] numbers of the days since 1970 in UTC, ascending; float64[K, D] the median of each day, or its minimum).
+    """(int64[D] the days in UTC, as numbers since 1970, ascending; float64[K, D] the median of each, or its least).
 
     time: int64[S] microseconds. values: float64[K, S], NaN unknown.
     """

@@ -194,11 +194,12 @@ def _offsets(snapshot: Snapshot) -> pa.Table | None:
     if groups is None:
         return None
     nothing = pa.nulls(groups.num_rows)
-    ends, ids = nothing.cast(pa.int64()), nothing.cast(pa.string())
+    ends: Any = nothing.cast(pa.int64())
+    ids: Any = nothing.cast(pa.string())
     if partitions is not None:
         at = Rows.of(partitions).find(groups)
         index = pa.array(at, pa.int64(), mask=at == NOWHERE)
         ends, ids = partitions["logEnd"].take(index), partitions["topicId"].take(index)
-    named = {name: groups[name] for name in groups.column_names} | {"logEnd": ends, "topicId": ids}
+    named: dict[str, Any] = {name: groups[name] for name in groups.column_names} | {"logEnd": ends, "topicId": ids}
     schema = _rest(OFFSETS)
     return pa.Table.from_arrays([named[name] for name in schema.names], schema=schema)

@@ -70,7 +70,7 @@ def read_topics(condensed: pa.Table, kept: Whole) -> Topics:
     count = len(kept.ids)
     place = _places(condensed["snapshot"], kept.ids)
     sums = {name: np.asarray(condensed[name].to_numpy(), dtype=np.float64) for name in TOPIC_SUMS}
-    seen = np.bincount(place[place >= 0], weights=sums["rows"][place >= 0], minlength=count)
+    seen: Floats = np.bincount(place[place >= 0], weights=sums["rows"][place >= 0], minlength=count).astype(np.float64)
     # A Snapshot whose file was copied is there twice with every row, which each sum shows alike.
     times = np.maximum(np.round(seen / np.maximum(kept.partitions, 1)), 1)
     incomplete = seen != kept.partitions * times
@@ -171,7 +171,7 @@ def _about_rows(place: Ints, incomplete: npt.NDArray[np.bool_], seen: Floats, ke
 def _last_topics(condensed: pa.Table, last: npt.NDArray[np.bool_]) -> tuple[tuple[str, ...], tuple[str | None, ...]]:
     table = condensed.filter(pa.array(last))
     pairs = sorted(set(zip(table["topic"].to_pylist(), table["topicId"].to_pylist(), strict=True)), key=str)
-    return tuple(name for name, _ in pairs), tuple(identity for _, identity in pairs)
+    return tuple(str(name) for name, _ in pairs), tuple(identity for _, identity in pairs)
 
 
 def _topic_of(table: pa.Table, names: tuple[str, ...], ids: tuple[str | None, ...]) -> Ints:

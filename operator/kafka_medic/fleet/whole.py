@@ -24,20 +24,19 @@ SILENT = timedelta(days=2)
 AHEAD = timedelta(minutes=5)
 """What a writer's clock may be ahead of the reader's without a remark."""
 
-CHOSEN: pa.Schema = pa.schema(
-    [
-        ("clusterId", pa.string()),
-        ("cluster", pa.string()),
-        ("first", pa.int64()),
-        ("last", pa.int64()),
-        ("firstWhole", pa.string()),
-        ("firstWholeTime", pa.int64()),
-        ("lastWhole", pa.string()),
-        ("lastWholeTime", pa.int64()),
-        ("partitions", pa.int64()),
-        ("rows", pa.int64()),
-    ]
-)
+_FIELDS: list[tuple[str, pa.DataType]] = [
+    ("clusterId", pa.string()),
+    ("cluster", pa.string()),
+    ("first", pa.int64()),
+    ("last", pa.int64()),
+    ("firstWhole", pa.string()),
+    ("firstWholeTime", pa.int64()),
+    ("lastWhole", pa.string()),
+    ("lastWholeTime", pa.int64()),
+    ("partitions", pa.int64()),
+    ("rows", pa.int64()),
+]
+CHOSEN: pa.Schema = pa.schema(_FIELDS)
 """What the driver has to know of a cluster, one row. Times in microseconds since 1970; `firstWhole`, `lastWhole`: null
 where no Snapshot counts. `rows`: partitions of all Snapshots."""
 
@@ -99,8 +98,8 @@ def whole(snapshots: pa.Table, now: datetime) -> Whole:
     unread = [row for row in past if row["partitions"] is None]
     if unread:
         why = (unread[-1]["unknownSources"] or ["no reason given"])[0]
-        notes.append(f"{len(unread)} of {len(past)} snapshots have no partitions, last at {moment(unread[-1]['time'])}: "
-                     f"{why}")  # fmt: skip
+        last = moment(unread[-1]["time"])
+        notes.append(f"{len(unread)} of {len(past)} snapshots have no partitions, last at {last}: {why}")
     kept = [row for row in past if row["partitions"] is not None]
     notes += _went_back(kept)
     writers = {row["writer"] for row in kept}
