@@ -188,12 +188,11 @@ def _debts(owed: Row | None) -> str:
     topics = f", most of {', '.join(map(_text, owed['topics']))}" if owed["topics"] else ""
     unknown = f" and {owed['unknown']:,} partitions of unknown size" if owed["unknown"] else ""
     racks = UNKNOWN if owed["racks"] is None else f"{owed['racks']:,}"
-    moving = (
-        f" {owed['moving']:,} partitions are being reassigned and count for nothing here." if owed["moving"] else ""
-    )
+    moving = f" {owed['moving']:,} partitions are being reassigned and not counted." if owed["moving"] else ""
+    copied = f"{bytes_text(owed['bytes'])}{unknown} to copy{topics}"
     return (
-        f"<p>{owed['partitions']:,} partitions lack {owed['replicas']:,} replicas, {bytes_text(owed['bytes'])}{unknown} "
-        f"to copy{topics}. Partitions that share a rack though there are enough: {racks}.{moving}</p>"
+        f"<p>{owed['partitions']:,} partitions lack {owed['replicas']:,} replicas, {copied}. Partitions that share a "
+        f"rack though there are enough: {racks}.{moving}</p>"
     )
 
 

@@ -18,7 +18,7 @@ DAY = 86_400_000_000
 LEAST_DAYS = 3
 """Below this there is no slope: two days are one difference."""
 NEAR, FAR = 3, 7
-"""Days on each side that make a level, and days for which a new level has to hold: a weekly batch is no new level."""
+"""Days on each side that make a level, and days on each side that must not reach the other: a weekly batch is none."""
 SHIFT = 0.25
 """Of the larger level: what a new level differs by at least."""
 AT_ONCE = 0.6
@@ -109,12 +109,12 @@ def _last_shift(values: Floats) -> Ints:
         old, new = _middle(np.sort(before, axis=1)), _middle(np.sort(after, axis=1))
         jump = values[:, at] - values[:, at - 1]
         change = new - old
-        held = values[:, at : at + FAR]
+        was, held = values[:, max(at - FAR, 0) : at], values[:, at : at + FAR]
         with np.errstate(invalid="ignore"):
             apart = np.where(
                 change < 0,
-                np.fmax.reduce(held, axis=1) < np.fmin.reduce(before, axis=1),
-                np.fmin.reduce(held, axis=1) > np.fmax.reduce(before, axis=1),
+                np.fmax.reduce(held, axis=1) < np.fmin.reduce(was, axis=1),
+                np.fmin.reduce(held, axis=1) > np.fmax.reduce(was, axis=1),
             )
             large = np.abs(change) > SHIFT * np.fmax(np.abs(old), np.abs(new))
             sudden = (np.abs(jump) > AT_ONCE * np.abs(change)) & (np.sign(jump) == np.sign(change))
