@@ -12,12 +12,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import resource
 import shutil
 import sys
 import tempfile
-import time
 from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -27,7 +24,7 @@ import pyarrow as pa
 import pyarrow.dataset
 import pyarrow.parquet as pq
 
-from kafka_medic.cli.main import main as command
+from benchmarks.plan import watched
 from kafka_medic.cluster.snapshot import (
     PARTITIONS_SCHEMA,
     Broker,
@@ -99,24 +96,19 @@ def _append(one: tuple[Path, int, int, int]) -> None:
 
 
 def run(question: str, directory: Path, engine: str, more: list[str], output: Path | None) -> None:
-    """One command, and what it took. The JVM and its workers are children of this process."""
-    began, before = time.monotonic(), os.times()
+    """One command, and what it took, all that it starts included."""
     with tempfile.TemporaryDirectory() as folder:
         target = output or Path(folder) / "out"
         line = ["fleet", question, "--history", str(directory), "--until", LAST.date().isoformat(), "--engine", engine]
-        sys.stdout.flush()
-        code = command([*line, "--output", str(target), "-o", "json", *more])
-        seconds = time.monotonic() - began
-        rows = json.loads((target / "fleet.json").read_text())["clusters"]
-    after = os.times()
-    busy = sum(after[:4]) - sum(before[:4])
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+        command = [sys.executable, "-m", "kafka_medic.cli.main", *line, "--output", str(target), "-o", "json", *more]
+        seconds, busy, peak, told = watched(command)
+        written = sum(path.stat().st_size for path in target.rglob("*") if path.is_file())
+    rows = json.loads(told)["clusters"]
     partitions = sum(row["partitions"] or 0 for row in rows)
+    memory = ", ".join(f"{kind} {most:.0f} MB" for kind, most in sorted(peak.items()))
     print(
-        f"{question} {engine} {' '.join(more)}: exit {code}, {len(rows):,} clusters, {partitions:,} partitions, "
-        f"{seconds:.1f} s, {busy:.1f} s of a processor, command {memory:.0f} MB, largest child {children:.0f} MB",
-        file=sys.stderr,
+        f"{question} {engine} {' '.join(more)}: {len(rows):,} clusters, {partitions:,} partitions, {seconds:.1f} s, "
+        f"{busy:.1f} s of a processor, {memory}, {written / 1e6:,.0f} MB written"
     )
 
 

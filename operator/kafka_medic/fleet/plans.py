@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from kafka_medic.cluster.partition_rows import NOWHERE, Rows
 from kafka_medic.fleet.traffic import Floats
 from kafka_medic.fleet.whole import Chosen
 from kafka_medic.plan.arrow import compute, integers, names
@@ -155,20 +156,12 @@ def _traffic(last: pa.Table, first: pa.Table, chosen: Chosen) -> Floats:
     if seconds <= 0 or chosen.first_whole == chosen.last_whole:
         return np.full(count, np.nan)
     end, start, size = (_floats(last[name]) for name in ("logEnd", "logStart", "sizeBytes"))
-    keys = ["topic", "topicId", "partition"]
-    numbered = last.select(keys).append_column("at", pa.array(np.arange(count)))
-    earlier = first.select([*keys, "logEnd"]).rename_columns([*keys, "before"])
-    earlier = earlier.append_column("there", pa.array(np.ones(first.num_rows, dtype=bool)))
-    same = [compute.fill_null(table["topicId"].cast(pa.string()), "") for table in (numbered, earlier)]
-    plain = [table["topic"].cast(pa.string()) for table in (numbered, earlier)]
-    numbered, earlier = (
-        table.set_column(1, "topicId", identity).set_column(0, "topic", topic)
-        for table, identity, topic in zip((numbered, earlier), same, plain, strict=True)
-    )
-    joined = numbered.join(earlier, keys, join_type="left outer").sort_by("at")
-    before = _floats(joined["before"])
-    there = np.asarray(compute.fill_null(joined["there"], False).to_numpy(), dtype=bool)
-    records = end - np.where(there, before, 0.0)
+    at = Rows.of(first).find(last)
+    there = at != NOWHERE
+    index = pa.array(at, pa.int64(), mask=~there)
+    same = compute.equal(last["topicId"], first["topicId"].take(index))
+    there &= np.asarray(compute.fill_null(same, True).to_numpy(), dtype=bool)  # an unknown id is taken for the same
+    records = end - np.where(there, _floats(first["logEnd"].take(index)), 0.0)
     with np.errstate(invalid="ignore", divide="ignore"):
         each = np.where(end > start, size / (end - start), np.where(records == 0, 0.0, np.nan))
         rate = np.where(records >= 0, records * each / seconds * 86_400, np.nan)
