@@ -31,6 +31,7 @@ from kafka_medic.plan.wave_limits import WaveLimits
 
 __all__ = [
     "FIRST_COLUMNS",
+    "FOR_TRAFFIC",
     "LAST_COLUMNS",
     "LARGEST",
     "OUTCOME",
@@ -43,9 +44,10 @@ __all__ = [
 
 LARGEST = 4_000_000
 """Partitions of a cluster that one task plans: 0.8 GB of memory for each million."""
-LAST_COLUMNS = ("clusterId", "snapshot", "topic", "topicId", "partition", "leader", "replicas", "isr", "moving",
-                "logStart", "logEnd", "sizeBytes")  # fmt: skip
+LAST_COLUMNS = ("clusterId", "snapshot", "topic", "partition", "leader", "replicas", "isr", "moving", "sizeBytes")
 """What is read of the last Snapshot of a cluster."""
+FOR_TRAFFIC = ("topicId", "logStart", "logEnd")
+"""And this, where traffic counts."""
 FIRST_COLUMNS = ("clusterId", "snapshot", "topic", "topicId", "partition", "logEnd")
 """What is read of an earlier one, for traffic."""
 KNOWN_SHARE = 0.9
@@ -84,8 +86,11 @@ class Outcome:
 
 
 def plan_cluster(tables: Mapping[str, pa.Table], chosen: Chosen, wish: Wish) -> Outcome:
-    """Plan one cluster. tables: `last`, LAST_COLUMNS of its last Snapshot that counts; `first`, FIRST_COLUMNS of an
-    earlier one; `brokers`, rows of BROKERS of the last one. Never raises for what is wrong with the cluster's rows."""
+    """Plan one cluster. Never raises for what is wrong with its rows.
+
+    tables: `last`, LAST_COLUMNS (and FOR_TRAFFIC) of its last Snapshot that counts; `first`, FIRST_COLUMNS of an earlier
+    one; `brokers`, rows of BROKERS of the last one.
+    """
     row: dict[str, Any] = {"clusterId": chosen.cluster_id, "cluster": chosen.cluster, "snapshot": chosen.last_whole}
     try:
         return _planned(_rows(tables["last"], chosen), tables, chosen, wish, row)

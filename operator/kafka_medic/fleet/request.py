@@ -14,7 +14,7 @@ import pyarrow as pa
 from kafka_medic.fleet.account import ACCOUNT, account
 from kafka_medic.fleet.condense import GROUP_COLUMNS, TOPIC_COLUMNS, condense_offsets, condense_partitions
 from kafka_medic.fleet.history import Window
-from kafka_medic.fleet.plans import FIRST_COLUMNS, LAST_COLUMNS, TRAFFIC, Wish, plan_cluster, text_of
+from kafka_medic.fleet.plans import FIRST_COLUMNS, FOR_TRAFFIC, LAST_COLUMNS, TRAFFIC, Wish, plan_cluster, text_of
 from kafka_medic.fleet.tables import BROKERS, SCHEMAS, SNAPSHOTS, day_of
 from kafka_medic.fleet.whole import Chosen, time_of
 from kafka_medic.plan.arrow import compute, integers
@@ -121,7 +121,7 @@ def plan_parts(clusters: Sequence[Chosen], wish: Wish) -> list[Part]:
     """What `plan_cluster` needs: each last Snapshot and, where traffic counts, few columns of each first one."""
     last, ids = _days_of(c.last_whole_time for c in clusters), frozenset(c.last_whole for c in clusters if c.last_whole)
     parts = [
-        Part("last", "partitions", last, LAST_COLUMNS, ids),
+        Part("last", "partitions", last, LAST_COLUMNS + (FOR_TRAFFIC if wish.balance == TRAFFIC else ()), ids),
         Part("brokers", "brokers", last, tuple(BROKERS.names), ids),
     ]
     earlier = [c for c in clusters if wish.balance == TRAFFIC and c.first_whole != c.last_whole]
