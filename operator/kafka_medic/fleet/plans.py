@@ -88,8 +88,8 @@ class Outcome:
 def plan_cluster(tables: Mapping[str, pa.Table], chosen: Chosen, wish: Wish) -> Outcome:
     """Plan one cluster. Never raises for what is wrong with its rows.
 
-    tables: `last`, LAST_COLUMNS (and FOR_TRAFFIC) of its last Snapshot that counts; `first`, FIRST_COLUMNS of an earlier
-    one; `brokers`, rows of BROKERS of the last one.
+    tables: `last`, LAST_COLUMNS (and FOR_TRAFFIC) of its last Snapshot that counts; `first`, FIRST_COLUMNS of an
+    earlier one; `brokers`, rows of BROKERS of the last one.
     """
     row: dict[str, Any] = {"clusterId": chosen.cluster_id, "cluster": chosen.cluster, "snapshot": chosen.last_whole}
     try:
