@@ -104,7 +104,7 @@ def cluster(
 
 def unread(name: str, time: datetime) -> Snapshot:
     """A snapshot of which no source but the cluster's id was read."""
-    why = Source("kafka", None, SourceState.UNKNOWN, "Unreachable: no broker answered within 10 s")
+    why = Source("kafka", None, SourceState.UNKNOWN, "no broker answered")
     return Snapshot(ClusterInfo(name, f"id-of-{name}", Mode.KRAFT, None), time, (why,))
 
 
