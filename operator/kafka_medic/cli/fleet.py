@@ -160,7 +160,7 @@ def _plan(args: argparse.Namespace, request: Request, engine: Engine, clusters: 
     wish = Wish(_wanted(args), args.balance)
     if planned:
         engine.run(plan_parts(planned, wish), planned, plan_job(planned, wish), work / PLANS)
-    rows = write_plans(work, left, f"Plans of the fleet, {request.window}")
+    rows = write_plans(work, clusters, left, f"Plans of the fleet, {request.window}")
     _show(rows, args.form, ("CLUSTER", "STATE", "PARTITIONS", "TO ADD", "TO COPY", "WAVES", "REMARK"), _plan_line)
     refused = [row for row in rows if row["state"] in (REFUSED, DEFECT)]
     for row in refused[:5]:

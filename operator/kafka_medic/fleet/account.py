@@ -20,8 +20,9 @@ from kafka_medic.fleet.debts import Debts, debts, led
 from kafka_medic.fleet.disks import FULL, UNKNOWN, Disk, disks
 from kafka_medic.fleet.lag import LEAST_DAYS, FallingBehind, falling_behind
 from kafka_medic.fleet.robust import Floats, Trend, daily, percentile, trend
-from kafka_medic.fleet.traffic import Topics, Traffic, rates, read_topics, read_usage
+from kafka_medic.fleet.traffic import Topics, Traffic, complete, rates, read_topics, read_usage
 from kafka_medic.fleet.whole import Whole, moment, whole
+from kafka_medic.plan.arrow import compute
 from kafka_medic.plan.wanted import Wanted
 
 __all__ = ["ACCOUNT", "Account", "BrokerLoad", "TopicLoad", "account"]
@@ -118,17 +119,18 @@ def account(tables: Mapping[str, pa.Table], cluster_id: str, wanted: Wanted, now
 
 
 def _account(tables: Mapping[str, pa.Table], kept: Whole, wanted: Wanted) -> Account:
+    condensed = condense_partitions(tables["topics"])
+    kept, lacking = complete(condensed, kept)
     if not kept.ids:
-        why = kept.notes or ("no snapshot has partitions",)
+        why = (*kept.notes, *lacking) or ("no snapshot has partitions",)
         return Account(kept, 0, None, None, None, None, (), (), (), None, None, why)
-    topics = read_topics(condense_partitions(tables["topics"]), kept)
+    topics = read_topics(condensed, kept)
     usage = read_usage(condense_offsets(tables["groups"]), topics, kept)
     traffic = rates(topics, usage, kept)
     brokers = _counted(tables["brokers"], kept)
-    last = _distinct(tables["last"], ("topic", "partition"))
-    now = brokers.filter(pa.array(np.asarray(brokers["snapshot"]) == kept.ids[-1]))
-    complete = last.num_rows == kept.partitions[-1]
-    notes = [*kept.notes, *topics.notes, *traffic.notes]
+    last, now = (_of(rows, kept.ids[-1]) for rows in (tables["last"], brokers))
+    last = _distinct(last, ("topic", "partition"))
+    notes = [*kept.notes, *lacking, *traffic.notes]
     if len(kept.ids) < 2:
         notes.append("one snapshot shows no growth, rate or lag: append more")
     days, sizes = daily(kept.time, topics.bytes)
@@ -142,9 +144,9 @@ def _account(tables: Mapping[str, pa.Table], kept: Whole, wanted: Wanted) -> Acc
         _known(_p95(_sum(traffic.bytes_out), traffic)[0]),
         _topic_loads(topics, traffic, trend(days, sizes)),
         _broker_loads(brokers, now, last, topics, traffic),
-        disks(brokers, int(kept.time[-1])),
+        disks(brokers),
         falling_behind(usage, topics, kept) if any(kept.offsets) and len(days) >= LEAST_DAYS else None,
-        debts(last, now, wanted) if complete and now.num_rows else None,
+        debts(last, now, wanted) if last.num_rows and now.num_rows else None,
         tuple(notes),
     )
 
@@ -176,6 +178,8 @@ def _broker_loads(
     """What the layout of the last Snapshot brings to each broker; by its exporter where that is known."""
     ids = np.array(now["id"].to_pylist(), dtype=np.int64)
     share = led(last, topics.names, ids)
+    if not last.num_rows:
+        share = np.full(share.shape, np.nan)
     come, leave = (_p95(_shared(share, rate), traffic) for rate in (traffic.bytes_in, traffic.bytes_out))
     measured: dict[int, list[float]] = {}
     for row in brokers.select(["id", "bytesInRate"]).to_pylist():
@@ -196,7 +200,7 @@ def _broker_loads(
 
 
 def _shared(share: Floats, rate: Floats) -> Floats:
-    """float64[B, I]; not known where the rate of a topic that the broker leads is not."""
+    """float64[B, I]; not known where the rate of a topic that the broker leads is not, or who leads."""
     found: Floats = share @ np.nan_to_num(rate)
     found[((share > 0).astype(np.float64) @ np.isnan(rate).astype(np.float64)) > 0] = np.nan
     return found
@@ -208,6 +212,10 @@ def _counted(brokers: pa.Table, kept: Whole) -> pa.Table:
     ids = set(kept.ids)
     mask = [name in ids for name in brokers["snapshot"].to_pylist()]
     return _distinct(pa.table(named).filter(pa.array(mask, pa.bool_())), ("snapshot", "id"))
+
+
+def _of(table: pa.Table, snapshot: str) -> pa.Table:
+    return table.filter(compute.equal(table["snapshot"].cast(pa.string()), snapshot))
 
 
 def _distinct(table: pa.Table, key: tuple[str, ...]) -> pa.Table:
@@ -247,7 +255,7 @@ def _row(found: Account, snapshots: pa.Table, cluster_id: str) -> dict[str, Any]
         "lastSnapshot": moment(max(times)),
         "snapshots": len(kept.ids),
         "brokers": len(found.brokers) or None,
-        "topics": len(found.topics) if kept.ids else None,
+        "topics": len(found.topics) or None,
         "partitions": found.partitions if kept.ids else None,
         "bytes": found.bytes,
         "growthPerDay": None if found.growth is None else round(found.growth),

@@ -35,8 +35,11 @@ def write_report(work: Path, clusters: Sequence[Chosen], window: str) -> list[di
     return rows
 
 
-def write_plans(work: Path, more: Sequence[Mapping[str, Any]], title: str) -> list[dict[str, Any]]:
+def write_plans(
+    work: Path, clusters: Sequence[Chosen], more: Sequence[Mapping[str, Any]], title: str
+) -> list[dict[str, Any]]:
     """Pages and summary beside PLANS; the rows of OUTCOME, by name. more: those of clusters that were not planned."""
+    notes = {cluster.cluster_id: cluster.notes for cluster in clusters}
     rows = []
     for found in _rows(work / PLANS / "of=cluster"):
         row = json.loads(found["outcome"])
@@ -44,6 +47,8 @@ def write_plans(work: Path, more: Sequence[Mapping[str, Any]], title: str) -> li
             _page(work, row, found["page"])
         rows.append(row)
     rows = sorted([*rows, *map(dict, more)], key=lambda row: (row["cluster"], row["clusterId"]))
+    for row in rows:
+        row["reason"] = "; ".join(filter(None, (row["reason"], *notes[row["clusterId"]]))) or None
     (work / INDEX).write_text(plans_page(rows, title), "utf-8")
     _summary(work, rows)
     return rows

@@ -35,11 +35,13 @@ class Disk:
     why: str
 
 
-def disks(brokers: pa.Table, last: int) -> tuple[Disk, ...]:
-    """The volumes of a cluster that the last report of each broker names, the first to be full first.
+def disks(brokers: pa.Table) -> tuple[Disk, ...]:
+    """The volumes of the brokers of the last Snapshot that has brokers, the first to be full first.
 
-    brokers: rows of BROKERS, `time` as microseconds. last: the cluster's last Snapshot that counts, microseconds.
+    brokers: rows of BROKERS of one cluster, `time` as microseconds.
     """
+    times: list[int] = brokers["time"].to_pylist()
+    last = max(times, default=0)
     reports: dict[int, list[tuple[int, list[dict[str, Any]] | None]]] = {}
     columns = (brokers[name].to_pylist() for name in ("id", "time", "directories"))
     for number, time, directories in sorted(zip(*columns, strict=True), key=lambda row: row[:2]):
@@ -79,12 +81,10 @@ def _disk(number: int, now: dict[str, Any], reports: list[tuple[int, list[dict[s
     found = trend(days, used)
     growth = float(found.slope[0])
     if np.isnan(growth):
-        since = (
-            f" since {moment(int(found.since[0]) * DAY)[:10]}, when it was another" if found.since[0] > days[0] else ""
-        )
-        what = "level or volume" if since or other else ""
-        return Disk(number, path, total, free, None, UNKNOWN, None,
-                    f"{int(found.used[0])} days{since and f'{since} {what}'} are fewer than 3")  # fmt: skip
+        changed = bool(other) or int(found.since[0]) > int(days[0])
+        since = f" since its level or size changed, on {moment(int(found.since[0]) * DAY)[:10]}" if changed else ""
+        why = f"fewer than 3 days are known{since}"
+        return Disk(number, path, total, free, None, UNKNOWN, None, why)
     left = free / growth if growth > 0 else np.inf
     if left > HORIZON:
         return Disk(number, path, total, free, growth, NOT_SO, None, "")

@@ -74,12 +74,12 @@ def cluster_page(row: Row, window: str) -> str:
 def plans_page(rows: Sequence[Row], title: str) -> str:
     """One line a cluster; rows: of OUTCOME."""
     head = (
-        "Cluster", "State", "Partitions", "Changed", "Replicas to add", "at least", "Bytes to copy", "Balanced by",
-        "Replicas a broker, most", "bound", "Leaders a broker, most", "bound", "Rack violations", "bound", "Waves",
-        "Remark",
+        "Cluster", "State", "Snapshot of", "Partitions", "Changed", "Replicas to add", "at least", "Bytes to copy",
+        "Balanced by", "Replicas a broker, most", "bound", "Leaders a broker, most", "bound", "Rack violations", "bound",
+        "Waves", "Remark",
     )  # fmt: skip
     keys = (
-        "partitions", "changed", "moves", "lowerBoundMoves", "bytesToCopy", "balancedBy", "replicasMax",
+        "takenAt", "partitions", "changed", "moves", "lowerBoundMoves", "bytesToCopy", "balancedBy", "replicasMax",
         "replicasBound", "leadersMax", "leadersBound", "rackViolations", "rackViolationsBound", "waves",
     )  # fmt: skip
     lines = []

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from kafka_medic.cluster.partition_rows import NOWHERE, Rows
 from kafka_medic.fleet.traffic import Floats
-from kafka_medic.fleet.whole import Chosen
+from kafka_medic.fleet.whole import Chosen, moment
 from kafka_medic.plan.arrow import compute, integers, names
 from kafka_medic.plan.estimate import estimate
 from kafka_medic.plan.files.report import render_report
@@ -57,8 +57,8 @@ PLANNED, NOTHING, REFUSED, DEFECT = "planned", "nothing to do", "refused", "defe
 
 _FIELDS: list[Any] = [
     ("clusterId", pa.string()), ("cluster", pa.string()), ("state", pa.string()), ("reason", pa.string()),
-    ("snapshot", pa.string()), ("partitions", pa.int64()), ("changed", pa.int64()), ("moves", pa.int64()),
-    ("lowerBoundMoves", pa.int64()), ("bytesToCopy", pa.int64()), ("sizesUnknown", pa.int64()),
+    ("snapshot", pa.string()), ("takenAt", pa.string()), ("partitions", pa.int64()), ("changed", pa.int64()),
+    ("moves", pa.int64()), ("lowerBoundMoves", pa.int64()), ("bytesToCopy", pa.int64()), ("sizesUnknown", pa.int64()),
     ("balancedBy", pa.string()), ("replicasMax", pa.int64()), ("replicasBound", pa.int64()),
     ("leadersMax", pa.int64()), ("leadersBound", pa.int64()), ("trafficMax", pa.int64()), ("trafficBound", pa.int64()),
     ("rackViolations", pa.int64()), ("rackViolationsBound", pa.int64()), ("waves", pa.int64()),
@@ -91,7 +91,7 @@ def plan_cluster(tables: Mapping[str, pa.Table], chosen: Chosen, wish: Wish) -> 
     tables: `last`, LAST_COLUMNS (and FOR_TRAFFIC) of its last Snapshot that counts; `first`, FIRST_COLUMNS of an
     earlier one; `brokers`, rows of BROKERS of the last one.
     """
-    row: dict[str, Any] = {"clusterId": chosen.cluster_id, "cluster": chosen.cluster, "snapshot": chosen.last_whole}
+    row = _about(chosen)
     try:
         return _planned(_rows(tables["last"], chosen), tables, chosen, wish, row)
     except ProblemError as error:
@@ -215,11 +215,17 @@ def _brokers(rows: pa.Table) -> tuple[Broker, ...]:
     return tuple(Broker(row["id"], row["rack"] or None, row["alive"], row["diskFree"]) for row in each.values())
 
 
+def _about(chosen: Chosen) -> dict[str, Any]:
+    taken = None if chosen.last_whole_time is None else moment(chosen.last_whole_time)
+    return {
+        "clusterId": chosen.cluster_id, "cluster": chosen.cluster, "snapshot": chosen.last_whole, "takenAt": taken,
+    }  # fmt: skip
+
+
 def too_large(chosen: Chosen, command: str) -> dict[str, Any]:
     """The row of OUTCOME of a cluster that no task can hold; command: what to run instead."""
-    return dict.fromkeys(OUTCOME.names) | {
-        "clusterId": chosen.cluster_id, "cluster": chosen.cluster, "snapshot": chosen.last_whole, "state": REFUSED,
-        "partitions": chosen.partitions,
+    return dict.fromkeys(OUTCOME.names) | _about(chosen) | {
+        "state": REFUSED, "partitions": chosen.partitions,
         "reason": f"{chosen.partitions:,} partitions are above {LARGEST:,}: {command}",
     }  # fmt: skip
 

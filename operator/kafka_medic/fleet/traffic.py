@@ -18,7 +18,7 @@ import pyarrow.compute
 from kafka_medic.fleet.condense import GROUP_SUMS, TOPIC_SUMS
 from kafka_medic.fleet.whole import Whole, moment
 
-__all__ = ["Topics", "Traffic", "Usage", "read_topics", "read_usage", "rates"]
+__all__ = ["Topics", "Traffic", "Usage", "complete", "read_topics", "read_usage", "rates"]
 
 compute: Any = pyarrow.compute
 Floats = npt.NDArray[np.float64]
@@ -32,7 +32,7 @@ NO_TOPIC = -1
 class Topics:
     """K topics as they are in the last of S Snapshots, each by its id. bytes, end, record: float64[K, S] the size of
     one copy, the sum of log ends (0 before the topic was made) and bytes per offset, NaN where not known. partitions:
-    int64[K] now. incomplete: bool[S] Snapshots of which rows are missing. notes: for people."""
+    int64[K] now."""
 
     names: tuple[str, ...]
     ids: tuple[str | None, ...]
@@ -40,8 +40,6 @@ class Topics:
     end: Floats
     record: Floats
     partitions: Ints
-    incomplete: npt.NDArray[np.bool_]
-    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,33 +63,44 @@ class Traffic:
     notes: tuple[str, ...]
 
 
+def complete(condensed: pa.Table, kept: Whole) -> tuple[Whole, tuple[str, ...]]:
+    """(the Snapshots of which every row is there, what is to be said of the others). condensed: as of
+    `condense_partitions`."""
+    place = _places(condensed["snapshot"], kept.ids)
+    seen = _rows_seen(condensed, place, kept)
+    lacking = seen != kept.partitions * _times(seen, kept)
+    notes = []
+    if lacking.any():
+        at = int(np.flatnonzero(lacking)[-1])
+        notes.append(
+            f"{int(lacking.sum())} snapshots lack rows, the last one of {moment(int(kept.time[at]))}: "
+            f"{seen[at]:,.0f} partitions of {kept.partitions[at]:,}"
+        )
+    if (place < 0).any():
+        notes.append("rows of snapshots that were not finished, or do not count, are left out")
+    return kept.without(lacking), tuple(notes)
+
+
 def read_topics(condensed: pa.Table, kept: Whole) -> Topics:
-    """The topics of the last Snapshot that counts. condensed: as of `condense_partitions`, in parts."""
+    """The topics of the last of the Snapshots, which are complete."""
     count = len(kept.ids)
     place = _places(condensed["snapshot"], kept.ids)
-    sums = {name: np.asarray(condensed[name].to_numpy(), dtype=np.float64) for name in TOPIC_SUMS}
-    seen: Floats = np.bincount(place[place >= 0], weights=sums["rows"][place >= 0], minlength=count).astype(np.float64)
-    # A Snapshot whose file was copied is there twice with every row, which each sum shows alike.
-    times = np.maximum(np.round(seen / np.maximum(kept.partitions, 1)), 1)
-    incomplete = seen != kept.partitions * times
-    notes = _about_rows(place, incomplete, seen, kept)
-    last = place == count - 1
-    names, ids = _last_topics(condensed, last)
+    times = _times(_rows_seen(condensed, place, kept), kept)
+    names, ids = _last_topics(condensed, place == count - 1)
     topic = _topic_of(condensed, names, ids)
-    use = np.flatnonzero((place >= 0) & (topic >= 0) & ~incomplete[place])
-    at = topic[use], place[use]
+    use = np.flatnonzero((place >= 0) & (topic >= 0))
     total = {name: np.zeros((len(names), count)) for name in TOPIC_SUMS}
-    for name in TOPIC_SUMS:
-        np.add.at(total[name], at, sums[name][use] / times[place[use]])
+    for name, sums in total.items():
+        values = np.asarray(condensed[name].to_numpy(), dtype=np.float64)
+        np.add.at(sums, (topic[use], place[use]), values[use] / times[place[use]])
     rows = total["rows"]
-    complete = np.where(incomplete, np.nan, 1.0)
     with np.errstate(invalid="ignore", divide="ignore"):
-        size = np.where(total["sizes"] == rows, total["bytes"], np.nan) * complete
-        end = np.where(total["ends"] == rows, total["end"], np.nan) * complete
+        size = np.where(total["sizes"] == rows, total["bytes"], np.nan)
+        end = np.where(total["ends"] == rows, total["end"], np.nan)
         usable = (total["kept"] == rows) & (total["sizes"] == rows) & (total["records"] > 0)
-        record = np.where(usable, total["bytes"] / total["records"], np.nan) * complete
+        record = np.where(usable, total["bytes"] / total["records"], np.nan)
     size[rows == 0] = np.nan  # a topic that is not there yet has no size that could grow
-    return Topics(names, ids, size, end, record, rows[:, -1].astype(np.int64), incomplete, notes)
+    return Topics(names, ids, size, end, record, rows[:, -1].astype(np.int64))
 
 
 def read_usage(condensed: pa.Table, topics: Topics, kept: Whole) -> Usage:
@@ -155,17 +164,14 @@ def _read_by_groups(
     return total
 
 
-def _about_rows(place: Ints, incomplete: npt.NDArray[np.bool_], seen: Floats, kept: Whole) -> tuple[str, ...]:
-    notes = []
-    if incomplete.any():
-        at = int(np.flatnonzero(incomplete)[-1])
-        notes.append(
-            f"{int(incomplete.sum())} snapshots lack rows, the last one of {moment(int(kept.time[at]))}: "
-            f"{seen[at]:,.0f} partitions of {kept.partitions[at]:,}"
-        )
-    if (place < 0).any():
-        notes.append("rows of snapshots that were not finished, or do not count, are left out")
-    return tuple(notes)
+def _rows_seen(condensed: pa.Table, place: Ints, kept: Whole) -> Floats:
+    rows = np.asarray(condensed["rows"].to_numpy(), dtype=np.float64)
+    return np.bincount(place[place >= 0], weights=rows[place >= 0], minlength=len(kept.ids)).astype(np.float64)
+
+
+def _times(seen: Floats, kept: Whole) -> Floats:
+    """float64[S]: how often each Snapshot is there. Where its file was copied, every sum is a multiple."""
+    return np.asarray(np.maximum(np.round(seen / np.maximum(kept.partitions, 1)), 1))
 
 
 def _last_topics(condensed: pa.Table, last: npt.NDArray[np.bool_]) -> tuple[tuple[str, ...], tuple[str | None, ...]]:

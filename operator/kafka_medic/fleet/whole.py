@@ -76,6 +76,13 @@ class Whole:
     offsets: tuple[bool, ...]
     notes: tuple[str, ...]
 
+    def without(self, dropped: np.ndarray[Any, np.dtype[np.bool_]]) -> Whole:
+        """Only those that are not dropped: bool[S]."""
+        at = np.flatnonzero(~dropped).tolist()
+        ids, writers = (tuple(names[n] for n in at) for names in (self.ids, self.writers))
+        offsets = tuple(self.offsets[n] for n in at)
+        return Whole(ids, writers, self.time[at], self.partitions[at], offsets, self.notes)
+
     def intervals(self) -> list[tuple[int, int]]:
         """Neighbours by the same writer's clock: (earlier, later) places."""
         found = []

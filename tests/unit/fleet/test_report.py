@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 
 import pyarrow.parquet as pq
 import pytest
 
-from kafka_medic.cluster.snapshot import Source, SourceState
+from kafka_medic.cluster.snapshot import Directory, Source, SourceState
 from tests.unit.cluster import worlds
-from tests.unit.fleet.fleets import cluster, history, topic
+from tests.unit.fleet.fleets import GIB, cluster, history, topic
 
 DAYS = range(10)
 
@@ -49,6 +50,23 @@ def test_a_disk_that_was_enlarged_or_emptied_begins_anew(asked, tmp_path):
     asked("report")
     assert {disk["state"] for disk in details(asked.out, "payments")["disks"]} == {"unknown"}
     assert "fewer than 3" in details(asked.out, "payments")["disks"][0]["why"]
+
+
+def test_a_disk_that_was_enlarged_is_another_one(asked, tmp_path):
+    for day in DAYS:
+        shot = cluster("payments", day, used=50 + day)
+        larger = (Directory("/data", None, 200 * GIB, (150 - 2 * day) * GIB),)
+        if day >= 5:
+            shot = replace(shot, brokers=tuple(replace(b, directories=larger) for b in shot.brokers))
+        history(tmp_path / "h", shot)
+    assert asked("report")["payments"]["firstDiskFull"] == "2026-03-17"  # 132 GiB left on January 10, 2 a day
+
+
+def test_brokers_that_were_not_read_last_keep_their_disks(asked, tmp_path):
+    shots = [cluster("payments", day, used=10 + 5 * day) for day in DAYS]
+    history(tmp_path / "h", *shots, replace(cluster("payments", 9.1), brokers=None))
+    row = asked("report")["payments"]
+    assert (row["firstDiskFull"], row["brokers"], row["replicasMissing"]) == ("2026-01-19", None, None)
 
 
 def test_a_lowered_retention_is_no_shrinking_topic(asked, tmp_path):
@@ -113,8 +131,6 @@ def test_debts_to_the_factor_and_to_racks(asked, tmp_path):
 
 
 def test_partitions_that_share_a_rack_and_racks_that_are_not_known(asked, tmp_path):
-    from dataclasses import replace
-
     shot = cluster("near", 9, rows=topic("orders", 4, 0, replicas=lambda n: [1, 2] if n else [1, 3]))
     near = replace(shot, brokers=tuple(replace(b, rack="a" if b.id < 3 else "b") for b in shot.brokers))
     history(tmp_path / "h", near)
@@ -163,6 +179,16 @@ def test_half_a_snapshot_is_left_out(asked, tmp_path):
     row = asked("report")["payments"]
     assert note(row, "1 snapshots lack rows, the last one of 2026-01-04 12:00 UTC: 2 partitions of 3")
     assert row["growthPerDay"] == 30_000
+
+
+def test_a_last_snapshot_that_lost_its_partitions_is_unknown_and_not_empty(asked, tmp_path):
+    history(tmp_path / "h", *(cluster("payments", day) for day in DAYS))
+    (file,) = (tmp_path / "h" / "partitions" / "day=2026-01-10").iterdir()
+    file.unlink()
+    row = asked("report")["payments"]
+    assert (row["lastSnapshot"], row["growthPerDay"], row["replicasMissing"]) == ("2026-01-09 12:00 UTC", 30_000, None)
+    assert (row["hottestBroker"], row["bytesInP95"]) == (None, pytest.approx(30_000 / 86_400))
+    assert note(row, "0 partitions of 3")
 
 
 def test_a_copied_file_counts_once(asked, tmp_path):
