@@ -40,7 +40,7 @@ def disks(brokers: pa.Table) -> tuple[Disk, ...]:
 
     brokers: rows of BROKERS of one cluster, `time` as microseconds.
     """
-    times: list[int] = brokers["time"].to_pylist()
+    times: list[Any] = brokers["time"].to_pylist()
     last = max(times, default=0)
     reports: dict[int, list[tuple[int, list[dict[str, Any]] | None]]] = {}
     columns = (brokers[name].to_pylist() for name in ("id", "time", "directories"))

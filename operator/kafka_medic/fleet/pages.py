@@ -75,8 +75,8 @@ def plans_page(rows: Sequence[Row], title: str) -> str:
     """One line a cluster; rows: of OUTCOME."""
     head = (
         "Cluster", "State", "Snapshot of", "Partitions", "Changed", "Replicas to add", "at least", "Bytes to copy",
-        "Balanced by", "Replicas a broker, most", "bound", "Leaders a broker, most", "bound", "Rack violations", "bound",
-        "Waves", "Remark",
+        "Balanced by", "Replicas a broker, most", "bound", "Leaders a broker, most", "bound", "Rack violations",
+        "bound", "Waves", "Remark",
     )  # fmt: skip
     keys = (
         "takenAt", "partitions", "changed", "moves", "lowerBoundMoves", "bytesToCopy", "balancedBy", "replicasMax",
