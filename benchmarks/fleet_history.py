@@ -101,9 +101,10 @@ def run(question: str, directory: Path, engine: str, more: list[str], output: Pa
         target = output or Path(folder) / "out"
         line = ["fleet", question, "--history", str(directory), "--until", LAST.date().isoformat(), "--engine", engine]
         command = [sys.executable, "-m", "kafka_medic.cli.main", *line, "--output", str(target), "-o", "json", *more]
-        seconds, busy, peak, told = watched(command)
+        # A thousand clusters fill the pipe, which nobody empties before the command has ended.
+        seconds, busy, peak, _ = watched(["sh", "-c", 'exec "$@" > /dev/null', "sh", *command])
         written = sum(path.stat().st_size for path in target.rglob("*") if path.is_file())
-    rows = json.loads(told)["clusters"]
+        rows = json.loads((target / "fleet.json").read_text())["clusters"]
     partitions = sum(row["partitions"] or 0 for row in rows)
     memory = ", ".join(f"{kind} {most:.0f} MB" for kind, most in sorted(peak.items()))
     print(
