@@ -10,6 +10,7 @@ import pytest
 
 from kafka_medic.clients.broker_pods import StrimziPods
 from kafka_medic.clients.kubernetes_api import ApiFailure, KubernetesApi
+from kafka_medic.clients.own_rights import OwnRights
 from kafka_medic.observe.pods import BrokerPods
 from kafka_medic.resources.kafkacluster import STRIMZI_ROLL, KafkaCluster
 from tests.incident.operator import kubeconfig
@@ -17,27 +18,31 @@ from tests.testbed import apply, get, kubectl
 from tests.unit.resources.sources import smallest
 
 NAMESPACE = "strimzi-pods"
-GROUP = "core.strimzi.io"
-TYPE: dict[str, Any] = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": f"strimzipodsets.{GROUP}"},
-    "spec": {
-        "group": GROUP,
-        "scope": "Namespaced",
-        "names": {"kind": "StrimziPodSet", "plural": "strimzipodsets", "singular": "strimzipodset"},
-        "versions": [
-            {
-                "name": "v1beta2",
-                "served": True,
-                "storage": True,
-                "schema": {
-                    "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
-                },
-            }
-        ],
-    },
-}
+GROUP, KAFKA_GROUP = "core.strimzi.io", "kafka.strimzi.io"
+OF_A = {"strimzi.io/cluster": "a"}
+
+
+def custom_type(group: str, kind: str, **version: Any) -> dict[str, Any]:
+    singular = kind.lower()
+    any_fields = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{singular}s.{group}"},
+        "spec": {
+            "group": group,
+            "scope": "Namespaced",
+            "names": {"kind": kind, "plural": f"{singular}s", "singular": singular},
+            "versions": [{"name": "v1beta2", "served": True, "storage": True, "schema": any_fields, **version}],
+        },
+    }
+
+
+TYPES = [
+    custom_type(GROUP, "StrimziPodSet"),
+    custom_type(KAFKA_GROUP, "Kafka", subresources={"status": {}}),
+    custom_type(KAFKA_GROUP, "KafkaRebalance"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -56,12 +61,14 @@ def pod(chart: None) -> Iterator[str]:
     """The uid of a broker's Pod that no node has room for: nothing of it has to run."""
     kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found", "--timeout=60s")
     kubectl("create", "namespace", NAMESPACE)
-    apply([TYPE])
-    kubectl("wait", "crd", TYPE["metadata"]["name"], "--for=condition=Established", "--timeout=30s")
+    apply(TYPES)
+    names = [each["metadata"]["name"] for each in TYPES]
+    kubectl("wait", "crd", *names, "--for=condition=Established", "--timeout=30s")
+    apply([kafka_resource("one")])
     held = {
         "apiVersion": f"{GROUP}/v1beta2",
         "kind": "StrimziPodSet",
-        "metadata": {"name": "kafka", "namespace": NAMESPACE},
+        "metadata": {"name": "kafka", "namespace": NAMESPACE, "labels": OF_A},
         "status": {"observedGeneration": 1, "pods": 3, "currentPods": 2},
     }
     stored = json.loads(kubectl("create", "-f", "-", "-o", "json", input=json.dumps(held)).stdout)
@@ -72,18 +79,34 @@ def pod(chart: None) -> Iterator[str]:
     apply([{"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}])
     yield get("pod", "kafka-0", namespace=NAMESPACE)["metadata"]["uid"]
     kubectl("delete", "namespace", NAMESPACE, "--wait=false")
-    kubectl("delete", "crd", TYPE["metadata"]["name"], "--wait=false")
+    kubectl("delete", "crd", *names, "--wait=false")
 
 
-def broker_pods(api: KubernetesApi) -> BrokerPods:
+def kafka_resource(setting: str) -> dict[str, Any]:
+    meta = {"name": "a", "namespace": NAMESPACE}
+    return {"apiVersion": f"{KAFKA_GROUP}/v1beta2", "kind": "Kafka", "metadata": meta, "spec": {"setting": setting}}
+
+
+def acted_on() -> None:
+    """As Strimzi says that it has acted on what the Kafka resource has now."""
+    stored = kubectl("get", "kafkas.kafka.strimzi.io", "a", "-n", NAMESPACE, "-o", "json").stdout
+    generation = json.loads(stored)["metadata"]["generation"]
+    status = json.dumps({"status": {"observedGeneration": generation}})
+    kubectl(
+        "patch", "kafkas.kafka.strimzi.io", "a", "-n", NAMESPACE, "--subresource=status", "--type=merge", "-p", status
+    )
+
+
+def broker_pods(api: KubernetesApi, rights: OwnRights | None = None) -> BrokerPods:
     raw = smallest("KafkaCluster")
     raw["spec"]["brokers"] = {"podSelector": {"matchLabels": {"app": "kafka"}}, "restart": "StrimziAnnotation"}
     brokers = KafkaCluster.parse(raw).spec.brokers
     assert brokers is not None
-    return BrokerPods(api, NAMESPACE, brokers)
+    return BrokerPods(api, NAMESPACE, brokers, rights.rules if rights else lambda: None)
 
 
 def test_a_roll_of_strimzis_is_seen(api: KubernetesApi, pod: str) -> None:
+    acted_on()
     pods = broker_pods(api)
     assert list(pods.pods()) == [0]
     (rollout,) = pods.rollouts()
@@ -92,6 +115,20 @@ def test_a_roll_of_strimzis_is_seen(api: KubernetesApi, pod: str) -> None:
         "kafka",
         "2 of 3 Pods have the latest revision",
     )
+
+
+def test_what_strimzi_does_for_its_kafka_resource_is_seen_with_the_charts_rights(api: KubernetesApi, pod: str) -> None:
+    acted_on()
+    apply([kafka_resource("another")])  # as a change of a setting that brokers read when they start
+    pods = broker_pods(api)
+    pods.pods()
+    assert ("Kafka", "a") in {(r.kind, r.name) for r in pods.rollouts()}
+    acted_on()
+    assert [r.kind for r in pods.rollouts()] == ["StrimziPodSet"]
+    conditions = {"conditions": [{"type": "Rebalancing", "status": "True"}]}
+    rebalance = {"apiVersion": f"{KAFKA_GROUP}/v1beta2", "kind": "KafkaRebalance", "status": conditions}
+    apply([rebalance | {"metadata": {"name": "r", "namespace": NAMESPACE, "labels": OF_A}}])
+    assert [r.kind for r in pods.rollouts()] == ["KafkaRebalance", "StrimziPodSet"]
 
 
 def test_a_restart_is_asked_of_strimzi_for_this_very_pod(api: KubernetesApi, pod: str) -> None:
@@ -115,6 +152,12 @@ def test_a_restart_is_asked_of_strimzi_for_this_very_pod(api: KubernetesApi, pod
     assert get("pod", "kafka-0", namespace=NAMESPACE)["metadata"]["annotations"]["somebody"] == "else"
     assert broker_pods(api).pods()[0].restart_asked is False
     pods.keep_pod("kafka-9", pod)  # a Pod that is gone asks for nothing
+
+
+def test_whether_the_operator_may_ask_is_told_by_the_api_server_before_it_does(api: KubernetesApi, pod: str) -> None:
+    assert broker_pods(api, OwnRights(api, NAMESPACE)).pods()[0].hindrance is None
+    elsewhere = broker_pods(api, OwnRights(api, "default")).pods()[0].hindrance or ""
+    assert "the operator may not annotate Pod kafka-0: set strimzi.enabled" in elsewhere
 
 
 def test_the_api_server_refuses_a_patch_with_another_pods_uid_by_its_field(api: KubernetesApi, pod: str) -> None:

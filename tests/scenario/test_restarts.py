@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafka_medic.cluster.snapshot import TopicPartition
+from kafka_medic.resources.phases import TERMINAL_PHASES
 from kafka_medic.resources.remediation_plan import Restarts
 from tests.simulation.deaths import Interrupted
 from tests.simulation.kafka import SimKafka
@@ -118,16 +119,31 @@ def test_a_pause_holds_the_roll_between_brokers():
     assert world.pods.restarts == [1, 2, 0]
 
 
-def apart(**parameters) -> World:
-    """Brokers 0, 1, 2 and, by themselves, the controllers 10, 11, 12, of which 11 is active."""
+def apart(by: dict[str, str] | None = None, **parameters) -> World:
+    """Brokers 0, 1, 2 and, by themselves, the controllers 10, 11, 12, of which 11 is active. by: how each of both kinds
+    is restarted."""
+    how = by or {}
     kafka = SimKafka(controllers={10, 11, 12}, voted=11)
     kafka.topic("orders", [0, 1, 2], [1, 2, 0], [2, 0, 1])
     world = World(kafka)
-    controllers = {"podSelector": {"matchLabels": {"app": "controller"}}}
-    world.install(brokers=BROKERS, controllers=controllers, remediation={"limits": {"cooldown": "0s"}, **NO_ELECTIONS})
-    world.with_pods()
+    controllers = {
+        "podSelector": {"matchLabels": {"app": "controller"}},
+        "restart": how.get("controllers", "DeletePod"),
+    }
+    brokers = {**BROKERS, "restart": how.get("brokers", "DeletePod")}
+    world.install(brokers=brokers, controllers=controllers, remediation={"limits": {"cooldown": "0s"}, **NO_ELECTIONS})
+    world.with_pods(strimzi_ticks=1 if by else None)
     world.ask("rolling-restart", **parameters)
     return world
+
+
+@pytest.mark.parametrize(("by_strimzi", "evicted"), [("controllers", [0, 1, 2]), ("brokers", [10, 12, 11])])
+def test_controllers_and_brokers_are_each_restarted_as_their_own_pods_are(by_strimzi, evicted):
+    world = approved(apart({by_strimzi: "StrimziAnnotation"}))
+    world.until(lambda: world.run().status.phase in TERMINAL_PHASES, reconciles=300, seconds=5)
+    assert world.run().status.phase == "Succeeded", world.run().status.message
+    assert world.pods.restarts == [10, 12, 11, 0, 1, 2]
+    assert [broker for broker, _ in world.pods.evicted] == evicted
 
 
 @thorough

@@ -56,6 +56,29 @@ def test_strimzi_restarts_brokers_one_by_one():
     assert not world.run().metadata.finalizers
 
 
+@pytest.mark.parametrize("right", ["pods/eviction", "pods"])
+def test_without_the_right_to_ask_nothing_is_planned_and_the_status_says_how_to_give_it(right):
+    kafka = SimKafka()
+    kafka.topic("orders", [0, 1, 2], [1, 2, 0], [2, 0, 1])
+    world = World(kafka)
+    world.api.rules = [{"verbs": ["create", "patch"], "apiGroups": [""], "resources": [right]}]
+    world.install(brokers={**BROKERS, "restart": "StrimziAnnotation"}, remediation=NO_ELECTIONS)
+    world.with_pods()
+    world.ask("rolling-restart")
+    for _ in range(6):
+        world.step(15)
+    conditions = {c["type"]: c for c in world.cluster()["status"]["conditions"]}
+    if right == "pods":
+        assert world.run().status.phase == "AwaitingApproval"
+        assert conditions["RestartsPossible"]["status"] == "True"
+        return
+    assert world.run().status.phase == "Planning"
+    assert "the operator may not annotate Pod kafka-" in world.run().status.message
+    assert conditions["RestartsPossible"]["status"] == "False"
+    assert "set strimzi.enabled in the chart" in conditions["RestartsPossible"]["message"]
+    assert conditions["Ready"]["status"] == "True"
+
+
 def test_the_annotation_is_set_once():
     world = asked()
     for _ in range(10):

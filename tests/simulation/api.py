@@ -47,6 +47,7 @@ class SimApi:
     def __init__(self) -> None:
         self.objects: dict[str, Object] = {}
         self.approvers: set[str] = set()
+        self.rules: list[Object] = [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}]
         self.created_at = "2026-01-01T00:00:00Z"
         self.events: list[tuple[str, str]] = []
         self.status_writes = 0
@@ -102,6 +103,8 @@ class SimApi:
         if path.endswith("/subjectaccessreviews"):
             asked = {body["spec"]["user"], *(f"group:{g}" for g in body["spec"].get("groups", ()))}
             return {"status": {"allowed": bool(asked & self.approvers)}}
+        if path.endswith("/selfsubjectrulesreviews"):
+            return {"status": {"resourceRules": self.rules, "incomplete": False}}
         if path.endswith("/events"):
             self.events.append((body["reason"], body["message"]))
             return body

@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from kafka_medic.cli import exits, output
 from kafka_medic.cli.plan_check import DefectError, checked_and_written, refuse_broken
 from kafka_medic.cli.plan_figures import figures
+from kafka_medic.plan.allowed import Allowed
 from kafka_medic.plan.arrow import compute, leave_pandas_out, names
 from kafka_medic.plan.estimate import Estimate, estimate
 from kafka_medic.plan.files.artifact import (
@@ -33,9 +34,9 @@ from kafka_medic.plan.files.artifact import (
 )
 from kafka_medic.plan.files.inputs import InputError, is_parquet, parquet_rows, read_brokers, read_partitions
 from kafka_medic.plan.files.png import PngError, can_draw
-from kafka_medic.plan.files.read_back import read_plan, verify_read_back
+from kafka_medic.plan.files.read_back import is_order, read_plan, verify_order, verify_read_back
 from kafka_medic.plan.files.report_data import ReportData, report_data
-from kafka_medic.plan.model import Summary
+from kafka_medic.plan.model import PREFERRED_ORDER, Summary
 from kafka_medic.plan.problem import Broker, Problem, ProblemError
 from kafka_medic.plan.relocation import Leave, LowerImbalance, Relocation, SpreadRacks
 from kafka_medic.plan.solver.local import plan_local
@@ -57,6 +58,7 @@ FOR_PEOPLE = (
     "Replicas are removed where they move away. The operator removes none: whoever approves of the plan carries it "
     "out, wave by wave, with kafka-reassign-partitions.sh."
 )
+LEAVING = ("replace-broker", "move-off")
 LARGEST_LOCAL = 4_000_000
 """Partitions up to which `auto` plans in this process: 0.8 GB of memory for each million."""
 LARGEST_REASSIGNMENT = 2_000_000
@@ -124,6 +126,7 @@ def _add_raising(questions: Any) -> None:
     _add_inputs(raising)
     _add_output(raising)
     _add_factors(raising)
+    _add_allowed(raising)
     raising.add_argument(
         "--balance", choices=("replicas", "bytes"), default="replicas",
         help="what is to be even over the brokers: replicas (default) or bytes, for which every size has to be known",
@@ -155,10 +158,16 @@ def _add_moving(questions: Any, question: str, summary: str) -> None:
     )
     _add_inputs(moving)
     _add_output(moving)
-    if question in ("replace-broker", "move-off"):
-        moving.add_argument("--broker", type=int, required=True, metavar="N", help="the broker's id")
-    if question == "lower-imbalance":
-        moving.add_argument("--max-moves", type=int, required=True, metavar="N", help="replicas that may move")
+    if question in LEAVING:
+        moving.add_argument(
+            "--broker", type=int, action="append", required=True, metavar="N", help="a broker's id (repeat it)"
+        )
+    if question == "replace-broker":
+        moving.add_argument(
+            "--skip-lost", action="store_true",
+            help="leave out the partitions that are in sync on no other broker, and list them in left-out.csv",
+        )  # fmt: skip
+    _add_allowed(moving, topics=True, moves_needed=question == "lower-imbalance")
 
 
 def _add_verifying(questions: Any) -> None:
@@ -171,6 +180,7 @@ def _add_verifying(questions: Any) -> None:
     verifying.add_argument("--plan", type=Path, required=True, metavar="F", help="plan.parquet or reassignment.json")
     _add_inputs(verifying)
     _add_factors(verifying)
+    _add_allowed(verifying)
 
 
 def _add_factors(parser: argparse.ArgumentParser) -> None:
@@ -182,7 +192,39 @@ def _add_factors(parser: argparse.ArgumentParser) -> None:
         help="another factor for the topics that match (repeat it)",
     )  # fmt: skip
     parser.add_argument(
-        "--exempt", action="append", default=[], metavar="PATTERN", help="leave the topics that match alone (repeat it)"
+        "--exempt", "--exclude-topic", action="append", default=[], metavar="PATTERN",
+        help="leave the topics that match as they are (repeat it)",
+    )  # fmt: skip
+
+
+def _add_allowed(parser: argparse.ArgumentParser, *, topics: bool = False, moves_needed: bool = False) -> None:
+    """The limits that hold for every question."""
+    limits = parser.add_argument_group(
+        "limits", "What does not fit them is left out, counted, and listed in left-out.csv. The most exposed "
+        "partitions come first.",
+    )  # fmt: skip
+    if topics:
+        limits.add_argument(
+            "--exclude-topic", action="append", default=[], metavar="PATTERN",
+            help="leave the topics that match as they are (repeat it)",
+        )  # fmt: skip
+    limits.add_argument(
+        "--exclude-broker", type=int, action="append", default=[], metavar="N",
+        help="a broker that takes no replica and gives none (repeat it)",
+    )  # fmt: skip
+    limits.add_argument(
+        "--only-gives", type=int, action="append", default=[], metavar="N",
+        help="a broker that takes no replica, but may give some (repeat it)",
+    )  # fmt: skip
+    limits.add_argument(
+        "--max-moves", type=int, required=moves_needed, metavar="N", help="the most replicas that are copied"
+    )
+    limits.add_argument("--max-bytes", type=int, metavar="BYTES", help="the most bytes that are copied")
+    limits.add_argument(
+        "--max-moves-per-broker", type=int, metavar="N", help="the most replicas that one broker receives"
+    )
+    limits.add_argument(
+        "--max-bytes-per-broker", type=int, metavar="BYTES", help="the most bytes that one broker receives"
     )
 
 
@@ -244,12 +286,25 @@ def _verify_read_back(args: argparse.Namespace) -> int:
     brokers = read_brokers(_brokers_file(args), beside=args.brokers is None)
     problem = _problem(args, _wanted(args), brokers)
     table, waved = read_plan(args.plan, problem.partitions)
+    if not waved and is_order(table):
+        return _verify_order(args, problem, table)
+    if not waved and args.plan.name == PREFERRED_ORDER:
+        raise InputError(args.plan, None, "names replicas that are not there yet: carry out reassignment.json first")
     if broken := verify_read_back(problem, table, waved=waved):
         output.put("\n".join(f"broken: {rule}" for rule in broken))
         return DEFECT
     output.put(
         f"{args.plan} keeps every rule: {table.num_rows:,} partitions, {int(problem.missing.sum()):,} new replicas"
     )
+    return OK
+
+
+def _verify_order(args: argparse.Namespace, problem: Problem, table: pa.Table) -> int:
+    """Check what comes after a reassignment."""
+    if broken := verify_order(problem, table):
+        output.put("\n".join(f"broken: {rule}" for rule in broken))
+        return DEFECT
+    output.put(f"{args.plan} keeps every rule: {table.num_rows:,} partitions get another order of their replicas")
     return OK
 
 
@@ -265,8 +320,9 @@ def _problem(
     topics = _topics(partitions)
     _note_unmatched(wanted, topics)
     return Problem(
-        partitions, brokers, wanted.factor, wanted.factors_of(topics), wanted.exempt_of(topics), by_bytes=by_bytes
-    )
+        partitions, brokers, wanted.factor, wanted.factors_of(topics), wanted.exempt_of(topics), by_bytes=by_bytes,
+        allowed=_allowed(args),
+    )  # fmt: skip
 
 
 def _raise(args: argparse.Namespace, began: float) -> tuple[Summary, Estimate]:
@@ -283,26 +339,46 @@ def _move(args: argparse.Namespace, began: float) -> tuple[Summary, Estimate]:
     brokers = read_brokers(_brokers_file(args), beside=args.brokers is None)
     partitions = read_partitions(args.partitions)
     output.note(f"read {partitions.num_rows:,} partitions and {len(brokers):,} brokers")
-    relocation = Relocation(partitions, brokers, _question(args))
-    if left := relocation.left_alone():
-        output.note(f"{left:,} partitions have a replica on a broker that is not alive and are left as they are")
+    allowed = _allowed(args)
+    _note_unmatched_topics("--exclude-topic", allowed.exclude_topics, _topics(partitions))
+    relocation = Relocation(partitions, brokers, _question(args), allowed)
     plan = plan_relocation(relocation)
     output.note(f"planned {plan.summary.moves:,} moves of replicas in {plan.summary.waves:,} waves; checking")
+    _note_left_out(plan.summary)
     leaders = relocation.leaders_of_changed(plan)
     drawn = partial(report_data, relocation, plan, leaders, args.throttle, MOVING[args.question])
     plan = checked_and_written(args.output, plan, partial(verify_moves, relocation, plan), drawn, began, png=args.png)
     output.note(f"wrote plan.parquet, reassignment.json, summary.json and report.html to {args.output}. {FOR_PEOPLE}")
+    _note_order(plan.summary)
     return plan.summary, estimate(plan, leaders, args.throttle)
+
+
+def _allowed(args: argparse.Namespace) -> Allowed:
+    """The limits of the command line; the topics of a raise are exempt by its factors."""
+    for name in ("max_moves", "max_bytes", "max_moves_per_broker", "max_bytes_per_broker"):
+        limit = getattr(args, name)
+        if limit is not None and limit < 1:
+            raise _OptionError(f"--{name.replace('_', '-')} {limit}: has to be at least 1")
+    if both := set(args.exclude_broker) & set(args.only_gives):
+        raise _OptionError(f"--only-gives {min(both)}: is excluded as well; name it once")
+    return Allowed(
+        frozenset(args.exclude_broker),
+        frozenset(args.only_gives),
+        tuple(getattr(args, "exclude_topic", ())),
+        None if args.question == "lower-imbalance" else args.max_moves,
+        args.max_bytes,
+        args.max_moves_per_broker,
+        args.max_bytes_per_broker,
+    )
 
 
 def _question(args: argparse.Namespace) -> Leave | SpreadRacks | LowerImbalance:
     if args.question == "spread-racks":
         return SpreadRacks()
     if args.question == "lower-imbalance":
-        if args.max_moves < 1:
-            raise _OptionError(f"--max-moves {args.max_moves}: has to be at least 1")
         return LowerImbalance(args.max_moves)
-    return Leave(args.broker, gone=args.question == "replace-broker")
+    gone = args.question == "replace-broker"
+    return Leave(tuple(sorted(set(args.broker))), gone=gone, skip_lost=gone and args.skip_lost)
 
 
 def _brokers_file(args: argparse.Namespace) -> Path:
@@ -318,10 +394,12 @@ def _here(
     problem = _problem(args, wanted, brokers, by_bytes=args.balance == "bytes")
     plan = plan_local(problem)
     output.note(f"planned {plan.summary.moves:,} new replicas in {plan.summary.waves:,} waves; checking")
-    leaders = problem.leaders_of_changed()
+    _note_left_out(plan.summary)
+    leaders = problem.leaders_of_changed(plan)
     drawn = partial(report_data, problem, plan, leaders, args.throttle)
     plan = checked_and_written(args.output, plan, partial(verify, problem, plan), drawn, began, png=args.png)
     output.note(f"wrote plan.parquet, reassignment.json, summary.json and report.html to {args.output}")
+    _note_order(plan.summary)
     return plan.summary, estimate(plan, leaders, args.throttle)
 
 
@@ -333,7 +411,10 @@ def _on_spark(
     from kafka_medic.plan.spark.engine import plan_spark  # noqa: PLC0415
     from kafka_medic.plan.spark.question import Question  # noqa: PLC0415
 
-    ordered = tuple(sorted(brokers, key=lambda broker: broker.id))
+    allowed = _allowed(args)
+    if allowed.limited:
+        raise _OptionError("--max-moves and the other limits hold in one process alone: add --engine local")
+    ordered = allowed.closing(sorted(brokers, key=lambda broker: broker.id))
     question = Question(ordered, wanted, by_bytes=args.balance == "bytes")
     with plan_directory(args.output.absolute()) as work, tempfile.TemporaryDirectory(dir=work) as own:
         source = _spark_source(args.partitions.absolute(), Path(own))
@@ -403,9 +484,28 @@ def _spark_conf(text: str) -> tuple[str, str]:
     return key, value
 
 
+def _note_order(summary: Summary) -> None:
+    """The second file, without which preferred leaders stay as they are."""
+    if summary.reordered:
+        output.note(
+            f"reassignment.json keeps the preferred leaders. Carry out {PREFERRED_ORDER} after it, in the same way, "
+            "then run kafka-leader-election.sh --election-type preferred"
+        )
+
+
+def _note_left_out(summary: Summary) -> None:
+    """Partitions that stay as they are though the question concerns them."""
+    for why, count in summary.left_out.items():
+        if count:
+            output.note(f"left out: {count:,} {'partition' if count == 1 else 'partitions'}; each {why.sentence}")
+
+
 def _note_unmatched(wanted: Wanted, topics: Sequence[str]) -> None:
-    options = [("--topic-factor", pattern) for pattern, _ in wanted.factors]
-    options += [("--exempt", pattern) for pattern in wanted.exempt]
-    for option, pattern in options:
+    _note_unmatched_topics("--topic-factor", [pattern for pattern, _ in wanted.factors], topics)
+    _note_unmatched_topics("--exempt", wanted.exempt, topics)
+
+
+def _note_unmatched_topics(option: str, patterns: Sequence[str], topics: Sequence[str]) -> None:
+    for pattern in patterns:
         if not any(fnmatchcase(topic, pattern) for topic in topics):
             output.note(f"{option} {pattern}: matches no topic")

@@ -1,10 +1,10 @@
-"""A plan's figures for people, each beside the best that any plan could reach."""
+"""A plan's figures for people, each beside its bound."""
 
 from __future__ import annotations
 
 from kafka_medic.cli import output
 from kafka_medic.plan.estimate import Estimate
-from kafka_medic.plan.model import Fullest, Spread, Summary
+from kafka_medic.plan.model import PREFERRED_ORDER, Fullest, Spread, Summary
 
 __all__ = ["figures"]
 
@@ -18,6 +18,7 @@ def figures(summary: Summary, cost: Estimate, done: str) -> str:
         (f"replicas {done}", f"{summary.moves:,}", f"{summary.lower_bound_moves:,}"),
         ("replicas per broker", *_spread(summary.replicas_per_broker)),
         ("preferred leaders per broker", *_spread(summary.leaders_per_broker)),
+        *_without_order(summary),
         *([("bytes per broker", *_spread(summary.bytes_per_broker))] if summary.bytes_per_broker else []),
         *_of_one_topic("a topic's replicas on a broker", summary.topic_replicas),
         *_of_one_topic("a topic's leaders on a broker", summary.topic_leaders),
@@ -29,12 +30,20 @@ def figures(summary: Summary, cost: Estimate, done: str) -> str:
     if cost.seconds is not None:
         rows.append(("time at the throttle, at least", _duration(cost.seconds), ""))
     rows.append(("planned in", f"{summary.seconds:.2f} s ({summary.engine})", ""))
-    return output.table(("FIGURE", "THIS PLAN", "BEST POSSIBLE"), rows)
+    return output.table(("FIGURE", "THIS PLAN", "BOUND"), rows)
 
 
 def _of_one_topic(name: str, found: Fullest | None) -> list[tuple[str, str, str]]:
     """The topic that is furthest above its bound."""
     return [] if found is None else [(name, f"{found.max:,} of {found.topic}", f"at least {found.bound:,}")]
+
+
+def _without_order(summary: Summary) -> list[tuple[str, str, str]]:
+    """What reassignment.json alone comes to, where it is not the same."""
+    reassigned = summary.leaders_reassigned
+    if reassigned is None or not summary.reordered:
+        return []
+    return [(f"  before {PREFERRED_ORDER}", f"{reassigned.min:,} to {reassigned.max:,}", "")]
 
 
 def _spread(spread: Spread) -> tuple[str, str]:

@@ -50,6 +50,7 @@ def pod_out(pod: Pod) -> dict[str, Any]:
         "ports": None if pod.ports is None else list(pod.ports),
         "answersAs": pod.answers_as,
         "restartAsked": pod.restart_asked,
+        "hindrance": pod.hindrance,
     }
 
 
@@ -126,6 +127,7 @@ def pod_in(value: Any, path: str) -> Pod:
         ports=None if ports is None else list_of(ports, f"{path}.ports", whole),
         answers_as=_count(item, "answersAs", path),
         restart_asked=optional(item, "restartAsked", path, bool),
+        hindrance=optional(item, "hindrance", path, str),
     )
 
 

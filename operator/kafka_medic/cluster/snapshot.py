@@ -143,7 +143,8 @@ class Pod:
     """The Pod behind a broker, as Kubernetes tells it. `deleting`: it has been told to go. `maintenance` are the signs
     that the Pod or its node is about to be taken away, a phrase each; empty when there is none. `ports`: the TCP ports
     that its containers declare. `answers_as`: the id of the broker that has answered at this Pod's own address; None
-    while none has. `restart_asked`: it carries the annotation by which Strimzi is asked to restart it."""
+    while none has. `restart_asked`: it carries the annotation by which Strimzi is asked to restart it. `hindrance`: why
+    it cannot be restarted the way that the KafkaCluster says."""
 
     name: str
     uid: str | None = None
@@ -157,6 +158,7 @@ class Pod:
     ports: tuple[int, ...] | None = None
     answers_as: int | None = None
     restart_asked: bool | None = None
+    hindrance: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

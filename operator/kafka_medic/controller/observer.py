@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from kafka_medic.clients.destinations import Destinations
 from kafka_medic.clients.failures import ReadFailed
+from kafka_medic.clients.own_rights import OwnRights
 from kafka_medic.clients.ports import Connection, EnsembleConnection, Kafka
 from kafka_medic.clients.zookeeper import ZooKeeper
 from kafka_medic.cluster.snapshot import Snapshot
@@ -32,6 +33,7 @@ class Observer:
     _connected: tuple[Connection, Kafka] | None = None
     _zookeeper: tuple[object, ZooKeeper] | None = None
     _metrics: tuple[object, MetricsReads] | None = None
+    _rights: OwnRights | None = None
 
     @property
     def connected(self) -> tuple[Connection, Kafka] | None:
@@ -90,8 +92,9 @@ class Observer:
     def _readers(self, cluster: KafkaCluster, *, has_ensemble: bool) -> ClusterReaders:
         assert self._connected is not None
         api, brokers, controllers = self.clients.store.api, cluster.spec.brokers, cluster.spec.controllers
-        pods = BrokerPods(api, self.namespace, brokers) if brokers else None
-        apart = BrokerPods(api, self.namespace, controllers) if controllers else None
+        self._rights = rights = self._rights or OwnRights(api, self.namespace)
+        pods = BrokerPods(api, self.namespace, brokers, rights.rules) if brokers else None
+        apart = BrokerPods(api, self.namespace, controllers, rights.rules) if controllers else None
         return ClusterReaders(
             kafka=self._connected[1],
             zookeeper=self.zookeeper if has_ensemble else None,

@@ -161,6 +161,8 @@ def cluster_status(
             )
         elif kind == "Ready":
             continue
+        elif kind == "RestartsPossible":
+            status, reason, message = _restarts_possible(snapshot)
         else:
             status, reason, message = _condition(kind, snapshot, findings)
         conditions = set_condition(conditions, _make(kind, status, reason, message, now, generation))
@@ -275,6 +277,20 @@ def _condition(kind: str, snapshot: Snapshot, findings: Sequence[Finding]) -> tu
     sources = (snapshot.source(name) for name in _sources_of_mode(NEEDED[kind], snapshot))
     gaps = "; ".join(f"{s.name}: {s.error}" for s in sources if s is not None and s.error)
     return ConditionStatus.TRUE, "AsExpected", f"not known in full: {gaps}" if gaps else ""
+
+
+def _restarts_possible(snapshot: Snapshot) -> tuple[ConditionStatus, str, str]:
+    """Whether Pods can be restarted the way that the KafkaCluster says. It says nothing about the cluster's health."""
+    pods = [b.pod for b in snapshot.brokers or ()] + [v.pod for v in snapshot.controllers_apart()]
+    source = snapshot.source("kubernetes")
+    if source is None:
+        return ConditionStatus.UNKNOWN, "NotProbed", "spec.brokers selects no Pods: no playbook restarts a broker"
+    if not source.known or snapshot.brokers is None:
+        return ConditionStatus.UNKNOWN, "SourceUnknown", f"kubernetes: {source.error or 'the brokers are not known'}"
+    if found := [pod.hindrance for pod in pods if pod is not None and pod.hindrance]:
+        more = f", and of {len(found) - 1} more Pods" if len(found) > 1 else ""
+        return ConditionStatus.FALSE, "MethodDoesNotFit", f"{found[0]}{more}"
+    return ConditionStatus.TRUE, "AsExpected", ""
 
 
 def _ready(findings: Sequence[Finding], conditions: Sequence[Condition]) -> tuple[ConditionStatus, str, str]:

@@ -24,6 +24,8 @@ class RestartContext:
     """The run's purpose is another controller: what a stuck one leaves undone does not stand against it."""
     cordon_is_cause: bool = False
     """The node is cordoned, and moving the broker off it is the purpose."""
+    asked_for: frozenset[str] = frozenset()
+    """uids of the Pods whose restart this run has asked Strimzi for: what they carry is nobody else's."""
     outside_kubernetes: bool = False
     """The owner says that the brokers do not run as Pods, so that there is no Pod or node to look at."""
     fetch_timeout_ms: int = FETCH_TIMEOUT_MS

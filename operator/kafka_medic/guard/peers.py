@@ -13,6 +13,7 @@ from kafka_medic.guard.rows import known_ids, target_of, troubled_rows
 from kafka_medic.guard.stuck import undeclared
 from kafka_medic.guard.unserved import NONE, cannot_catch_up, not_served
 from kafka_medic.guard.verdict import Reason, Verdict
+from kafka_medic.resources.kafkacluster import STRIMZI_ROLL
 from kafka_medic.resources.vocabulary import Guard
 
 TARGET_MAY_BE_TOUCHED = Guard.TARGET_MAY_BE_TOUCHED
@@ -245,11 +246,12 @@ def no_foreign_rollout(snapshot: Snapshot, question: RestartQuestion) -> tuple[R
     if question.context.outside_kubernetes:
         message = "the brokers are said to run outside Kubernetes: nothing rolls them out"
         return (Reason(guard, Verdict.ALLOW, message),)
-    return nothing_rolls_out(snapshot)
+    return nothing_rolls_out(snapshot, question.context.asked_for)
 
 
-def nothing_rolls_out(snapshot: Snapshot) -> tuple[Reason, ...]:
-    """No StatefulSet or Strimzi replaces the brokers' Pods. One of them may take any broker away at any moment."""
+def nothing_rolls_out(snapshot: Snapshot, asked_for: frozenset[str] = frozenset()) -> tuple[Reason, ...]:
+    """No StatefulSet or Strimzi replaces the brokers' Pods. One of them may take any broker away at any moment.
+    asked_for: uids of Pods that carry Strimzi's annotation because the run put it there."""
     guard = NO_FOREIGN_ROLLOUT
     if snapshot.rollouts is None:
         if snapshot.source("rollouts") is None:
@@ -257,6 +259,13 @@ def nothing_rolls_out(snapshot: Snapshot) -> tuple[Reason, ...]:
             message = "the snapshot does not speak of rollouts; whoever took it has to know of them"
             return (Reason(guard, Verdict.ALLOW, message),)
         return (Reason(guard, Verdict.UNKNOWN, "whether somebody else is rolling the brokers out is not known"),)
-    return tuple(
-        Reason(guard, Verdict.WAIT, f"{r.kind} {r.name} is being rolled out: {r.reason}") for r in snapshot.rollouts
-    ) or (Reason(guard, Verdict.ALLOW, "nothing is being rolled out over the brokers"),)
+    reasons = [f"{r.kind} {r.name} is being rolled out: {r.reason}" for r in snapshot.rollouts]
+    pods = (*(b.pod for b in snapshot.brokers or ()), *(v.pod for v in snapshot.controllers_apart()))
+    reasons += [
+        f"somebody else has asked Strimzi to restart Pod {pod.name} ({STRIMZI_ROLL}): wait for it, or take it off"
+        for pod in pods
+        if pod is not None and pod.restart_asked and pod.uid not in asked_for
+    ]
+    if not reasons:
+        return (Reason(guard, Verdict.ALLOW, "nothing is being rolled out over the brokers"),)
+    return tuple(Reason(guard, Verdict.WAIT, reason) for reason in reasons)

@@ -9,7 +9,7 @@ from kafka_medic.clients.failures import FailureKind, ReadFailed
 from kafka_medic.clients.ports import Connection, EnsembleConnection, OAuthClient, TlsMaterial
 from kafka_medic.clients.tls import split_address
 from kafka_medic.resources.durations import parse_duration
-from kafka_medic.resources.kafkacluster import KafkaCluster, SaslMechanism, Tls
+from kafka_medic.resources.kafkacluster import KafkaCluster, Sasl, SaslMechanism, Tls
 
 Secret = Callable[[str], Mapping[str, bytes]]
 """Name of a Secret -> all that is in it, so that a certificate and its key are of one version; raises ReadFailed that
@@ -35,7 +35,10 @@ def connection(cluster: KafkaCluster, secret: Secret, destinations: Destinations
                 destinations=destinations,
             )
         else:
-            username, password = _text(held, name, "username"), _text(held, name, "password")
+            username, password = (
+                _username(security.sasl, held),
+                _text(held, name, security.sasl.secret_ref.password_key),
+            )
     return Connection(
         bootstrap_servers=cluster.spec.bootstrap_servers,
         protocol=security.protocol.value,
@@ -63,6 +66,16 @@ def ensemble_connection(
     return EnsembleConnection(ensemble.connect, tls, parse_duration(cluster.spec.probes.timeout), destinations)
 
 
+def _username(sasl: Sasl, held: Mapping[str, bytes]) -> str:
+    if sasl.username is not None:
+        return sasl.username
+    name, key = sasl.secret_ref.name, sasl.secret_ref.username_key
+    if key not in held:
+        reason = f"Secret {name} has no key {key!r}: set security.sasl.username, or secretRef.usernameKey"
+        raise ReadFailed(FailureKind.CREDENTIALS, reason)
+    return _text(held, name, key)
+
+
 def _material(tls: Tls, secret: Secret) -> TlsMaterial:
     ca = certificate = key = None
     if tls.ca_secret_ref is not None:
@@ -70,7 +83,10 @@ def _material(tls: Tls, secret: Secret) -> TlsMaterial:
     if tls.cert_secret_ref is not None:
         name = tls.cert_secret_ref.name
         held = secret(name)
-        certificate, key = _text(held, name, "tls.crt"), _text(held, name, "tls.key")
+        # Both of one kind: a certificate beside a key of another user's fits no connection.
+        strimzi = "tls.crt" not in held and "user.crt" in held
+        certificate = _text(held, name, tls.cert_secret_ref.certificate or ("user.crt" if strimzi else "tls.crt"))
+        key = _text(held, name, tls.cert_secret_ref.key or ("user.key" if strimzi else "tls.key"))
     return TlsMaterial(ca, certificate, key)
 
 

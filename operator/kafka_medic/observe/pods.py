@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 from kafka_medic.clients.failures import FailureKind, ReadFailed
 from kafka_medic.clients.kubernetes_api import ApiFailure, KubernetesApi, Object
 from kafka_medic.cluster.snapshot import Pod, Rollout
 from kafka_medic.observe.maintenance import named_signs, node_signs, pod_signs, unschedulable
+from kafka_medic.observe.restart_method import hindrance
 from kafka_medic.observe.rollouts import asks_for_roll, rollouts_of
 from kafka_medic.resources.kafkacluster import STRIMZI_ROLL, BrokerIdSource, Brokers, MaintenanceSign
 
@@ -21,8 +23,16 @@ _ORDINAL = re.compile(r"-(\d+)$")
 class BrokerPods:
     """One look at the Pods that `brokers.podSelector` selects. Every method raises ReadFailed."""
 
-    def __init__(self, api: KubernetesApi, namespace: str, brokers: Brokers) -> None:
+    def __init__(
+        self,
+        api: KubernetesApi,
+        namespace: str,
+        brokers: Brokers,
+        rules: Callable[[], Sequence[Object] | None] = lambda: None,
+    ) -> None:
+        """rules: what the operator may do in the namespace, as `hindrance` takes them."""
         self._api = api
+        self._rules = rules
         self._namespace = namespace
         self._brokers = brokers
         self._listed: Sequence[Object] | None = None
@@ -40,6 +50,7 @@ class BrokerPods:
         except ApiFailure as problem:
             raise ReadFailed(FailureKind.UNREACHABLE, f"Kubernetes: {problem}") from None
         found: dict[int, Pod] = {}
+        rules = self._rules()
         for pod in listed:
             broker_id = _broker_id(pod, self._brokers)
             if broker_id is None:
@@ -49,7 +60,8 @@ class BrokerPods:
             if broker_id in found:
                 message = f"two Pods claim broker {broker_id}: check brokers.podSelector and idFrom"
                 raise ReadFailed(FailureKind.OTHER, message)
-            found[broker_id] = _pod(pod, nodes, self._brokers.maintenance_signs)
+            seen = _pod(pod, nodes, self._brokers.maintenance_signs)
+            found[broker_id] = replace(seen, hindrance=hindrance(pod, self._brokers.restart, rules))
         return found
 
     def rollouts(self) -> tuple[Rollout, ...]:

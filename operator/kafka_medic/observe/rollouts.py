@@ -10,8 +10,15 @@ from kafka_medic.cluster.snapshot import Rollout
 from kafka_medic.resources.kafkacluster import STRIMZI_ROLL
 
 STRIMZI_GROUP = "core.strimzi.io"
-ROLL_BY_HAND = (STRIMZI_ROLL, "strimzi.io/delete-pod-and-pvc")
-"""Annotations that ask Strimzi to replace a Pod, or all Pods of a set."""
+STRIMZI_CLUSTER = "strimzi.io/cluster"
+"""Label of everything that Strimzi makes for a Kafka resource; its value is that resource's name."""
+STRIMZI_PAUSE = "strimzi.io/pause-reconciliation"
+REBALANCING = frozenset({"Rebalancing", "Stopping"})
+"""States of a KafkaRebalance (its conditions' types) in which Cruise Control moves replicas or leaders."""
+LOSE_CLAIMS = "strimzi.io/delete-pod-and-pvc"
+ROLL_BY_HAND = (STRIMZI_ROLL, LOSE_CLAIMS)
+"""Annotations that ask Strimzi to replace a Pod, or all Pods of a set. The first one on a Pod is that Pod's own matter,
+`Pod.restart_asked`, since it may be the operator's own."""
 
 
 def rollouts_of(api: KubernetesApi, namespace: str, pods: Sequence[Object]) -> tuple[Rollout, ...]:
@@ -21,7 +28,7 @@ def rollouts_of(api: KubernetesApi, namespace: str, pods: Sequence[Object]) -> t
         for owner in pod["metadata"].get("ownerReferences") or []:
             if owner.get("controller"):
                 owned.setdefault((owner["apiVersion"], owner["kind"], owner["name"]), []).append(pod)
-    found = []
+    found: list[Rollout] = []
     for (version, kind, name), its_pods in sorted(owned.items(), key=lambda item: item[0]):
         group = version.partition("/")[0]
         if (group, kind) == ("apps", "StatefulSet"):
@@ -30,10 +37,11 @@ def rollouts_of(api: KubernetesApi, namespace: str, pods: Sequence[Object]) -> t
         elif (group, kind) == (STRIMZI_GROUP, "StrimziPodSet"):
             holder = _get(api, f"/apis/{version}/namespaces/{namespace}/strimzipodsets/{name}")
             reasons = _strimzi_pod_set(holder) if holder else iter(("it does not exist any more",))
+            found += _strimzi_cluster(api, namespace, name, version.partition("/")[2], holder, found)
         else:
             reason = f"Pod {its_pods[0]['metadata']['name']} belongs to {kind} {name}, whose rollouts cannot be told"
             raise ReadFailed(FailureKind.UNSUPPORTED, reason)
-        reason = "; ".join((*reasons, *_by_hand(its_pods)))
+        reason = "; ".join((*reasons, *_by_hand(its_pods, (LOSE_CLAIMS,))))
         if reason:
             found.append(Rollout(kind, name, reason))
     return tuple(found)
@@ -72,6 +80,45 @@ def _strimzi_pod_set(holder: Object) -> Iterator[str]:
     yield from _by_hand([holder])
 
 
+def _strimzi_cluster(
+    api: KubernetesApi, namespace: str, name: str, version: str, holder: Object | None, found: Sequence[Rollout]
+) -> Iterator[Rollout]:
+    """What the Kafka resource behind a set of Pods says, which is the first to know: a set shows nothing while Strimzi
+    rolls brokers for a setting that they read only when they start."""
+    if holder is None:
+        return
+    cluster = (holder["metadata"].get("labels") or {}).get(STRIMZI_CLUSTER)
+    if not cluster:
+        reason = f"StrimziPodSet {name} has no label {STRIMZI_CLUSTER}, so its Kafka resource cannot be read"
+        raise ReadFailed(FailureKind.UNSUPPORTED, reason)
+    if any(r.kind in ("Kafka", "KafkaRebalance") for r in found):
+        return  # another pool of the same cluster
+    kinds = f"/apis/kafka.strimzi.io/{version}/namespaces/{namespace}"
+    kafka = _get(api, f"{kinds}/kafkas/{cluster}")
+    reasons = list(_kafka(kafka)) if kafka else ["it does not exist any more"]
+    if reasons:
+        yield Rollout("Kafka", cluster, "; ".join(reasons))
+    for item in _rebalances(api, f"{kinds}/kafkarebalances", cluster):
+        states = [c["type"] for c in (item.get("status") or {}).get("conditions") or () if c.get("status") == "True"]
+        if moving := REBALANCING.intersection(states):
+            yield Rollout("KafkaRebalance", item["metadata"]["name"], f"Cruise Control is at it ({min(moving)})")
+
+
+def _rebalances(api: KubernetesApi, path: str, cluster: str) -> Sequence[Object]:
+    try:
+        return api.list(path, {"labelSelector": f"{STRIMZI_CLUSTER}={cluster}"})
+    except ApiFailure as problem:
+        if problem.not_found:  # the type is not installed, so there is none
+            return ()
+        raise
+
+
+def _kafka(kafka: Object) -> Iterator[str]:
+    yield from _not_seen(kafka)
+    if asks_for_roll(kafka, STRIMZI_PAUSE):
+        yield f"its reconciliation is paused ({STRIMZI_PAUSE}): Strimzi would not act on what is asked of it"
+
+
 def _not_seen(holder: Object) -> Iterator[str]:
     if (holder.get("status") or {}).get("observedGeneration", 0) < holder["metadata"].get("generation", 0):
         yield "its latest change has not been acted on yet"
@@ -82,8 +129,8 @@ def asks_for_roll(holder: Object, key: str) -> bool:
     return str((holder["metadata"].get("annotations") or {}).get(key, "")).lower() == "true"
 
 
-def _by_hand(holders: Sequence[Object]) -> Iterator[str]:
+def _by_hand(holders: Sequence[Object], keys: Sequence[str] = ROLL_BY_HAND) -> Iterator[str]:
     for holder in holders:
-        for key in ROLL_BY_HAND:
+        for key in keys:
             if asks_for_roll(holder, key):
                 yield f"{holder['metadata']['name']} has the annotation {key}"

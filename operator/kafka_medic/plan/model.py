@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from kafka_medic.plan.allowed import LeftOut
 from kafka_medic.plan.arrow import Column, Int64s, flat_values, list_lengths
+from kafka_medic.plan.bounds import RAISE, Bounds
 
-__all__ = ["PLAN_SCHEMA", "Fullest", "Move", "Plan", "Spread", "Summary", "TopicSpread"]
+__all__ = [
+    "LEFT_OUT_SCHEMA",
+    "PLAN_SCHEMA",
+    "PREFERRED_ORDER",
+    "Fullest",
+    "Move",
+    "Plan",
+    "Spread",
+    "Summary",
+    "TopicSpread",
+]
+
+PREFERRED_ORDER = "preferred-order.json"
+"""The file that people carry out after reassignment.json, so that preferred leaders come to the summary's figures."""
 
 _FIELDS: Any = [
     pa.field("topic", pa.string()),
@@ -22,18 +37,29 @@ _FIELDS: Any = [
     pa.field("wave", pa.int32()),
 ]
 PLAN_SCHEMA: pa.Schema = pa.schema(_FIELDS)
+_LEFT_OUT_FIELDS: Any = [
+    pa.field("topic", pa.string()),
+    pa.field("partition", pa.int32()),
+    pa.field("reason", pa.string()),
+]
+LEFT_OUT_SCHEMA: pa.Schema = pa.schema(_LEFT_OUT_FIELDS)
 
 
 @dataclass(frozen=True)
 class Spread:
-    """Fewest and most per live broker after the plan, and the smallest maximum that any plan can reach."""
+    """Fewest and most per live broker after the plan.
+
+    bound: the smallest maximum of the plans that `plan.bounds` names for this figure. any_plan: of all plans that there
+    are, also those that move more, or have others lead: the mean, rounded up.
+    """
 
     min: int
     max: int
     bound: int
+    any_plan: int = 0
 
     def to_json(self) -> dict[str, int]:
-        return {"min": self.min, "max": self.max, "bound": self.bound}
+        return {"min": self.min, "max": self.max, "bound": self.bound, "anyPlan": self.any_plan}
 
 
 @dataclass(frozen=True)
@@ -80,6 +106,11 @@ class Summary:
     topic_replicas, topic_leaders: of the topics that the plan changes the one whose replicas, or preferred leaders, lie
     least evenly on the brokers; None if it changes none, or none was counted.
     capacity_unknown: brokers that get replicas and whose disk capacity is not known, so that it was not checked.
+    leaders_reassigned: preferred leaders over the whole cluster after reassignment.json alone, which keeps the old
+    order of the replicas; None where not counted. reordered: changed partitions whose preferred order is another one,
+    which preferred-order.json holds.
+    left_out: how many partitions stay as they are though the question concerns them, by the reason.
+    bounds: among which plans each bound is one.
     engine: "local" or "spark". seconds: taken to plan; 0.0 until the command fills it in.
     """
 
@@ -95,12 +126,22 @@ class Summary:
     bytes_per_broker: Spread | None = None
     topic_replicas: Fullest | None = None
     topic_leaders: Fullest | None = None
+    leaders_reassigned: Spread | None = None
+    reordered: int = 0
+    left_out: Mapping[LeftOut, int] = field(default_factory=dict)
+    bounds: Bounds = field(default_factory=lambda: RAISE)
     engine: str = "local"
     seconds: float = 0.0
 
+    def _order_to_json(self, reassigned: Spread) -> dict[str, object]:
+        return {
+            "leadersAfterReassignment": {"min": reassigned.min, "max": reassigned.max},
+            "preferredOrder": {"partitions": self.reordered, **({"file": PREFERRED_ORDER} if self.reordered else {})},
+        }
+
     def to_json(self) -> dict[str, object]:
         """The stable form that other tools read."""
-        return {
+        figures: dict[str, object] = {
             "partitions": self.partitions,
             "moves": self.moves,
             "lowerBoundMoves": self.lower_bound_moves,
@@ -110,9 +151,15 @@ class Summary:
             "rackViolationsBound": self.rack_violations_bound,
             "waves": self.waves,
             "roomUnknown": self.capacity_unknown,
+            **({} if self.leaders_reassigned is None else self._order_to_json(self.leaders_reassigned)),
+            "leftOut": {why.key: self.left_out.get(why, 0) for why in LeftOut if why},
             **({} if self.bytes_per_broker is None else {"bytesPerBroker": self.bytes_per_broker.to_json()}),
             **({} if self.topic_replicas is None else {"replicasOfOneTopic": self.topic_replicas.to_json()}),
             **({} if self.topic_leaders is None else {"leadersOfOneTopic": self.topic_leaders.to_json()}),
+        }
+        return {
+            **figures,
+            "bounds": {name: bound.to_json() for name, bound in self.bounds.items() if name in figures},
             "engine": self.engine,
             "seconds": self.seconds,
         }
@@ -137,12 +184,14 @@ class Plan:
 
     sizes: int64 array parallel to it, null where the size is not known.
     topics: the worst spread ones of those that it changes.
+    left_out: LEFT_OUT_SCHEMA, the partitions that `summary.left_out` counts.
     """
 
     table: pa.Table
     sizes: Column
     summary: Summary
     topics: tuple[TopicSpread, ...] = ()
+    left_out: pa.Table = field(default_factory=LEFT_OUT_SCHEMA.empty_table)
 
     def kept(self) -> Int64s:
         """int64[n] replicas of each partition that stay: the first ones of `replicas`."""

@@ -6,48 +6,22 @@ wrong is refused when it is built, with the row and the reason.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
-from kafka_medic.plan.arrow import Column
-from kafka_medic.plan.columns import BadRowError, Columns, Ints, read_columns
+from kafka_medic.plan.allowed import Allowed, LeftOut
+from kafka_medic.plan.arrow import Column, integers
+from kafka_medic.plan.broker import Broker, ProblemError, check_brokers, rack_names
+from kafka_medic.plan.columns import BadRowError, Bools, Columns, Ints, read_columns
+from kafka_medic.plan.lists import codes_among
+from kafka_medic.plan.model import Plan
 
-__all__ = ["Broker", "Problem", "ProblemError", "rack_names"]
-
-
-LARGEST_DISK = 1 << 60
-"""1 EiB."""
-HEAVIEST = 1000.0
-"""How many times an ordinary broker one may count; and as small a part of it."""
-
-
-class ProblemError(ValueError):
-    """Input that cannot be planned.
-
-    row: which record, counted from 1 in the order given; None where no single record is at fault.
-    table: "partitions" or "brokers".
-    """
-
-    def __init__(self, row: int | None, reason: str, table: str = "partitions") -> None:
-        self.row = row
-        self.reason = reason
-        self.table = table
-        super().__init__(reason if row is None else f"row {row}: {reason}")
-
-
-@dataclass(frozen=True)
-class Broker:
-    """One broker; `rack` is its failure domain, `alive` whether it can take a replica now, `disk_free` the bytes that
-    new replicas may take on its disks, None where that is not known, `weight` how much it is to hold beside others."""
-
-    id: int
-    rack: str | None = None
-    alive: bool = True
-    disk_free: int | None = None
-    weight: float = 1.0
+__all__ = [
+    "Broker", "Problem", "ProblemError", "check_reachable", "dead_replicas", "ids_of", "rack_names", "rows_of",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +36,9 @@ class Problem:
         `exempt` are left as they are. A partition that has enough replicas is never touched.
     by_bytes: whether bytes per broker are to be even, not replicas; needs the size of every partition.
     whole: False for one part of a larger table: the numbers of its partitions may have gaps.
+    allowed: the limits that hold for every question; its excluded topics become exempt. Brokers that take no replica
+        are marked in `brokers`.
+    A partition that holds a replica on a dead broker is left out: its reassignment would never end.
 
     Raises ProblemError, see the checks below.
     """
@@ -73,13 +50,16 @@ class Problem:
     exempt: frozenset[str] = frozenset()
     whole: bool = True
     by_bytes: bool = False
+    allowed: Allowed = field(default_factory=Allowed)
     columns: Columns = field(init=False, repr=False)
     missing: Ints = field(init=False, repr=False)
     """int32 per row of `columns`: replicas to add, 0 for a partition that is left alone."""
+    left_out: Ints = field(init=False, repr=False)
+    """int8 per row of `columns`: why a partition that lacks replicas gets none, as in `LeftOut`."""
 
     def __post_init__(self) -> None:
-        ordered = tuple(sorted(self.brokers, key=lambda broker: broker.id))
-        _check_brokers(self.brokers)
+        ordered = self.allowed.closing(sorted(self.brokers, key=lambda broker: broker.id))
+        check_brokers(self.brokers)
         _check_factors(self.factor, self.topic_factors)
         object.__setattr__(self, "brokers", ordered)
         object.__setattr__(self, "exempt", frozenset(self.exempt))
@@ -94,9 +74,15 @@ class Problem:
             at = unknown[np.argmin(columns.source_row[unknown])]
             reason = f"the size of {columns.name(at)} is not known, which a balance by bytes needs"
             raise ProblemError(int(columns.source_row[at]) + 1, reason)
+        if self.allowed.exclude_topics:
+            stays = {topic for topic in columns.topics if self.allowed.topic_stays(topic)}
+            object.__setattr__(self, "exempt", self.exempt | stays)
         missing = self._missing(columns)
+        stuck = dead_replicas(columns, ordered) & (missing > 0)
+        missing[stuck] = 0
         check_reachable(columns, missing, ordered)
         object.__setattr__(self, "missing", missing)
+        object.__setattr__(self, "left_out", np.where(stuck, LeftOut.DEAD_REPLICA, LeftOut.NOT).astype(np.int8))
 
     @property
     def racks(self) -> tuple[str, ...]:
@@ -107,56 +93,16 @@ class Problem:
         """Wanted factor of a topic, None if it is exempt."""
         return None if topic in self.exempt else self.topic_factors.get(topic, self.factor)
 
-    def leaders_of_changed(self) -> Column:
-        """int32 array: leader of each partition that must grow, by topic and partition; null if not known.
-
-        Parallel to the rows of any plan for this problem.
-        """
-        leader = self.columns.leader[self.missing > 0]
-        ids = np.array([broker.id for broker in self.brokers], dtype=np.int32)
-        return pa.array(ids[leader], pa.int32(), mask=leader < 0)
+    def leaders_of_changed(self, plan: Plan) -> Column:
+        """int32 array: leader of each partition of the plan; null if not known."""
+        leader = self.columns.leader[rows_of(plan, self.columns)]
+        return ids_of(leader, self.brokers)
 
     def _missing(self, columns: Columns) -> Ints:
         per_topic = np.array([self.wanted(topic) or 0 for topic in columns.topics], dtype=np.int32)
         wanted = per_topic[columns.topic] if len(per_topic) else np.zeros(0, np.int32)
         missing: Ints = np.maximum(wanted - columns.held_count, 0).astype(np.int32)
         return missing
-
-
-def rack_names(brokers: Iterable[Broker]) -> tuple[str, ...]:
-    """Names of the racks with a live broker, sorted; empty if none is declared."""
-    return tuple(sorted({b.rack for b in brokers if b.alive and b.rack}))
-
-
-def _check_brokers(brokers: Iterable[Broker]) -> None:
-    listed = list(enumerate(brokers, start=1))
-    seen: set[int] = set()
-    for row, broker in listed:
-        if fault := _fault(broker, seen):
-            raise ProblemError(row, fault, "brokers")
-        seen.add(broker.id)
-    if not seen:
-        raise ProblemError(None, "no broker is listed", "brokers")
-    # A dead broker registers no rack; that is not a fault in the input.
-    named = next((broker for _, broker in listed if broker.alive and broker.rack), None)
-    row, rackless = next(((row, broker) for row, broker in listed if broker.alive and not broker.rack), (0, None))
-    if rackless is not None and named is not None:
-        reason = f"broker {rackless.id} has no rack while broker {named.id} has one: give all of them a rack, or none"
-        raise ProblemError(row, reason, "brokers")
-
-
-def _fault(broker: Broker, seen: Container[int]) -> str | None:
-    """What is wrong with this broker alone; seen: ids of those before it."""
-    number, free, weight = broker.id, broker.disk_free, broker.weight
-    if not 0 <= number < 1 << 31:
-        return f"broker id {number} is not between 0 and 2147483647"
-    if number in seen:
-        return f"broker {number} is listed twice"
-    if free is not None and not 0 <= free <= LARGEST_DISK:
-        return f"diskFree {free} of broker {number} is {'negative' if free < 0 else 'larger than any disk'}"
-    if not 1 / HEAVIEST <= weight <= HEAVIEST:
-        return f"weight {weight} of broker {number} is not between {1 / HEAVIEST} and {HEAVIEST:.0f}"
-    return None
 
 
 def _check_factors(factor: int, topic_factors: Mapping[str, int]) -> None:
@@ -167,24 +113,42 @@ def _check_factors(factor: int, topic_factors: Mapping[str, int]) -> None:
             raise ProblemError(None, f"replication factor {wanted} for topic {topic!r} is below 1")
 
 
-def check_reachable(columns: Columns, missing: Ints, brokers: tuple[Broker, ...]) -> None:
-    """Refuse what a reassignment could not finish: too few live brokers, or a dead one in the set."""
-    alive = np.array([broker.alive for broker in brokers], dtype=bool)
-    live = int(alive.sum())
-    grows = missing > 0
-    above = np.flatnonzero(grows & (columns.held_count + missing > live))
-    if len(above):
-        at = above[np.argmin(columns.source_row[above])]
-        factor = int(columns.held_count[at] + missing[at])
-        reason = f"{columns.name(at)} wants replication factor {factor}, but only {live} brokers are alive"
-        raise ProblemError(int(columns.source_row[at]) + 1, reason)
-    dead = (columns.held >= 0) & ~alive[columns.held]
-    stuck = np.flatnonzero(grows & dead.any(axis=1))
-    if len(stuck):
-        at = stuck[np.argmin(columns.source_row[stuck])]
-        broker = brokers[int(columns.held[at][dead[at]][0])].id
+def dead_replicas(columns: Columns, brokers: Sequence[Broker]) -> Bools:
+    """bool[N]: partitions with a replica on a broker that is not alive."""
+    dead = np.array([not broker.alive for broker in brokers], dtype=bool)
+    if not dead.any():
+        return np.zeros(len(columns.held), dtype=bool)
+    return np.asarray((dead[columns.held] & (columns.held >= 0)).any(axis=1))
+
+
+def check_reachable(columns: Columns, missing: Ints, brokers: Sequence[Broker]) -> None:
+    """Refuse a partition that has fewer brokers to stand on than it needs. missing: int32[N] replicas to add."""
+    alive, takes = (np.array([getattr(b, name) for b in brokers], dtype=bool) for name in ("alive", "takes"))
+    live, able = int(alive.sum()), alive & takes
+    # Replicas that stay on brokers that take none leave the others free.
+    free = able.sum() - (able[columns.held] & (columns.held >= 0)).sum(axis=1)
+    above = np.flatnonzero((missing > 0) & (missing > free))
+    if not len(above):
+        return
+    at = above[np.argmin(columns.source_row[above])]
+    factor = int(columns.held_count[at] + missing[at])
+    reason = f"{columns.name(at)} wants replication factor {factor}, but only {live} brokers are alive"
+    if factor <= live:
         reason = (
-            f"{columns.name(at)} needs a replica but holds one on broker {broker}, which is not alive: "
-            "bring the broker back or replace that replica first"
+            f"{columns.name(at)} wants {missing[at]} more replicas, but only {free[at]} of the brokers that may take "
+            "one have none of it: exclude fewer brokers, or exclude the topic"
         )
-        raise ProblemError(int(columns.source_row[at]) + 1, reason)
+    raise ProblemError(int(columns.source_row[at]) + 1, reason)
+
+
+def rows_of(plan: Plan, columns: Columns) -> Ints:
+    """int64[n]: the row of `columns` for each row of the plan."""
+    topic = codes_among(plan.table.column("topic"), list(columns.topics))
+    key = columns.topic.astype(np.int64) << 32 | columns.partition
+    return np.searchsorted(key, topic << 32 | integers(plan.table.column("partition")))
+
+
+def ids_of(broker: Ints, brokers: Sequence[Broker]) -> Column:
+    """int32 array of broker ids from indexes, null for -1."""
+    ids = np.array([b.id for b in brokers], dtype=np.int32)
+    return pa.array(ids[broker], pa.int32(), mask=broker < 0)

@@ -1,28 +1,33 @@
-"""Questions that move replicas: a broker is replaced or left, racks are spread over, imbalance is lowered."""
+"""Questions that move replicas: brokers are replaced or left, racks are spread over, imbalance is lowered."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from kafka_medic.plan.allowed import Allowed, LeftOut
 from kafka_medic.plan.arrow import Column, flat_values, list_lengths
 from kafka_medic.plan.columns import Bools, Columns, Ints
 from kafka_medic.plan.model import Plan
-from kafka_medic.plan.problem import Broker, Problem, ProblemError
+from kafka_medic.plan.problem import Broker, Problem, ProblemError, dead_replicas, ids_of, rows_of
 
-__all__ = ["Leave", "LowerImbalance", "Question", "Relocation", "SpreadRacks", "all_live"]
+__all__ = ["Leave", "LowerImbalance", "Question", "Relocation", "SpreadRacks"]
+
+EXAMPLES = 3
+"""Partitions that an error names; it always gives their number."""
 
 
 @dataclass(frozen=True)
 class Leave:
-    """Every replica on the broker goes elsewhere. gone: it is dead, so it can send nothing."""
+    """Every replica on the brokers goes elsewhere. gone: they are dead, so they send nothing. skip_lost: partitions
+    that are in sync on no other broker are left out; without it they are refused."""
 
-    broker: int
+    brokers: tuple[int, ...]
     gone: bool
+    skip_lost: bool = False
 
 
 @dataclass(frozen=True)
@@ -42,92 +47,132 @@ Question = Leave | SpreadRacks | LowerImbalance
 
 @dataclass(frozen=True, eq=False)
 class Relocation:
-    """Move replicas; every partition keeps their number. partitions, brokers: as in Problem.
+    """Move replicas; every partition keeps their number. partitions, brokers, allowed: as in Problem.
 
-    Partitions with a replica on a dead broker are left alone where the question leaves a choice. Raises ProblemError.
+    A partition with a replica on a dead broker is left out, unless the question empties that broker: its reassignment
+    would never end. Raises ProblemError.
     columns: as in Problem, with the sender of each partition for its leader.
+    leaving: bool[B], the brokers that the question empties. left_out: int8[N] as in LeftOut: why a partition stays as
+    it is. It counts the partitions that the question asks for, or might choose.
     """
 
     partitions: pa.Table
     brokers: tuple[Broker, ...]
     question: Question
+    allowed: Allowed = field(default_factory=Allowed)
     columns: Columns = field(init=False, repr=False)
+    leaving: Bools = field(init=False, repr=False)
+    left_out: Ints = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         brokers, question = self.brokers, self.question
         if isinstance(question, Leave):
-            brokers = _without(brokers, question)
+            brokers = _without(brokers, question, self.allowed)
         if isinstance(question, LowerImbalance) and question.moves < 1:
             raise ProblemError(None, f"{question.moves} moves are below 1")
-        problem = Problem(self.partitions, brokers, 1)
+        problem = Problem(self.partitions, self.allowed.closing(brokers), 1)
         object.__setattr__(self, "brokers", problem.brokers)
-        sender = _senders(problem.columns, problem.brokers, question)
+        ids = [broker.id for broker in problem.brokers]
+        named = question.brokers if isinstance(question, Leave) else ()
+        object.__setattr__(self, "leaving", np.isin(ids, named))
+        sender = _senders(problem.columns, problem.brokers, self.leaving, question)
         object.__setattr__(self, "columns", replace(problem.columns, leader=sender))
-        if isinstance(question, Leave):
-            self._refuse_only_copies(question)
+        object.__setattr__(self, "left_out", self._left_out())
 
     def wanted(self, _: str) -> None:
         """No factor is wanted."""
 
-    def left_alone(self) -> int:
-        """Partitions that are left alone, since a reassignment that names a dead broker does not end."""
-        return 0 if isinstance(self.question, Leave) else int((~all_live(self.columns, self.brokers)).sum())
-
     def leaders_of_changed(self, plan: Plan) -> Column:
-        """int32 array: who sends each partition of the plan."""
+        """int32 array: the broker that sends each partition of the plan."""
+        return ids_of(self.columns.leader[rows_of(plan, self.columns)], self.brokers)
+
+    def _left_out(self) -> Ints:
+        columns, question = self.columns, self.question
+        asked = np.ones(len(columns.held), dtype=bool)
+        if isinstance(question, Leave):
+            asked = _on(columns, self.leaving)
+        others = [replace(b, alive=b.alive or left) for b, left in zip(self.brokers, self.leaving, strict=True)]
+        why = np.zeros(len(asked), dtype=np.int8)
+        why[dead_replicas(columns, others)] = LeftOut.DEAD_REPLICA
+        if isinstance(question, Leave) and question.gone:
+            lost = self._lost() & asked
+            self._refuse_lost(lost & ~self._excluded(), question)
+            why[lost] = LeftOut.LOST
+        if isinstance(question, Leave):
+            why[self._excluded()] = LeftOut.EXCLUDED_TOPIC
+        return np.where(asked, why, LeftOut.NOT).astype(np.int8)
+
+    def _excluded(self) -> Bools:
+        """bool[N]: partitions of excluded topics."""
+        stays: Bools = self.allowed.staying_topics(self.columns.topics)
+        return stays[self.columns.topic] if len(stays) else np.zeros(len(self.columns.topic), dtype=bool)
+
+    def may_change(self) -> Bools:
+        """bool[N]: partitions that the plan may touch."""
+        return np.asarray((self.left_out == LeftOut.NOT) & ~self._excluded())
+
+    def _lost(self) -> Bools:
+        """bool[N]: partitions that are in sync on brokers that are gone alone, or have no replica elsewhere."""
         columns = self.columns
-        place: dict[Any, int] = {name: number for number, name in enumerate(columns.topics)}
-        key = columns.topic.astype(np.int64) << 32 | columns.partition
-        topics = np.array([place[name] for name in plan.table.column("topic").to_pylist()], dtype=np.int64)
-        leader = columns.leader[np.searchsorted(key, topics << 32 | plan.table.column("partition").to_numpy())]
-        ids = np.array([broker.id for broker in self.brokers], dtype=np.int32)
-        return pa.array(ids[leader], pa.int32())
+        lost = ~_on(columns, ~self.leaving)
+        if "isr" not in self.partitions.column_names:
+            return lost
+        isr = self.partitions.column("isr").combine_chunks()
+        if pa.types.is_null(isr.type):
+            return lost
+        length = np.maximum(list_lengths(isr), 0)
+        row = np.repeat(np.arange(len(length)), length)
+        gone = [broker.id for broker, left in zip(self.brokers, self.leaving, strict=True) if left]
+        here = np.isin(flat_values(isr), gone)
+        only = (np.bincount(row[here], minlength=len(length)) == length) & (length > 0)
+        return np.asarray(lost | only[columns.source_row])
 
-    def _refuse_only_copies(self, question: Leave) -> None:
-        """What a dead broker alone has cannot be copied."""
+    def _refuse_lost(self, lost: Bools, question: Leave) -> None:
+        """What brokers that are gone alone have cannot be copied."""
+        rows = np.flatnonzero(lost)
+        if question.skip_lost or not len(rows):
+            return
         columns = self.columns
-        index = [broker.id for broker in self.brokers].index(question.broker)
-        only = (columns.held == index).any(axis=1) & (columns.held_count == 1)
-        if "isr" in self.partitions.column_names:
-            isr = self.partitions.column("isr").combine_chunks()
-            if not pa.types.is_null(isr.type):
-                length = list_lengths(isr)
-                alone = np.zeros(len(length), dtype=bool)
-                row = np.repeat(np.arange(len(length)), np.maximum(length, 0))
-                alone[row[(length[row] == 1) & (flat_values(isr) == question.broker)]] = True
-                only |= alone[columns.source_row]
-        lost = np.flatnonzero(only)
-        if question.gone and len(lost):
-            at = lost[np.argmin(columns.source_row[lost])]
-            reason = (
-                f"{columns.name(at)} is in sync on broker {question.broker} alone, which is gone: nobody can copy it"
-            )
-            raise ProblemError(int(columns.source_row[at]) + 1, reason)
+        rows = rows[np.argsort(columns.source_row[rows])]
+        names = ", ".join(columns.name(at) for at in rows[:EXAMPLES])
+        more = f" and {len(rows) - EXAMPLES:,} more" if len(rows) > EXAMPLES else ""
+        which = "broker " + ", ".join(map(str, question.brokers))
+        reason = (
+            f"{names}{more}: in sync on {which} alone, which cannot send it; {len(rows):,} partitions are lost unless "
+            "it comes back. Leave them out with --skip-lost, or bring the broker back"
+        )
+        raise ProblemError(int(columns.source_row[rows[0]]) + 1, reason)
 
 
-def all_live(columns: Columns, brokers: Sequence[Broker]) -> Bools:
-    """bool[N]: partitions whose replicas are all on brokers that are alive."""
-    dead = np.array([not broker.alive for broker in brokers], dtype=bool)
-    return np.asarray(~(dead[columns.held] & (columns.held >= 0)).any(axis=1))
+def _on(columns: Columns, which: Bools) -> Bools:
+    """bool[N]: partitions with a replica on some of these brokers (bool[B])."""
+    return np.asarray((which[columns.held] & (columns.held >= 0)).any(axis=1))
 
 
-def _without(brokers: tuple[Broker, ...], question: Leave) -> tuple[Broker, ...]:
-    """The brokers, of which the one that is left takes nothing."""
-    number = question.broker
-    if not any(broker.id == number for broker in brokers):
-        if not question.gone:
-            raise ProblemError(None, f"broker {number} is not listed", "brokers")
-        brokers = (*brokers, Broker(number, alive=False))  # what is gone is often missing from the list as well
-    if not question.gone and not next(broker for broker in brokers if broker.id == number).alive:
-        reason = f"broker {number} is not alive, so it cannot send what it holds: replace-broker is the question for it"
-        raise ProblemError(None, reason, "brokers")
-    return tuple(replace(broker, alive=False) if broker.id == number else broker for broker in brokers)
+def _without(brokers: tuple[Broker, ...], question: Leave, allowed: Allowed) -> tuple[Broker, ...]:
+    """The brokers, of which those that are left take nothing."""
+    if not question.brokers:
+        raise ProblemError(None, "no broker is named that replicas are to leave", "brokers")
+    listed = {broker.id: broker for broker in brokers}
+    for number in question.brokers:
+        if number in allowed.exclude_brokers:
+            raise ProblemError(None, f"broker {number} is excluded, but its replicas are to leave it", "brokers")
+        if number not in listed:
+            if not question.gone:
+                raise ProblemError(None, f"broker {number} is not listed", "brokers")
+            brokers = (*brokers, Broker(number, alive=False))  # what is gone is often missing from the list as well
+        elif not question.gone and not listed[number].alive:
+            reason = f"broker {number} is not alive, so it cannot send what it holds: use replace-broker for it"
+            raise ProblemError(None, reason, "brokers")
+    left = frozenset(question.brokers)
+    return tuple(replace(broker, alive=broker.alive and broker.id not in left) for broker in brokers)
 
 
-def _senders(columns: Columns, brokers: Sequence[Broker], question: Question) -> Ints:
-    """int32[N]: who sends a partition's data: whoever leads now, also if it leaves; else the first that is alive."""
-    leaving = question.broker if isinstance(question, Leave) and not question.gone else None
-    able = np.array([broker.alive or broker.id == leaving for broker in brokers], dtype=bool)
+def _senders(columns: Columns, brokers: Sequence[Broker], leaving: Bools, question: Question) -> Ints:
+    """int32[N]: the broker that sends a partition's data: the present leader, also if it leaves; else the first replica
+    that is alive."""
+    sends = leaving & (isinstance(question, Leave) and not question.gone)
+    able = np.array([broker.alive for broker in brokers], dtype=bool) | sends
     here = able[columns.held] & (columns.held >= 0)
     first = np.take_along_axis(columns.held, np.argmax(here, axis=1)[:, None], axis=1)[:, 0]
     leads = (columns.leader >= 0) & able[columns.leader]

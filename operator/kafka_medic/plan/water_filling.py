@@ -9,10 +9,14 @@ from kafka_medic.plan.columns import Ints
 __all__ = ["Basin", "level_with_caps", "water_fill"]
 
 
+ENDLESS = 1 << 62
+"""A level that nothing reaches."""
+
+
 class Basin:
     """A group of brokers (one rack) that any of its replicas may go to.
 
-    load: int64[b] replicas each broker holds before anything is poured.
+    load: int64[b] replicas each broker holds before anything is poured. A group of none never takes any.
     """
 
     def __init__(self, load: Ints) -> None:
@@ -23,6 +27,8 @@ class Basin:
 
     def level(self, poured: int) -> int:
         """Load of the broker that takes the last of `poured` >= 1 replicas (marginal cost of that one)."""
+        if not len(self.load):
+            return ENDLESS
         active = max(int(np.searchsorted(self._below, poured, side="left")), 1)
         return int(-(-(poured + self._prefix[active]) // active))
 

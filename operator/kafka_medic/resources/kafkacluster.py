@@ -83,12 +83,6 @@ class RestartMethod(StrEnum):
     STRIMZI_ANNOTATION = "StrimziAnnotation"
 
 
-class SecretRef(Model):
-    """A Secret in the KafkaCluster's own namespace."""
-
-    name: ObjectName = Field(description="The Secret's name.")
-
-
 class CaSecretRef(Model):
     """The Secret with the certificates to trust."""
 
@@ -96,11 +90,35 @@ class CaSecretRef(Model):
     key: SecretKey = Field(default="ca.crt", description="The key that holds the PEM certificates to trust.")
 
 
+class CertSecretRef(Model):
+    """The Secret with the operator's own certificate. Without keys it is read as its type has them."""
+
+    name: ObjectName = Field(description="The Secret's name.")
+    certificate: SecretKey | None = Field(
+        default=None, description="The key that holds the certificate chain. Absent: tls.crt, else Strimzi's user.crt."
+    )
+    key: SecretKey | None = Field(
+        default=None, description="The key that holds the private key. Absent: tls.key, else Strimzi's user.key."
+    )
+
+
+class SaslSecretRef(Model):
+    """The Secret with the operator's credentials."""
+
+    name: ObjectName = Field(description="The Secret's name.")
+    username_key: SecretKey = Field(default="username", description="The key that holds the user's name.")
+    password_key: SecretKey = Field(default="password", description="The key that holds the password.")
+
+
 class Sasl(Model):
     """Who the operator is to the brokers."""
 
     mechanism: SaslMechanism = Field(description="Kafka's sasl.mechanism.")
-    secret_ref: SecretRef = Field(
+    username: Annotated[str, StringConstraints(min_length=1, max_length=256)] | None = Field(
+        default=None,
+        description="The user's name where the Secret does not have it, as the Secret of Strimzi's KafkaUser.",
+    )
+    secret_ref: SaslSecretRef = Field(
         description=(
             "Secret with the keys username and password; for OAUTHBEARER tokenEndpoint, clientId, clientSecret and, if"
             " needed, scope and ca.crt (the certificates to trust at the token endpoint)."
@@ -114,8 +132,12 @@ class Tls(Model):
     ca_secret_ref: CaSecretRef | None = Field(
         default=None, description="Certificates to trust. Absent: the operator image's system certificates."
     )
-    cert_secret_ref: SecretRef | None = Field(
-        default=None, description="Secret of type kubernetes.io/tls (tls.crt, tls.key) for mutual TLS."
+    cert_secret_ref: CertSecretRef | None = Field(
+        default=None,
+        description=(
+            "Secret for mutual TLS: of type kubernetes.io/tls (tls.crt, tls.key), or of a KafkaUser of Strimzi's "
+            "(user.crt, user.key)."
+        ),
     )
 
 

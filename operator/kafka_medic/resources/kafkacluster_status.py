@@ -27,6 +27,7 @@ CONDITION_TYPES = (
     "OffsetsConsistent",
     "CanaryHealthy",
     "VersionsSupported",
+    "RestartsPossible",
     "RemediationAllowed",
     "Ready",
 )

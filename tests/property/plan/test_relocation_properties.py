@@ -9,10 +9,13 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kafka_medic.plan.allowed import Allowed
 from kafka_medic.plan.problem import ProblemError
 from kafka_medic.plan.relocation import Leave, LowerImbalance, Relocation, SpreadRacks
+from kafka_medic.plan.solver.local import plan_local
 from kafka_medic.plan.solver.relocate import plan_relocation
 from kafka_medic.plan.verify.moves import verify_moves
+from kafka_medic.plan.verify.rules import verify
 from tests.property.plan.test_plan_properties import CALM, SCHEMA, clusters, cramped, tried
 from tests.unit.plan.cluster_tables import brokers, partitions
 
@@ -29,13 +32,15 @@ def planned(problem, question):
 @given(cramped(), st.data())
 def test_a_broker_is_left_with_one_move_for_each_of_its_replicas(problem, data):
     broker = data.draw(st.sampled_from(problem.brokers))
-    found = planned(problem, Leave(broker.id, gone=not broker.alive or data.draw(st.booleans())))
+    found = planned(problem, Leave((broker.id,), gone=not broker.alive or data.draw(st.booleans())))
     if found is None:
         return
     request, plan = found
     assert verify_moves(request, plan) == []
-    held = sum(broker.id in replicas for replicas in problem.partitions.column("replicas").to_pylist())
-    assert plan.summary.moves == held
+    dead = {b.id for b in problem.brokers if not b.alive and b.id != broker.id}
+    held = [row for row in problem.partitions.column("replicas").to_pylist() if broker.id in row]
+    assert plan.summary.moves == sum(dead.isdisjoint(row) for row in held)
+    assert sum(plan.summary.left_out.values()) == len(held) - plan.summary.moves
     assert plan.summary.leaders_per_broker.max == plan.summary.leaders_per_broker.bound
     assert plan.summary.rack_violations == plan.summary.rack_violations_bound
     if all(b.disk_free is None for b in problem.brokers):
@@ -88,6 +93,29 @@ def test_the_order_of_the_rows_does_not_matter(problem, random, question):
     random.shuffle(rows)
     shuffled = replace(problem, partitions=pa.Table.from_pylist(rows, SCHEMA))
     assert planned(shuffled, question)[1].table.equals(planned(problem, question)[1].table)
+
+
+@settings(max_examples=tried(40), suppress_health_check=CALM)
+@given(cramped(), st.data())
+def test_every_question_keeps_to_what_is_allowed(problem, data):
+    ids = [broker.id for broker in problem.brokers]
+    some = st.frozensets(st.sampled_from(ids), max_size=3)
+    exclude, only = data.draw(some), data.draw(some)
+    number = st.none() | st.integers(1, 12)
+    allowed = Allowed(
+        exclude, only - exclude, data.draw(st.sampled_from([(), ("t0",)])), data.draw(number), data.draw(number),
+        data.draw(number), data.draw(number),
+    )  # fmt: skip
+    leave = data.draw(st.lists(st.sampled_from(ids), min_size=1, max_size=3, unique=True))
+    gone = data.draw(st.booleans())
+    question = data.draw(st.sampled_from([Leave(tuple(leave), gone, gone), SpreadRacks(), LowerImbalance(9), None]))
+    with suppress(ProblemError):
+        if question is None:
+            request = replace(problem, allowed=allowed)
+            assert verify(request, plan_local(request)) == []
+        else:
+            request = Relocation(problem.partitions, problem.brokers, question, allowed)
+            assert verify_moves(request, plan_relocation(request)) == []
 
 
 def carried_out(problem, plan):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from kafka_medic.cluster.snapshot import Rollout
@@ -100,6 +102,17 @@ def test_a_cordon_that_is_the_cause():
 def test_somebody_elses_rollout_is_waited_for():
     rollout = Rollout("StatefulSet", "kafka", "1 of 3 Pods have the revision b")
     only(worlds.healthy(rollouts=(rollout,)), "NoForeignRollout", Verdict.WAIT, "StatefulSet kafka is being rolled out")
+
+
+def test_a_restart_that_somebody_else_asked_strimzi_for_is_waited_for_and_not_ones_own():
+    world = worlds.healthy()
+    asked = tuple(
+        replace(b, pod=replace(b.pod, restart_asked=True)) if b.id == 2 and b.pod else b for b in world.brokers or ()
+    )
+    world = replace(world, brokers=asked)
+    only(world, "NoForeignRollout", Verdict.WAIT, "somebody else has asked Strimzi to restart Pod")
+    own = next(b.pod.uid for b in asked if b.id == 2 and b.pod)
+    assert "NoForeignRollout" not in refusals(world, asked_for=frozenset({own}))
 
 
 def test_rollouts_that_could_not_be_read_are_not_none():

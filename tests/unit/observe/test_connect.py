@@ -23,9 +23,10 @@ HELD = {
 
 
 def cluster(
-    mechanism: str = "SCRAM-SHA-512", user: str = "user", tls: dict | None = None, zookeeper: dict | None = None
+    mechanism: str = "SCRAM-SHA-512", user: str = "user", tls: dict | None = None, zookeeper: dict | None = None, **sasl
 ):
-    security: dict = {"protocol": "SASL_SSL", "sasl": {"mechanism": mechanism, "secretRef": {"name": user}}}
+    sasl = {"mechanism": mechanism, "secretRef": {"name": user}} | sasl
+    security: dict = {"protocol": "SASL_SSL", "sasl": sasl}
     if tls is not None:
         security["tls"] = tls
     spec: dict = {"bootstrapServers": "kafka:9093", "security": security}
@@ -47,6 +48,35 @@ def test_everything_that_a_secured_cluster_needs():
     assert made.tls == TlsMaterial("MINE", "CRT", "KEY")
     assert "hunter2" not in repr(made)
     assert "KEY" not in repr(made)
+
+
+def test_secrets_of_a_strimzi_user_fit_as_they_are():
+    strimzi = HELD | {
+        "user": {"ca.crt": b"CLIENTS-CA", "user.crt": b"CRT", "user.key": b"KEY", "user.p12": b"\x00"},
+        "me": {"password": b"hunter2", "sasl.jaas.config": b"..."},
+    }
+    mutual = {"caSecretRef": {"name": "ca"}, "certSecretRef": {"name": "user"}}
+    tls = ensemble_connection(cluster(zookeeper={"tls": mutual}), strimzi.__getitem__)
+    assert tls.tls == TlsMaterial("CA", "CRT", "KEY")
+    made = connection(cluster(user="me", username="kafka-medic"), strimzi.__getitem__)
+    assert (made.sasl_username, made.sasl_password) == ("kafka-medic", "hunter2")
+    with pytest.raises(ReadFailed, match=r"set security\.sasl\.username"):
+        connection(cluster(user="me"), strimzi.__getitem__)
+
+
+def test_keys_of_any_name():
+    held = {"mine": {"who": b"operator", "secret": b"hunter2", "chain.pem": b"CRT", "key.pem": b"KEY"}}
+    reference = {"name": "mine", "usernameKey": "who", "passwordKey": "secret"}
+    mutual = {"certSecretRef": {"name": "mine", "certificate": "chain.pem", "key": "key.pem"}}
+    made = connection(cluster(tls=mutual, secretRef=reference), held.__getitem__)
+    assert (made.sasl_username, made.sasl_password) == ("operator", "hunter2")
+    assert made.tls == TlsMaterial(None, "CRT", "KEY")
+
+
+def test_a_certificate_is_never_taken_with_the_key_of_another():
+    held = HELD | {"cert": {"tls.crt": b"CRT", "user.crt": b"OTHER", "user.key": b"KEY"}}
+    with pytest.raises(ReadFailed, match=r"no key 'tls\.key'"):
+        connection(cluster(tls={"certSecretRef": {"name": "cert"}}), held.__getitem__)
 
 
 def test_a_secret_is_read_once_so_that_its_keys_are_of_one_version():

@@ -103,12 +103,23 @@ def test_an_owner_that_is_gone(api):
     assert reason(api) == "it does not exist any more"
 
 
+OWNER = ("core.strimzi.io/v1beta2", "StrimziPodSet")
+OF_A = {"strimzi.io/cluster": "a"}
+AT_REST = {"observedGeneration": 1, "pods": 2, "currentPods": 2}
+
+
 def strimzi(api, status, **meta):
-    api.put(STRIMZI, {"metadata": {"name": "kafka", "generation": 1, **meta}, "status": status})
+    api.put(STRIMZI, {"metadata": {"name": "kafka", "generation": 1, "labels": OF_A, **meta}, "status": status})
+
+
+def kafka(api, observed=1, **meta):
+    body = {"metadata": {"name": "a", "generation": 1, **meta}, "status": {"observedGeneration": observed}}
+    api.put("/apis/kafka.strimzi.io/v1beta2/namespaces/ns/kafkas", body)
 
 
 def test_strimzi_rolls(api):
-    owner = ("core.strimzi.io/v1beta2", "StrimziPodSet")
+    owner = OWNER
+    kafka(api)
     pods(api, None, None, owner=owner)
     strimzi(api, {"observedGeneration": 1, "pods": 2, "currentPods": 2})
     assert found(api) == ()
@@ -117,9 +128,65 @@ def test_strimzi_rolls(api):
     asked = {"strimzi.io/manual-rolling-update": "true"}
     strimzi(api, {"observedGeneration": 1, "pods": 2, "currentPods": 2}, annotations=asked)
     assert reason(api) == "kafka has the annotation strimzi.io/manual-rolling-update"
-    strimzi(api, {"observedGeneration": 1, "pods": 2, "currentPods": 2})
-    pods(api, None, owner=owner, annotations=asked)
-    assert reason(api) == "kafka-0 has the annotation strimzi.io/manual-rolling-update"
+    strimzi(api, AT_REST)
+    pods(api, None, owner=owner, annotations={"strimzi.io/delete-pod-and-pvc": "true"})
+    assert reason(api) == "kafka-0 has the annotation strimzi.io/delete-pod-and-pvc"
+
+
+def test_that_strimzi_was_asked_for_one_pod_is_told_by_the_pod_since_the_operator_itself_may_have_asked(api):
+    kafka(api)
+    strimzi(api, AT_REST)
+    pods(api, None, owner=OWNER, annotations={"strimzi.io/manual-rolling-update": "true"})
+    assert found(api) == ()
+    assert BrokerPods(api, "ns", BROKERS).pods()[0].restart_asked
+
+
+def test_a_change_of_the_kafka_resource_that_its_set_of_pods_never_shows(api):
+    strimzi(api, AT_REST)
+    pods(api, None, None, owner=OWNER)
+    kafka(api, generation=2, observed=1)
+    (rollout,) = found(api)
+    assert (rollout.kind, rollout.name) == ("Kafka", "a")
+    assert rollout.reason == "its latest change has not been acted on yet"
+    kafka(api, annotations={"strimzi.io/pause-reconciliation": "true"})
+    (rollout,) = found(api)
+    assert "its reconciliation is paused" in rollout.reason
+
+
+def test_cruise_control_at_a_rebalance(api):
+    strimzi(api, AT_REST)
+    pods(api, None, None, owner=OWNER)
+    kafka(api)
+    for state, rolls in (("ProposalReady", False), ("Rebalancing", True), ("Ready", False)):
+        body = {
+            "metadata": {"name": "r", "labels": OF_A},
+            "status": {"conditions": [{"type": state, "status": "True"}]},
+        }
+        api.put("/apis/kafka.strimzi.io/v1beta2/namespaces/ns/kafkarebalances", body)
+        assert [r.kind for r in found(api)] == ["KafkaRebalance"] * rolls
+
+
+def test_a_kafka_resource_that_may_not_be_read_is_not_at_rest(api):
+    strimzi(api, AT_REST)
+    pods(api, None, None, owner=OWNER)
+    kafka(api)
+    there = api.get
+
+    def refuse(path, query=None):
+        if "/kafkas/" in path:
+            raise ApiFailure(403, "kafkas.kafka.strimzi.io is forbidden")
+        return there(path, query)
+
+    api.get = refuse
+    with pytest.raises(ReadFailed, match=r"kafkas\.kafka\.strimzi\.io"):
+        found(api)
+
+
+def test_a_set_of_pods_without_a_cluster_is_not_at_rest(api):
+    strimzi(api, AT_REST, labels={})
+    pods(api, None, owner=OWNER)
+    with pytest.raises(ReadFailed, match=r"no label strimzi\.io/cluster"):
+        found(api)
 
 
 def test_pods_that_nobody_owns_are_rolled_by_nobody(api):

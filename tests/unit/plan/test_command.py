@@ -48,8 +48,9 @@ def test_the_summary_is_a_table_for_people_and_json_on_request(call):
     assert summary == json.loads((made / "summary.json").read_text())
     assert list(summary) == [
         "partitions", "moves", "lowerBoundMoves", "replicasPerBroker", "leadersPerBroker",
-        "rackViolations", "rackViolationsBound", "waves", "roomUnknown",
-        "replicasOfOneTopic", "leadersOfOneTopic", "engine", "seconds",
+        "rackViolations", "rackViolationsBound", "waves", "roomUnknown", "leadersAfterReassignment", "preferredOrder",
+        "leftOut",
+        "replicasOfOneTopic", "leadersOfOneTopic", "bounds", "engine", "seconds",
     ]  # fmt: skip
     assert summary["seconds"] > 0
 
@@ -115,6 +116,52 @@ def test_an_option_that_cannot_be_used_is_exit_2_and_nothing_written(call, optio
     assert code == 2
     assert options[0] in err
     assert not made.exists()
+
+
+def carried_out(file, partitions):
+    """The partitions once a file of Kafka's format is carried out."""
+    now = {(row["topic"], row["partition"]): row["replicas"] for row in json.loads(file.read_text())["partitions"]}
+    return [row | {"replicas": now.get((row["topic"], row["partition"]), row["replicas"])} for row in partitions]
+
+
+def leaders(partitions):
+    first = [row["replicas"][0] for row in partitions]
+    return {"min": min(map(first.count, (1, 2, 3))), "max": max(map(first.count, (1, 2, 3)))}
+
+
+def test_the_files_that_people_carry_out_reach_the_leaders_of_the_summary(call, tmp_path, capsys):
+    code, out, err, made = call("-o", "json")
+    assert code == 0
+    assert "Carry out preferred-order.json after it" in err
+    summary = json.loads(out)
+    first = carried_out(made / "reassignment.json", PARTITIONS)
+    assert leaders(first) == summary["leadersAfterReassignment"] == {"min": 0, "max": 12}
+    assert summary["preferredOrder"] == {"partitions": 8, "file": "preferred-order.json"}
+    after = leaders(carried_out(made / "preferred-order.json", first))
+    assert after == {name: summary["leadersPerBroker"][name] for name in ("min", "max")} == {"min": 4, "max": 4}
+
+    def verified(partitions, plan):
+        (tmp_path / "now.json").write_text(json.dumps(partitions))
+        parser = argparse.ArgumentParser()
+        command.add_parser(parser.add_subparsers())
+        line = ["plan", "verify", "--partitions", str(tmp_path / "now.json"), "--brokers", str(tmp_path / "b.json")]
+        code = command.run(parser.parse_args([*line, "--replication-factor", "3", "--plan", str(plan)]))
+        printed = capsys.readouterr()
+        return code, printed.out + printed.err
+
+    order = made / "preferred-order.json"
+    code, text = verified(PARTITIONS, order)
+    assert code == 2
+    assert "carry out reassignment.json first" in text
+    code, text = verified(first, order)
+    assert code == 0
+    assert "8 partitions get another order" in text
+    rows = json.loads(order.read_text())
+    rows["partitions"][0]["replicas"][1] = rows["partitions"][0]["replicas"][0]
+    order.write_text(json.dumps(rows))
+    code, text = verified(first, order)
+    assert code == 1
+    assert "names other replicas than there are" in text
 
 
 def test_a_plan_that_fails_its_check_is_not_written(call, monkeypatch):

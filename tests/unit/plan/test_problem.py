@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 
+from kafka_medic.plan.allowed import LeftOut
 from kafka_medic.plan.problem import Broker, Problem, ProblemError
+from kafka_medic.plan.solver.local import plan_local
+from kafka_medic.plan.verify.rules import verify
 from tests.unit.plan.cluster_tables import brokers, partitions, problem
 
 
@@ -52,9 +57,15 @@ def test_a_factor_above_the_live_brokers_is_no_fault_where_nothing_has_to_grow()
     assert problem({"t": [[0, 1, 2]]}, 3, 3, dead=[2]).missing.tolist() == [0]
 
 
-def test_a_replica_on_a_dead_broker_stops_only_a_partition_that_must_grow():
-    assert refused("t-1 needs a replica but holds one on broker 2", {"t": [[0, 1], [0, 2]]}, 4, 3, dead=[2]).row == 2
-    assert problem({"t": [[0, 2]]}, 3, 2, dead=[2]).missing.tolist() == [0]
+def test_a_replica_on_a_dead_broker_leaves_out_that_partition_alone():
+    request = problem({"t": [[0, 1], [0, 2], [0, 2, 3]]}, 4, 3, dead=[2])
+    assert request.missing.tolist() == [1, 0, 0]
+    assert request.left_out.tolist() == [LeftOut.NOT, LeftOut.DEAD_REPLICA, LeftOut.NOT]
+    plan = plan_local(request)
+    assert verify(request, plan) == []
+    assert plan.summary.to_json()["leftOut"]["deadReplica"] == 1
+    assert plan.left_out.to_pylist()[0]["partition"] == 1
+    assert any("leftOut" in line for line in verify(request, replace(plan, summary=replace(plan.summary, left_out={}))))
 
 
 def test_racks_are_declared_by_all_live_brokers_or_by_none():

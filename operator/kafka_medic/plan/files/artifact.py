@@ -13,29 +13,37 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow.csv import write_csv
 
 from kafka_medic.plan.arrow import Column, compute, names
 from kafka_medic.plan.files.png import render_png
 from kafka_medic.plan.files.report import render_report
 from kafka_medic.plan.files.report_data import ReportData
-from kafka_medic.plan.model import PLAN_SCHEMA, Plan
+from kafka_medic.plan.lists import flatten
+from kafka_medic.plan.model import PLAN_SCHEMA, PREFERRED_ORDER, Plan
 
 __all__ = [
-    "PLAN", "REASSIGNMENT", "plan_batches", "plan_directory", "write_reassignment", "write_rows", "write_summary",
+    "PLAN", "REASSIGNMENT", "plan_batches", "plan_directory", "reordered", "write_reassignment", "write_rows",
+    "write_summary",
 ]  # fmt: skip
 
 PLAN, REASSIGNMENT, SUMMARY, REPORT = "plan.parquet", "reassignment.json", "summary.json", "report.html"
-PICTURE = "report.png"
+PICTURE, LEFT_OUT = "report.png", "left-out.csv"
 
 BLOCK = 16_384
 """Partitions per piece of reassignment.json, so that a large plan is not held as text at once."""
 
 
 def write_rows(work: Path, plan: Plan) -> None:
-    """plan.parquet and reassignment.json, side by side."""
+    """plan.parquet and reassignment.json, side by side; preferred-order.json where another replica is to lead, and
+    left-out.csv where partitions were left out."""
     with ThreadPoolExecutor(1, "parquet") as beside:  # Arrow leaves the interpreter to the others meanwhile
         parquet = beside.submit(pq.write_table, plan.table, work / PLAN, compression="zstd")
         write_reassignment(work / REASSIGNMENT, [plan.table])
+        if plan.summary.reordered:
+            write_reassignment(work / PREFERRED_ORDER, [reordered(plan.table)])
+        if plan.left_out.num_rows:
+            write_csv(plan.left_out, work / LEFT_OUT)
     parquet.result()
 
 
@@ -76,7 +84,7 @@ def plan_batches(path: Path) -> Iterator[pa.Table]:
 def _replace_files(work: Path, directory: Path) -> None:
     """The directory exists and is not empty: replace file by file, the summary last, as it vouches for the rest."""
     directory.mkdir(exist_ok=True)
-    for name in (PLAN, REASSIGNMENT, REPORT, PICTURE, SUMMARY):
+    for name in (PLAN, REASSIGNMENT, PREFERRED_ORDER, LEFT_OUT, REPORT, PICTURE, SUMMARY):
         old, new = directory / name, work / name
         if old.is_dir() and not old.is_symlink():
             shutil.rmtree(old)
@@ -99,6 +107,14 @@ def write_reassignment(path: Path, tables: Iterable[pa.Table]) -> None:
                 out.write(_lines(table.slice(begin, BLOCK)))
                 comma = b",\n"
         out.write(b"\n]}\n")
+
+
+def reordered(table: pa.Table) -> pa.Table:
+    """Of a plan the partitions whose preferred order is another one, with that order as their replicas."""
+    now, order = (flatten(table.column(name)) for name in ("replicas", "preferredOrder"))
+    other = table.filter(pa.array(now.values[now.start] != order.values[order.start]))
+    at = other.column_names.index("replicas")
+    return other.set_column(at, PLAN_SCHEMA.field("replicas"), other.column("preferredOrder"))
 
 
 def _lines(part: pa.Table) -> pa.Buffer:

@@ -10,11 +10,12 @@ import pyarrow as pa
 
 from kafka_medic.plan.arrow import Column, compute
 from kafka_medic.plan.files.inputs import InputError, is_parquet, read_partitions, read_table
+from kafka_medic.plan.lists import flatten, member
 from kafka_medic.plan.model import PLAN_SCHEMA
 from kafka_medic.plan.verify.rules import Check, PlanInput
 from kafka_medic.plan.wave_limits import WaveLimits
 
-__all__ = ["read_plan", "verify_read_back"]
+__all__ = ["is_order", "read_plan", "verify_order", "verify_read_back"]
 
 
 def read_plan(path: Path, partitions: pa.Table) -> tuple[pa.Table, bool]:
@@ -51,6 +52,18 @@ def _from_reassignment(path: Path, partitions: pa.Table) -> pa.Table:
         return pa.table(columns, names=PLAN_SCHEMA.names).cast(PLAN_SCHEMA).combine_chunks()
     except pa.ArrowException as error:
         raise InputError(path, None, f"a value does not fit: {str(error).splitlines()[0]}") from None
+
+
+def is_order(table: pa.Table) -> bool:
+    """Whether a plan read from JSON moves nothing, but only names the replicas that there are in another order."""
+    before, after = flatten(table.column("replicasBefore")), flatten(table.column("replicas"))
+    same = len(before.length) == len(after.length) and bool((before.length == after.length).all())
+    return bool(table.num_rows) and same and bool(member(after, before).all())
+
+
+def verify_order(request: PlanInput, table: pa.Table) -> list[str]:
+    """Every rule that a file of preferred orders, as `read_plan` gives it, breaks for the partitions as they are."""
+    return Check(request, table).reordering()
 
 
 def verify_read_back(request: PlanInput, table: pa.Table, *, waved: bool) -> list[str]:

@@ -8,8 +8,9 @@ from itertools import pairwise
 
 import numpy as np
 
+from kafka_medic.plan.bounds import Bound
 from kafka_medic.plan.files.report_data import Chart, ReportData
-from kafka_medic.plan.model import Fullest, Summary
+from kafka_medic.plan.model import PREFERRED_ORDER, Fullest, Spread, Summary
 
 __all__ = ["AFTER", "BEFORE", "render_report"]
 
@@ -20,7 +21,7 @@ BEFORE, AFTER = "#9aa5b1", "#1f6feb"
 STYLE = (
     "body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:62rem;padding:0 1rem;color:#1b1f24}"
     "table{border-collapse:collapse}td,th{padding:.2rem .9rem .2rem 0;text-align:right}"
-    "th:first-child,td:first-child{text-align:left}svg{width:100%;height:auto}"
+    "th:first-child,td:first-child,.figures :last-child{text-align:left}svg{width:100%;height:auto}"
     "text{font:11px system-ui,sans-serif;fill:#57606a}"
     f".key b{{color:{BEFORE}}}.key i{{color:{AFTER};font-style:normal;font-weight:bold}}"
 )
@@ -43,24 +44,50 @@ def render_report(data: ReportData) -> str:
 
 
 def _figures(summary: Summary) -> str:
-    replicas, leaders = summary.replicas_per_broker, summary.leaders_per_broker
+    of = summary.bounds
     rows = [
-        ("Partitions changed", f"{summary.partitions:,}", ""),
-        ("Replicas copied", f"{summary.moves:,}", f"{summary.lower_bound_moves:,}"),
-        ("Most replicas on a broker", f"{replicas.max:,}", f"{replicas.bound:,}"),
-        ("Most preferred leaders on a broker", f"{leaders.max:,}", f"{leaders.bound:,}"),
-        ("Rack violations", f"{summary.rack_violations:,}", f"{summary.rack_violations_bound:,}"),
-        *_of_one_topic("Most replicas of one topic on a broker", summary.topic_replicas),
-        *_of_one_topic("Most preferred leaders of one topic on a broker", summary.topic_leaders),
-        ("Waves", f"{summary.waves:,}", ""),
+        ("Partitions changed", f"{summary.partitions:,}", "", ""),
+        ("Replicas copied", f"{summary.moves:,}", f"{summary.lower_bound_moves:,}", str(of["moves"])),
+        _per_broker("Most replicas on a broker", summary.replicas_per_broker, of["replicasPerBroker"]),
+        _per_broker("Most preferred leaders on a broker", summary.leaders_per_broker, of["leadersPerBroker"]),
+        *_without_order(summary),
+        (
+            "Rack violations",
+            f"{summary.rack_violations:,}",
+            f"{summary.rack_violations_bound:,}",
+            str(of["rackViolations"]),
+        ),
+        *_of_one_topic("Most replicas of one topic on a broker", summary.topic_replicas, of["replicasOfOneTopic"]),
+        *_of_one_topic(
+            "Most preferred leaders of one topic on a broker", summary.topic_leaders, of["leadersOfOneTopic"]
+        ),
+        ("Waves", f"{summary.waves:,}", "", ""),
     ]
-    body = "".join(f"<tr><td>{name}<td>{value}<td>{bound}" for name, value, bound in rows)
-    return f"<table><tr><th>Figure<th>This plan<th>No plan can do better than{body}</table>"
+    if summary.bytes_per_broker is not None:
+        rows.insert(3, _per_broker("Most bytes on a broker", summary.bytes_per_broker, of["bytesPerBroker"]))
+    body = "".join(f"<tr><td>{name}<td>{value}<td>{bound}<td>{over}" for name, value, bound, over in rows)
+    return f"<table class=figures><tr><th>Figure<th>This plan<th>Bound<th>of{body}</table>"
 
 
-def _of_one_topic(name: str, found: Fullest | None) -> list[tuple[str, str, str]]:
+def _without_order(summary: Summary) -> list[tuple[str, str, str, str]]:
+    """What reassignment.json alone comes to, where it is not the same."""
+    reassigned = summary.leaders_reassigned
+    if reassigned is None or not summary.reordered:
+        return []
+    return [(f"The same before {PREFERRED_ORDER} is carried out", f"{reassigned.max:,}", "", "")]
+
+
+def _per_broker(name: str, spread: Spread, bound: Bound) -> tuple[str, str, str, str]:
+    """A maximum that is the mean is the best of all plans, whatever its own bound says."""
+    over = "all plans (exact)" if spread.max == spread.any_plan else str(bound)
+    return name, f"{spread.max:,}", f"{spread.bound:,}", over
+
+
+def _of_one_topic(name: str, found: Fullest | None, bound: Bound) -> list[tuple[str, str, str, str]]:
     """The topic that is furthest above its bound."""
-    return [] if found is None else [(f"{name} ({escape(found.topic)})", f"{found.max:,}", f"{found.bound:,}")]
+    if found is None:
+        return []
+    return [(f"{name} ({escape(found.topic)})", f"{found.max:,}", f"{found.bound:,}", str(bound))]
 
 
 def _bars(chart: Chart) -> str:

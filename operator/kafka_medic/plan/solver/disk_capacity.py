@@ -161,7 +161,7 @@ class _Disks:
     def _in_rack(self, rows: Ints, rack: int) -> Ints:
         """int64[n] replicas of each of these partitions in a rack."""
         table = self.table[rows]
-        return np.asarray(((self.sites.rack[table] == rack) & (table >= 0)).sum(axis=1))
+        return np.asarray(((self.sites.stands[table] == rack) & (table >= 0)).sum(axis=1))
 
     def _move_away(self, broker: int) -> None:
         """To brokers with capacity, the largest first, each to the one with the fewest replicas."""
@@ -173,7 +173,7 @@ class _Disks:
                 return
             here = self.table[row]
             here = here[here >= 0]
-            spread = np.bincount(rack[here] + 1, minlength=self.sites.racks + 1)[1:]
+            spread = np.bincount(self.sites.stands[here] + 1, minlength=self.sites.racks + 1)[1:]
             # Another rack that has one fewer leaves the spread as good; the same rack never changes it.
             good = spread == spread[rack[broker]] - 1
             good[rack[broker]] = True

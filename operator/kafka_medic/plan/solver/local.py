@@ -6,29 +6,34 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import pyarrow as pa
 
+from kafka_medic.plan.allowed import Allowed, LeftOut
+from kafka_medic.plan.bounds import BY_BYTES, RAISE
 from kafka_medic.plan.columns import Bools, Columns, Ints
 from kafka_medic.plan.leaders.balance import balance_leaders
 from kafka_medic.plan.leaders.topic_leaders import spread_leaders
 from kafka_medic.plan.leaders.topic_spread import REPORTED_TOPICS, after_plan, fullest, worst
-from kafka_medic.plan.model import Plan, Spread, Summary, TopicSpread
+from kafka_medic.plan.model import LEFT_OUT_SCHEMA, Plan, Spread, Summary, TopicSpread
 from kafka_medic.plan.problem import Broker, Problem
-from kafka_medic.plan.solver.aggregate import classify
 from kafka_medic.plan.solver.conflict_resolution import resolve_conflicts
 from kafka_medic.plan.solver.disk_capacity import arriving, capacity_of, even_bytes, fit, refuse_overfull
 from kafka_medic.plan.solver.expand import expand
+from kafka_medic.plan.solver.limits import over_limits, within_totals
 from kafka_medic.plan.solver.quotas import solve_quotas
 from kafka_medic.plan.solver.racks import rack_violations
-from kafka_medic.plan.solver.rows import append, lead_first, plan_table, sizes_or_null
-from kafka_medic.plan.solver.sites import Sites, count_per_broker, rack_indexes, racks_of
+from kafka_medic.plan.solver.rows import append, candidates, lead_first, plan_table, sizes_or_null
+from kafka_medic.plan.solver.sites import Sites, count_per_broker, kinds_of, racks_of, sites_of
 from kafka_medic.plan.solver.waves import assign_waves, exposure_order
 from kafka_medic.plan.water_filling import Basin
 from kafka_medic.plan.wave_limits import WaveLimits
 from kafka_medic.plan.weight import Handicap, handicap
 
-__all__ = ["Placed", "bytes_spread", "finish", "place", "plan_local"]
+__all__ = ["Placed", "bytes_spread", "finish", "place", "place_allowed", "plan_local"]
 
 DEFAULT_LIMITS = WaveLimits()
+TRIES = 6
+"""Placements that are tried until none is over a broker's limit; then what is over it is left out."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,39 +52,93 @@ def plan_local(problem: Problem, limits: WaveLimits = DEFAULT_LIMITS) -> Plan:
     """The plan for a problem. Equal content gives an equal plan, whatever the order of its rows. Raises ProblemError
     where no plan was found that keeps every broker within its disk capacity."""
     columns = problem.columns
-    placed = place(columns, problem.missing, problem.brokers, by_bytes=problem.by_bytes)
-    plan = finish(columns, columns.held, problem.brokers, placed, limits)
-    if not problem.by_bytes:
-        return plan
-    come = arriving(placed.added, columns.size[placed.rows], len(problem.brokers))
-    even = bytes_spread(arriving(columns.held, columns.size, len(problem.brokers)), come, problem.brokers)
-    return replace(plan, summary=replace(plan.summary, bytes_per_broker=even))
+    placed, left_out = place_allowed(
+        columns, problem.missing, problem.brokers, problem.allowed, problem.left_out, by_bytes=problem.by_bytes
+    )
+    plan = finish(columns, columns.held, problem.brokers, placed, limits, left_out)
+    bounds, even = RAISE, None
+    if problem.by_bytes:
+        come = arriving(placed.added, columns.size[placed.rows], len(problem.brokers))
+        even = bytes_spread(arriving(columns.held, columns.size, len(problem.brokers)), come, problem.brokers)
+        bounds = BY_BYTES
+    summary = replace(plan.summary, bytes_per_broker=even, bounds=problem.allowed.among(bounds))
+    return replace(plan, summary=summary)
 
 
-def place(columns: Columns, missing: Ints, brokers: Sequence[Broker], *, by_bytes: bool = False) -> Placed:
+def place_allowed(
+    columns: Columns,
+    missing: Ints,
+    brokers: Sequence[Broker],
+    allowed: Allowed,
+    left_out: Ints,
+    *,
+    by_bytes: bool = False,
+) -> tuple[Placed, Ints]:
+    """(`place` within the limits, int8[N] as `left_out` with the partitions that do not fit them). The most exposed
+    partitions come first."""
+    if not allowed.limited:
+        return place(columns, missing, brokers, by_bytes=by_bytes), left_out
+    missing, left_out = within_totals(columns, missing, brokers, allowed, left_out)
+    for last in [False] * TRIES + [True]:
+        placed = place(columns, missing, brokers, allowed, by_bytes=by_bytes)
+        order = np.searchsorted(placed.rows, exposure_order(columns, placed.rows))
+        place_of = np.empty_like(order)
+        place_of[order] = np.arange(len(order))
+        over = over_limits(place_of, placed.added, columns.size[placed.rows], allowed, len(brokers))
+        if not over.any():
+            return placed, left_out
+        missing, left_out = missing.copy(), left_out.copy()
+        left_out[placed.rows[over]] = LeftOut.OVER_LIMIT
+        missing[placed.rows[over]] = 0
+        if last:
+            placed = replace(
+                placed, rows=placed.rows[~over], added=placed.added[~over], least=int(missing.sum()),
+                bound=_least_level(columns, brokers, int(missing.sum())),
+            )  # fmt: skip
+    return placed, left_out
+
+
+def _least_level(columns: Columns, brokers: Sequence[Broker], amount: int) -> int:
+    """What the fullest broker holds at least once so many replicas are added, wherever they may go."""
+    held = count_per_broker(columns.held, len(brokers))
+    sites = sites_of(brokers, held + handicap(brokers, held, amount).extra)
+    least = int(sites.load[sites.stands >= 0].max(initial=0))
+    return max(least, Basin(sites.load[sites.rack >= 0]).level(amount)) if amount else least
+
+
+def place(
+    columns: Columns,
+    missing: Ints,
+    brokers: Sequence[Broker],
+    allowed: Allowed | None = None,
+    *,
+    by_bytes: bool = False,
+) -> Placed:
     """Where to put what is missing (int32[N]), whoever leads and whenever it is copied. by_bytes: bytes are
-    to be even, not counts; then `bound` is only what counts could come to if there were no racks."""
-    rack, racks = rack_indexes(brokers)
-    held = count_per_broker(columns.held, len(rack))
+    to be even, not counts; then `bound` is only what counts could come to if there were no racks. allowed: what each
+    broker may receive, which is kept as far as a way was found."""
+    held = count_per_broker(columns.held, len(brokers))
     least = int(missing.sum())
     fair = handicap(brokers, held, least)
-    sites = Sites(rack, held + fair.extra, racks)
+    sites = sites_of(brokers, held + fair.extra)
     rows = np.flatnonzero(missing)
+    bound = _least_level(columns, brokers, least)
     if not len(rows):
-        return Placed(
-            rows, np.zeros((0, 1), dtype=np.int32), int(sites.load[sites.rack >= 0].max(initial=0)), fair, least
-        )
+        return Placed(rows, np.zeros((0, 1), dtype=np.int32), bound, fair, least)
     held, missing, size = columns.held[rows], missing[rows], columns.size[rows]
-    bound = max(int(sites.load[rack >= 0].max()), Basin(sites.load[rack >= 0]).level(least))
-    stored = np.zeros(len(rack), dtype=np.int64)
+    stored = np.zeros(len(brokers), dtype=np.int64)
     if by_bytes:
         stored, sites = _by_average_size(columns, brokers, sites, int(size @ missing), least)
-    held_racks = racks_of(held, sites)
-    kinds, kind = classify(held_racks, missing, sites.racks)
+    kinds, kind = kinds_of(held, missing, sites)
     quotas = solve_quotas(kinds, sites)
-    added, even = expand(kind, missing, held_racks, quotas, sites)
+    added, even = expand(kind, missing, racks_of(held, sites), quotas, sites)
     added, proven = resolve_conflicts(held, added, sites, quotas.bound, even=even)
     capacity = capacity_of(brokers)
+    if allowed is not None and allowed.moves_per_broker is not None:
+        most = np.full(len(brokers), allowed.moves_per_broker)
+        added = fit(held, added, sites, np.ones_like(size), most)
+    if allowed is not None and allowed.bytes_per_broker is not None:
+        capacity = np.where(capacity < 0, allowed.bytes_per_broker, np.minimum(capacity, allowed.bytes_per_broker))
     if by_bytes:
         added = even_bytes(held, added, sites, size, capacity, stored)
     added = fit(held, added, sites, size, capacity)
@@ -107,24 +166,24 @@ def bytes_spread(stored: Ints, come: Ints, brokers: Sequence[Broker]) -> Spread:
     return _spread(base + come[alive], bound, fair.average)
 
 
-def finish(columns: Columns, before: Ints, brokers: Sequence[Broker], placed: Placed, limits: WaveLimits) -> Plan:
+def finish(
+    columns: Columns, before: Ints, brokers: Sequence[Broker], placed: Placed, limits: WaveLimits, left_out: Ints
+) -> Plan:
     """The whole plan: who leads, in which waves, and what it is worth. columns: what every partition keeps; before:
-    int32[N, H] what it has. Raises ProblemError where a broker would get more bytes than it has free capacity."""
+    int32[N, H] what it has; left_out: int8[N] as in `LeftOut`. Raises ProblemError where a broker would get more bytes
+    than it has free capacity."""
     rows, added = placed.rows, placed.added
     capacity = capacity_of(brokers)
     if (capacity >= 0).any():
         refuse_overfull(arriving(added, columns.size[rows], len(capacity)), brokers)
-    rack, racks = rack_indexes(brokers)
-    sites = Sites(rack, count_per_broker(columns.held, len(rack)) + placed.fair.extra, racks)
-    alive = sites.rack >= 0
+    sites = sites_of(brokers, count_per_broker(columns.held, len(brokers)) + placed.fair.extra)
+    alive = sites.stands >= 0
     replicas = append(columns.held[rows], columns.held_count[rows], added)
-    order, leaders = _leaders(columns, rows, replicas, brokers)
+    order, leaders, reassigned = _leaders(columns, rows, replicas, brokers)
     wave = _waves(columns, placed, len(alive), limits)
 
     load = sites.load + count_per_broker(added, len(alive))
-    violations, unavoidable = rack_violations(
-        racks_of(columns.held[rows], sites), racks_of(replicas, sites), sites.sizes()
-    )
+    violations, unavoidable = rack_violations(columns.held[rows], replicas, sites)
     topics = _topics(columns, before, rows, order, alive)
     topic_replicas, topic_leaders = fullest(topics)
     summary = Summary(
@@ -139,14 +198,30 @@ def finish(columns: Columns, before: Ints, brokers: Sequence[Broker], placed: Pl
         capacity_unknown=int(((count_per_broker(added, len(capacity)) > 0) & (capacity < 0)).sum()),
         topic_replicas=topic_replicas,
         topic_leaders=topic_leaders,
+        leaders_reassigned=reassigned,
+        reordered=int((order[:, 0] != replicas[:, 0]).sum()),
+        left_out={why: int(count) for why, count in zip(LeftOut, np.bincount(left_out), strict=False) if why and count},
     )
     ids = np.array([broker.id for broker in brokers], dtype=np.int32)
     table = plan_table(columns, before, rows, replicas, order, wave, ids)
-    return Plan(table, sizes_or_null(columns.size[rows]), summary, topics)
+    return Plan(table, sizes_or_null(columns.size[rows]), summary, topics, _listed(columns, left_out))
 
 
-def _leaders(columns: Columns, rows: Ints, replicas: Ints, brokers: Sequence[Broker]) -> tuple[Ints, Spread]:
-    """(int32[n, F] the replicas of the changed partitions, preferred leader first; leaders per broker in the end)."""
+def _listed(columns: Columns, left_out: Ints) -> pa.Table:
+    """The partitions that stay as they are though the question concerns them: LEFT_OUT_SCHEMA."""
+    rows = np.flatnonzero(left_out)
+    names, reasons = pa.array(columns.topics, pa.string()), pa.array([why.sentence for why in LeftOut], pa.string())
+    arrays = [
+        names.take(pa.array(columns.topic[rows], pa.int32())),
+        pa.array(columns.partition[rows], pa.int32()),
+        reasons.take(pa.array(left_out[rows], pa.int8())),
+    ]
+    return pa.table(arrays, schema=LEFT_OUT_SCHEMA)
+
+
+def _leaders(columns: Columns, rows: Ints, replicas: Ints, brokers: Sequence[Broker]) -> tuple[Ints, Spread, Spread]:
+    """(int32[n, F] the replicas of the changed partitions, preferred leader first; leaders per broker in the end; the
+    same if every partition keeps its order)."""
     alive = np.array([broker.alive for broker in brokers], dtype=bool)
     untouched = np.ones(len(columns.topic), dtype=bool)
     untouched[rows] = False
@@ -154,11 +229,12 @@ def _leaders(columns: Columns, rows: Ints, replicas: Ints, brokers: Sequence[Bro
     fixed = np.bincount(rest[1], minlength=len(alive)).astype(np.int64)
     fair = handicap(brokers, fixed, len(rows))
     fixed += fair.extra
-    lead, bound = balance_leaders(replicas, fixed, alive)
-    lead = spread_leaders(replicas, lead, columns.topic[rows], rest, alive)
+    may_lead = candidates(replicas, np.array([broker.takes for broker in brokers], dtype=bool))
+    lead, bound = balance_leaders(may_lead, fixed, alive)
+    lead = spread_leaders(may_lead, lead, columns.topic[rows], rest, alive)
     order = lead_first(replicas, lead)
-    led = fixed + np.bincount(order[:, 0], minlength=len(alive))
-    return order, _spread(led[alive], bound, fair.average)
+    led, kept = (fixed + np.bincount(lists[:, 0], minlength=len(alive)) for lists in (order, replicas))
+    return order, _spread(led[alive], bound, fair.average), _spread(kept[alive], bound, fair.average)
 
 
 def _waves(columns: Columns, placed: Placed, brokers: int, limits: WaveLimits) -> Ints:
@@ -182,4 +258,5 @@ def _topics(columns: Columns, before: Ints, rows: Ints, order: Ints, alive: Bool
 
 def _spread(load: Ints, bound: int, average: int) -> Spread:
     most = int(load.max(initial=0))
-    return Spread(int(load.min(initial=most)) - average, most - average, bound - average)
+    mean = -(-int(load.sum()) // max(len(load), 1))
+    return Spread(int(load.min(initial=most)) - average, most - average, bound - average, mean - average)

@@ -17,7 +17,9 @@ from kafka_medic.plan.solver.sites import Sites
 from kafka_medic.plan.solver.transport import transport
 from kafka_medic.plan.water_filling import Basin, level_with_caps, water_fill
 
-__all__ = ["Quotas", "best_spread", "broker_quotas", "solve_pooled", "solve_quotas", "takers", "too_many"]
+__all__ = [
+    "Quotas", "best_spread", "broker_quotas", "held_and_room", "solve_pooled", "solve_quotas", "takers", "too_many",
+]  # fmt: skip
 
 LARGEST_TABLE = 200_000
 """Cells of kinds x racks that are solved exactly; a larger table is pooled, see `Quotas.pooled`."""
@@ -40,7 +42,7 @@ class Quotas:
 def best_spread(held: Ints, missing: Ints, sizes: Ints) -> tuple[Ints, Ints, Bools]:
     """The most even spread over racks that a partition can still reach, as (forced, choose, allowed).
 
-    held: int64[T, R] replicas per rack; missing: int[T]; sizes: int64[R] brokers per rack.
+    held: int64[T, R] replicas per rack; missing: int[T]; sizes: int64[R] or int64[T, R] brokers per rack.
     Filling the emptiest racks first is best for every measure of spread, so below the last level all
     is forced [T, R]; on the last level any `choose` [T] of the `allowed` [T, R] racks are as good.
     """
@@ -69,12 +71,12 @@ def solve_quotas(kinds: Kinds, sites: Sites) -> Quotas:
     members = [sites.members(rack) for rack in range(sites.racks)]
     basins = [Basin(sites.load[brokers]) for brokers in members]
     alive = sites.rack >= 0
-    held_most = int(sites.load[alive].max(initial=0))
+    held_most = int(sites.load[sites.stands >= 0].max(initial=0))
     total = int((kinds.count * kinds.missing).sum())
     if too_many(kinds, sites.racks):
         return solve_pooled(takers(kinds, sites.racks), total, sites)
 
-    forced, choose, allowed = best_spread(kinds.held_per_rack(sites.racks), kinds.missing, sites.sizes())
+    forced, choose, allowed = best_spread(*held_and_room(kinds, sites))
     wish = np.zeros(len(sites.rack), dtype=np.int64)
     wish[alive] = water_fill(sites.load[alive], total)
     wish_rack = np.array([int(wish[brokers].sum()) for brokers in members], dtype=np.int64)
@@ -86,6 +88,13 @@ def solve_quotas(kinds: Kinds, sites: Sites) -> Quotas:
     return Quotas(forced, chosen, False, max(held_most, *levels, 0))
 
 
+def held_and_room(kinds: Kinds, sites: Sites) -> tuple[Ints, Ints, Ints]:
+    """(int64[T, R] replicas of each kind per rack, int[T] missing, int64[T, R] brokers per rack that it can stand on),
+    for `best_spread`; kinds: as `kinds_of` counts them."""
+    held = kinds.held_per_rack(sites.places).reshape(len(kinds.count), -1, sites.racks)
+    return held.sum(axis=1), kinds.missing, sites.sizes() + held[:, 1:].sum(axis=1)
+
+
 def too_many(kinds: Kinds, racks: int) -> bool:
     """Whether the kinds are to be pooled: too many for a table, and a rack there for each replica."""
     factor = int((kinds.missing + (kinds.racks >= 0).sum(axis=1)).max(initial=0))
@@ -95,7 +104,7 @@ def too_many(kinds: Kinds, racks: int) -> bool:
 def takers(kinds: Kinds, racks: int) -> Ints:
     """int64[R] partitions that could take a replica in each rack: those that do not stand in it."""
     able = np.full(racks, int(kinds.count.sum()), dtype=np.int64)
-    for rack, column in _first_in_rack(kinds.racks):
+    for rack, column in _first_in_rack(np.sort(np.where(kinds.racks >= 0, kinds.racks % racks, -1), axis=1)):
         np.subtract.at(able, rack, kinds.count[column])
     return able
 
@@ -103,9 +112,10 @@ def takers(kinds: Kinds, racks: int) -> Ints:
 def solve_pooled(able: Ints, total: int, sites: Sites) -> Quotas:
     """Quotas for all kinds together; able: int64[R] as `takers` counts them, total: replicas missing."""
     basins = [Basin(sites.load[sites.members(rack)]) for rack in range(sites.racks)]
+    able = np.where(sites.sizes() > 0, able, 0)
     level, poured = level_with_caps(basins, able, total)
     none = np.zeros((1, sites.racks), dtype=np.int64)
-    held_most = int(sites.load[sites.rack >= 0].max(initial=0))
+    held_most = int(sites.load[sites.stands >= 0].max(initial=0))
     return Quotas(none, poured[None, :], True, max(held_most, level if total else 0))
 
 

@@ -5,33 +5,35 @@ from __future__ import annotations
 import numpy as np
 
 from kafka_medic.plan.columns import Ints
-from kafka_medic.plan.solver.aggregate import classify
-from kafka_medic.plan.solver.quotas import best_spread
+from kafka_medic.plan.solver.quotas import best_spread, held_and_room
+from kafka_medic.plan.solver.sites import Sites, kinds_of, racks_of
 
 __all__ = ["rack_violations"]
 
 
-def rack_violations(held: Ints, final: Ints, sizes: Ints) -> tuple[int, int]:
-    """(partitions less even than factor and racks allow, those for which the held replicas force it).
+def rack_violations(held: Ints, final: Ints, sites: Sites) -> tuple[int, int]:
+    """(partitions less even than factor and racks allow, those for which the held replicas force it, or the brokers
+    that take none).
 
-    held: int32[N, H], final: int32[N, F] rack indexes, -1 padded; sizes: int64[R] live brokers per rack.
+    held: int32[N, H], final: int32[N, F] broker indexes, -1 padded.
     Evenness is the number of pairs of replicas that share a rack; one spread is best for it and for
     every other convex measure.
     """
+    sizes = sites.live_sizes()
     factor = (final >= 0).sum(axis=1)
     ideal = np.zeros(int(factor.max(initial=0)) + 1, dtype=np.int64)
     for wanted in np.flatnonzero(np.bincount(factor)).tolist():
         ideal[wanted] = _best_pairs(np.zeros((1, len(sizes)), np.int64), np.array([wanted]), sizes)[0]
-    bad = int((_pairs(final) > ideal[factor]).sum())
+    bad = int((_pairs(racks_of(final, sites)) > ideal[factor]).sum())
 
     # With a rack for each replica, only racks that are shared already can be shared at the end.
-    roomy = factor <= len(sizes)
-    unavoidable = int((_pairs(held)[roomy] > 0).sum())
+    roomy = factor <= int((sites.sizes() > 0).sum())
+    unavoidable = int((_pairs(racks_of(held[roomy], sites)) > 0).sum())
     crowded = np.flatnonzero(~roomy)
     if len(crowded):
         missing = factor[crowded] - (held[crowded] >= 0).sum(axis=1)
-        kinds, _ = classify(held[crowded], missing.astype(np.int32), len(sizes))
-        best = _best_pairs(kinds.held_per_rack(len(sizes)), kinds.missing, sizes)
+        kinds, _ = kinds_of(held[crowded], missing.astype(np.int32), sites)
+        best = _best_pairs(*held_and_room(kinds, sites))
         wanted = kinds.missing + (kinds.racks >= 0).sum(axis=1)
         unavoidable += int(kinds.count[best > ideal[wanted]].sum())
     return bad, unavoidable

@@ -12,16 +12,18 @@ from dataclasses import replace
 
 import numpy as np
 
+from kafka_medic.plan.bounds import LEAVE, LOWER_IMBALANCE, SPREAD_RACKS
 from kafka_medic.plan.columns import Bools, Columns, Ints
 from kafka_medic.plan.model import Plan
 from kafka_medic.plan.problem import Broker, check_reachable
-from kafka_medic.plan.relocation import Leave, LowerImbalance, Relocation, SpreadRacks, all_live
+from kafka_medic.plan.relocation import Leave, LowerImbalance, Relocation, SpreadRacks
 from kafka_medic.plan.solver.aggregate import classify
 from kafka_medic.plan.solver.disk_capacity import capacity_of, fit
-from kafka_medic.plan.solver.local import DEFAULT_LIMITS, Placed, finish, place
+from kafka_medic.plan.solver.limits import over_limits
+from kafka_medic.plan.solver.local import DEFAULT_LIMITS, Placed, finish, place_allowed
 from kafka_medic.plan.solver.quotas import best_spread
-from kafka_medic.plan.solver.rebalance import exchange, exchange_path
-from kafka_medic.plan.solver.sites import Sites, count_per_broker, rack_indexes, racks_of
+from kafka_medic.plan.solver.rebalance import Holders, exchange, exchange_path, hand_over
+from kafka_medic.plan.solver.sites import Sites, count_per_broker, racks_of, sites_of
 from kafka_medic.plan.wave_limits import WaveLimits
 from kafka_medic.plan.weight import handicap
 
@@ -31,34 +33,40 @@ __all__ = ["plan_relocation"]
 def plan_relocation(relocation: Relocation, limits: WaveLimits = DEFAULT_LIMITS) -> Plan:
     """The plan; equal content gives an equal plan. Raises ProblemError where there is none."""
     columns, brokers, question = relocation.columns, relocation.brokers, relocation.question
+    left_out = relocation.left_out
     match question:
         case LowerImbalance(moves):
-            after, placed = _lower(columns, brokers, moves)
-        case Leave(broker):
-            released = columns.held == [listed.id for listed in brokers].index(broker)
-            after, placed, _ = _place_anew(columns, brokers, released)
+            bounds, (after, placed) = LOWER_IMBALANCE, _lower(relocation, moves)
+        case Leave():
+            released = relocation.leaving[columns.held] & (columns.held >= 0) & relocation.may_change()[:, None]
+            bounds, (after, placed, _, left_out) = LEAVE, _place_anew(relocation, released)
         case SpreadRacks():
-            released, floor = _crowded(columns, brokers)
-            after, placed, kept = _place_anew(columns, brokers, released)
+            released, floor = _crowded(relocation)
+            bounds, (after, placed, kept, left_out) = SPREAD_RACKS, _place_anew(relocation, released)
             # Other replicas might have been released, so what the kernel proves of these is no bound on all plans.
             placed = replace(placed, bound=min(placed.bound, max(floor, _mean(kept, placed, brokers))))
     kept = _keep(columns, _members(columns.held, after))
     new = (after >= 0) & ~_members(after, columns.held)
     rows = np.flatnonzero(new.any(axis=1))
     added = _packed(np.where(new, after, -1)[rows])
-    return finish(kept, columns.held, brokers, replace(placed, rows=rows, added=added), limits)
+    plan = finish(kept, columns.held, brokers, replace(placed, rows=rows, added=added), limits, left_out)
+    return replace(plan, summary=replace(plan.summary, bounds=relocation.allowed.among(bounds)))
 
 
-def _place_anew(columns: Columns, brokers: tuple[Broker, ...], released: Bools) -> tuple[Ints, Placed, Columns]:
+def _place_anew(relocation: Relocation, released: Bools) -> tuple[Ints, Placed, Columns, Ints]:
     """(int32[N, H] who holds what once the released replicas (bool[N, H]) are placed elsewhere; where they go; the
-    columns of those that stay)."""
+    columns of those that stay; int8[N] why others stay, as in `LeftOut`)."""
+    columns, brokers = relocation.columns, relocation.brokers
     kept, missing = _keep(columns, ~released), released.sum(axis=1).astype(np.int32)
     check_reachable(kept, missing, brokers)
-    placed = place(kept, missing, brokers)
+    placed, left_out = place_allowed(kept, missing, brokers, relocation.allowed, relocation.left_out)
+    if relocation.allowed.limited:
+        released = released & np.isin(np.arange(len(released)), placed.rows)[:, None]
+        kept = _keep(columns, ~released)
     none = np.full((len(kept.held), placed.added.shape[1]), -1, dtype=np.int32)
     after = np.concatenate([kept.held, none], axis=1)
     after[placed.rows, kept.held.shape[1] :] = placed.added
-    return after, placed, kept
+    return after, placed, kept, left_out
 
 
 def _packed(brokers: Ints) -> Ints:
@@ -85,18 +93,24 @@ def _mean(kept: Columns, placed: Placed, brokers: Sequence[Broker]) -> int:
     return int(-(-(load[alive].sum() + placed.least) // max(int(alive.sum()), 1)))
 
 
-def _crowded(columns: Columns, brokers: Sequence[Broker]) -> tuple[Bools, int]:
+def _crowded(relocation: Relocation) -> tuple[Bools, int]:
     """(bool[N, H] replicas to release so that every partition can be spread at best; what the fullest broker holds at
     least, whichever are released)."""
-    rack, racks = rack_indexes(brokers)
-    load = count_per_broker(columns.held, len(rack))
-    sites = Sites(rack, load, racks)
-    rows = np.flatnonzero(all_live(columns, brokers))
+    columns, brokers = relocation.columns, relocation.brokers
+    load = count_per_broker(columns.held, len(brokers))
+    sites = sites_of(brokers, load)
+    racks = sites.racks
+    rows = np.flatnonzero(relocation.may_change())
     held_racks = racks_of(columns.held[rows], sites)
-    kinds, kind = classify(held_racks, np.zeros(len(rows), dtype=np.int32), racks)
-    leave, over = _surplus(kinds.held_per_rack(racks), sites.sizes())
+    # 1: it takes no replica, but may give one; 2: it gives none either.
+    excluded = np.array([broker.id in relocation.allowed.exclude_brokers for broker in brokers], dtype=bool)
+    closed = np.where(excluded, 2, sites.rack < 0)[columns.held[rows]]
+    places = np.where(held_racks >= 0, held_racks + closed * racks, -1).astype(np.int32)
+    kinds, kind = classify(places, np.zeros(len(rows), dtype=np.int32), 3 * racks)
+    count = kinds.held_per_rack(3 * racks).reshape(-1, 3, racks)
+    leave, over = _surplus(count.sum(axis=1), count[:, 2], sites.sizes() + count[:, 1] + count[:, 2])
     crowded = np.flatnonzero(leave.sum(axis=1)[kind])
-    at, here = rows[crowded], held_racks[crowded]
+    at, here = rows[crowded], np.where(closed[crowded] == 2, -1, held_racks[crowded])
     held = columns.held[at]
     released = np.zeros(columns.held.shape, dtype=bool)
     released[at] = _choose(held, here, columns.leader[at], load, leave[kind[crowded]])
@@ -106,14 +120,14 @@ def _crowded(columns: Columns, brokers: Sequence[Broker]) -> tuple[Bools, int]:
     least = load - np.bincount(held[could], minlength=len(load))
     stays = load - count_per_broker(np.where(released, columns.held, -1), len(load))
     fair = handicap(brokers, stays, int(released.sum()))
-    return released, int((least + fair.extra)[rack >= 0].max(initial=0))
+    return released, int((least + fair.extra)[sites.stands >= 0].max(initial=0))
 
 
-def _surplus(count: Ints, sizes: Ints) -> tuple[Ints, Bools]:
+def _surplus(count: Ints, pinned: Ints, room: Ints) -> tuple[Ints, Bools]:
     """(int64[T, R] replicas that have to leave each rack, bool[T, R] racks that some replica may leave), of kinds with
-    count int64[T, R]; sizes: int64[R] live brokers."""
-    forced, choose, allowed = best_spread(np.zeros_like(count), count.sum(axis=1), sizes)
-    surplus = np.maximum(count - forced, 0)
+    count int64[T, R], of which pinned stay in any case; room: int64[T, R] brokers that they can stand on."""
+    forced, choose, allowed = best_spread(pinned, (count - pinned).sum(axis=1), room)
+    surplus = np.maximum(count - pinned - forced, 0)
     over: Bools = np.asarray(surplus > 0)
     # Of the racks that may have one more, those that have it keep it.
     extra = allowed & over
@@ -136,40 +150,50 @@ def _choose(held: Ints, racks: Ints, leader: Ints, load: Ints, leave: Ints) -> B
     return chosen
 
 
-def _lower(columns: Columns, brokers: Sequence[Broker], moves: int) -> tuple[Ints, Placed]:
+def _lower(relocation: Relocation, moves: int) -> tuple[Ints, Placed]:
     """(int32[N, H] who holds what in the end, and what that comes to)."""
-    rack, racks = rack_indexes(brokers)
-    held, alive = count_per_broker(columns.held, len(rack)), rack >= 0
+    columns, brokers, allowed = relocation.columns, relocation.brokers, relocation.allowed
+    held, alive = count_per_broker(columns.held, len(brokers)), np.array([b.alive for b in brokers], dtype=bool)
     fair = handicap(brokers, np.zeros_like(held), int(held[alive].sum()))
     load = held + fair.extra
     was = load[alive].copy()
-    able = np.flatnonzero(all_live(columns, brokers))
-    table = columns.held[able].copy()
-    _exchange(table, Sites(rack, load, racks), load, moves)
-    new = (table >= 0) & ~_members(table, columns.held[able])
+    may = relocation.may_change()
+    able = np.flatnonzero(may & (columns.size >= 0) if allowed.by_bytes else may)
+    before, size = columns.held[able], columns.size[able]
+    table, sites = before.copy(), sites_of(brokers, load)
+    gives = alive & ~np.array([broker.id in allowed.exclude_brokers for broker in brokers], dtype=bool)
+    moves_left = moves - hand_over(table, sites, gives, load, moves)
+    _exchange(table, sites, gives, load, moves_left)
+    new = (table >= 0) & ~_members(table, before)
     stay, come = np.where(new, -1, table), np.where(new, table, -1)
     # `fit` reads loads only to choose among brokers with free capacity.
-    come = fit(stay, come, Sites(rack, load, racks), columns.size[able], capacity_of(brokers))
+    come = fit(stay, come, sites, size, capacity_of(brokers))
+    # The more of them fit into the limits on bytes, the more even it gets.
+    smallest_first = np.empty(len(able), dtype=np.int64)
+    smallest_first[np.argsort(size, kind="stable")] = np.arange(len(able))
+    over = over_limits(smallest_first, come, size, allowed, len(brokers), total=True)
+    table = np.where(over[:, None], before, np.where(come >= 0, come, stay))
     after = columns.held.copy()
-    after[able] = np.where(come >= 0, come, stay)
-    now = (count_per_broker(after, len(rack)) + fair.extra)[alive]
+    after[able] = table
+    now = (count_per_broker(after, len(brokers)) + fair.extra)[alive]
     least = int(np.maximum(was - now, 0).sum())  # to come to these very loads
     none = np.zeros(0, dtype=np.int64)
     return after, Placed(none, none, _levels(was, moves)[0], fair, least)
 
 
-def _exchange(table: Ints, sites: Sites, load: Ints, moves: int) -> None:
-    """Exchange in place, from the fullest to the emptiest, at most `moves` times."""
-    final = sites.rack < 0
+def _exchange(table: Ints, sites: Sites, gives: Bools, load: Ints, moves: int) -> None:
+    """Exchange in place, from the fullest to the emptiest, at most `moves` times. gives: bool[B]."""
+    final = ~gives
+    holders = Holders(table, 0, len(load))
     while moves > 0 and not final.all():
         top = int(load[~final].max())
-        low = ~final & (load <= top - 2)
+        low = ~final & (sites.rack >= 0) & (load <= top - 2)
         if not low.any():
             return
         # One of the fullest at a time: a search from all of them costs as much, and finds one path.
         source = np.zeros(len(load), dtype=bool)
         source[np.flatnonzero(~final & (load == top))[0]] = True
-        path, reached = exchange_path(table, 0, sites, source, low, load)
+        path, reached = exchange_path(holders, sites, source, low, load)
         hops = len(path) - 1
         if not path or hops > moves:
             final |= reached
@@ -178,7 +202,7 @@ def _exchange(table: Ints, sites: Sites, load: Ints, moves: int) -> None:
         high, floor = _levels(load[~final], moves)
         bottom = int(load[path[-1]])
         most = max(min(top - high, floor - bottom, moves // hops), 1)
-        done = exchange(table, 0, sites, path, load, min(most, (top - bottom) // 2))
+        done = exchange(holders, sites, path, load, min(most, (top - bottom) // 2))
         if not done:
             final[path[0]] = True
         moves -= done * hops

@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 
 from kafka_medic.plan.arrow import Column, list_column
-from kafka_medic.plan.columns import Columns, Ints
+from kafka_medic.plan.columns import Bools, Columns, Ints
 from kafka_medic.plan.model import PLAN_SCHEMA
 
-__all__ = ["append", "lead_first", "plan_table", "sizes_or_null"]
+__all__ = ["append", "candidates", "lead_first", "plan_table", "sizes_or_null"]
 
 
 def append(held: Ints, held_count: Ints, added: Ints) -> Ints:
@@ -24,6 +24,16 @@ def append(held: Ints, held_count: Ints, added: Ints) -> Ints:
         rows = np.flatnonzero(added[:, slot] >= 0)
         joined[rows, held_count[rows] + slot] = added[rows, slot]
     return joined
+
+
+def candidates(replicas: Ints, takes: Bools) -> Ints:
+    """int32[n, F]: the replicas that may lead, -1 in place of others. A broker that takes nothing (takes: bool[B])
+    keeps what it leads and leads nothing else."""
+    if takes.all():
+        return replicas
+    may = takes[replicas] & (replicas >= 0)
+    may[:, 0] = True
+    return np.where(may, replicas, -1).astype(replicas.dtype)
 
 
 def plan_table(

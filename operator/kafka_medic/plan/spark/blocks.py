@@ -20,14 +20,14 @@ from kafka_medic.plan.leaders.topic_leaders import spread_leaders
 from kafka_medic.plan.lists import place_among
 from kafka_medic.plan.model import PLAN_SCHEMA, TopicSpread
 from kafka_medic.plan.problem import Problem, ProblemError
-from kafka_medic.plan.solver.aggregate import Kinds, classify
+from kafka_medic.plan.solver.aggregate import Kinds
 from kafka_medic.plan.solver.conflict_resolution import resolve_conflicts
 from kafka_medic.plan.solver.disk_capacity import even_bytes, fit
 from kafka_medic.plan.solver.expand import expand
 from kafka_medic.plan.solver.local import plan_local
 from kafka_medic.plan.solver.quotas import Quotas, takers, too_many
-from kafka_medic.plan.solver.rows import append, lead_first, plan_table, sizes_or_null
-from kafka_medic.plan.solver.sites import Sites, count_per_broker, rack_indexes, racks_of
+from kafka_medic.plan.solver.rows import append, candidates, lead_first, plan_table, sizes_or_null
+from kafka_medic.plan.solver.sites import Sites, count_per_broker, kinds_of, racks_of, sites_of
 from kafka_medic.plan.solver.waves import assign_waves, exposure
 from kafka_medic.plan.spark.question import Question
 from kafka_medic.plan.spark.report_data import Part, WaveBytes, spread_of_topics, wave_bytes
@@ -136,11 +136,11 @@ def survey(table: pa.Table, question: Question, task: int, block: int, *, alone:
     except ProblemError as error:
         return Refused(task, block, error.row, error.reason, error.table)
     columns, missing = problem.columns, problem.missing
-    rack, racks = rack_indexes(question.brokers)
-    brokers = len(rack)
-    sites = Sites(rack, np.zeros(brokers, dtype=np.int64), racks)
+    brokers = len(question.brokers)
+    sites = sites_of(question.brokers, np.zeros(brokers, dtype=np.int64))
+    racks = sites.racks
     rows = np.flatnonzero(missing)
-    kinds, _ = classify(racks_of(columns.held[rows], sites), missing[rows], racks)
+    kinds, _ = kinds_of(columns.held[rows], missing[rows], sites)
     size, sender = np.maximum(columns.size[rows], 0), columns.senders()[rows]
     sent = np.zeros(brokers, dtype=np.int64)
     np.add.at(sent, sender, size * missing[rows])
@@ -206,14 +206,16 @@ def _lay_out_nothing(problem: Problem, question: Question, share: Share) -> tupl
 def _lay_out_share(problem: Problem, rows: Ints, question: Question, share: Share) -> tuple[pa.Table, Laid]:
     """The changed partitions (int64[n] rows) by the block's share of the quotas."""
     columns = problem.columns
-    rack, racks = rack_indexes(question.brokers)
-    added = _placed(problem, rows, question, share, Sites(rack, share.quota.max() - share.quota, racks))
+    sites = sites_of(question.brokers, share.quota.max() - share.quota)
+    alive = sites.stands >= 0
+    added = _placed(problem, rows, question, share, sites)
     replicas = append(columns.held[rows], columns.held_count[rows], added)
-    lead, _ = balance_leaders(replicas, share.lead.max() - share.lead, rack >= 0)
+    may_lead = candidates(replicas, sites.rack >= 0)
+    lead, _ = balance_leaders(may_lead, share.lead.max() - share.lead, alive)
     untouched = np.ones(len(columns.topic), dtype=bool)
     untouched[rows] = False
     rest = columns.topic[untouched], columns.held[untouched, 0]
-    lead = spread_leaders(replicas, lead, columns.topic[rows], rest, rack >= 0, share.scattered == 1)
+    lead = spread_leaders(may_lead, lead, columns.topic[rows], rest, alive, share.scattered == 1)
     wave = _waves(columns, rows, added, share, question)
     order = lead_first(replicas, lead)
     plan = plan_table(columns, columns.held, rows, replicas, order, wave, _ids(question).astype(np.int32))
@@ -226,10 +228,9 @@ def _placed(problem: Problem, rows: Ints, question: Question, share: Share, site
     """int32[n, M] the brokers that each changed partition is given, -1 padded."""
     columns, missing = problem.columns, problem.missing[rows]
     held, size = columns.held[rows], columns.size[rows]
-    held_racks = racks_of(held, sites)
-    _, kind = classify(held_racks, missing, sites.racks)
+    _, kind = kinds_of(held, missing, sites)
     quotas = Quotas(share.forced, share.chosen, share.pooled, int(share.quota.max()))
-    added, even = expand(kind, missing, held_racks, quotas, sites)
+    added, even = expand(kind, missing, racks_of(held, sites), quotas, sites)
     added, _ = resolve_conflicts(held, added, sites, quotas.bound, even=even)
     if question.by_bytes:
         added = even_bytes(held, added, sites, size, share.capacity, share.due.max() - share.due)

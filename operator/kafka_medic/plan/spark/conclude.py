@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from kafka_medic.plan.allowed import LeftOut
+from kafka_medic.plan.bounds import BY_BYTES, IN_BLOCKS, RAISE
 from kafka_medic.plan.columns import Bools, Ints
 from kafka_medic.plan.leaders.topic_spread import fullest
 from kafka_medic.plan.model import Spread, Summary
@@ -168,6 +170,8 @@ def _summarise(
         waves=len(total.records),
         capacity_unknown=sum(b.disk_free is None for b, more in zip(question.brokers, gained, strict=True) if more),
         bytes_per_broker=_bytes(surveys, laid, question) if question.by_bytes else None,
+        left_out={LeftOut.DEAD_REPLICA: sum(found.input.stuck for found in surveys)},
+        bounds=BY_BYTES if question.by_bytes else RAISE if len(surveys) == 1 else IN_BLOCKS,
         engine="spark",
     )
 
@@ -225,4 +229,4 @@ def _most(load: Ints, fair: Handicap, alive: Bools) -> int:
 
 def _spread(load: Ints, bound: int, fair: Handicap, alive: Bools) -> Spread:
     most, counted = _most(load, fair, alive), (load + fair.extra)[alive] - fair.average
-    return Spread(int(counted.min(initial=most)), most, bound)
+    return Spread(int(counted.min(initial=most)), most, bound, -(-int(counted.sum()) // max(len(counted), 1)))

@@ -17,7 +17,7 @@ from kafka_medic.plan.columns import Ints
 from kafka_medic.plan.solver.aggregate import merge
 from kafka_medic.plan.solver.disk_capacity import capacity_of
 from kafka_medic.plan.solver.quotas import Quotas, broker_quotas, solve_pooled, solve_quotas, too_many
-from kafka_medic.plan.solver.sites import Sites, rack_indexes
+from kafka_medic.plan.solver.sites import Sites, sites_of
 from kafka_medic.plan.solver.transport import transport
 from kafka_medic.plan.spark.blocks import Classes, Share, Survey
 from kafka_medic.plan.spark.question import Question
@@ -38,13 +38,13 @@ def shares(
     """
     if not any(found.changed for found in surveys):
         return [_idle(found, mark) for found, mark in zip(surveys, marks, strict=True)], None
-    rack, racks = rack_indexes(question.brokers)
     held, missing = np.sum([found.input.load for found in surveys], axis=0), sum(found.missing for found in surveys)
     fair = handicap(question.brokers, held, missing)
-    sites = Sites(rack, held + fair.extra, racks)
+    sites = sites_of(question.brokers, held + fair.extra)
     bound, due = None, np.zeros((len(surveys), 0), dtype=np.int64)
     if question.by_bytes:
-        bound = max(int(sites.load[rack >= 0].max()), Basin(sites.load[rack >= 0]).level(missing))
+        able = sites.rack >= 0
+        bound = max(int(sites.load[sites.stands >= 0].max()), Basin(sites.load[able]).level(missing))
         sites, due = _by_bytes(surveys, sites, missing, question)
     quotas, places = _solve(surveys, sites)
     bound = quotas.bound if bound is None else bound
@@ -131,7 +131,7 @@ def _solve(surveys: Sequence[Survey], sites: Sites) -> tuple[Quotas, list[Ints]]
     listed = [found.kinds for found in surveys]
     known = [kinds for kinds in listed if kinds is not None]
     if len(known) == len(listed):
-        kinds, places = merge(known, sites.racks)
+        kinds, places = merge(known, sites.places)
         if not too_many(kinds, sites.racks):
             return solve_quotas(kinds, sites), places
     able = np.sum([found.takers for found in surveys], axis=0)
@@ -165,7 +165,7 @@ def _per_broker(sites: Sites, poured: Ints) -> Ints:
 def _leaders(surveys: Sequence[Survey], quota: Ints, sites: Sites, question: Question) -> Ints:
     """int64[b, B] preferred leaderships that each block hands out; it can give a broker no more than it has replicas
     on it."""
-    live = np.flatnonzero(sites.rack >= 0)
+    live = np.flatnonzero(sites.stands >= 0)
     held = np.array([found.held for found in surveys])
     changed = np.array([found.changed for found in surveys], dtype=np.int64)
     first = np.sum([found.input.first for found in surveys], axis=0)

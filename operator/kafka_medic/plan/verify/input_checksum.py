@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from kafka_medic.plan.allowed import Allowed
 from kafka_medic.plan.arrow import Column, integers, names
 from kafka_medic.plan.lists import Lists, flatten, place_among
 from kafka_medic.plan.problem import Broker
@@ -31,9 +32,10 @@ Wish = Callable[[str], int | None]
 
 @dataclass(frozen=True, eq=False)
 class InputChecksum:
-    """Of the partitions as they are. below: how many lack replicas; missing: replicas they lack; checksum: hash of
-    those partitions. load, stored: int64[B] replicas and known bytes per broker (brokers by id, dead ones too); first:
-    int64[B] first replicas of the others."""
+    """Of the partitions as they are. below: how many lack replicas and have none on a dead broker; missing: replicas
+    they lack; checksum: hash of those partitions. stuck: how many lack replicas, but have one on a dead broker.
+    load, stored: int64[B] replicas and known bytes per broker (brokers by id, dead ones too); first: int64[B] first
+    replicas of the others."""
 
     below: int
     missing: int
@@ -41,6 +43,7 @@ class InputChecksum:
     load: Array
     first: Array
     stored: Array
+    stuck: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +78,11 @@ def input_checksum(table: pa.Table, brokers: Sequence[Broker], wish: Wish) -> In
     factor = np.array([wish(name) or 0 for name in names(encoded.dictionary)], dtype=np.int64)
     wanted = factor[integers(encoded.indices)] if len(factor) else np.zeros(0, dtype=np.int64)
     below = replicas.length < wanted
+    dead = np.array([broker.id for broker in brokers if not broker.alive], dtype=np.int64)
+    stuck = np.zeros(len(below), dtype=bool)
+    stuck[replicas.row[np.isin(replicas.values, dead)] if len(dead) else slice(0)] = True
+    stuck &= below
+    below &= ~stuck
     first = replicas.values[replicas.start]
     return InputChecksum(
         int(below.sum()),
@@ -83,6 +91,7 @@ def input_checksum(table: pa.Table, brokers: Sequence[Broker], wish: Wish) -> In
         _count(replicas.values, ids),
         _count(first[~below], ids),
         stored,
+        int(stuck.sum()),
     )
 
 
@@ -130,6 +139,7 @@ class _PartRequest:
     partitions: pa.Table
     brokers: Sequence[Broker]
     wish: Wish
+    allowed: Allowed = field(default_factory=Allowed)
 
     def wanted(self, topic: str) -> int | None:
         return self.wish(topic)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 
-from kafka_medic.plan.arrow import integers
-from kafka_medic.plan.lists import Array, Lists, member
+from kafka_medic.plan.allowed import LeftOut
+from kafka_medic.plan.arrow import integers, is_valid
+from kafka_medic.plan.lists import Array, Lists, flatten, member
 from kafka_medic.plan.model import Plan, Summary
 from kafka_medic.plan.relocation import Leave, LowerImbalance, Relocation
 from kafka_medic.plan.verify.rules import Check, judge
@@ -26,18 +28,41 @@ class _MovesCheck(Check):
     def __init__(self, relocation: Relocation, table: pa.Table) -> None:
         super().__init__(relocation, table)
         self.question = relocation.question
-        dead = ~np.isin(self.before.values, self.live)
-        self.stuck = np.bincount(self.before.row[dead], minlength=len(self.before.length)) > 0
-        """bool[N]: partitions with a replica on a broker that takes none."""
+        left = self.question.brokers if isinstance(self.question, Leave) else ()
+        self.leaving = np.array(left, dtype=np.int64)
+
+    @cached_property
+    def stuck(self) -> Array:
+        dead = np.setdiff1d(np.setdiff1d(self.ids, self.live), self.leaving)
+        return self._standing(dead)
 
     def touching(self) -> list[str]:
         if not isinstance(self.question, Leave):
-            return self._broken("has a replica on a broker that is not alive and is touched", self.stuck[self.place])
-        there = np.zeros(len(self.before.length), dtype=bool)
-        there[self.before.row[self.before.values == self.question.broker]] = True
+            return self._untouched(self.stuck, "")
+        there = self._standing(self.leaving)
         problems = self._broken("is not on the broker and is touched", ~there[self.place])
-        left = int((there & ~self.touched).sum())
-        return [*problems, f"{left} partitions stay on broker {self.question.broker}"] if left else problems
+        lost = there & self._lost() if self.question.gone else np.zeros_like(there)
+        problems += self._broken("is lost and is touched", lost[self.place])
+        due = there & ~self.excluded & ~lost
+        problems += self._untouched(due, f"partitions stay on broker {', '.join(map(str, self.leaving))}")
+        self.left_out[LeftOut.EXCLUDED_TOPIC] = int((there & self.excluded).sum())
+        self.left_out[LeftOut.LOST] = int((lost & ~self.excluded).sum())
+        if self.left_out[LeftOut.LOST] and not self.question.skip_lost:
+            problems.append(f"{self.left_out[LeftOut.LOST]} partitions are lost, and that was not accepted")
+        return problems
+
+    def _lost(self) -> Array:
+        """bool[N]: partitions that have no replica, or none in sync, on a broker that stays."""
+        lost = ~self._standing(np.setdiff1d(self.before.values, self.leaving))
+        if "isr" not in self.raw.column_names or pa.types.is_null(self.raw.column("isr").type):
+            return lost
+        isr = self.raw.column("isr")
+        known = is_valid(isr)
+        lists = flatten(isr.filter(pa.array(known)))
+        outside = np.bincount(lists.row[~np.isin(lists.values, self.leaving)], minlength=len(lists.length))
+        none_left = np.zeros(len(known), dtype=bool)
+        none_left[known] = (lists.length > 0) & (outside == 0)
+        return np.asarray(lost | none_left)
 
     def keeping(self) -> list[str]:
         problems = self._broken("gets another number of replicas", self.after.length != self.claimed.length)
@@ -47,49 +72,69 @@ class _MovesCheck(Check):
         kept = np.bincount(self.claimed.row[stays], minlength=len(self.claimed.length))
         self.staying = Lists(self.claimed.values[stays], kept)
         problems = self._broken("moves nothing", self.staying.length == self.claimed.length)
+        gives_none = np.array(sorted(self.allowed.exclude_brokers), dtype=np.int64)
+        wrong = ~stays & np.isin(self.claimed.values, gives_none)
+        problems += self._broken_items("leaves a broker that is excluded", self.claimed, wrong)
         if isinstance(self.question, Leave):
-            wrong = ~stays & (self.claimed.values != self.question.broker)
+            wrong = ~stays & ~np.isin(self.claimed.values, self.leaving)
             return problems + self._broken_items("leaves a broker that it should stay on", self.claimed, wrong)
         return problems + self._spread_over_racks()
 
     def _spread_over_racks(self) -> list[str]:
         rack = {b: number for number, b in enumerate(sorted(set(self.rack_of.values())))}
-        size = [0] * len(rack)
-        for name, count in Counter(self.rack_of.values()).items():
-            size[rack[name]] = count
         after = self._profiles(self.after, rack)
         if isinstance(self.question, LowerImbalance):
             before = self._profiles(self.claimed, rack)
             return self._broken("is spread over fewer racks than before", _pairs(after) > _pairs(before))
-        needed, pairs = self._needed(rack, size)
+        needed, pairs = self._needed(rack)
         moved = self.claimed.length - self.staying.length
         problems = self._broken("is not spread as well as it could be", _pairs(after) > pairs[self.place])
         problems += self._broken("moves more than it takes", moved != needed[self.place])
-        left = int(((needed > 0) & ~self.touched).sum())
-        return [*problems, f"{left} partitions that share a rack are not planned"] if left else problems
+        left = (needed > 0) & ~self.touched
+        if self.allowed.by_bytes:
+            self.left_out[LeftOut.UNKNOWN_SIZE] = int((left & (self._sizes() < 0)).sum())
+            left &= self._sizes() >= 0
+        count = int(left.sum())
+        self.left_out[LeftOut.OVER_LIMIT] = count
+        if not count or self.allowed.limited:
+            return problems
+        return [*problems, f"{count} partitions that share a rack are not planned"]
 
-    def _profiles(self, lists: Lists, rack: dict[str, int]) -> Array:
-        """int64[N, R]: replicas on live brokers of each rack."""
+    def _profiles(self, lists: Lists, rack: dict[str, int], among: Array | None = None) -> Array:
+        """int64[N, R]: replicas on live brokers of each rack. among: only on these."""
         number = np.array([rack[self.rack_of[b]] for b in self.live.tolist()], dtype=np.int64)
         profile = np.zeros((len(lists.length), len(rack)), dtype=np.int64)
         place = self._on(lists.values)
         live = place < len(self.live)
+        if among is not None:
+            live &= np.isin(lists.values, among)
         np.add.at(profile, (lists.row[live], number[place[live]]), 1)
         return profile
 
-    def _needed(self, rack: dict[str, int], size: list[int]) -> tuple[Array, Array]:
+    def _needed(self, rack: dict[str, int]) -> tuple[Array, Array]:
         """(moves each partition needs to be spread at best, pairs of replicas in one rack it then has)."""
-        profile = self._profiles(self.before, rack)
+        taking = Counter(rack[self.rack_of[b]] for b in np.setdiff1d(self.live, self.closed).tolist())
+        free = np.array([taking[number] for number in range(len(rack))], dtype=np.int64)
+        excluded = np.array(sorted(self.allowed.exclude_brokers), dtype=np.int64)
+        # Each partition has its racks, what of them it may not leave, and the brokers there that it may stand on.
+        profile = np.stack(
+            [
+                self._profiles(self.before, rack),
+                self._profiles(self.before, rack, excluded),
+                free + self._profiles(self.before, rack, self.closed),
+            ],
+            axis=1,
+        )
         kinds, of = np.unique(profile, axis=0, return_inverse=True)
-        found = np.array([_even_out(kind, size) for kind in kinds.tolist()], dtype=np.int64).reshape(-1, 2)[of.ravel()]
-        return np.where(self.stuck, 0, found[:, 0]), found[:, 1]
+        found = np.array([_even_out(*kind) for kind in kinds.tolist()], dtype=np.int64).reshape(-1, 2)[of.ravel()]
+        return np.where(self.stuck | self.excluded, 0, found[:, 0]), found[:, 1]
 
     def senders(self) -> Array:
         """Its leader, or its first replica, of those that can send: a broker that is gone cannot, even if it is the
         leader in the table."""
         able = set(self.live.tolist())
         if isinstance(self.question, Leave) and not self.question.gone:
-            able.add(self.question.broker)
+            able.update(self.question.brokers)
         can = np.isin(self.claimed.values, list(able))
         sender = np.full(len(self.claimed.length), -1, dtype=np.int64)
         places = np.flatnonzero(can)[::-1]
@@ -122,14 +167,15 @@ def _pairs(profile: Array) -> Array:
     return np.asarray((profile * (profile - 1) // 2).sum(axis=1))
 
 
-def _even_out(count: list[int], size: list[int]) -> tuple[int, int]:
+def _even_out(count: list[int], pinned: list[int], size: list[int]) -> tuple[int, int]:
     """(moves from the fullest rack to the emptiest with room until none helps, pairs in one rack that are left)."""
     moves = 0
     while True:
-        fullest = max(range(len(count)), key=lambda rack: count[rack])
+        leave = [rack for rack in range(len(count)) if count[rack] > pinned[rack]]
+        fullest = max(leave, key=lambda rack: count[rack], default=-1)
         free = [rack for rack in range(len(count)) if count[rack] < size[rack]]
         emptiest = min(free, key=lambda rack: count[rack], default=fullest)
-        if count[fullest] - count[emptiest] < 2:
+        if fullest < 0 or count[fullest] - count[emptiest] < 2:
             return moves, sum(n * (n - 1) // 2 for n in count)
         count[fullest] -= 1
         count[emptiest] += 1

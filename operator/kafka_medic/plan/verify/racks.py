@@ -7,24 +7,28 @@ import numpy as np
 from kafka_medic.plan.lists import Array, Lists
 
 
-def uneven(after: Lists, racks: Array, staying: Lists, racks_staying: Array, size: list[int]) -> tuple[int, int]:
+def uneven(
+    after: Lists, racks: Array, staying: Lists, racks_staying: Array, size: list[int], shut: Array, taking: list[int]
+) -> tuple[int, int]:
     """(partitions less even over racks than they could be, those that had no choice). racks: the number of each
-    replica's rack, parallel to the values of its lists; size: live brokers in each rack."""
+    replica's rack, parallel to the values of its lists; size, taking: live brokers in each rack, and those of them that
+    take replicas; shut: bool, parallel to racks_staying, replicas on brokers that take none."""
     ideal = {int(f): fill([0] * len(size), int(f), size) for f in np.flatnonzero(np.bincount(after.length))}
     allowed = np.array([ideal.get(f, 0) for f in range(int(after.length.max(initial=0)) + 1)])
     best = allowed[after.length]
     bad = _shared(after, racks) > best
     unavoidable = _shared(staying, racks_staying) > 0
-    tight = np.flatnonzero(after.length > len(size))
+    tight = np.flatnonzero(after.length > sum(n > 0 for n in taking))
     if len(tight):
-        profile = np.zeros((len(after.length), len(size)), dtype=np.int64)
-        np.add.at(profile, (staying.row, racks_staying), 1)
+        profile = np.zeros((len(after.length), 2, len(size)), dtype=np.int64)
+        np.add.at(profile, (staying.row, shut.astype(np.int64), racks_staying), 1)
         seen: dict[bytes, int] = {}
         for row in tight.tolist():
             gain = int(after.length[row] - staying.length[row])
             key = profile[row].tobytes() + gain.to_bytes(4, "little")
             if key not in seen:
-                seen[key] = fill(profile[row].tolist(), gain, size)
+                held, room = profile[row].sum(axis=0).tolist(), (profile[row][1] + taking).tolist()
+                seen[key] = fill(held, gain, room)
             unavoidable[row] = seen[key] > best[row]
     return int(bad.sum()), int(unavoidable.sum())
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
+from kafka_medic.plan.allowed import Allowed, LeftOut
 from kafka_medic.plan.arrow import Column, integers
 from kafka_medic.plan.lists import Array, Lists, again, codes_among, distinct, flatten, member, place_among, repeats
 from kafka_medic.plan.model import PLAN_SCHEMA, Plan, Spread, Summary
@@ -38,6 +40,9 @@ class PlanInput(Protocol):
 
     @property
     def brokers(self) -> Sequence[Broker]: ...
+
+    @property
+    def allowed(self) -> Allowed: ...
 
     def wanted(self, topic: str) -> int | None: ...
 
@@ -64,6 +69,7 @@ def judge(checking: Callable[[pa.Table], Check], plan: Plan, limits: WaveLimits 
         or [
             *check.waves(plan.sizes, check.senders(), limits or WaveLimits()),
             *check.disk_capacity(),
+            *check.limits(),
             *check.summary(plan),
         ]
     )
@@ -88,6 +94,11 @@ class Check:
         """Row of the partition table for each row of the plan, once `placement` has found them; `due`: its factor."""
         self.due = self.place
         self.touched = np.zeros(self.raw.num_rows, dtype=bool)
+        self.allowed = problem.allowed
+        closed = self.allowed.exclude_brokers | self.allowed.only_give
+        self.closed = np.array([b.id for b in self.brokers if not b.takes or b.id in closed], dtype=np.int64)
+        self.left_out: dict[LeftOut, int] = {}
+        """Partitions that should change and do not, once `placement` has counted them."""
         self.wish = problem.wanted
 
     @cached_property
@@ -112,12 +123,23 @@ class Check:
         return self._on(self.staying.values)
 
     @cached_property
+    def stuck(self) -> Array:
+        """bool[N]: partitions with a replica on a broker that is not alive, so that their reassignment never ends."""
+        return self._standing(np.setdiff1d(self.ids, self.live))
+
+    @cached_property
+    def excluded(self) -> Array:
+        """bool[N]: partitions of excluded topics."""
+        stays = np.array([*(self.allowed.topic_stays(name) for name in self.wanted), False], dtype=bool)
+        return np.asarray(stays[self._raw_codes])
+
+    @cached_property
     def wanted(self) -> dict[str, int | None]:
         """The factor of each topic."""
         return {name: self.wish(name) for name in distinct(self.raw.column("topic"))}
 
-    def placement(self) -> list[str]:
-        """What Kafka would be sent; no other rule is checked while this is wrong."""
+    def _placed(self) -> list[str]:
+        """Find the partitions that the plan is about."""
         raw_key, key = self._keys(self.raw), self._keys(self.table)
         if len(key) and not len(raw_key):
             return ["there are no partitions to plan"]
@@ -128,7 +150,22 @@ class Check:
             return problems
         self.place = place
         self.touched[place] = True
-        problems += self._broken("is planned twice", repeats(key))
+        return self._broken("is planned twice", repeats(key))
+
+    def reordering(self) -> list[str]:
+        """Whether a file of preferred orders names the replicas that there are, a live one first."""
+        problems = self._placed()
+        strange = ~member(self.after, self.claimed) | again(self.after)
+        problems += self._broken_items("names other replicas than there are", self.after, strange)
+        dead = self.after_on[self.after.start] == len(self.live)
+        return problems + self._broken("is led by a broker that is not alive", dead)
+
+    def placement(self) -> list[str]:
+        """What Kafka would be sent; no other rule is checked while this is wrong."""
+        problems = self._placed()
+        if len(self.place) != self.table.num_rows:
+            return problems
+        place = self.place
         problems += self.touching()
         kept = self.claimed.length == self.before.length[place]
         problems += self._broken("has other replicas before than the partition table says", ~kept)
@@ -143,11 +180,24 @@ class Check:
         problems += self._broken_items("does not keep its replicas first", self.staying, prefix != self.staying.values)
         problems += self._broken_items("names a broker twice", self.after, again(self.after))
         problems += self._broken_items("names a broker that is not alive", self.after, self.after_on == len(self.live))
+        problems += self._closed_take()
         same = self.order.length == self.after.length
         problems += self._broken("has a preferred order of another length", ~same)
         if same.all():
             strange = ~member(self.order, self.after) | again(self.order)
             problems += self._broken_items("has a preferred order that is no permutation", self.order, strange)
+        return problems
+
+    def _closed_take(self) -> list[str]:
+        """Brokers that take nothing get neither a replica nor a leadership."""
+        if not len(self.closed):
+            return []
+        wrong = np.isin(self.after.values, self.closed) & self.new()
+        problems = self._broken_items("goes to a broker that may take no replica", self.after, wrong)
+        if len(self.order.values) == len(self.after.values):
+            first = self.order.values[self.order.start]
+            led = np.isin(first, self.closed) & (first != self.claimed.values[self.claimed.start])
+            problems += self._broken("is led by a broker that may take no leadership", led)
         return problems
 
     def touching(self) -> list[str]:
@@ -156,10 +206,57 @@ class Check:
         below = self.before.length < wanted
         self.due = wanted[self.place]
         problems = self._broken("has enough replicas and is touched", ~below[self.place])
-        left_out = np.flatnonzero(below & ~self.touched)
-        if len(left_out):
-            problems.append(f"{len(left_out)} partitions below their factor are not planned")
-        return problems
+        return problems + self._untouched(below & ~self.excluded, "partitions below their factor are not planned")
+
+    def _untouched(self, due: Array, rule: str) -> list[str]:
+        """Count why partitions stay that should change (due: bool[N]); those without a reason break the rule."""
+        problems = self._broken("has a replica on a broker that is not alive and is touched", self.stuck[self.place])
+        problems += self._broken("is of an excluded topic and is touched", self.excluded[self.place])
+        self.left_out[LeftOut.DEAD_REPLICA] = int((due & self.stuck).sum())
+        rest = due & ~self.stuck & ~self.touched
+        if self.allowed.by_bytes:
+            unknown = self._sizes() < 0
+            self.left_out[LeftOut.UNKNOWN_SIZE] = int((rest & unknown).sum())
+            rest &= ~unknown
+        count = int(rest.sum())
+        self.left_out[LeftOut.OVER_LIMIT] = count
+        return [*problems, f"{count} {rule}"] if count and not self.allowed.limited else problems
+
+    def _sizes(self) -> Array:
+        """int64[N] bytes of each partition, -1 unknown."""
+        if "sizeBytes" not in self.raw.column_names:
+            return np.full(self.raw.num_rows, -1, dtype=np.int64)
+        return integers(self.raw.column("sizeBytes"))
+
+    def _standing(self, brokers: Array) -> Array:
+        """bool[N]: partitions with a replica on one of these brokers."""
+        there = np.zeros(len(self.before.length), dtype=bool)
+        if len(brokers):
+            there[self.before.row[np.isin(self.before.values, brokers)]] = True
+        return there
+
+    def limits(self) -> list[str]:
+        """What is copied beyond the limits that hold for every question."""
+        allowed = self.allowed
+        if not allowed.limited:
+            return []
+        new = self.new()
+        into, size = place_among(self.ids, self.after.values[new]), self._sizes()[self.place][self.after.row[new]]
+        come = np.zeros(len(self.ids), dtype=np.int64)
+        np.add.at(come, into, np.maximum(size, 0))
+        problems = [
+            f"{name} {most}, more than {limit}"
+            for name, most, limit in (
+                ("moves", len(into), allowed.moves),
+                ("bytes", int(come.sum()), allowed.bytes),
+                ("moves to one broker", int(np.bincount(into).max(initial=0)), allowed.moves_per_broker),
+                ("bytes to one broker", int(come.max(initial=0)), allowed.bytes_per_broker),
+            )
+            if limit is not None and most > limit
+        ]
+        return (
+            [*problems, "a partition of unknown size is moved"] if allowed.by_bytes and (size < 0).any() else problems
+        )
 
     def keeping(self) -> list[str]:
         """Whether each partition gets as many replicas as it should and loses none that it should keep."""
@@ -229,7 +326,7 @@ class Check:
 
     def least_moves(self) -> int:
         """Moves that no plan can do without."""
-        return int(np.maximum(self._wanted() - self.before.length, 0).sum())
+        return int((self.due - self.claimed.length).sum())
 
     def disk_capacity(self) -> list[str]:
         """Brokers that get more bytes than their disks have free, by the sizes in the partition table."""
@@ -255,6 +352,8 @@ class Check:
         ]
         if summary.bytes_per_broker is not None:
             problems += self._bytes(summary.bytes_per_broker)
+        if summary.leaders_reassigned is not None:
+            problems += self._orders(summary, summary.leaders_reassigned, untouched)
         return [*problems, *self._of_topics(summary, first, untouched), *self.cost(summary)]
 
     def _counts(self, summary: Summary, come: Array) -> list[str]:
@@ -271,6 +370,8 @@ class Check:
             "rackViolations": (summary.rack_violations, bad),
             "rackViolationsBound": (summary.rack_violations_bound, unavoidable),
         }
+        for why in LeftOut:
+            figures[f"leftOut {why.key}"] = (summary.left_out.get(why, 0), self.left_out.get(why, 0))
         return [f"the summary says {name} {a}, counted {b}" for name, (a, b) in figures.items() if a != b]
 
     def cost(self, summary: Summary) -> list[str]:
@@ -288,6 +389,17 @@ class Check:
     def fixed(self, given: Array) -> Array:
         """Of int64[L] given replicas those on top of which the rest is divided by weight."""
         return given
+
+    def _orders(self, summary: Summary, reassigned: Spread, untouched: Array) -> list[str]:
+        """What reassignment.json alone comes to, and how many partitions are reordered after it."""
+        kept = self._tally(np.concatenate([untouched, self._on(self.after.values[self.after.start])]))
+        problems = self._compare(
+            "leadersAfterReassignment", replace(reassigned, bound=-1), kept, self._tally(untouched)
+        )
+        count = int((self.order.values[self.order.start] != self.after.values[self.after.start]).sum())
+        if count != summary.reordered:
+            problems.append(f"the summary says {summary.reordered} preferred orders, counted {count}")
+        return [line for line in problems if "bound" not in line]
 
     def _bytes(self, spread: Spread) -> list[str]:
         size = integers(self.raw.column("sizeBytes"), 0)
@@ -324,6 +436,8 @@ class Check:
         if len(count) and (spread.min, spread.max) != (count.min(), count.max()):
             problems.append(f"the summary says {name} {spread.min}..{spread.max}, counted {count.min()}..{count.max()}")
         mean = -(-int(count.sum()) // max(len(count), 1))
+        if spread.any_plan != mean:
+            problems.append(f"{name}: no plan is below {mean}, where the summary says {spread.any_plan}")
         if not mean <= spread.bound <= spread.max:
             problems.append(f"{name}: the bound {spread.bound} is outside the mean {mean} and the maximum {spread.max}")
         return problems
@@ -334,7 +448,9 @@ class Check:
         racks, size = sorted(sizes), [sizes[rack] for rack in sorted(sizes)]
         of_rack = {rack: index for index, rack in enumerate(racks)}
         number = np.array([of_rack[self.rack_of[int(b)]] for b in self.live], dtype=np.int64)
-        return uneven(self.after, number[self.after_on], self.staying, number[self.staying_on], size)
+        shut = np.isin(self.staying.values, self.closed)
+        taking = [n - int((number[np.isin(self.live, self.closed)] == rack).sum()) for rack, n in enumerate(size)]
+        return uneven(self.after, number[self.after_on], self.staying, number[self.staying_on], size, shut, taking)
 
     def senders(self) -> Array:
         """int64[n]: who sends each planned partition: its leader, or its first replica."""

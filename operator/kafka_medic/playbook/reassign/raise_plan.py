@@ -239,7 +239,7 @@ def _summary(plan: Plan, placement: Placement, rest: int, *, evened: bool) -> st
         f"raise {plan.partitions} partitions of {len(topics)} topics to {own.replication_factor} replicas: {named}",
         f"{plan.moves} replicas are copied (no plan needs fewer than {own.lower_bound_moves}), {size}{lasts}, "
         f"waves: {own.waves}",
-        f"replicas per broker afterwards {load.min}..{load.max} (best possible maximum {load.bound}), "
+        f"replicas per broker afterwards {load.min}..{load.max} (bound {load.bound}), "
         f"partitions on fewer racks than they could be: {figures.rack_violations} "
         f"(unavoidable: {figures.rack_violations_bound})",
     ]
@@ -249,9 +249,7 @@ def _summary(plan: Plan, placement: Placement, rest: int, *, evened: bool) -> st
         )
     if evened and not rest:
         lead = figures.leaders_per_broker
-        lines.append(
-            f"preferred leaders per broker at last {lead.min}..{lead.max} (best possible maximum {lead.bound})"
-        )
+        lines.append(f"preferred leaders per broker at last {lead.min}..{lead.max} (bound {lead.bound})")
     lines += [f"{s.name}: {s.description}" for s in plan.steps]
     if rest:
         lines.append(

@@ -22,7 +22,7 @@ from kafka_medic.playbook.restart.attempts import other_pods
 from kafka_medic.playbook.restart.order import next_broker
 from kafka_medic.playbook.restart.parameters import CONTROLLER, restart_parameters
 from kafka_medic.playbook.restart.restart_plan import restart_plan
-from kafka_medic.resources.kafkacluster import RestartMethod
+from kafka_medic.resources.kafkacluster import Brokers, RestartMethod
 from kafka_medic.resources.playbook import Step
 from kafka_medic.resources.remediation_plan import Plan, Rescues, Resignations, Restarts
 from kafka_medic.resources.remediation_status import JournalEntry, StepStatus
@@ -56,8 +56,7 @@ class RestartBrokers(Action):
         step, playbook, cluster = at.spec, at.context.playbook, at.context.cluster
         assert step is not None  # the engine saw to it
         assert playbook is not None
-        status, brokers = at.run.status, cluster.spec.brokers
-        method = brokers.restart if brokers else RestartMethod.DELETE_POD
+        status = at.run.status
         watch = restart_step.Watch(
             seen=status.consecutive_verified or 0,
             needed=step.verify.consecutive,
@@ -66,7 +65,8 @@ class RestartBrokers(Action):
             approvals=status.approvals,
             required=cluster.spec.remediation.approvals.needed(at.run.spec.requested_by),
             skew=at.context.skew,
-            strimzi=method is RestartMethod.STRIMZI_ANNOTATION,
+            strimzi=_asks_strimzi(cluster.spec.brokers),
+            strimzi_apart=_asks_strimzi(cluster.spec.controllers),
         )
         settings = restart_parameters(playbook, step, at.run.spec.parameters)
         return restart_step.assess(at.step, at.plan, at.journal, at.snapshot, settings, watch)
@@ -121,6 +121,10 @@ class RestartBrokers(Action):
 
     def needs_its_cause(self, step: Step) -> bool:  # noqa: ARG002
         return True
+
+
+def _asks_strimzi(pods: Brokers | None) -> bool:
+    return pods is not None and pods.restart is RestartMethod.STRIMZI_ANNOTATION
 
 
 def _reasons(at: StepContext, intent: Intent | None) -> Iterable[Reason]:

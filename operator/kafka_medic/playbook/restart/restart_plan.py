@@ -94,6 +94,8 @@ def _restarts(request: PlanRequest, wanted: frozenset[int]) -> list[BrokerRestar
         if pod is None or pod.uid is None:
             message = f"the Pod of broker {broker_id} is not known, so there is nothing that could be restarted"
             return Refusal(message, unread(snapshot).reasons)
+        if pod.hindrance:
+            return Refusal(f"broker {broker_id} cannot be restarted: {pod.hindrance}")
         restarts.append(
             BrokerRestart(
                 broker=broker_id,

@@ -66,6 +66,7 @@ class Watch:
     required: int = 1  # people that a plan needs
     skew: Skew | None = None  # of the clock that dates approvals
     strimzi: bool = False  # is asked to restart brokers
+    strimzi_apart: bool = False  # and controllers that are none
 
 
 def assess(
@@ -125,6 +126,7 @@ def context(
         together=frozenset(begun - {broker}),
         cures=frozenset(b for b, restart in left.items() if restart.stale),
         replaces_controller=replaces_controller,
+        asked_for=strimzi_restart.asked_for(journal.values()),
     )
 
 
@@ -370,7 +372,9 @@ def _late(roll: _Roll, restart: BrokerRestart) -> str | None:
 def _due(roll: _Roll, restart: BrokerRestart) -> StepReport:
     id_, uid = due(roll.step, restart, roll.journal, roll.snapshot)
     entry = roll.journal.get(id_)
-    strimzi = roll.watch.strimzi if entry is None else strimzi_restart.by_annotation(entry)
+    apart = any(v.id == restart.broker for v in roll.snapshot.controllers_apart())
+    asks = roll.watch.strimzi_apart if apart else roll.watch.strimzi
+    strimzi = asks if entry is None else strimzi_restart.by_annotation(entry)
     words = f": {restart.reason}" if restart.reason else ""
     if roll.plan.part(Restarts).drains and (led := sum(1 for _ in led_by(roll.snapshot, {restart.broker}))):
         words = f"{words}; {led} partitions that it leads and the plan does not name are moved by its own stop"

@@ -32,6 +32,11 @@ def by_annotation(entry: JournalEntry) -> bool:
     return annotation(entry.target) in entry.saved_values()
 
 
+def asked_for(journal: Iterable[JournalEntry]) -> frozenset[str]:
+    """uids of the Pods that carry the annotation because of this run."""
+    return frozenset(e.target_uid for e in journal if _ours(e) and e.target_uid)
+
+
 def owed(journal: Iterable[JournalEntry]) -> bool:
     """Whether a Pod may carry an annotation of ours."""
     entries = {e.id: e for e in journal}

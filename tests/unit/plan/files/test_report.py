@@ -7,6 +7,7 @@ from collections import Counter
 import numpy as np
 import pyarrow as pa
 
+from kafka_medic.plan.bounds import RAISE
 from kafka_medic.plan.estimate import busiest_per_wave
 from kafka_medic.plan.files.report import render_report
 from kafka_medic.plan.files.report_data import report_data
@@ -78,18 +79,36 @@ def test_waves_are_shown_over_time():
     request = problem({"t": [[0]] * 10}, 3, 2, sizeBytes=sizes)
     plan = plan_local(request, WaveLimits(records=4))
     assert busiest_per_wave(plan).tolist() == [400, 400, 200]
-    page = render_report(report_data(request, plan, request.leaders_of_changed(), throttle=10))
+    page = render_report(report_data(request, plan, request.leaders_of_changed(plan), throttle=10))
     assert "wave 1: 4 partitions, from 0:00:40 h to 0:01:20 h" in page
     assert "0:01:40 h at 10 bytes per second and broker" in page
-    assert "each as wide as" in render_report(report_data(request, plan, request.leaders_of_changed()))
+    assert "each as wide as" in render_report(report_data(request, plan, request.leaders_of_changed(plan)))
 
 
 def test_the_page_stands_alone_is_bounded_and_shows_names_as_they_are():
     request = many_topics()
-    page = render_report(report_data(request, plan_local(request), request.leaders_of_changed()))
+    plan = plan_local(request)
+    page = render_report(report_data(request, plan, request.leaders_of_changed(plan)))
     assert not [word for word in ("<script", "http:", "https:", "<link", "@import") if word in page]
     assert "<b>&" not in page
     assert "&lt;b&gt;&amp;" in page
     assert page.count("<tr><td>t") <= 20
     for heading in ("Replicas per broker", "Replicas per rack", "Preferred leaders per rack", "Waves", "Topics"):
         assert f"<h2>{heading}" in page
+
+
+def test_the_page_claims_the_best_of_all_plans_only_where_a_figure_is_the_mean():
+    # Three partitions keep broker 0 as their leader, so its 3 are the bound; who reorders them comes to 2.
+    claims = claimed(problem({"t": [[0, 1], [0, 1], [0, 1]], "u": [[2], [2]]}, "aaa", 2))
+    assert claims["Most replicas on a broker"] == ["4", "4", "all plans (exact)"]
+    assert claims["Most preferred leaders on a broker"] == ["3", "3", str(RAISE["leadersPerBroker"])]
+    claims = claimed(problem({"t": [[0], [1], [2]]}, "abc", 2))
+    assert claims["Most replicas on a broker"] == ["2", "2", "all plans (exact)"]
+
+
+def claimed(request):
+    """The figures on the page, by name: value, bound, and among which plans."""
+    plan = plan_local(request)
+    page = render_report(report_data(request, plan, request.leaders_of_changed(plan)))
+    rows = page[page.index("<table class=figures>") : page.index("</table>")].split("<tr><td>")[1:]
+    return {name: cells for name, *cells in (row.split("<td>") for row in rows)}

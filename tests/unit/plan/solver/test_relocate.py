@@ -31,21 +31,21 @@ def final(plan):
 
 def test_what_a_dead_broker_had_is_copied_from_whoever_is_left():
     sizes = pa.array([10, 20, 30])
-    request, plan = planned([[0, 1], [1, 2], [2, 0]], "abcd", Leave(0, gone=True), dead=[0], sizeBytes=sizes)
+    request, plan = planned([[0, 1], [1, 2], [2, 0]], "abcd", Leave((0,), gone=True), dead=[0], sizeBytes=sizes)
     assert final(plan) == {0: [1, 3], 2: [2, 3]}
     cost = estimate(plan, request.leaders_of_changed(plan), throttle=10)
     assert (cost.bytes_total, cost.busiest_in, cost.busiest_out, cost.seconds) == (40, 40, 30, 4.0)
 
 
 def test_a_dead_broker_need_not_be_listed():
-    _, plan = planned([[9, 1], [1, 2], [2, 9]], "abcd", Leave(9, gone=True))
+    _, plan = planned([[9, 1], [1, 2], [2, 9]], "abcd", Leave((9,), gone=True))
     assert plan.summary.moves == 2
 
 
 def test_a_broker_that_is_left_sends_what_it_leads_and_takes_nothing():
     leader = pa.array([0, 1, 0])
     sizes = pa.array([10, 20, 30])
-    request, plan = planned([[0], [1], [0]], 3, Leave(0, gone=False), leader=leader, sizeBytes=sizes)
+    request, plan = planned([[0], [1], [0]], 3, Leave((0,), gone=False), leader=leader, sizeBytes=sizes)
     assert set(final(plan)) == {0, 2}
     assert all(row != [0] for row in final(plan).values())
     assert estimate(plan, request.leaders_of_changed(plan)).busiest_out == 40
@@ -53,7 +53,7 @@ def test_a_broker_that_is_left_sends_what_it_leads_and_takes_nothing():
 
 def test_what_is_gone_sends_nothing_whoever_says_that_it_leads():
     rows, sizes = [[0, 1], [0, 2], [3, 0]], pa.array([200 << 30] * 3)
-    request, plan = planned(rows, 7, Leave(0, gone=True), leader=pa.array([0, 0, 0]), sizeBytes=sizes)
+    request, plan = planned(rows, 7, Leave((0,), gone=True), leader=pa.array([0, 0, 0]), sizeBytes=sizes)
     assert plan.summary.waves == 1
     assert request.leaders_of_changed(plan).to_pylist() == [1, 2, 3]
 
@@ -77,21 +77,31 @@ def test_imbalance_is_lowered_as_far_as_the_moves_go():
 
 def test_a_new_broker_is_filled_with_followers():
     _, plan = planned([[0, 1], [1, 2], [2, 0]] * 4, 4, LowerImbalance(6))
-    assert plan.summary.replicas_per_broker == Spread(6, 6, 6)
+    assert plan.summary.replicas_per_broker == Spread(6, 6, 6, 6)
     assert all(row[-1] == 3 for row in final(plan).values())
 
 
 @pytest.mark.parametrize(
     ("rows", "dead", "question", "reason"),
     [
-        ([[0, 1], [0]], [0], Leave(0, gone=True), "row 2: t-1 is in sync on broker 0 alone, which is gone"),
-        ([[0, 1]], [0], Leave(0, gone=False), "broker 0 is not alive, so it cannot send what it holds: replace-broker"),
-        ([[0, 1]], [], Leave(7, gone=False), "broker 7 is not listed"),
-        ([[0, 1], [0, 2]], [0, 2], Leave(0, gone=True), "row 2: t-1 needs a replica but holds one on broker 2"),
+        (
+            [[0, 1], [0]],
+            [0],
+            Leave((0,), gone=True),
+            "row 2: t-1: in sync on broker 0 alone, .* 1 partitions are lost .*--skip-lost",
+        ),
+        (
+            [[0, 1]],
+            [0],
+            Leave((0,), gone=False),
+            "broker 0 is not alive, so it cannot send what it holds: use replace-broker",
+        ),
+        ([[0, 1]], [], Leave((7,), gone=False), "broker 7 is not listed"),
+        ([[0, 1]], [], Leave((), gone=True), "no broker is named"),
         (
             [[0, 1, 2, 3]],
             [],
-            Leave(0, gone=False),
+            Leave((0,), gone=False),
             "row 1: t-0 wants replication factor 4, but only 3 brokers are alive",
         ),
         ([[0, 1]], [], LowerImbalance(0), "0 moves are below 1"),
@@ -104,39 +114,44 @@ def test_what_cannot_be_moved_is_refused(rows, dead, question, reason):
 
 def test_a_partition_in_sync_on_the_dead_broker_alone_is_refused():
     isr = pa.array([[1, 0], [0]], pa.list_(pa.int32()))
-    with pytest.raises(ProblemError, match="row 2: t-1 is in sync on broker 0 alone"):
-        planned([[0, 1], [0, 1]], 3, Leave(0, gone=True), [0], isr=isr)
+    with pytest.raises(ProblemError, match="row 2: t-1: in sync on broker 0 alone"):
+        planned([[0, 1], [0, 1]], 3, Leave((0,), gone=True), [0], isr=isr)
 
 
 def test_disk_capacity_holds_for_moves_as_well():
     table = partitions({"t": [[0]] * 4}, sizeBytes=pa.array([100] * 4))
     spacious = (Broker(0), Broker(1, disk_free=100), Broker(2, disk_free=300))
-    request = Relocation(table, spacious, Leave(0, gone=False))
+    request = Relocation(table, spacious, Leave((0,), gone=False))
     plan = plan_relocation(request)
     assert sorted(row[0] for row in final(plan).values()) == [1, 2, 2, 2]
     with pytest.raises(ProblemError, match="bytes of new replicas and has room for"):
-        plan_relocation(Relocation(table, (*spacious[:2], Broker(2, disk_free=299)), Leave(0, gone=False)))
+        plan_relocation(Relocation(table, (*spacious[:2], Broker(2, disk_free=299)), Leave((0,), gone=False)))
 
 
 REQUEST = {
     question: Relocation(partitions({"t": [[0, 1], [2, 3], [0, 2], [1, 0]]}), brokers("aabbcc"), question)
-    for question in (Leave(0, gone=False), SpreadRacks(), LowerImbalance(1))
+    for question in (Leave((0,), gone=False), SpreadRacks(), LowerImbalance(1))
 }
 
 
 @pytest.mark.parametrize(
     ("question", "row", "values", "reason"),
     [
-        (Leave(0, gone=False), 0, {"replicas": [1, 7], "preferredOrder": [1, 7]}, "not alive"),
+        (Leave((0,), gone=False), 0, {"replicas": [1, 7], "preferredOrder": [1, 7]}, "not alive"),
         (
-            Leave(0, gone=False),
+            Leave((0,), gone=False),
             0,
             {"replicas": [4, 5], "preferredOrder": [4, 5]},
             "leaves a broker that it should stay on",
         ),
-        (Leave(0, gone=False), 0, {"replicas": [4, 1], "preferredOrder": [4, 1]}, "does not keep its replicas first"),
-        (Leave(0, gone=False), 0, {"replicas": [1]}, "another number of replicas"),
-        (Leave(0, gone=False), 0, {"partition": 1, "replicasBefore": [2, 3]}, "is not on the broker and is touched"),
+        (
+            Leave((0,), gone=False),
+            0,
+            {"replicas": [4, 1], "preferredOrder": [4, 1]},
+            "does not keep its replicas first",
+        ),
+        (Leave((0,), gone=False), 0, {"replicas": [1]}, "another number of replicas"),
+        (Leave((0,), gone=False), 0, {"partition": 1, "replicasBefore": [2, 3]}, "is not on the broker and is touched"),
         (SpreadRacks(), 0, {"replicas": [1, 0], "preferredOrder": [1, 0]}, "moves nothing"),
         (SpreadRacks(), 0, {"replicas": [4, 5], "preferredOrder": [4, 5]}, "not spread as well as it could be"),
         (SpreadRacks(), 0, {"replicas": [2, 4], "preferredOrder": [2, 4]}, "moves more than it takes"),
@@ -152,7 +167,7 @@ def test_a_broken_row_is_found(question, row, values, reason):
 
 
 @pytest.mark.parametrize(
-    ("question", "reason"), [(Leave(0, gone=False), "partitions stay on broker 0"), (SpreadRacks(), "not planned")]
+    ("question", "reason"), [(Leave((0,), gone=False), "partitions stay on broker 0"), (SpreadRacks(), "not planned")]
 )
 def test_a_partition_left_out_is_found(question, reason):
     plan = plan_relocation(REQUEST[question])
@@ -202,7 +217,8 @@ def test_partitions_on_a_dead_broker_are_left_alone_and_that_is_said(tmp_path, c
     (tmp_path / "b.json").write_text(json.dumps(listed))
     line = ["plan", "lower-imbalance", "--max-moves", "5", "--partitions", str(tmp_path / "p.json")]
     assert main.main([*line, "--brokers", str(tmp_path / "b.json"), "--output", str(tmp_path / "out")]) == 0
-    assert "1 partitions have a replica on a broker that is not alive" in capsys.readouterr().err
+    assert "left out: 1 partition; each has a replica on a broker that is not alive" in capsys.readouterr().err
+    assert (tmp_path / "out" / "left-out.csv").read_text().splitlines()[1].startswith('"t",0,')
     moved = json.loads((tmp_path / "out" / "reassignment.json").read_text())["partitions"]
     assert moved
     assert 0 not in [row["partition"] for row in moved]
@@ -213,7 +229,7 @@ def test_partitions_on_a_dead_broker_are_left_alone_and_that_is_said(tmp_path, c
     [
         (("lower-imbalance", "--max-moves", "0"), "--max-moves 0: has to be at least 1"),
         (("move-off", "--broker", "9"), "b.json: broker 9 is not listed"),
-        (("replace-broker", "--broker", "1"), "p.json: row 1: t-0 is in sync on broker 1 alone"),
+        (("replace-broker", "--broker", "1"), "p.json: row 1: t-0: in sync on broker 1 alone"),
     ],
 )
 def test_a_question_that_cannot_be_answered_is_exit_2_and_nothing_written(tmp_path, capsys, options, reason):

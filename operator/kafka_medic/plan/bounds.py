@@ -1,0 +1,61 @@
+"""Of each figure of a plan: among which plans is its bound one, and does one of them reach it.
+
+`Spread.any_plan` holds for every plan that there is, whatever it moves and whoever is to lead, as it is the mean.
+Every line is checked against an exact solver on thousands of small clusters (tests/property/plan/test_bounds_exact.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+__all__ = ["BY_BYTES", "IN_BLOCKS", "LEAVE", "LOWER_IMBALANCE", "RAISE", "SPREAD_RACKS", "Bound", "Bounds"]
+
+
+@dataclass(frozen=True)
+class Bound:
+    """over: the plans none of which is below the bound. exact: one of them reaches it, whatever the input; otherwise
+    it may be that none does."""
+
+    over: str
+    exact: bool
+
+    def to_json(self) -> dict[str, object]:
+        return {"over": self.over, "exact": self.exact}
+
+    def __str__(self) -> str:
+        return f"{self.over} ({'exact' if self.exact else 'relaxed'})"
+
+
+Bounds = Mapping[str, Bound]
+"""By the names of the summary's JSON."""
+
+_BEST_RACKS = "plans with so few moves that spread each partition over racks at best"
+_ORDERS = "orders of these replicas, all other partitions as they are"
+
+RAISE: Bounds = {
+    "moves": Bound("all plans", exact=True),
+    "replicasPerBroker": Bound(_BEST_RACKS, exact=True),
+    "leadersPerBroker": Bound(_ORDERS, exact=True),
+    "rackViolations": Bound("all plans with so few moves", exact=True),
+    "replicasOfOneTopic": Bound(_BEST_RACKS, exact=False),
+    "leadersOfOneTopic": Bound("all plans that leave other partitions as they are", exact=False),
+}
+"""Where disks are short of room, a bound on replicas holds and may be out of reach."""
+BY_BYTES: Bounds = {
+    **RAISE,
+    "replicasPerBroker": Bound("all plans", exact=False),
+    "bytesPerBroker": Bound("all plans with so few moves", exact=False),
+}
+LEAVE: Bounds = RAISE
+IN_BLOCKS: Bounds = {
+    name: Bound(bound.over, exact=bound.exact and not name.endswith("PerBroker")) for name, bound in RAISE.items()
+}
+"""Of a raise in several blocks: who stands where is seen in each of them alone."""
+SPREAD_RACKS: Bounds = {**RAISE, "replicasPerBroker": Bound(_BEST_RACKS, exact=False)}
+LOWER_IMBALANCE: Bounds = {
+    **RAISE,
+    "moves": Bound("plans that come to these replicas per broker", exact=False),
+    "replicasPerBroker": Bound("all plans with so few moves", exact=False),
+    "rackViolations": Bound("plans that keep what these keep", exact=True),
+}

@@ -1,0 +1,238 @@
+"""Excluded brokers and topics, brokers that only give, limits on moves and bytes, several brokers, lost partitions."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
+from kafka_medic.cli import main
+from kafka_medic.plan.allowed import Allowed, LeftOut
+from kafka_medic.plan.model import PLAN_SCHEMA
+from kafka_medic.plan.problem import Problem, ProblemError
+from kafka_medic.plan.relocation import Leave, LowerImbalance, Relocation, SpreadRacks
+from kafka_medic.plan.solver.local import plan_local
+from kafka_medic.plan.solver.relocate import plan_relocation
+from kafka_medic.plan.verify.moves import verify_moves
+from kafka_medic.plan.verify.rules import verify
+from tests.unit.plan.cluster_tables import brokers, partitions
+
+
+def moved(rows, racks, question, allowed=None, dead=(), **extra):
+    request = Relocation(partitions({"t": rows}, **extra), brokers(racks, dead), question, allowed or Allowed())
+    plan = plan_relocation(request)
+    assert verify_moves(request, plan) == []
+    return plan
+
+
+def raised(rows, racks, factor, allowed, dead=(), **extra):
+    request = Problem(partitions(rows, **extra), brokers(racks, dead), factor, allowed=allowed)
+    plan = plan_local(request)
+    assert verify(request, plan) == []
+    return plan
+
+
+def final(plan):
+    return {(row["topic"], row["partition"]): row["replicas"] for row in plan.table.to_pylist()}
+
+
+def received(plan):
+    """Broker -> replicas that came."""
+    new = [b for row in plan.table.to_pylist() for b in set(row["replicas"]) - set(row["replicasBefore"])]
+    return {b: new.count(b) for b in set(new)}
+
+
+def test_two_brokers_are_replaced_at_once():
+    plan = moved([[0, 1, 2], [1, 2, 3], [4, 5, 0]], 7, Leave((0, 1), gone=True), dead=[0])
+    assert plan.summary.moves == 4
+    assert not {0, 1} & {b for row in final(plan).values() for b in row}
+
+
+def test_a_cluster_may_be_left_by_two_brokers_that_are_alive():
+    plan = moved([[0, 1], [1, 0], [2, 3]], 4, Leave((0, 1), gone=False))
+    assert {tuple(sorted(row)) for row in final(plan).values()} == {(2, 3)}
+
+
+def test_what_is_lost_is_refused_with_its_number_and_left_out_on_request():
+    isr = pa.array([[0, 1], [0], [1, 0]], pa.list_(pa.int32()))
+    rows = [[0, 1, 2], [0, 1, 2], [0, 1, 2]]
+    with pytest.raises(ProblemError, match=r"t-0, t-1, t-2: in sync on broker 0, 1 alone.* 3 partitions are lost"):
+        moved(rows, 5, Leave((0, 1), gone=True), isr=isr)
+    plan = moved([[0, 1, 2], [0, 1, 2], [2, 0, 3]], 5, Leave((0, 1), gone=True, skip_lost=True), isr=pa.array(
+        [[2, 0], [0, 1], [2]], pa.list_(pa.int32())
+    ))  # fmt: skip
+    assert plan.summary.left_out == {LeftOut.LOST: 1}
+    assert plan.left_out.to_pylist()[0]["partition"] == 1
+    assert ("t", 1) not in final(plan)
+
+
+def test_a_dead_broker_elsewhere_leaves_out_only_the_partitions_that_it_shares():
+    plan = moved([[0, 1], [0, 9], [9, 2]], "abcdefghij", Leave((0,), gone=True), dead=[0, 9])
+    assert list(final(plan)) == [("t", 0)]
+    assert plan.summary.left_out == {LeftOut.DEAD_REPLICA: 1}
+    both = moved([[0, 1], [0, 9, 3], [9, 2]], "abcdefghij", Leave((0, 9), gone=True), dead=[0, 9])
+    assert (both.summary.partitions, both.summary.left_out) == (3, {})
+
+
+def test_an_excluded_broker_gets_nothing_and_gives_nothing():
+    allowed = Allowed(exclude_brokers=frozenset({3}))
+    plan = raised({"t": [[0], [1], [2], [3]]}, "aabb", 2, allowed)
+    assert 3 not in received(plan)
+    # Broker 3 is by far the fullest, and one that only gives would give.
+    rows = [[3]] * 9 + [[0]]
+    assert moved(rows, 4, LowerImbalance(9), allowed).summary.moves == 0
+    only = moved(rows, 4, LowerImbalance(9), Allowed(only_give=frozenset({3})))
+    assert only.summary.moves > 4
+
+
+def test_a_broker_that_only_gives_is_no_target_of_a_move():
+    plan = moved([[0, 1], [0, 2]], 5, Leave((0,), gone=False), Allowed(only_give=frozenset({3})))
+    assert 3 not in received(plan)
+
+
+def test_racks_are_spread_around_an_excluded_broker():
+    rows = [[0, 1, 2], [0, 1, 3]]
+    plan = moved(rows, "aabbcc", SpreadRacks(), Allowed(exclude_brokers=frozenset({0, 4})))
+    assert final(plan) == {("t", 0): [0, 2, 5], ("t", 1): [0, 3, 5]}
+    # Nothing that may move helps here: what shares the rack is excluded.
+    assert moved([[0, 1]], "aabb", SpreadRacks(), Allowed(exclude_brokers=frozenset({0, 1}))).summary.moves == 0
+
+
+def test_excluded_brokers_take_no_leadership():
+    allowed = Allowed(exclude_brokers=frozenset({1}))
+    rows = {"t": [[0, 1]] * 6}
+    plan = raised(rows, 3, 3, allowed)
+    assert all(row["preferredOrder"][0] != 1 for row in plan.table.to_pylist())
+    assert plan.summary.leaders_per_broker.max == plan.summary.leaders_per_broker.bound == 3
+
+
+def test_excluded_topics_stay_as_they_are():
+    plan = raised({"logs-a": [[0]], "t": [[0]]}, 3, 2, Allowed(exclude_topics=("logs-*",)))
+    assert list(final(plan)) == [("t", 0)]
+    request = Relocation(
+        partitions({"logs-a": [[0]], "t": [[0]]}),
+        brokers(3),
+        Leave((0,), gone=False),
+        Allowed(exclude_topics=("log*",)),
+    )
+    plan = plan_relocation(request)
+    assert verify_moves(request, plan) == []
+    assert plan.summary.left_out == {LeftOut.EXCLUDED_TOPIC: 1}
+
+
+def test_the_most_exposed_partitions_come_first_within_a_limit():
+    rows = [[0, 1], [2], [0, 2], [1]]
+    plan = raised({"t": rows}, 4, 3, Allowed(moves=5))
+    assert [number for _, number in final(plan)] == [0, 1, 3]
+    assert plan.summary.left_out == {LeftOut.OVER_LIMIT: 1}
+    assert plan.summary.moves == plan.summary.lower_bound_moves == 5
+
+
+def test_a_limit_on_bytes_takes_what_fits_and_leaves_out_what_has_no_size():
+    sizes = pa.array([90, 20, None, 70])
+    plan = raised({"t": [[0]] * 4}, 4, 2, Allowed(bytes=100), sizeBytes=sizes)
+    assert [number for _, number in final(plan)] == [0]
+    assert plan.summary.left_out == {LeftOut.OVER_LIMIT: 2, LeftOut.UNKNOWN_SIZE: 1}
+
+
+@pytest.mark.parametrize("question", [Leave((0,), gone=False), SpreadRacks(), LowerImbalance(50)])
+def test_no_broker_receives_more_than_its_limit(question):
+    rows = [[0, 1]] * 20 + [[2, 3]] * 3
+    size = pa.array([10] * 23)
+    racks = 6 if isinstance(question, LowerImbalance) else "aabbcc"
+    plan = moved(rows, racks, question, Allowed(moves_per_broker=4, bytes_per_broker=35), sizeBytes=size)
+    assert plan.summary.moves
+    assert max(received(plan).values()) <= 3
+
+
+def test_no_broker_receives_more_than_its_limit_when_factors_are_raised():
+    plan = raised({"t": [[0]] * 20}, 4, 2, Allowed(moves_per_broker=4))
+    assert received(plan) == {1: 4, 2: 4, 3: 4}
+    assert plan.summary.left_out == {LeftOut.OVER_LIMIT: 8}
+
+
+@pytest.mark.parametrize(
+    ("allowed", "reason"),
+    [
+        (Allowed(exclude_brokers=frozenset({3})), "goes to a broker that may take no replica"),
+        (Allowed(only_give=frozenset({3})), "goes to a broker that may take no replica"),
+        (Allowed(exclude_topics=("t",)), "is of an excluded topic and is touched"),
+        (Allowed(moves=1), "moves 2, more than 1"),
+        (Allowed(bytes=10), "bytes 20, more than 10"),
+        (Allowed(moves_per_broker=1), "moves to one broker 2, more than 1"),
+        (Allowed(bytes_per_broker=19), "bytes to one broker 20, more than 19"),
+    ],
+)
+def test_a_plan_that_ignores_a_limit_is_found(allowed, reason):
+    table, all_brokers = partitions({"t": [[0, 1], [0, 2]]}, sizeBytes=pa.array([10, 10])), brokers(4)
+    plan = plan_relocation(Relocation(table, all_brokers, Leave((0,), gone=False)))
+    rows = [
+        row | {"replicas": [n + 1, 3], "preferredOrder": [n + 1, 3]} for n, row in enumerate(plan.table.to_pylist())
+    ]
+    plan = replace(plan, table=pa.Table.from_pylist(rows, PLAN_SCHEMA))
+    found = verify_moves(Relocation(table, all_brokers, Leave((0,), gone=False), allowed), plan)
+    assert any(reason in line for line in found), found
+
+
+@pytest.mark.parametrize(
+    ("allowed", "reason"),
+    [
+        (Allowed(exclude_brokers=frozenset({9})), "broker 9 is excluded, but it is not listed"),
+        (Allowed(exclude_brokers=frozenset({0})), "broker 0 is excluded, but its replicas are to leave it"),
+        (Allowed(exclude_brokers=frozenset({2, 3})), "t-0 wants 1 more replicas, but only 0 of the brokers"),
+    ],
+)
+def test_limits_that_cannot_be_kept_are_refused(allowed, reason):
+    with pytest.raises(ProblemError, match=reason):
+        moved([[0, 1]], 4, Leave((0,), gone=False), allowed)
+
+
+@pytest.fixture
+def call(tmp_path, capsys):
+    def run(*options, rows=((1, 2), (1, 3), (2, 3), (4, 1)), **fields):
+        listed = [
+            {"topic": "t" if n else "u", "partition": max(n - 1, 0), "replicas": row, "sizeBytes": 10}
+            | {name: values[n] for name, values in fields.items()}
+            for n, row in enumerate(rows)
+        ]
+        (tmp_path / "p.json").write_text(json.dumps(listed))
+        (tmp_path / "b.json").write_text(json.dumps([{"id": n} for n in range(1, 7)]))
+        line = ["plan", *options, "--partitions", str(tmp_path / "p.json"), "--brokers", str(tmp_path / "b.json")]
+        code = main.main([*line, "--output", str(tmp_path / "out"), "-o", "json"])
+        printed = capsys.readouterr()
+        return code, printed.out and json.loads(printed.out), printed.err, tmp_path / "out"
+
+    return run
+
+
+def test_the_command_replaces_two_brokers_within_limits(call):
+    code, summary, err, made = call(
+        "replace-broker", "--broker", "1", "--broker", "2", "--exclude-broker", "5", "--max-moves", "3",
+        "--exclude-topic", "none", "--skip-lost",
+    )  # fmt: skip
+    assert code == 0
+    assert (summary["moves"], summary["leftOut"]) == (
+        3, {"deadReplica": 0, "lost": 1, "excludedTopic": 0, "overLimit": 0, "unknownSize": 0}
+    )  # fmt: skip
+    assert "--exclude-topic none: matches no topic" in err
+    assert "left out: 1 partition; each is in sync on no broker that stays" in err
+    assert (made / "left-out.csv").read_text().splitlines()[1].startswith('"u",0,"is in sync on no broker')
+    assert not any(5 in row["replicas"] for row in json.loads((made / "reassignment.json").read_text())["partitions"])
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (("--max-moves", "0"), "--max-moves 0: has to be at least 1"),
+        (("--max-bytes-per-broker", "-1"), "--max-bytes-per-broker -1: has to be at least 1"),
+        (("--exclude-broker", "4", "--only-gives", "4"), "--only-gives 4: is excluded as well; name it once"),
+        (("--only-gives", "9"), "b.json: broker 9 is only to give, but it is not listed"),
+    ],
+)
+def test_an_option_that_cannot_be_used_is_named(call, options, reason):
+    code, _, err, made = call("move-off", "--broker", "1", *options)
+    assert code == 2
+    assert reason in err
+    assert not made.exists()
