@@ -18,6 +18,7 @@ from kafka_medic.cluster.partition_rows import NOWHERE, Rows
 from kafka_medic.fleet.traffic import Floats
 from kafka_medic.fleet.whole import Chosen, moment
 from kafka_medic.plan.arrow import compute, integers, names
+from kafka_medic.plan.bounds import BY_BYTES
 from kafka_medic.plan.estimate import estimate
 from kafka_medic.plan.files.report import render_report
 from kafka_medic.plan.files.report_data import report_data
@@ -58,7 +59,7 @@ PLANNED, NOTHING, REFUSED, DEFECT = "planned", "nothing to do", "refused", "defe
 _FIELDS: list[Any] = [
     ("clusterId", pa.string()), ("cluster", pa.string()), ("state", pa.string()), ("reason", pa.string()),
     ("snapshot", pa.string()), ("takenAt", pa.string()), ("partitions", pa.int64()), ("changed", pa.int64()),
-    ("moves", pa.int64()), ("lowerBoundMoves", pa.int64()), ("bytesToCopy", pa.int64()), ("sizesUnknown", pa.int64()),
+    ("leftOut", pa.int64()), ("moves", pa.int64()), ("lowerBoundMoves", pa.int64()), ("bytesToCopy", pa.int64()), ("sizesUnknown", pa.int64()),
     ("balancedBy", pa.string()), ("replicasMax", pa.int64()), ("replicasBound", pa.int64()),
     ("leadersMax", pa.int64()), ("leadersBound", pa.int64()), ("trafficMax", pa.int64()), ("trafficBound", pa.int64()),
     ("rackViolations", pa.int64()), ("rackViolationsBound", pa.int64()), ("waves", pa.int64()),
@@ -107,14 +108,17 @@ def _planned(
     problem = Problem(
         columns, _brokers(tables["brokers"]), wanted.factor, wanted.factors_of(listed), wanted.exempt_of(listed)
     )
-    row |= {"partitions": last.num_rows}
+    left_out = int((problem.left_out != 0).sum())
+    row |= {"partitions": last.num_rows, "leftOut": left_out}
+    remarks = [f"{left_out:,} partitions have a replica on a dead broker and stay as they are"] if left_out else []
     if not problem.missing.any():
-        return Outcome(row | {"state": NOTHING}, PLAN_SCHEMA.empty_table(), "")
+        return Outcome(row | {"state": NOTHING, "reason": "".join(remarks) or None}, PLAN_SCHEMA.empty_table(), "")
     plan, even, note = _by_wish(problem, last, tables["first"], chosen, wish)
-    row |= {"balancedBy": REPLICAS if even is None else TRAFFIC, "reason": note}
+    remarks += [note] if note else []
+    row |= {"balancedBy": REPLICAS if even is None else TRAFFIC, "reason": "; ".join(remarks) or None}
     if broken := verify(problem, plan):
         return Outcome(row | {"state": DEFECT, "reason": "; ".join(broken[:5])}, PLAN_SCHEMA.empty_table(), "")
-    leaders = problem.leaders_of_changed()
+    leaders = problem.leaders_of_changed(plan)
     cost, found = estimate(plan, leaders, None), plan.summary
     row |= {
         "state": PLANNED, "changed": found.partitions, "moves": found.moves,
@@ -125,7 +129,8 @@ def _planned(
         "rackViolations": found.rack_violations, "rackViolationsBound": found.rack_violations_bound,
         "waves": found.waves,
     }  # fmt: skip
-    page = render_report(report_data(problem, plan, leaders, None, f"{chosen.cluster}: raise replication factor"))
+    title = f"{chosen.cluster}: raise replication factor, balanced by {row['balancedBy']}"
+    page = render_report(report_data(problem, plan, leaders, None, title))
     return Outcome(row, plan.table, page)
 
 
@@ -146,10 +151,11 @@ def _by_wish(
     roomy = tuple(replace(broker, disk_free=None) for broker in brokers)
     placed = place(busy, problem.missing, roomy, by_bytes=True)
     try:
-        plan = finish(columns, columns.held, brokers, placed, WaveLimits())
+        plan = finish(columns, columns.held, brokers, placed, WaveLimits(), problem.left_out)
     except ProblemError:
         return plan_local(problem), None, "balanced by replicas: balanced by traffic it does not fit on the disks"
     come = arriving(placed.added, busy.size[placed.rows], len(brokers))
+    plan = replace(plan, summary=replace(plan.summary, bounds=problem.allowed.among(BY_BYTES)))
     return plan, bytes_spread(arriving(columns.held, busy.size, len(brokers)), come, brokers), None
 
 

@@ -125,6 +125,15 @@ def test_a_cluster_that_cannot_be_planned_is_named_and_the_others_are_planned(as
     assert "sick was not planned" in asked.told.err
 
 
+def test_partitions_with_a_replica_on_a_dead_broker_stay_and_are_counted(asked, tmp_path):
+    shot = six_brokers(cluster("payments", 9, rows=topic("orders", 9, 9, replicas=lambda n: [n % 3])))
+    dead = (replace(shot.brokers[0], reachable=False), *shot.brokers[1:])
+    history(tmp_path / "h", replace(shot, brokers=dead))
+    row = asked("plan", "--balance", "replicas")["payments"]
+    assert (row["state"], row["changed"], row["leftOut"]) == ("planned", 6, 3)
+    assert row["reason"] == "3 partitions have a replica on a dead broker and stay as they are"
+
+
 def test_partitions_on_their_way_are_waited_for(asked, tmp_path):
     rows = topic("orders", 9, 9, replicas=one)
     rows[0] |= {"adding": [2], "replicas": [1, 2]}
