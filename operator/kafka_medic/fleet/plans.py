@@ -59,7 +59,8 @@ PLANNED, NOTHING, REFUSED, DEFECT = "planned", "nothing to do", "refused", "defe
 _FIELDS: list[Any] = [
     ("clusterId", pa.string()), ("cluster", pa.string()), ("state", pa.string()), ("reason", pa.string()),
     ("snapshot", pa.string()), ("takenAt", pa.string()), ("partitions", pa.int64()), ("changed", pa.int64()),
-    ("leftOut", pa.int64()), ("moves", pa.int64()), ("lowerBoundMoves", pa.int64()), ("bytesToCopy", pa.int64()), ("sizesUnknown", pa.int64()),
+    ("leftOut", pa.int64()), ("moves", pa.int64()), ("lowerBoundMoves", pa.int64()),
+    ("bytesToCopy", pa.int64()), ("sizesUnknown", pa.int64()),
     ("balancedBy", pa.string()), ("replicasMax", pa.int64()), ("replicasBound", pa.int64()),
     ("leadersMax", pa.int64()), ("leadersBound", pa.int64()), ("trafficMax", pa.int64()), ("trafficBound", pa.int64()),
     ("rackViolations", pa.int64()), ("rackViolationsBound", pa.int64()), ("waves", pa.int64()),
