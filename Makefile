@@ -21,7 +21,7 @@ TESTS ?= tests/integration tests/contract tests/e2e
 WHOLE_SUITE := $(if $(filter file,$(origin TESTS)),1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup venv check format-check lint types imports scenarios waits unit simulate soak test gameday mutate-guards scan audit sbom pin-base demo bench-observe bench-fleet bench-large bench-stale bench-plan bench-roll bench-elect bench-offsets up down status logs enter crds lock clean-cache
+.PHONY: help setup venv check format-check lint types imports scenarios waits unit simulate soak test gameday mutate-guards scan audit sbom pin-base demo bench-observe bench-fleet bench-large bench-stale bench-plan bench-history bench-roll bench-elect bench-offsets up down status logs enter crds lock clean-cache
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -117,6 +117,14 @@ bench-stale: setup ## How soon a broker with a stale view is named, on 30 and on
 
 bench-plan: venv ## How long plans of up to 20 million partitions take, and what others make of 20,000 (RUNS=3)
 	@$(VENV)/python -m benchmarks.plan --runs $(RUNS)
+
+HISTORY ?= /tmp/kafka-medic-history
+
+bench-history: venv ## What a report and plans of 1,000 clusters with 20 million partitions take on Spark (HISTORY=folder, 1 GB)
+	@test -d $(HISTORY) || $(VENV)/python -m benchmarks.fleet_history make --directory $(HISTORY)
+	@$(VENV)/python -m benchmarks.fleet_history run plan --directory $(HISTORY) --balance replicas
+	@$(VENV)/python -m benchmarks.fleet_history run plan --directory $(HISTORY)
+	@$(VENV)/python -m benchmarks.fleet_history run report --directory $(HISTORY)
 
 bench-roll: setup ## How long a roll of three brokers under load takes, in both modes, against what it takes at least
 	@AT_ONCE=1 $(TESTBED) run $(VENV)/python -m pytest -s tests/gameday/test_whole_roll.py

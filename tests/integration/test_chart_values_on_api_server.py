@@ -101,6 +101,7 @@ def test_every_value_renders_into_what_the_server_takes() -> None:
         "priorityClassName": "system-cluster-critical",
         "webhook": {"secretName": "kafka-medic-webhook"},
         "plans": {"existingClaim": "kafka-medic-plans"},
+        "history": {"existingClaim": "kafka-medic-history", "every": "30m"},
         "mostAtOnce": 2,
         "limits": {"clustersPerNamespace": 7, "partitions": 1000000},
         "networkPolicy": {
@@ -123,6 +124,7 @@ def test_every_value_renders_into_what_the_server_takes() -> None:
     rendered = helm("template", "other", str(CHART), "-n", namespace, *flags).stdout
     assert "--watch-namespaces=" + namespace in rendered
     assert "--most-at-once=2" in rendered
+    assert "--history-every=30m" in rendered
     assert "--clusters-per-namespace=7" in rendered
     assert "--partitions=1000000" in rendered
     (policy,) = (o["spec"] for o in yaml.safe_load_all(rendered) if o and o["kind"] == "NetworkPolicy")

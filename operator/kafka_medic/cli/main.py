@@ -144,6 +144,12 @@ def _plan(subparsers: Any) -> None:
     plan.add_parser(subparsers)
 
 
+def _fleet(subparsers: Any) -> None:
+    from kafka_medic.cli import fleet  # noqa: PLC0415
+
+    fleet.add_parser(subparsers)
+
+
 def _offsets(subparsers: Any) -> None:
     from kafka_medic.cli.offsets import arguments  # noqa: PLC0415
 
@@ -178,6 +184,7 @@ _SUBCOMMANDS: dict[str, Callable[[Any], None]] = {
     "diagnose": _diagnose,
     "check": _check,
     "plan": _plan,
+    "fleet": _fleet,
     "offsets": _offsets,
     "remediation": _remediation,
     "completion": _completion,

@@ -19,12 +19,18 @@ from kafka_medic.diagnose.columns import read_partitions
 from kafka_medic.resources.kafkacluster import KafkaCluster
 
 UNKNOWN = "not known"
+PARQUET = "parquet"
+WRITER = "kafka-medic snapshot"
+"""Whose clock a history's times are. A job that runs on another machine each day has one clock all the same: the
+network's."""
 _EXAMPLES = """\
 examples:
   kafka-medic snapshot --bootstrap-servers kafka-0:9092,kafka-1:9092 -o json > now.json
   kafka-medic snapshot --bootstrap-servers kafka:9092 --zookeeper zk:2181/kafka -o json
   kafka-medic snapshot --bootstrap-servers kafka:9093 --command-config client.properties -o json
   kafka-medic snapshot --cluster kafkacluster.yaml --secrets-dir ./secrets -o yaml
+
+  kafka-medic snapshot --bootstrap-servers kafka:9092 --name payments -o parquet --append history/
 
   kafka-medic snapshot --schema > snapshot.schema.json
 
@@ -44,7 +50,13 @@ def add_parser(subparsers: Any) -> None:
     )
     where = add_options(parser)
     where.add_argument("--schema", action="store_true", help="print the JSON Schema of -o json, and observe nothing")
-    parser.add_argument("-o", "--output", choices=output.FORMATS, default="table", help="default: table")
+    parser.add_argument(
+        "-o", "--output", choices=(*output.FORMATS, PARQUET), default="table",
+        help="default: table; parquet appends to a history, with --append",
+    )  # fmt: skip
+    parser.add_argument(
+        "--append", type=Path, metavar="DIR", help="the history that -o parquet appends to, for `kafka-medic fleet`"
+    )
     parser.set_defaults(run=run)
 
 
@@ -52,12 +64,30 @@ def run(args: argparse.Namespace) -> int:
     if args.schema:
         output.put(resources.files("kafka_medic.cluster").joinpath("snapshot.schema.json").read_text("utf-8"))
         return exits.OK
+    if (args.output == PARQUET) != (args.append is not None):
+        raise UnusableInputError("-o parquet", "goes with --append DIR, and --append with -o parquet")
     snapshot = _take(*described(args))
     output.note_unknown(snapshot)
+    if args.append is not None:
+        return _append(snapshot, args.append)
     if args.output == "table":
         output.put(_readable(snapshot))
     else:
         output.write(to_document(snapshot), args.output)
+    return exits.OK
+
+
+def _append(snapshot: Snapshot, history: Path) -> int:
+    if snapshot.cluster.id is None:
+        what = f"{snapshot.cluster.name}: the cluster's id is not known, so nothing was appended"
+        raise UnusableInputError(what, "no broker reported it", "check the addresses and the credentials, then retry")
+    from kafka_medic.fleet.history import append  # noqa: PLC0415 - no other form needs Parquet
+
+    try:
+        path = append(history, snapshot, WRITER)
+    except OSError as problem:
+        raise UnusableInputError(str(history), f"cannot be written: {problem.strerror or problem}") from None
+    output.note(f"appended {path}")
     return exits.OK
 
 

@@ -25,6 +25,7 @@ from kafka_medic.controller.clients import Clients
 from kafka_medic.controller.events import recorder
 from kafka_medic.controller.fleet import Fleet, Key
 from kafka_medic.controller.handlers import register
+from kafka_medic.controller.history import EVERY, History
 from kafka_medic.controller.lease import ClusterLease, Lease, Starts
 from kafka_medic.controller.log_lines import one_line
 from kafka_medic.controller.metrics import Metrics
@@ -35,6 +36,8 @@ from kafka_medic.controller.renewals import Renewals
 from kafka_medic.controller.rules import Rules, read_rules
 from kafka_medic.controller.store import Store
 from kafka_medic.controller.watch_audit import WatchAudit
+from kafka_medic.resources.durations import parse_duration
+from kafka_medic.resources.errors import ResourceError
 from kafka_medic.resources.kafkacluster import KafkaCluster
 
 OBSERVATION_SECONDS = 200.0
@@ -65,6 +68,7 @@ def build(
     clusters_per_namespace: int | None = None,
     rules: Rules | None = None,
     loopback: bool = False,
+    history: History | None = None,
     *,
     leases: KubernetesApi,
     renewals: Renewals,
@@ -84,6 +88,7 @@ def build(
         series=metrics,
         most_at_once=most_at_once,
         files=PlanFiles(plans),
+        history=history or History(),
         destinations=lambda namespace: rules.destinations_of(namespace, api_server, loopback=loopback),
         starts=Starts(renewals.keep(Lease(leases, where, "kafka-medic.starts", me)) if where else None),
     )
@@ -139,6 +144,19 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
         help="a volume for plans that are too long for a Remediation (500 partitions); default: none",
     )
     parser.add_argument(
+        "--history",
+        type=Path,
+        metavar="DIRECTORY",
+        help="a volume to which snapshots are appended for `kafka-medic fleet`; default: none",
+    )
+    parser.add_argument(
+        "--history-every",
+        type=_duration,
+        default=EVERY,
+        metavar="DURATION",
+        help="between two snapshots of a KafkaCluster, such as 30m; default: 6h",
+    )
+    parser.add_argument(
         "--rules",
         type=_rules,
         metavar="FILE",
@@ -159,6 +177,13 @@ def _rules(text: str) -> Rules:
         return read_rules(Path(text))
     except (OSError, ValueError) as problem:
         raise argparse.ArgumentTypeError(f"{text}: {problem}; use a chart of this version") from None
+
+
+def _duration(text: str) -> float:
+    try:
+        return parse_duration(text, minimum=60.0)
+    except ResourceError as problem:
+        raise argparse.ArgumentTypeError(f"{text!r}: {problem}") from None
 
 
 def _count(text: str) -> int:
@@ -202,6 +227,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         options.clusters_per_namespace,
         options.rules,
         options.loopback_destinations,
+        History(options.history, options.history_every),
     )
     renewals = Renewals()
     renewals.start()

@@ -13,6 +13,7 @@ from kafka_medic.clients.zookeeper import ZooKeeper
 from kafka_medic.controller.canary import ConnectCanary
 from kafka_medic.controller.compute_budget import COMPUTE_SECONDS
 from kafka_medic.controller.events import Recorder
+from kafka_medic.controller.history import History
 from kafka_medic.controller.lease import Starts
 from kafka_medic.controller.metrics import Metrics
 from kafka_medic.controller.plan_files import PlanFiles
@@ -41,6 +42,7 @@ class Clients:
     series: Metrics = field(default_factory=Metrics)
     monotonic: Callable[[], float] = time.monotonic
     files: PlanFiles = field(default_factory=lambda: PlanFiles(None))
+    history: History = field(default_factory=History)
     most_at_once: int | None = None
     """KafkaClusters with a run under way at once; None: no limit."""
     compute_seconds: float = COMPUTE_SECONDS

@@ -133,6 +133,7 @@ class Reconciler:
         snapshot = self._observe(cluster, runs, unreadable)
         if not self._held.kept():
             return None
+        self.clients.history.offer(cluster, snapshot)
         try:
             seen = self._diagnose_within_budget(cluster, snapshot, runs)
         except Overtime as problem:

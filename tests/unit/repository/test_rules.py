@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 PACKAGE = ROOT / "operator" / "kafka_medic"
-PURE = ("cluster", "resources", "diagnose", "guard", "plan", "playbook")
+PURE = ("cluster", "resources", "diagnose", "fleet", "guard", "plan", "playbook")
 CLOCKS = {("datetime", "now"), ("datetime", "utcnow"), ("datetime", "today"), ("date", "today"), ("time", "time")}
 # In two parts, so that this file does not name them either.
 REGISTRIES = tuple(
