@@ -9,6 +9,7 @@ from kafka_medic.resources.phases import TERMINAL_PHASES
 from kafka_medic.resources.remediation_plan import Restarts
 from tests.simulation.deaths import Interrupted
 from tests.simulation.kafka import SimKafka
+from tests.simulation.pods import PODS
 from tests.simulation.world import BASE, BROKERS, NO_ELECTIONS, World
 from tests.thorough import only, thorough
 
@@ -117,6 +118,16 @@ def test_a_pause_holds_the_roll_between_brokers():
     paused(world, False)
     watched(world)
     assert world.pods.restarts == [1, 2, 0]
+
+
+def test_that_a_pod_goes_which_the_run_evicts_is_no_news():
+    world = approved(rolling())
+    conditions = [{"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}]
+    world.until(lambda: world.pods.restarts == [1])
+    world.api.touch(f"{PODS}/kafka-1")["status"]["conditions"] = conditions
+    world.step(1)
+    (told,) = [message for reason, message in world.api.events if reason == "NodeMaintenance"]
+    assert told.endswith("; Remediation asked-0 is restarting it")
 
 
 def apart(by: dict[str, str] | None = None, **parameters) -> World:

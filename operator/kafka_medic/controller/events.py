@@ -41,17 +41,32 @@ class Unparsed:
 Recorder = Callable[[Resource | Unparsed, Note], None]
 
 
-def finding_notes(before: Sequence[FindingStatus], now: Sequence[Finding]) -> list[Note]:
-    """What changed: findings that began to fire, and firing ones that are gone."""
+OF_A_RESTART = frozenset({"QuorumDegraded", "NodeMaintenance"})
+"""What a broker that is being restarted looks like. BrokerDown waits until its start takes too long, so it is news."""
+
+
+def finding_notes(
+    before: Sequence[FindingStatus], now: Sequence[Finding], restarting: Mapping[int, str] | None = None
+) -> list[Note]:
+    """What changed: findings that began to fire, and firing ones that are gone. restarting: brokers that runs have sent
+    to restart, with the run's name; that they are away is no news to wake anybody for."""
     fired = {f.id for f in before if f.state is FindingState.FIRING}
     # Only what status has room for can be told from what was announced already; what merely lost its place there to
     # something worse has not gone.
     firing = {f.id for f in now if f.firing()}
-    notes = [("Warning", f.type, f.message) for f in held(now) if f.firing() and f.id not in fired]
+    notes = [_begun(f, restarting or {}) for f in held(now) if f.firing() and f.id not in fired]
     notes += [
         ("Normal", f"{f.type}Gone", f"no longer: {f.message}") for f in before if f.id in fired and f.id not in firing
     ]
     return notes
+
+
+def _begun(finding: Finding, restarting: Mapping[int, str]) -> Note:
+    ids = [int(number) for _, _, number in (name.rpartition("-") for name in finding.affected) if number.isdigit()]
+    whole = len(ids) == len(finding.affected) == (finding.counted or len(ids))
+    if finding.type in OF_A_RESTART and ids and whole and restarting.keys() >= set(ids):
+        return "Normal", finding.type, f"{finding.message}; {restarting[ids[0]]} is restarting it"
+    return "Warning", finding.type, finding.message
 
 
 def run_notes(before: RemediationStatus, after: RemediationStatus) -> list[Note]:

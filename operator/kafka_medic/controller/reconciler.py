@@ -34,6 +34,7 @@ from kafka_medic.diagnose.finding import Finding, FindingState
 from kafka_medic.guard.breaker import BreakerState, breaker
 from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.other_runs import OtherRun
+from kafka_medic.playbook.registry import sent_away_by
 from kafka_medic.resources.durations import parse_duration
 from kafka_medic.resources.errors import ResourceError
 from kafka_medic.resources.kafkacluster import KafkaCluster
@@ -137,7 +138,8 @@ class Reconciler:
         except Overtime as problem:
             return self._report_no_diagnosis(problem)
         findings = seen + unseen(cluster.status.findings, seen, snapshot)
-        for note in finding_notes(cluster.status.findings, findings):
+        restarting = {broker: f"{run.KIND} {run.name}" for run in runs for broker in sent_away_by(run)}
+        for note in finding_notes(cluster.status.findings, findings, restarting):
             self.clients.record(cluster, note)
         blocked = [f"Remediation {name} cannot be read by this version, so nothing is done" for name in unreadable]
         if cluster.metadata.deletion_timestamp is None and not unreadable:

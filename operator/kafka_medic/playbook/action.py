@@ -221,6 +221,10 @@ class Action:
         one before is REACHED, whose message then says what is left, and is empty where nothing is."""
         yield from ()
 
+    def has_sent_away(self, run: Remediation) -> frozenset[int]:  # noqa: ARG002
+        """Brokers, and controllers that are none, that the run has made stop and that are not back yet."""
+        return frozenset()
+
     def has_set(self, run: Remediation) -> Iterable[OffsetChange]:  # noqa: ARG002
         """Committed offsets that the run has set by it, or may have, for a run that puts them back."""
         return ()

@@ -11,6 +11,7 @@ from kafka_medic.playbook.offsets.action import ResetOffsets, RestoreOffsets, St
 from kafka_medic.playbook.reassign.action import ReassignPartitions
 from kafka_medic.playbook.restart.action import RescueRecordsFirst, RestartBrokers
 from kafka_medic.playbook.settings.action import RemoveThrottles, SetClusterDefaults, SetMinInsyncReplicas
+from kafka_medic.resources.phases import ACTING_PHASES, Phase
 from kafka_medic.resources.playbook import Playbook
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_plan import OffsetChange, Plan
@@ -70,6 +71,15 @@ def offsets_set_by(run: Remediation) -> tuple[OffsetChange, ...]:
     """Committed offsets that it has set, or may have."""
     plan = run.status.plan
     return () if plan is None else tuple(o for action in actions_of(plan) for o in action.has_set(run))
+
+
+def sent_away_by(run: Remediation) -> frozenset[int]:
+    """Brokers, and controllers that are none, that a run has made stop and that are not back yet. One that is paused
+    may have given them up."""
+    plan = run.status.plan
+    if plan is None or run.status.phase not in ACTING_PHASES - {Phase.PAUSED}:
+        return frozenset()
+    return frozenset(node for action in actions_of(plan) for node in action.has_sent_away(run))
 
 
 def cost_of(plan: Plan) -> Cost:

@@ -27,6 +27,23 @@ def test_said_once_when_it_fires_and_once_when_it_has_gone():
     assert kinds(finding_notes(before, [])) == ["BrokerDownGone"]
 
 
+def test_that_a_broker_is_away_which_a_run_restarts_wakes_nobody():
+    def notes(affected, restarting, kind="QuorumDegraded"):
+        return finding_notes((), [replace(finding(kind), affected=affected)], restarting)
+
+    run = {2: "Remediation roll"}
+    ((kind, _, message),) = notes(("voter-2",), run)
+    assert kind == "Normal"
+    assert message.endswith("; Remediation roll is restarting it")
+    assert notes(("broker-2",), run, "NodeMaintenance")[0][0] == "Normal"
+    assert notes(("broker-2",), run, "BrokerDown")[0][0] == "Warning"
+    assert notes(("voter-2", "voter-3"), run)[0][0] == "Warning"
+    assert notes(("voter-3",), run)[0][0] == "Warning"
+    assert notes(("voter-2",), {})[0][0] == "Warning"
+    cut = replace(finding("QuorumDegraded"), affected=("broker-2",), counted=40)
+    assert finding_notes((), [cut], run)[0][0] == "Warning"
+
+
 def test_more_than_status_holds_is_announced_once():
     found = many(MAX_FINDINGS + 10)
     assert len(finding_notes((), found)) == MAX_FINDINGS

@@ -18,12 +18,13 @@ from kafka_medic.playbook.effects import ElectPreferred, Intent, Reorder, Restar
 from kafka_medic.playbook.refusal import Refusal
 from kafka_medic.playbook.report import StepReport
 from kafka_medic.playbook.restart import drain_first, rescue_step, resign_step, restart_step, strimzi_restart
-from kafka_medic.playbook.restart.attempts import other_pods
+from kafka_medic.playbook.restart.attempts import on_their_way, other_pods
 from kafka_medic.playbook.restart.order import next_broker
 from kafka_medic.playbook.restart.parameters import CONTROLLER, restart_parameters
 from kafka_medic.playbook.restart.restart_plan import restart_plan
 from kafka_medic.resources.kafkacluster import Brokers, RestartMethod
 from kafka_medic.resources.playbook import Step
+from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_plan import Plan, Rescues, Resignations, Restarts
 from kafka_medic.resources.remediation_status import JournalEntry, StepStatus
 from kafka_medic.resources.vocabulary import ActionName, Guard, VerifyProbe
@@ -118,6 +119,10 @@ class RestartBrokers(Action):
             restarts=len(own.restarts),
             asks=(*(asks if own.static_settings else ()), *(lost if stale and not saves else ())),
         )
+
+    def has_sent_away(self, run: Remediation) -> frozenset[int]:
+        plan = run.status.plan
+        return frozenset() if plan is None else on_their_way(plan, run.status.journal)
 
     def needs_its_cause(self, step: Step) -> bool:  # noqa: ARG002
         return True

@@ -7,8 +7,9 @@ import itertools
 from collections.abc import Mapping, Sequence
 
 from kafka_medic.cluster.snapshot import Snapshot
-from kafka_medic.resources.remediation_plan import BrokerRestart
+from kafka_medic.resources.remediation_plan import BrokerRestart, Plan, Restarts
 from kafka_medic.resources.remediation_status import IntentState, JournalEntry
+from kafka_medic.resources.vocabulary import ActionName
 
 
 def attempts(step: str, broker: int, journal: Mapping[str, JournalEntry]) -> list[JournalEntry]:
@@ -24,6 +25,14 @@ def latest(step: str, broker: int, journal: Mapping[str, JournalEntry]) -> Journ
 
 def is_in(entry: JournalEntry | None, *states: IntentState) -> bool:
     return entry is not None and entry.state in states
+
+
+def on_their_way(plan: Plan, entries: Sequence[JournalEntry]) -> frozenset[int]:
+    """Brokers, and controllers that are none, whose restart has been sent and that are not back yet."""
+    journal = {entry.id: entry for entry in entries}
+    steps = [step.name for step in plan.steps if step.action is ActionName.RESTART_BROKERS]
+    brokers = [restart.broker for restart in plan.part(Restarts).restarts]
+    return frozenset(b for b in brokers for s in steps if is_in(latest(s, b, journal), IntentState.INTENDED))
 
 
 def due(step: str, restart: BrokerRestart, journal: Mapping[str, JournalEntry], snapshot: Snapshot) -> tuple[str, str]:
