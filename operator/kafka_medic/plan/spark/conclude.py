@@ -183,7 +183,7 @@ def _summarise(laid: Sequence[Laid], question: Question, total: _Totals, bound: 
         rack_violations_bound=total.unavoidable,
         waves=len(total.records),
         capacity_unknown=int(((room_of(question.standing) < 0) & (come > 0)).sum()),
-        bytes_per_broker=bytes_spread(total.stored, total.arriving, question.standing) if question.by_bytes else None,
+        bytes_per_broker=_bytes(total, question, laid),
         left_out={why: count for why in LeftOut if (count := total.left_out.get(why.key, 0))},
         bounds=_bounds(question, laid),
         engine="spark",
@@ -202,6 +202,16 @@ def _broken_rules(total: _Totals, question: Question) -> list[str]:
     if (total.numbers < 0).any() or empty or largest > question.limits.records:
         problems.append("a wave is missing, empty, or has too many records")
     return problems
+
+
+def _bytes(total: _Totals, question: Question, laid: Sequence[Laid]) -> Spread | None:
+    """Bytes per broker, where they were to be even."""
+    if not question.by_bytes:
+        return None
+    spread = bytes_spread(total.stored, total.arriving, question.standing)
+    if len(laid) == 1 and (planned := laid[0].summary) is not None:
+        return replace(spread, bound=planned["bytesPerBroker"]["bound"])
+    return spread
 
 
 def _fullest(found: dict[str, Any] | None) -> Fullest | None:
