@@ -67,6 +67,8 @@ NOT_NEEDED = {
     "directories", "offlineReplicas", "unread",
     # Read together with `cordoned`, which is asked for.
     "deleting", "nodeReady", "maintenance", "ports", "restartAsked",
+    # Null says that nothing is known to be in the way; the API server itself refuses what the operator may not do.
+    "hindrance",
 }  # fmt: skip
 
 
