@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 
 from kafka_medic.plan.model import PLAN_SCHEMA
@@ -41,9 +42,9 @@ def planned_in_blocks(table, question: Question, rows: int, slacks=(1.3, 4.0, 16
         raise ProblemError(None, refused[0].reason)
     bound = None
     if question.lowers is not None:
-        parts, bound = exchanges(surveys, question, question.lowers)
-        both = [lower(b, question, *part, n) for n, (b, part) in enumerate(zip(blocks, parts, strict=True))]
-        blocks, surveys = [block for block, _ in both], [survey_of(text_of(found)) for _, found in both]
+        loads, bound = exchanges(surveys, question, question.lowers)
+        lowered = [lower(b, question, *load, n) for n, (b, load) in enumerate(zip(blocks, loads, strict=True))]
+        blocks, surveys = [block for block, _ in lowered], [survey_of(text_of(found)) for _, found in lowered]
     assert wrong_numbers(piece for one in surveys for piece in one.pieces) is None
     for slack in slacks:
         parts, proven = shares(surveys, question, slack)
@@ -53,5 +54,5 @@ def planned_in_blocks(table, question: Question, rows: int, slacks=(1.3, 4.0, 16
         if all(one.counts is not None for one in laid):
             break
     done = conclude(laid, question, bound)
-    refuse_overfull(sum(one.counts.arriving for one in laid), question.standing)
+    refuse_overfull(np.sum([one.counts.arriving for one in laid], axis=0), question.standing)
     return pa.concat_tables([PLAN_SCHEMA.empty_table(), *plans]), done
