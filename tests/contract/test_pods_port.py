@@ -17,7 +17,7 @@ from kafka_medic.observe.pods import BrokerPods
 from kafka_medic.resources.kafkacluster import Brokers
 from tests.simulation.api import SimApi
 from tests.simulation.kafka import SimKafka
-from tests.simulation.pods import SETS_PATH, SimPods
+from tests.simulation.pods import OWNER, SETS_PATH, SimPods
 from tests.testbed import apply, kubectl
 from tests.testbed.build import PAUSE_IMAGE
 from tests.testbed.steps import granted
@@ -70,7 +70,7 @@ class Subject:
 def _simulated() -> Subject:
     api = SimApi()
     pods = SimPods(api, SimKafka())
-    pods.create(owned=True)
+    pods.create(OWNER)
 
     def budget(least: int | None) -> None:
         pods.min_available = least

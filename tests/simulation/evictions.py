@@ -264,7 +264,7 @@ class Evictions(Grounds):
         if cordoned:
             self.blame(f"broker {broker} while {sorted(cordoned)} is cordoned")
         if "rollout" in seen and self.known(seen, "rollout", now)[0]:
-            self.blame("evicted while a StatefulSet rolls out")
+            self.blame("evicted while the Pods' owner rolls them")
 
     def annotated(self, seen: dict[str, Any], args: tuple[Any, ...]) -> None:
         """Told of each that was sent."""

@@ -13,7 +13,7 @@ from tests.simulation.brokers import MIN_ISR
 from tests.simulation.grounds import ENDED, RUNS
 from tests.simulation.kafka import SimKafka
 from tests.simulation.oracle import CLUSTER, Oracle
-from tests.simulation.pods import SETS_PATH, SimPods
+from tests.simulation.pods import ROLLED_BY, SimPods
 from tests.simulation.world import World
 
 
@@ -324,9 +324,9 @@ class Faults:
             self.later(seconds, "fault", "undo", "unready", broker)
 
     def _rollout(self, seconds: float) -> None:
-        if SETS_PATH in self.api.objects:
-            self.api.touch(SETS_PATH)["metadata"]["generation"] = 2
-            self.later(seconds, "fault", "undo", "rollout", "")
+        for path in filter(self.api.objects.__contains__, ROLLED_BY):
+            self.api.touch(path)["metadata"]["generation"] = 2
+            self.later(seconds, "fault", "undo", "rollout", path)
 
     def _budget(self, seconds: float) -> None:
         assert self.pods is not None
@@ -386,7 +386,7 @@ class Faults:
             case "unready" if whom in self.kafka.nodes and self.pods is not None:
                 self.pods.ready(whom)
             case "rollout":
-                self.api.touch(SETS_PATH)["metadata"]["generation"] = 1
+                self.api.touch(str(whom))["metadata"]["generation"] = 1
             case "budget" if self.pods is not None:
                 self.pods.min_available = None
             case "api_down":

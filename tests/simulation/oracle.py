@@ -46,7 +46,7 @@ KINDS = {
 }  # fmt: skip
 PATHS = {
     "/pods": "pods", "/remediationapprovals": "words", "/remediations": "runs", "/c": "rules",
-    "/statefulsets/kafka": "rollout", "/subjectaccessreviews": "rights",
+    "/statefulsets/kafka": "rollout", "/kafkas/kafka": "rollout", "/subjectaccessreviews": "rights",
 }  # fmt: skip
 
 
@@ -343,7 +343,7 @@ class Oracle(Effects):
                 seen["cordoned"][1].add(path)
             else:
                 seen["cordoned"][1].discard(path)
-        elif "/statefulsets/" in path:
+        elif "/statefulsets/" in path or "/kafkas/" in path:
             seen["rollout"] = now, answer["metadata"]["generation"] > answer["status"]["observedGeneration"]
         elif path == CLUSTER:
             seen["rules"] = now, answer["spec"].get("remediation") or {}

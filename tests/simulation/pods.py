@@ -1,4 +1,4 @@
-"""The brokers' Pods on the simulated API server: evicted, stopping, and made anew by their StatefulSet."""
+"""The brokers' Pods on the simulated API server: evicted, stopping, and made anew by whoever owns them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,14 @@ from tests.simulation.kafka import SimKafka
 PODS, NODES = "/api/v1/namespaces/ns/pods", "/api/v1/nodes"
 SETS = "/apis/apps/v1/namespaces/ns/statefulsets"
 SETS_PATH = f"{SETS}/kafka"
+POD_SETS = "/apis/core.strimzi.io/v1/namespaces/ns/strimzipodsets"
+KAFKAS = "/apis/kafka.strimzi.io/v1/namespaces/ns/kafkas"
+KAFKA_PATH = f"{KAFKAS}/kafka"
+ROLLED_BY = (SETS_PATH, KAFKA_PATH)
+"""Whose generation is ahead of what was observed while Pods are replaced. A StrimziPodSet hardly shows a roll."""
 ROLL = "strimzi.io/manual-rolling-update"
 OWNER = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "kafka", "uid": "uid-of-set", "controller": True}
+STRIMZI = OWNER | {"apiVersion": "core.strimzi.io/v1", "kind": "StrimziPodSet"}
 
 
 @dataclass
@@ -41,19 +47,23 @@ class SimPods:
     there is no Strimzi."""
     min_available: int | None = None
     """Of a PodDisruptionBudget over the Pods; None: there is none."""
+    _owner: dict[str, Any] | None = None
     _starting: dict[int, int] = field(default_factory=dict)
     _asked: dict[str, int] = field(default_factory=dict)
     _generation: int = 0
 
-    def create(self, owned: bool = False) -> None:
-        """`owned`: by a StatefulSet, whose rollouts can be told."""
+    def create(self, owner: dict[str, Any] | None = None) -> None:
+        """owner: OWNER or STRIMZI, whose rollouts can be told; None: the Pods belong to nobody."""
         self.api.evicted = self.evict
-        if owned:
-            status = {"replicas": len(self.kafka.racks), "currentRevision": "r1", "updateRevision": "r1"}
-            spec = {"replicas": len(self.kafka.racks)}
-            self.api.put(
-                SETS, {"metadata": {"name": "kafka"}, "spec": spec, "status": status | {"observedGeneration": 1}}
-            )
+        self._owner, brokers = owner, len(self.kafka.racks)
+        if owner == OWNER:
+            status = {"replicas": brokers, "currentRevision": "r1", "updateRevision": "r1", "observedGeneration": 1}
+            self.api.put(SETS, {"metadata": {"name": "kafka"}, "spec": {"replicas": brokers}, "status": status})
+        if owner == STRIMZI:
+            labels = {"strimzi.io/cluster": "kafka"}
+            status = {"pods": brokers, "currentPods": brokers, "readyPods": brokers, "observedGeneration": 1}
+            self.api.put(POD_SETS, {"metadata": {"name": "kafka", "labels": labels}, "spec": {}, "status": status})
+            self.api.put(KAFKAS, {"metadata": {"name": "kafka"}, "spec": {}, "status": {"observedGeneration": 1}})
         for broker in self._nodes():
             self.api.put(NODES, {"metadata": {"name": self._node(broker)}, "spec": {}, "status": {}})
             self._put(broker, ready=True)
@@ -169,8 +179,9 @@ class SimPods:
         old = before["metadata"]["uid"] if before else None
         meta: dict[str, Any] = {"name": name, "namespace": "ns", "uid": old or f"pod-{broker}-{self._generation}"}
         meta["labels"] = {"app": name.partition("-")[0]}
+        if self._owner is not None:
+            meta["ownerReferences"] = [self._owner]
         if SETS_PATH in self.api.objects:
-            meta["ownerReferences"] = [OWNER]
             meta["labels"]["controller-revision-hash"] = self.api.objects[SETS_PATH]["status"]["updateRevision"]
         self.api.put(PODS, {"metadata": meta, "spec": {"nodeName": self._node(broker)}, "status": status})
 

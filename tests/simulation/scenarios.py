@@ -13,6 +13,7 @@ from tests.simulation.effects import FACTORS
 from tests.simulation.grounds import START
 from tests.simulation.kafka import SimKafka
 from tests.simulation.oracle import CLUSTER
+from tests.simulation.pods import OWNER, STRIMZI
 from tests.simulation.stage import Stage
 from tests.simulation.world import BROKERS
 
@@ -64,6 +65,7 @@ def _stage(
     wanted: tuple[str, ...] = (),
     canary: bool = False,
     crossed: dict[int, int] | None = None,
+    owner: dict[str, Any] = OWNER,
     **how: Any,
 ) -> Stage:
     """`wanted`: which of the playbooks may be proposed that a broker asks for which is restarted, or whose node is
@@ -78,7 +80,7 @@ def _stage(
         metadata["probes"] = {"canary": {"enabled": True}}
         stage.later(1.0, "canary")
     stage.world.install(brokers=BROKERS, remediation=limits, expectations=exempt, **metadata)
-    stage.with_pods(crossed=crossed)
+    stage.with_pods(owner, crossed)
     return stage
 
 
@@ -90,7 +92,7 @@ def _roll(playbook: str = "rolling-restart", **how: Any) -> Stage:
 
 def _strimzi() -> Stage:
     """Brokers are restarted by Strimzi, when it next reconciles."""
-    stage = _roll()
+    stage = _roll(owner=STRIMZI)
     stage.api.touch(CLUSTER)["spec"]["brokers"]["restart"] = "StrimziAnnotation"
     stage.later(10.0, "strimzi")
     return stage

@@ -33,7 +33,7 @@ from tests.simulation.grounds import ENDED, RUNS, START, annotates
 from tests.simulation.kafka import SimKafka
 from tests.simulation.lines import API_CALLS, EFFECTS, KAFKA_CALLS, LATE, Line, Operator, SimZooKeeper
 from tests.simulation.oracle import Oracle
-from tests.simulation.pods import NODES, SimPods
+from tests.simulation.pods import NODES, OWNER, SimPods
 from tests.simulation.serial import Rounds, one_after_another
 from tests.simulation.store import SimStore
 from tests.simulation.world import POLICIES, Killed, World
@@ -400,10 +400,10 @@ class Stage(Faults):
         if self.kafka.served(tp) and part.leader not in self.kafka.stale:
             part.isr.remove(broker)
 
-    def with_pods(self, owned: bool = True, crossed: dict[int, int] | None = None) -> None:
+    def with_pods(self, owner: dict[str, Any] = OWNER, crossed: dict[int, int] | None = None) -> None:
         self.pods = SimPods(self.api, self.kafka, crossed=crossed or {})
         self.pods.stopped = self.stopped
-        self.pods.create(owned=owned)
+        self.pods.create(owner)
 
     def stopped(self, broker: int) -> None:
         self.starting.discard(broker)
