@@ -160,7 +160,7 @@ def test_an_effect_after_a_pause_behind_the_last_renewal_is_noticed(
 ) -> None:
     """Either of two is enough against it: what the effect rests on is too old by then, and too little of the Lease is
     left."""
-    schedule = Schedule(1, scenario, moment, 2, False, [["pause", 85, 70.0, "after"]])
+    schedule = Schedule(1, scenario, moment, 2, False, [["pause", 86, 70.0, "after"]])
     assert schedules.run(schedule).violation is None
     for module in (held_lease, run_reconciler):
         monkeypatch.setattr(module, "MAX_AGE", 1e9)

@@ -214,7 +214,8 @@ def change_kept(table: Ints, before: Ints, sites: Sites, load: Ints) -> None:
             gone = (other >= 0) & (sites.rack[other] >= 0) & ~(table == other[:, None]).any(axis=1)
             for place, source in enumerate(table.T):
                 more = load[source] - load[other]
-                good = np.flatnonzero(gone & (more > gain) & (sites.rack[source] == sites.rack[other]))
+                same = (source >= 0) & (sites.rack[source] == sites.rack[other])
+                good = np.flatnonzero(gone & same & (more > gain))
                 good = good[(before[good] == source[good, None]).any(axis=1)]
                 gain[good], column[good], target[good] = more[good], place, other[good]
         able = np.flatnonzero(gain >= 2)

@@ -37,3 +37,13 @@ def test_the_fullest_broker_of_uneven_racks_comes_down_to_its_bound(dead):
     assert plan.summary.bounds["replicasPerBroker"].exact
     assert plan.summary.moves == plan.summary.lower_bound_moves
     assert bool(plan.summary.left_out.get(LeftOut.DEAD_REPLICA)) == bool(dead)
+
+
+def test_partitions_with_fewer_replicas_than_others_lend_no_broker_to_the_search():
+    """Where a row is padded there is nothing to exchange: it was taken for a replica on the last broker."""
+    lists = [[4, 0], [1, 5], [2, 5], [5, 3], [5, 3], [1, 0], [5, 4, 2]]
+    table = pa.table({"topic": [f"t{n}" for n in range(7)], "partition": [0] * 7, "replicas": lists})
+    request = Relocation(table, tuple(Broker(n, rack) for n, rack in enumerate("abbcaa")), SpreadRacks())
+    plan = plan_relocation(request)
+    assert verify_moves(request, plan) == []
+    assert (plan.summary.moves, plan.summary.rack_violations) == (2, 0)
