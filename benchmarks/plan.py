@@ -122,11 +122,11 @@ def watched(command: list[str]) -> tuple[float, float, dict[str, float], str]:
     )  # fmt: skip
     used: dict[int, float] = {}
     peak: dict[str, float] = {}
-    ended = began
+    ended, told, errors = began, "", ""
 
     def wait() -> None:
-        nonlocal ended
-        process.wait()
+        nonlocal ended, told, errors
+        told, errors = process.communicate()
         ended = time.perf_counter()
 
     waiting = threading.Thread(target=wait)
@@ -144,7 +144,6 @@ def watched(command: list[str]) -> tuple[float, float, dict[str, float], str]:
                 high = re.findall(r"VmHWM:\s+(\d+)", (folder / "status").read_text())
                 peak[kind] = max(peak.get(kind, 0), int(high[0]) / 1024)
         waiting.join(0.1)
-    told, errors = process.communicate()
     if process.returncode:
         raise SystemExit(f"exit {process.returncode}\n{errors[-3000:]}")
     return ended - began, sum(used.values()), peak, told

@@ -101,6 +101,15 @@ def test_a_bad_row_is_named_in_every_kind_of_input(refused, kind, second, reason
         ('[{"topic":"\\ud800","partition":0,"replicas":[0]}]', 'row 1: topic "\\ud800" is not a string'),
         ('[{"topic":"t","topic":"u","partition":0,"replicas":[0]}]', "gives the key 'topic' twice"),
         ('[{"topic":"t","partition":0,"replicas":[0],"sizeBytes":NaN}]', "row 1: sizeBytes NaN"),
+        (
+            f'[{{"topic":"t","partition":{1 << 63},"replicas":[0]}}]',
+            "row 1: partition 9223372036854775808 is not a whole",
+        ),
+        (
+            f'[{{"topic":"t","partition":0,"replicas":[{1 << 63}]}}]',
+            "row 1: replicas [9223372036854775808] is not a list",
+        ),
+        ('[{"topic":"t","partition":0,"replicas":[0, true]}]', "row 1: replicas [0, true] is not a list of broker ids"),
         ("", "not valid JSON"),
         ("null", "neither a JSON list nor JSON lines"),
         (b"\xff\xfe\x00", "not readable"),
