@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -34,17 +33,13 @@ def checked_and_written(
     *,
     png: bool,
 ) -> Plan:
-    """The plan with the seconds since `began` (monotonic) until it was checked. It is written and its page drawn while
-    it is checked, and put where it is wanted only if it passes. Raises DefectError, and OSError and PngError when it
-    cannot be written."""
-    with plan_directory(directory) as work, ThreadPoolExecutor(1, "plan") as beside:
-
-        def written_and_drawn() -> ReportData:
-            write_rows(work, plan)
-            return draw()
-
-        drawn = beside.submit(written_and_drawn)
+    """The plan with the seconds since `began` (monotonic) until it was checked, written where it is wanted only if it
+    passes. Raises DefectError, and OSError and PngError when it cannot be written."""
+    with plan_directory(directory) as work:
+        # One after the other: side by side they are quicker by a sixth, and take a hundred bytes more a partition.
+        write_rows(work, plan)
+        drawn = draw()
         refuse_broken(check())
         summary = replace(plan.summary, seconds=round(time.monotonic() - began, 3))
-        write_summary(work, replace(drawn.result(), summary=summary), png=png)
+        write_summary(work, replace(drawn, summary=summary), png=png)
     return replace(plan, summary=summary)

@@ -32,7 +32,7 @@ class Lists:
         first = int(self.length[0]) if len(self.length) else 0
         return first if len(self.length) * first == len(self.values) and bool((self.length == first).all()) else None
 
-    @cached_property
+    @property
     def row(self) -> Array:
         """int32[V], int64[V] where that is too little: the row of each value."""
         return self.each(np.arange(len(self.length), dtype=self._index))
@@ -42,7 +42,7 @@ class Lists:
         """int64[N]: where each row begins."""
         return np.cumsum(self.length) - self.length
 
-    @cached_property
+    @property
     def position(self) -> Array:
         """int32[V], int64[V] where that is too little: place of each value in its own list."""
         if self.width is not None:
@@ -110,8 +110,9 @@ def repeats(key: Array) -> Array:
 def again(lists: Lists) -> Array:
     """bool[V]: values that stand in their list already, at an earlier place."""
     found = np.zeros(len(lists.values), dtype=bool)
+    row = lists.row
     for lag in range(1, int(lists.length.max(initial=0))):
-        same_row = lists.row[lag:] == lists.row[:-lag]
+        same_row = row[lag:] == row[:-lag]
         found[lag:] |= (lists.values[lag:] == lists.values[:-lag]) & same_row
     return found
 
@@ -119,8 +120,9 @@ def again(lists: Lists) -> Array:
 def member(lists: Lists, other: Lists) -> Array:
     """bool[V]: values that stand anywhere in the same row of other, whose rows are as long."""
     found: Array = lists.values == other.values
+    row = lists.row
     for lag in range(1, int(lists.length.max(initial=0))):
-        same_row = lists.row[lag:] == lists.row[:-lag]
+        same_row = row[lag:] == row[:-lag]
         found[lag:] |= (lists.values[lag:] == other.values[:-lag]) & same_row
         found[:-lag] |= (lists.values[:-lag] == other.values[lag:]) & same_row
     return found

@@ -30,6 +30,8 @@ __all__ = [
 PLAN, REASSIGNMENT, SUMMARY, REPORT = "plan.parquet", "reassignment.json", "summary.json", "report.html"
 PICTURE, LEFT_OUT = "report.png", "left-out.csv"
 
+ROWS = 1 << 17
+"""Of one row group of plan.parquet, which is held as a whole while it is encoded."""
 BLOCK = 16_384
 """Partitions per piece of reassignment.json, so that a large plan is not held as text at once."""
 
@@ -38,7 +40,7 @@ def write_rows(work: Path, plan: Plan) -> None:
     """plan.parquet and reassignment.json, side by side; preferred-order.json where another replica is to lead, and
     left-out.csv where partitions were left out."""
     with ThreadPoolExecutor(1, "parquet") as beside:  # Arrow leaves the interpreter to the others meanwhile
-        parquet = beside.submit(pq.write_table, plan.table, work / PLAN, compression="zstd")
+        parquet = beside.submit(pq.write_table, plan.table, work / PLAN, compression="zstd", row_group_size=ROWS)
         write_reassignment(work / REASSIGNMENT, [plan.table])
         if plan.summary.reordered:
             write_reassignment(work / PREFERRED_ORDER, [reordered(plan.table)])

@@ -439,8 +439,10 @@ class Check:
             of_rest, rest_on = self.before.each(codes)[stays], self.before_on[stays]
 
         def stood(lists: Lists, on: Array) -> Held:
-            both = np.concatenate([of_rest, lists.each(planned)]), np.concatenate([rest_on, on])
-            return counted(both, len(names), live)
+            of = lists.each(planned)
+            if len(of_rest):
+                of, on = np.concatenate([of_rest, of]), np.concatenate([rest_on, on])
+            return counted((of, on), len(names), live)
 
         given, there = stood(self.staying, self.staying_on), stood(self.after, self.after_on)
         leads = counted((np.concatenate([codes[rest], planned]), first), len(names), live)

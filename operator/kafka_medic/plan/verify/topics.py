@@ -31,12 +31,12 @@ class Held:
 
     def on_brokers(self, live: int) -> Array:
         """int64[L]: of all topics."""
-        return np.bincount(self.broker, weights=self.count, minlength=live).astype(np.int64)
+        return _added(self.broker, self.count, live)
 
     def on(self, brokers: Array) -> Array:
         """int64[T]: on these brokers together."""
         there = np.isin(self.broker, brokers)
-        return np.bincount(self.topic[there], weights=self.count[there], minlength=len(self.total)).astype(np.int64)
+        return _added(self.topic[there], self.count[there], len(self.total))
 
 
 def counted(stands: Standing, topics: int, live: int) -> Held:
@@ -57,6 +57,13 @@ def counted(stands: Standing, topics: int, live: int) -> Held:
     return Held(of, cells - of * width, count, total, most)
 
 
+def _added(to: Array, count: Array, length: int) -> Array:
+    """int64[length]: the counts added up. np.bincount would make copies of both in 64 bits."""
+    total = np.zeros(length, dtype=np.int64)
+    np.add.at(total, to, count)
+    return total
+
+
 def _tally(topic: Array, on: Array, topics: int, width: int) -> tuple[Array, Array]:
     """(topic * width + broker of those that are, ascending; how many). In 32 bits where they suffice."""
     kind = np.int32 if topics * width < 1 << 31 else np.int64
@@ -66,8 +73,9 @@ def _tally(topic: Array, on: Array, topics: int, width: int) -> tuple[Array, Arr
     if topics * width <= DENSE_CELLS:  # as a table, a tenth of the time that sorting takes
         table = np.zeros(topics * width, dtype=np.int32)
         np.add.at(table, cells, np.int32(1))
-        cells = np.flatnonzero(table).astype(kind)
-        return cells, table[cells]
+        del cells
+        found = np.flatnonzero(table).astype(kind)
+        return found, table[found]
     cells.sort()
     begin = np.flatnonzero(np.append(True, cells[1:] != cells[:-1])[: len(cells)])
     return cells[begin], np.diff(begin, append=len(cells))
@@ -108,7 +116,7 @@ def could_take(load: Array, own: Array, stays: Held, new: Array, rows: Array) ->
     for last in sorted(place for place in tried if falls[place] > 1):
         group = by_load[: last + 1]
         inside = np.isin(stays.broker, group)
-        there = np.bincount(stays.topic[inside], weights=stays.count[inside], minlength=len(own)).astype(np.int64)
+        there = _added(stays.topic[inside], stays.count[inside], len(own))
         most = there + np.minimum(new, rows * len(group))
         held = int(there.sum() + load[group].sum())
 
@@ -127,7 +135,7 @@ def could_lead(led: Array, own: Array, replicas: Held) -> int:
     def enough(more: int) -> bool:
         short = np.flatnonzero(replicas.count > most + more)
         beyond = replicas.count[short] - most[short] - more
-        lost = np.bincount(replicas.broker[short], weights=beyond, minlength=len(led))
+        lost = _added(replicas.broker[short], beyond, len(led))
         return bool((has - lost >= led).all())
 
     return _first(enough, 0, int(replicas.count.max(initial=0)))
