@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kafka_medic.clients.broker_pods import StrimziPods
+from kafka_medic.clients.broker_pods import ASKED_FOR, StrimziPods
 from kafka_medic.clients.kubernetes_api import ApiFailure, KubernetesApi
 from kafka_medic.clients.own_rights import OwnRights
 from kafka_medic.observe.pods import BrokerPods
@@ -49,7 +49,7 @@ TYPES = [
 def api(operator: str, pod: str, tmp_path_factory: pytest.TempPathFactory) -> KubernetesApi:
     """As the operator, with the right that the chart gives with strimzi.enabled."""
     _, _, where, account = operator.split(":")
-    right = ("--verb=patch", "--resource=pods")
+    right = ("--verb=patch", "--resource=pods,kafkas.kafka.strimzi.io")
     kubectl("-n", NAMESPACE, "create", "role", "operator-annotates", *right)
     bound = ("--role=operator-annotates", f"--serviceaccount={where}:{account}")
     kubectl("-n", NAMESPACE, "create", "rolebinding", "operator-annotates", *bound)
@@ -74,7 +74,7 @@ def pod(chart: None) -> Iterator[str]:
     stored = json.loads(kubectl("create", "-f", "-", "-o", "json", input=json.dumps(held)).stdout)
     owner = {"apiVersion": held["apiVersion"], "kind": "StrimziPodSet", "name": "kafka", "controller": True}
     owners = [owner | {"uid": stored["metadata"]["uid"]}]
-    meta = {"name": "kafka-0", "namespace": NAMESPACE, "labels": {"app": "kafka"}, "ownerReferences": owners}
+    meta = {"name": "kafka-0", "namespace": NAMESPACE, "labels": {"app": "kafka", **OF_A}, "ownerReferences": owners}
     spec = {"containers": [{"name": "kafka", "image": "none"}], "nodeSelector": {"no": "node"}}
     apply([{"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}])
     yield get("pod", "kafka-0", namespace=NAMESPACE)["metadata"]["uid"]
@@ -141,6 +141,8 @@ def test_a_restart_is_asked_of_strimzi_for_this_very_pod(api: KubernetesApi, pod
     assert asked() is None
     pods.replace_pod("kafka-0", pod)
     assert asked() == "true"
+    stored = json.loads(kubectl("get", "kafkas.kafka.strimzi.io", "a", "-n", NAMESPACE, "-o", "json").stdout)
+    assert stored["metadata"]["annotations"][ASKED_FOR] == pod, "so that Strimzi looks at once"
     assert broker_pods(api).pods()[0].restart_asked is True
     # And is called off on this very Pod alone, once or twice.
     pods.keep_pod("kafka-0", "the-uid-of-one-before")
@@ -166,3 +168,16 @@ def test_the_api_server_refuses_a_patch_with_another_pods_uid_by_its_field(api: 
     with pytest.raises(ApiFailure, match=r"metadata\.uid: Invalid value") as refused:
         api.merge(f"/api/v1/namespaces/{NAMESPACE}/pods/kafka-0", body)
     assert refused.value.status == 422
+
+
+def test_nothing_else_of_a_kafka_resource_is_changed(api: KubernetesApi, pod: str) -> None:
+    """With a stolen token."""
+    path = f"/apis/{KAFKA_GROUP}/v1beta2/namespaces/{NAMESPACE}/kafkas/a"
+    for change in (
+        {"spec": {"setting": "of a thief"}},
+        {"metadata": {"labels": {"more": "x"}}},
+        {"metadata": {"annotations": {"strimzi.io/pause-reconciliation": "true"}}},
+        {"metadata": {"finalizers": ["mallory.example.com/stay"]}},
+    ):
+        with pytest.raises(ApiFailure, match="nothing of a Kafka resource but the annotation"):
+            api.merge(path, change)

@@ -181,6 +181,8 @@ class SimPods:
         meta["labels"] = {"app": name.partition("-")[0]}
         if self._owner is not None:
             meta["ownerReferences"] = [self._owner]
+        if self._owner == STRIMZI:
+            meta["labels"]["strimzi.io/cluster"] = "kafka"
         if SETS_PATH in self.api.objects:
             meta["labels"]["controller-revision-hash"] = self.api.objects[SETS_PATH]["status"]["updateRevision"]
         self.api.put(PODS, {"metadata": meta, "spec": {"nodeName": self._node(broker)}, "status": status})

@@ -292,6 +292,8 @@ class Stage(Faults):
             self.oracle.failed(operator, name, args)
             raise
         self.oracle.read(operator, name, args, answer, self.elapsed)
+        if name == "merge" and "/kafkas/" in args[0]:
+            self.later(self.random.uniform(0.1, 3.0), "strimzi_looks")
         if kind != "call":
             self.settle()
             self.oracle.after_event(self.elapsed)
@@ -418,9 +420,13 @@ class Stage(Faults):
         self.kafka.expire(broker)
 
     def on_strimzi(self) -> None:
+        """Its timer."""
+        self.later(self.random.uniform(20, 40), "strimzi")
+        self.on_strimzi_looks()
+
+    def on_strimzi_looks(self) -> None:
         """Its reconciles: the annotated Pods are listed once, and restarted one by one for as long as it takes."""
         assert self.pods is not None
-        self.later(self.random.uniform(20, 40), "strimzi")
         for broker, uid in self.pods.annotated().items():
             self.later(self.random.uniform(1, 15), "strimzi_rolls", broker, uid)
 

@@ -172,6 +172,10 @@ rights:
         apiVersions: ["*"]
         operations: [UPDATE]
         resources: [pods]
+      - apiGroups: [kafka.strimzi.io]
+        apiVersions: ["*"]
+        operations: [UPDATE]
+        resources: [kafkas]
       - apiGroups: [coordination.k8s.io]
         apiVersions: ["*"]
         operations: [CREATE, UPDATE]
@@ -220,6 +224,17 @@ rights:
         && variables.oldAnnotations.all(k, k == 'strimzi.io/manual-rolling-update' || k in variables.annotations)
         && variables.annotations[?'strimzi.io/manual-rolling-update'].orValue('true') == 'true'
       message: the operator may change nothing of a Pod but the annotation strimzi.io/manual-rolling-update, to true or away
+      reason: Forbidden
+    - expression: >-
+        request.resource.resource != 'kafkas'
+        || object.spec == oldObject.spec
+        && object.metadata.?labels == oldObject.metadata.?labels
+        && object.metadata.?ownerReferences == oldObject.metadata.?ownerReferences
+        && object.metadata.?finalizers == oldObject.metadata.?finalizers
+        && variables.annotations.all(k, k == 'kafkamedic.dev/restart-asked-for' || k in variables.oldAnnotations
+        && variables.annotations[k] == variables.oldAnnotations[k])
+        && variables.oldAnnotations.all(k, k == 'kafkamedic.dev/restart-asked-for' || k in variables.annotations)
+      message: the operator may change nothing of a Kafka resource but the annotation kafkamedic.dev/restart-asked-for
       reason: Forbidden
 # Who may ask for which playbook, with which parameters: the verb use on playbooks, and on playbooks/PARAMETER.
 uses:

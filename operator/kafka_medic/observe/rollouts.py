@@ -7,11 +7,9 @@ from collections.abc import Iterator, Sequence
 from kafka_medic.clients.failures import FailureKind, ReadFailed
 from kafka_medic.clients.kubernetes_api import ApiFailure, KubernetesApi, Object
 from kafka_medic.cluster.snapshot import Rollout
-from kafka_medic.resources.kafkacluster import STRIMZI_ROLL
+from kafka_medic.resources.kafkacluster import STRIMZI_CLUSTER, STRIMZI_ROLL
 
 STRIMZI_GROUP = "core.strimzi.io"
-STRIMZI_CLUSTER = "strimzi.io/cluster"
-"""Label of everything that Strimzi makes for a Kafka resource; its value is that resource's name."""
 STRIMZI_PAUSE = "strimzi.io/pause-reconciliation"
 REBALANCING = frozenset({"Rebalancing", "Stopping"})
 """States of a KafkaRebalance (its conditions' types) in which Cruise Control moves replicas or leaders."""

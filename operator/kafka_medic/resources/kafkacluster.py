@@ -72,6 +72,8 @@ class SignKind(StrEnum):
     ANNOTATION = "Annotation"
 
 
+STRIMZI_CLUSTER = "strimzi.io/cluster"
+"""Label of everything that Strimzi makes for a Kafka resource; its value is that resource's name."""
 STRIMZI_ROLL = "strimzi.io/manual-rolling-update"
 """Strimzi restarts a Pod that carries this annotation when it next reconciles. The new Pod does not carry it."""
 

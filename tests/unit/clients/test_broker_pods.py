@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_medic.clients.broker_pods import EvictedPods, StrimziPods
+from kafka_medic.clients.broker_pods import ASKED_FOR, EvictedPods, StrimziPods
 from kafka_medic.clients.failures import FailureKind, WriteFailed
 from kafka_medic.clients.kubernetes_api import ApiFailure
 from kafka_medic.resources.kafkacluster import STRIMZI_ROLL
@@ -24,7 +24,7 @@ class Api:
         self.sent.append((path, body))
         if self.status is not None:
             raise ApiFailure(self.status, self.message)
-        return {}
+        return {"metadata": {}}
 
 
 def test_an_eviction_names_the_pods_uid_as_its_precondition():
@@ -42,6 +42,22 @@ def test_strimzi_is_asked_and_no_longer_asked_on_exactly_that_pod(method, value)
     ((path, body),) = api.sent
     assert path == "/api/v1/namespaces/ns/pods/kafka-1"
     assert body == {"metadata": {"uid": "u1", "annotations": {STRIMZI_ROLL: value}}}
+
+
+@pytest.mark.parametrize("status", [None, 403, 404])
+def test_strimzi_looks_at_once_where_that_may_be_asked(status):
+    class Strimzi(Api):
+        def _take(self, path, body):
+            if "/kafkas/" in path:
+                return super()._take(path, body)
+            owner = {"apiVersion": "core.strimzi.io/v1", "kind": "StrimziPodSet", "controller": True}
+            return {"metadata": {"labels": {"strimzi.io/cluster": "a"}, "ownerReferences": [owner]}}
+
+    api = Strimzi(status)
+    StrimziPods(api, "ns").replace_pod("kafka-1", "u1")
+    ((path, body),) = api.sent
+    assert path == "/apis/kafka.strimzi.io/v1/namespaces/ns/kafkas/a"
+    assert body == {"metadata": {"annotations": {ASKED_FOR: "u1"}}}
 
 
 @pytest.mark.parametrize("status", [404, 409])
