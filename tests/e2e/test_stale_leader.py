@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 
 from confluent_kafka.admin import AdminClient
 
+from kafka_medic.clients.failures import ReadFailed
 from kafka_medic.clients.kafka import RealKafka
 from kafka_medic.clients.ports import BrokerView, Connection, PartitionState
 from kafka_medic.cluster.snapshot import TopicPartition
@@ -83,9 +85,16 @@ def torn_and_mended(steady: KafkaDeployment) -> None:
 
 def active_controller(steady: KafkaDeployment, kafka: RealKafka) -> int:
     if steady.shape == "kraft":
-        leader = kafka.quorum().leader
-        assert leader is not None
-        return leader
+        found: list[int] = []
+
+        def answered() -> bool:
+            # One voter is cut off: what it is asked has no answer.
+            with contextlib.suppress(ReadFailed):
+                found.extend(leader for leader in (kafka.quorum().leader,) if leader is not None)
+            return bool(found)
+
+        wait_for("the quorum's leader", answered, 60)
+        return found[0]
     admin = AdminClient({"bootstrap.servers": steady.bootstrap})  # kept: what it was asked ends with it
     return int(admin.describe_cluster().result(30).controller.id)
 

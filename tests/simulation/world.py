@@ -82,7 +82,7 @@ class World:
 
     def install(self, **spec: Any) -> None:
         """A KafkaCluster of that spec, the shipped playbook and the admission policies."""
-        body = {"bootstrapServers": "sim:9092", **spec}
+        body = {key: value for key, value in {"bootstrapServers": "sim:9092", **spec}.items() if value is not None}
         meta = {"name": "c", "namespace": "ns"}
         self.put("kafkaclusters", {"apiVersion": API_VERSION, "kind": "KafkaCluster", "metadata": meta, "spec": body})
         for playbook in shipped_playbooks():

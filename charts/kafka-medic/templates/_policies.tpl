@@ -64,7 +64,8 @@ kafkaclusters:
     # what decides to whom a Secret goes
     - name: directs
       expression: >-
-        request.operation == 'CREATE' || object.spec.bootstrapServers != oldObject.spec.bootstrapServers
+        request.operation == 'CREATE' || object.spec.?bootstrapServers != oldObject.spec.?bootstrapServers
+        || object.spec.?strimzi != oldObject.spec.?strimzi
         || object.spec.?security != oldObject.spec.?security || object.spec.?metadata != oldObject.spec.?metadata
         || object.spec.?brokers != oldObject.spec.?brokers || object.spec.?controllers != oldObject.spec.?controllers
     # the operator then reads no Secret without the label
@@ -83,6 +84,18 @@ kafkaclusters:
         + ', so may not have it sent to a Kafka cluster: let somebody who may get it write this KafkaCluster, or set'
         + ' spec.security.labelledSecretsOnly and have the Secret labelled kafkamedic.dev/credentials=true'
       message: a KafkaCluster names only Secrets that its author may get
+      reason: Forbidden
+    {{- end }}
+    # the Secrets that spec.strimzi stands for
+    {{- range list (dict "has" "cluster" "name" "object.spec.strimzi.cluster + '-cluster-ca-cert'")
+      (dict "has" "user" "name" "object.spec.strimzi.user") }}
+    - expression: >-
+        !variables.directs || variables.labelled || !object.spec.?strimzi.?{{ .has }}.hasValue() || has(object.spec.security)
+        || authorizer.group('').resource('secrets').namespace(request.namespace).name({{ .name }}).check('get').allowed()
+      messageExpression: >-
+        'user ' + request.userInfo.username + ' may not get Secret ' + {{ .name }} + ' in namespace ' + request.namespace
+        + ', which spec.strimzi stands for: let somebody who may get it write this KafkaCluster, or set spec.security'
+      message: a KafkaCluster stands only for Secrets that its author may get
       reason: Forbidden
     {{- end }}
 # Status is the operator's alone, whatever wildcards somebody's role has; spec is people's alone.

@@ -8,6 +8,8 @@ from kafka_medic.cluster.snapshot import Snapshot
 
 INVALID_SECONDS = 60.0
 """Until a KafkaCluster that this version cannot read is read again; a change of it wakes the worker sooner."""
+STRIMZI_SECONDS = 5.0
+"""Until Strimzi's resources are read again, when they do not say enough yet."""
 NOT_OURS_SECONDS = 5.0
 """At most, until the operator tries again to take a Lease that another operator holds."""
 SHORTEST_PAUSE = 0.05

@@ -24,20 +24,29 @@ from kafka_medic.controller.lease import ClusterLease
 from kafka_medic.controller.not_ready import write_not_ready
 from kafka_medic.controller.observer import Observer
 from kafka_medic.controller.overtime import Overtime
-from kafka_medic.controller.pace import INVALID_SECONDS, NOT_OURS_SECONDS, rewritten_after, shortest_pause
+from kafka_medic.controller.pace import (
+    INVALID_SECONDS,
+    NOT_OURS_SECONDS,
+    STRIMZI_SECONDS,
+    rewritten_after,
+    shortest_pause,
+)
 from kafka_medic.controller.proposals import due
 from kafka_medic.controller.run_reconciler import RunReconciler
 from kafka_medic.controller.status import cluster_status, remediation_allowed, unseen, without_times
+from kafka_medic.controller.strimzi import with_strimzi
 from kafka_medic.diagnose.diagnosis import diagnose
 from kafka_medic.diagnose.expectations import Expectations
 from kafka_medic.diagnose.finding import Finding, FindingState
 from kafka_medic.guard.breaker import BreakerState, breaker
 from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.other_runs import OtherRun
+from kafka_medic.observe.strimzi_cluster import NotDerivedError
 from kafka_medic.playbook.registry import sent_away_by
 from kafka_medic.resources.durations import parse_duration
 from kafka_medic.resources.errors import ResourceError
 from kafka_medic.resources.kafkacluster import KafkaCluster
+from kafka_medic.resources.kafkacluster_status import StrimziStatus
 from kafka_medic.resources.phases import ACTING_PHASES, TERMINAL_PHASES, Phase
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_plan import ReplicaMoves, SettingChanges
@@ -64,6 +73,7 @@ class Reconciler:
     _budget: ComputeBudget = field(default_factory=ComputeBudget)
     _runs: RunReconciler = field(init=False)
     _previous: Snapshot | None = None
+    _strimzi: StrimziStatus | None = None
 
     def __post_init__(self) -> None:
         clients = self.clients
@@ -82,8 +92,8 @@ class Reconciler:
         gone."""
         try:
             cluster = self._read_cluster()
-            if cluster is None:
-                return INVALID_SECONDS
+            if isinstance(cluster, float):
+                return cluster
             interval = parse_duration(cluster.spec.probes.interval)
             held = self._held.take(lambda: self.lease(cluster))
             self.clients.series.lease(self.key, held)
@@ -101,9 +111,9 @@ class Reconciler:
         self._held.close()
         self._observer.close()
 
-    def _read_cluster(self) -> KafkaCluster | None:
-        """None: this version cannot read it, which its status then reports. Another version may be able to, so that the
-        Lease is free for it."""
+    def _read_cluster(self) -> KafkaCluster | float:
+        """Seconds until it is read again, if this version cannot read it, or Strimzi's resources do not say enough. Its
+        status then reports that. Another version may be able to, so that the Lease is free for it."""
         store = self.clients.store
         try:
             raw = store.cluster_raw(self.namespace, self.name)
@@ -112,11 +122,16 @@ class Reconciler:
                 self._held.release()
             raise
         try:
-            return store.typed(KafkaCluster, raw)
+            cluster, self._strimzi = with_strimzi(store.api, store.typed(KafkaCluster, raw))
         except ResourceError as problem:
             self._held.release()
             store.write_invalid(KafkaCluster, "Ready", raw, str(problem))
-            return None
+            return INVALID_SECONDS
+        except NotDerivedError as problem:
+            self._held.release()
+            write_not_ready(store.api, self.namespace, self.name, "StrimziNotUsable", str(problem))
+            return STRIMZI_SECONDS
+        return cluster
 
     def _stand_by(self, interval: float, held: bool | None = None) -> float:
         self._canary.stop()
@@ -258,6 +273,7 @@ class Reconciler:
         policies = store.policies() if runs else store.policies_seen(self.clients.monotonic())
         allowed = remediation_allowed(cluster, policies, blocked, tripped, store.api.skew)
         status = cluster_status(cluster, snapshot, findings, treated, allowed, self._observer.kept_state.memory)
+        status = status.model_copy(update={"strimzi": self._strimzi})
         last, interval = cluster.status.last_observed_at, parse_duration(cluster.spec.probes.interval)
         late = last is None or snapshot.taken_at - last >= rewritten_after(interval)
         if late or without_times(status) != without_times(cluster.status):

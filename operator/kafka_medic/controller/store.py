@@ -19,7 +19,9 @@ from kafka_medic.clients.failures import FailureKind, ReadFailed
 from kafka_medic.clients.kubernetes_api import ApiFailure, KubernetesApi, custom_path
 from kafka_medic.cluster.names import printable
 from kafka_medic.controller.proposals import is_that_proposal, renamed
+from kafka_medic.controller.strimzi import with_strimzi
 from kafka_medic.guard.namesakes import Namesake
+from kafka_medic.observe.strimzi_cluster import NotDerivedError
 from kafka_medic.playbook.approval import ApprovalFact, UnreadApproval, Word
 from kafka_medic.playbook.claims import has_begun, namesake, unreadable_namesake
 from kafka_medic.resources.admission import AUTHORS, REQUIRED_POLICIES, ExpectedPolicy, Standing, standing
@@ -71,7 +73,11 @@ class Store:
         self._policies: tuple[float, Standing | None] | None = None
 
     def cluster(self, namespace: str, name: str) -> KafkaCluster:
-        return self.typed(KafkaCluster, self.cluster_raw(namespace, name))
+        """As it counts, with what it leaves to Strimzi. Raises ResourceError as well."""
+        try:
+            return with_strimzi(self.api, self.typed(KafkaCluster, self.cluster_raw(namespace, name)))[0]
+        except NotDerivedError as problem:
+            raise ApiFailure(0, f"spec.strimzi: {problem}") from None
 
     def typed(self, kind: type[R], raw: dict[str, Any]) -> R:
         """What the API server answered, as its type. An object that it answers again under the same uid and
@@ -389,7 +395,7 @@ class Store:
     def _author_unchecked(self, cluster: KafkaCluster) -> str | None:
         """Why a Secret without the label is not sent where this KafkaCluster wants it; None: its author may get it.
         That holds for the spec of one generation for ever, so it is found out once."""
-        if cluster.spec.security.labelled_secrets_only:
+        if cluster.spec.security is not None and cluster.spec.security.labelled_secrets_only:
             return f"it lacks the label {CREDENTIALS_LABEL}: 'true', and spec.security.labelledSecretsOnly is true"
         spec = cluster.uid or "", cluster.metadata.generation or 0
         if spec in self._authors:

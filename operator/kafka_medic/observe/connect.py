@@ -9,7 +9,7 @@ from kafka_medic.clients.failures import FailureKind, ReadFailed
 from kafka_medic.clients.ports import Connection, EnsembleConnection, OAuthClient, TlsMaterial
 from kafka_medic.clients.tls import split_address
 from kafka_medic.resources.durations import parse_duration
-from kafka_medic.resources.kafkacluster import KafkaCluster, Sasl, SaslMechanism, Tls
+from kafka_medic.resources.kafkacluster import KafkaCluster, Sasl, SaslMechanism, Security, Tls
 
 Secret = Callable[[str], Mapping[str, bytes]]
 """Name of a Secret -> all that is in it, so that a certificate and its key are of one version; raises ReadFailed that
@@ -18,9 +18,12 @@ names it and never shows what is in it."""
 
 def connection(cluster: KafkaCluster, secret: Secret, destinations: Destinations | None = None) -> Connection:
     """Raises ReadFailed for servers that are no permitted destination, and for what is missing."""
-    security = cluster.spec.security
+    security, servers = cluster.spec.security or Security(), cluster.spec.bootstrap_servers
+    if servers is None:
+        # The operator fills it in (`completed`); a command that reads a file has no Strimzi to ask.
+        raise ReadFailed(FailureKind.OTHER, "spec.strimzi is for the operator alone: set spec.bootstrapServers")
     if destinations is not None:
-        destinations.check_servers(host for host, _ in map(split_address, cluster.spec.bootstrap_servers.split(",")))
+        destinations.check_servers(host for host, _ in map(split_address, servers.split(",")))
     username = password = oauth = None
     if security.sasl is not None:
         name = security.sasl.secret_ref.name
@@ -40,7 +43,7 @@ def connection(cluster: KafkaCluster, secret: Secret, destinations: Destinations
                 _text(held, name, security.sasl.secret_ref.password_key),
             )
     return Connection(
-        bootstrap_servers=cluster.spec.bootstrap_servers,
+        bootstrap_servers=servers,
         protocol=security.protocol.value,
         sasl_mechanism=security.sasl.mechanism.value if security.sasl else None,
         sasl_username=username,

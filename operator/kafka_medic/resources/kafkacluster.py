@@ -397,11 +397,45 @@ class Probes(Model):
     )
 
 
+_WHERE = "bootstrapServers is needed, or strimzi with the name of a Kafka resource"
+
+
+class StrimziCluster(Model):
+    """The Kafka resource of Strimzi, in this namespace, that the rest is read from."""
+
+    cluster: ObjectName = Field(description="The name of the Kafka resource.")
+    listener: Annotated[str, StringConstraints(max_length=11, pattern=r"^[a-z0-9]+$")] | None = Field(
+        default=None,
+        description="The listener to connect to. Absent: an internal one that fits the user, with TLS if there is one.",
+    )
+    user: ObjectName | None = Field(
+        default=None,
+        description="The KafkaUser to connect as. Absent: a listener without authentication is needed.",
+    )
+
+
 class KafkaClusterSpec(Model):
     """What the person who runs the cluster says about it."""
 
-    bootstrap_servers: BootstrapServers = Field(description="host:port of brokers to start from, more after commas.")
-    security: Security = Field(default_factory=Security, description="How the operator's clients connect.")
+    model_config = ConfigDict(
+        json_schema_extra=validations(
+            rule("has(self.bootstrapServers) || has(self.strimzi)", _WHERE, field_path=".bootstrapServers")
+        )
+    )
+
+    strimzi: StrimziCluster | None = Field(
+        default=None,
+        description=(
+            "Take bootstrapServers, security, brokers and controllers from a Kafka resource of Strimzi. Those that are "
+            "set here count instead."
+        ),
+    )
+    bootstrap_servers: BootstrapServers | None = Field(
+        default=None, description="host:port of brokers to start from, more after commas. Needed without strimzi."
+    )
+    security: Security | None = Field(
+        default=None, description="How the operator's clients connect. Absent, and without strimzi: in plain text."
+    )
     metadata: ClusterMetadata = Field(
         default_factory=ClusterMetadata, description="Who keeps the cluster's metadata. Absent: KRaft."
     )
@@ -418,6 +452,12 @@ class KafkaClusterSpec(Model):
     remediation: RemediationPolicy = Field(
         default_factory=RemediationPolicy, description="How far the operator may go, and when."
     )
+
+    @model_validator(mode="after")
+    def _says_where(self) -> Self:
+        if self.bootstrap_servers is None and self.strimzi is None:
+            raise ValueError(_WHERE)
+        return self
 
 
 class KafkaCluster(Resource):

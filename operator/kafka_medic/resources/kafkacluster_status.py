@@ -91,6 +91,33 @@ class LeaderlessStatus(Model):
     epoch: Count | None = Field(default=None, description="Its leader epoch.")
 
 
+class NodePoolStatus(Model):
+    """A KafkaNodePool of Strimzi."""
+
+    name: ObjectName = Field(description="The KafkaNodePool's name.")
+    roles: Annotated[tuple[ShortText, ...], Field(max_length=4)] = Field(default=(), description="What its nodes are.")
+    ids: Annotated[tuple[Count, ...], Field(max_length=1000)] = Field(default=(), description="Its nodes' ids.")
+
+
+class StrimziStatus(Model):
+    """What was read from Strimzi's resources in place of fields of spec."""
+
+    cluster: ObjectName = Field(description="The Kafka resource.")
+    listener: ShortText | None = Field(default=None, description="Its listener that the operator connects to.")
+    bootstrap_servers: ShortText | None = Field(default=None, description="The listener's addresses.")
+    protocol: ShortText | None = Field(default=None, description="Kafka's security.protocol there.")
+    secrets: Annotated[tuple[ObjectName, ...], Field(max_length=4)] = Field(
+        default=(), description="The Secrets that are used: the cluster's CA, the user's."
+    )
+    pools: Annotated[tuple[NodePoolStatus, ...], Field(max_length=100)] = Field(
+        default=(), description="The cluster's KafkaNodePools."
+    )
+    rack_key: ShortText | None = Field(default=None, description="The nodes' label that racks are named after.")
+    set_by_hand: Annotated[tuple[CamelWord, ...], Field(max_length=4)] = Field(
+        default=(), description="Fields of spec that count in place of what Strimzi has."
+    )
+
+
 class KafkaClusterStatus(Model):
     """What the operator sees. Everything that is unknown is absent, never 0."""
 
@@ -110,6 +137,9 @@ class KafkaClusterStatus(Model):
     findings_total: Count | None = Field(default=None, description="How many findings there are in all.")
     brokers: BrokerCounts | None = Field(default=None, description="How many brokers there should be and are.")
     mode: ClusterMode | None = Field(default=None, description="Who keeps the metadata, as observed.")
+    strimzi: StrimziStatus | None = Field(
+        default=None, description="What spec.strimzi was resolved to. Absent without spec.strimzi."
+    )
     version: ShortText | None = Field(default=None, description="The Kafka version, as observed.")
     cluster_id: ShortText | None = Field(default=None, description="Kafka's own cluster id.")
     last_observed_at: Timestamp | None = Field(default=None, description="When the cluster was last observed.")
