@@ -210,7 +210,7 @@ class Stage(Faults):
         fault = self._met(operator, "renewal") if self.aimed else None
         if fault is not None:
             operator.hung_until = self.elapsed + TIMEOUT
-            if fault[0] == "late":
+            if fault[0] == "late" and name in ("create", "replace"):
                 self.later(fault[3], "arrives", name, args, {})
             elif fault[3] == "after":
                 send()
