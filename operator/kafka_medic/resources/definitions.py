@@ -92,6 +92,7 @@ class Definition:
             "metadata": {"type": "object"},
             "spec": structural_schema(_model(fields["spec"].annotation)),
         }
+        properties["spec"].pop("default", None)  # it is required
         if "status" in fields:
             properties["status"] = structural_schema(_model(fields["status"].annotation), with_defaults=False)
         schema: dict[str, Any] = {
