@@ -94,7 +94,7 @@ class Observer:
         api, brokers, controllers = self.clients.store.api, cluster.spec.brokers, cluster.spec.controllers
         self._rights = rights = self._rights or OwnRights(api, self.namespace)
         pods = BrokerPods(api, self.namespace, brokers, rights.rules) if brokers else None
-        apart = BrokerPods(api, self.namespace, controllers, rights.rules) if controllers else None
+        apart = BrokerPods(api, self.namespace, controllers, rights.rules, "controllers") if controllers else None
         return ClusterReaders(
             kafka=self._connected[1],
             zookeeper=self.zookeeper if has_ensemble else None,

@@ -312,6 +312,9 @@ def _ready(findings: Sequence[Finding], conditions: Sequence[Condition]) -> tupl
         and t not in ADVICE
         and not (parts[t].reason == "NotProbed" and not OPTIONAL.isdisjoint(NEEDED[t]))
     ]
+    if not unknown and (pods := parts.get("RestartsPossible")) is not None and pods.reason == "SourceUnknown":
+        # The spec selects Pods, and which broker is in which is not known.
+        return ConditionStatus.UNKNOWN, pods.reason, pods.message
     if unknown:
         return ConditionStatus.UNKNOWN, parts[unknown[0]].reason, f"{', '.join(unknown)}: see there"
     pending = sum(not f.firing() for f in findings)

@@ -14,9 +14,11 @@ from kafka_medic.cluster.snapshot import Pod, Rollout
 from kafka_medic.observe.maintenance import named_signs, node_signs, pod_signs, unschedulable
 from kafka_medic.observe.restart_method import hindrance
 from kafka_medic.observe.rollouts import asks_for_roll, rollouts_of
-from kafka_medic.resources.kafkacluster import STRIMZI_ROLL, BrokerIdSource, Brokers, MaintenanceSign
+from kafka_medic.resources.kafkacluster import STRIMZI_CLUSTER, STRIMZI_ROLL, BrokerIdSource, Brokers, MaintenanceSign
 
 NODES_AT_ONCE = 8
+STRIMZI_ROLES = {"brokers": "strimzi.io/broker-role", "controllers": "strimzi.io/controller-role"}
+"""Strimzi's labels of the Pods of Kafka's nodes, "true" or "false", by the field of spec that selects such Pods."""
 _ORDINAL = re.compile(r"-(\d+)$")
 
 
@@ -29,12 +31,15 @@ class BrokerPods:
         namespace: str,
         brokers: Brokers,
         rules: Callable[[], Sequence[Object] | None] = lambda: None,
+        field: str = "brokers",
     ) -> None:
-        """rules: what the operator may do in the namespace, as `hindrance` takes them."""
+        """rules: what the operator may do in the namespace, as `hindrance` takes them. field: of spec that selects the
+        Pods, brokers or controllers."""
         self._api = api
         self._rules = rules
         self._namespace = namespace
         self._brokers = brokers
+        self._field = field
         self._listed: Sequence[Object] | None = None
 
     def pods(self) -> Mapping[int, Pod]:
@@ -53,16 +58,22 @@ class BrokerPods:
         rules = self._rules()
         for pod in listed:
             broker_id = _broker_id(pod, self._brokers)
-            if broker_id is None:
-                name = pod["metadata"]["name"]
-                message = f"Pod {name} is selected by brokers.podSelector but has no broker id"
-                raise ReadFailed(FailureKind.OTHER, message)
+            if broker_id is None or _has_another_role(pod, self._field):
+                what = "has no broker id" if broker_id is None else f"is none of the {self._field}"
+                message = f"Pod {pod['metadata']['name']} is selected by {self._field}.podSelector but {what}: "
+                raise ReadFailed(FailureKind.OTHER, message + self._narrower(pod))
             if broker_id in found:
-                message = f"two Pods claim broker {broker_id}: check brokers.podSelector and idFrom"
+                message = f"two Pods claim broker {broker_id}: check {self._field}.podSelector and idFrom"
                 raise ReadFailed(FailureKind.OTHER, message)
             seen = _pod(pod, nodes, self._brokers.maintenance_signs)
             found[broker_id] = replace(seen, hindrance=hindrance(pod, self._brokers.restart, rules))
         return found
+
+    def _narrower(self, pod: Object) -> str:
+        """The way out for a selector that takes in too much."""
+        if STRIMZI_CLUSTER in (pod["metadata"].get("labels") or {}):
+            return f"add {STRIMZI_ROLES[self._field]}: 'true' to its matchLabels, or set spec.strimzi in place of it"
+        return "add a label that only these Pods have, or set idFrom"
 
     def rollouts(self) -> tuple[Rollout, ...]:
         """What is being rolled out over these Pods; asked after `pods`."""
@@ -120,6 +131,12 @@ def _broker_id(pod: Mapping[str, Any], brokers: Brokers) -> int | None:
     holder = meta.get("labels" if brokers.id_from is BrokerIdSource.LABEL else "annotations") or {}
     text = str(holder.get(brokers.id_key or "", ""))
     return int(text) if text.isdigit() else None
+
+
+def _has_another_role(pod: Object, field: str) -> bool:
+    """Whether Strimzi says that the Pod is something else than what it was selected for."""
+    labels = pod["metadata"].get("labels") or {}
+    return STRIMZI_CLUSTER in labels and labels.get(STRIMZI_ROLES[field]) == "false"
 
 
 def _ready(pod: Object) -> bool:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka_medic.clients.kubernetes_api import Object
+from kafka_medic.observe.pods import STRIMZI_ROLES
 from kafka_medic.resources.kafkacluster import (
     STRIMZI_CLUSTER,
     Brokers,
@@ -28,7 +29,7 @@ from kafka_medic.resources.kafkacluster import (
 from kafka_medic.resources.kafkacluster_status import NodePoolStatus, StrimziStatus
 from kafka_medic.resources.selectors import LabelSelector
 
-BROKER_ROLE, CONTROLLER_ROLE = "strimzi.io/broker-role", "strimzi.io/controller-role"
+BROKER_ROLE, CONTROLLER_ROLE = STRIMZI_ROLES["brokers"], STRIMZI_ROLES["controllers"]
 TAKEN_OVER = ("bootstrapServers", "security", "brokers", "controllers")
 """Fields of spec that are filled in where they are absent."""
 INSIDE = ("internal", "cluster-ip")

@@ -195,6 +195,12 @@ def test_who_keeps_the_metadata_is_unknown_while_it_cannot_be_asked(mode, source
     assert conditions(blind, [kept])["MetadataConsistent"] == ("False", kind)
 
 
+def test_pods_that_are_selected_and_not_known_are_nothing_to_be_ready_with():
+    sources = worlds.sources(kubernetes="two Pods claim broker 7")
+    found = conditions(worlds.healthy(sources=sources))
+    assert found["Ready"] == found["RestartsPossible"] == ("Unknown", "SourceUnknown")
+
+
 def test_what_nobody_asked_for_any_more_keeps_no_finding_alive():
     sources = tuple(s for s in worlds.healthy().sources if s.name != "kubernetes")
     assert unseen(before(finding("NodeMaintenance")), (), worlds.healthy(sources=sources)) == ()

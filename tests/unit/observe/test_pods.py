@@ -71,6 +71,22 @@ def test_a_selected_pod_without_an_id_is_said_and_not_left_out(api, labels):
         broker_pods(api, "ns", brokers(idFrom="Label", idKey="id"))
 
 
+@pytest.mark.parametrize(
+    ("name", "role", "why"),
+    [
+        ("my-entity-operator-7d9f-x2x4z", {}, "Pod my-entity-operator-7d9f-x2x4z .* has no broker id"),
+        ("my-controllers-3", {"strimzi.io/broker-role": "false"}, "Pod my-controllers-3 .* is none of the brokers"),
+    ],
+)
+def test_a_selector_that_takes_in_other_pods_of_strimzi_is_told_with_the_label_that_is_missing(api, name, role, why):
+    """A controller that was taken for a broker is a broker that is down for ever."""
+    put(api, "my-brokers-0", labels={"strimzi.io/cluster": "my", "strimzi.io/broker-role": "true"})
+    put(api, name, labels={"strimzi.io/cluster": "my", **role})
+    every = Brokers.model_validate({"podSelector": {"matchLabels": {"strimzi.io/cluster": "my"}}})
+    with pytest.raises(ReadFailed, match=why + ": add strimzi.io/broker-role: 'true' to its matchLabels"):
+        broker_pods(api, "ns", every)
+
+
 def test_a_pod_that_is_going_is_not_ready_and_one_without_a_node_is_not_cordoned(api):
     put(api, "kafka-0", deletionTimestamp="2026-01-01T00:00:00Z")
     put(api, "kafka-1", node=None)
