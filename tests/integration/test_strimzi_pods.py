@@ -1,4 +1,5 @@
-"""Pods that Strimzi owns, with the operator's own rights: whether a roll is under way, and how one is asked for."""
+"""Strimzi's resources, with the operator's own rights: whether a roll is under way, how one is asked for, and what a
+KafkaCluster with `spec.strimzi` stands for."""
 
 from __future__ import annotations
 
@@ -11,10 +12,14 @@ import pytest
 from kafka_medic.clients.broker_pods import ASKED_FOR, StrimziPods
 from kafka_medic.clients.kubernetes_api import ApiFailure, KubernetesApi
 from kafka_medic.clients.own_rights import OwnRights
+from kafka_medic.controller.store import Store
+from kafka_medic.controller.strimzi import with_strimzi
 from kafka_medic.observe.pods import BrokerPods
 from kafka_medic.resources.kafkacluster import STRIMZI_ROLL, KafkaCluster
 from tests.incident.operator import kubeconfig
-from tests.testbed import apply, get, kubectl
+from tests.integration.people import create, created, placed, refused
+from tests.integration.people import patch as patched
+from tests.testbed import apply, get, kubectl, wait_for
 from tests.unit.resources.sources import smallest
 
 NAMESPACE = "strimzi-pods"
@@ -42,6 +47,8 @@ TYPES = [
     custom_type(GROUP, "StrimziPodSet"),
     custom_type(KAFKA_GROUP, "Kafka", subresources={"status": {}}),
     custom_type(KAFKA_GROUP, "KafkaRebalance"),
+    custom_type(KAFKA_GROUP, "KafkaNodePool"),
+    custom_type(KAFKA_GROUP, "KafkaUser"),
 ]
 
 
@@ -181,3 +188,63 @@ def test_nothing_else_of_a_kafka_resource_is_changed(api: KubernetesApi, pod: st
     ):
         with pytest.raises(ApiFailure, match="nothing of a Kafka resource but the annotation"):
             api.merge(path, change)
+
+
+def whole_kafka() -> list[dict[str, Any]]:
+    """As Strimzi leaves its resources: one listener, for users with a certificate."""
+    kind = {"apiVersion": f"{KAFKA_GROUP}/v1beta2"}
+    listener = {"name": "mutual", "port": 9094, "type": "internal", "tls": True, "authentication": {"type": "tls"}}
+    of_my = {"labels": {"strimzi.io/cluster": "my"}, "namespace": NAMESPACE}
+    return [
+        kind | {"kind": "Kafka", "metadata": {"name": "my", "namespace": NAMESPACE}}
+        | {"spec": {"kafka": {"listeners": [listener]}}},
+        kind | {"kind": "KafkaNodePool", "metadata": of_my | {"name": "dual"}}
+        | {"spec": {"roles": ["controller", "broker"]}, "status": {"nodeIds": [0, 1, 2]}},
+        kind | {"kind": "KafkaUser", "metadata": of_my | {"name": "medic"}}
+        | {"spec": {"authentication": {"type": "tls"}}, "status": {"secret": "medic", "username": "CN=medic"}},
+    ]  # fmt: skip
+
+
+def test_a_kafkacluster_of_one_line_is_completed_and_its_status_written(api: KubernetesApi, pod: str) -> None:
+    apply(whole_kafka())
+    known = {"status": {"listeners": [{"name": "mutual", "bootstrapServers": "my-kafka-bootstrap:9094"}]}}
+    patch = ("--subresource=status", "--type=merge", "-p", json.dumps(known))
+    kubectl("patch", "kafkas.kafka.strimzi.io", "my", "-n", NAMESPACE, *patch)
+    line = placed("KafkaCluster", NAMESPACE, bootstrapServers=None, strimzi={"cluster": "my", "user": "medic"})
+    stored = created(line)
+    store = Store(api, [NAMESPACE])
+    cluster, found = with_strimzi(api, store.typed(KafkaCluster, stored))
+    assert found is not None
+    assert cluster.spec.bootstrap_servers == "my-kafka-bootstrap:9094"
+    assert (found.protocol, found.secrets) == ("SSL", ("my-cluster-ca-cert", "medic"))
+    assert [(p.name, p.roles, p.ids) for p in found.pools] == [("dual", ("broker", "controller"), (0, 1, 2))]
+    store.write_status(cluster, cluster.status.model_copy(update={"strimzi": found}))
+    after = json.loads(kubectl("get", "kafkaclusters", cluster.name, "-n", NAMESPACE, "-o", "json").stdout)
+    assert after["status"]["strimzi"]["listener"] == "mutual"
+    assert after["spec"].keys() == stored["spec"].keys(), "spec is people's alone"
+
+
+def test_a_kafkacluster_says_where_kafka_is(pod: str) -> None:
+    nowhere = placed("KafkaCluster", NAMESPACE, bootstrapServers=None)
+    refused(create(nowhere), "bootstrapServers is needed, or strimzi with the name of a Kafka resource")
+
+
+def test_its_author_may_get_the_secrets_that_it_stands_for(pod: str, role: str) -> None:
+    kubectl("-n", NAMESPACE, "create", "rolebinding", "fay-edits", f"--clusterrole={role}-editor", "--user=fay")
+    may = ("auth", "can-i", "create", "kafkaclusters", "-n", NAMESPACE, "--as=fay")
+    wait_for("fay's right", lambda: kubectl(*may, check=False).stdout.strip() == "yes", seconds=30)
+    ca = placed("KafkaCluster", NAMESPACE, bootstrapServers=None, strimzi={"cluster": "my", "user": "medic"})
+    refused(
+        create(ca, "--as=fay"), "user fay may not get Secret my-cluster-ca-cert in namespace strimzi-pods, which spec"
+    )
+    get = ("--verb=get", "--resource=secrets", "--resource-name=my-cluster-ca-cert")
+    kubectl("-n", NAMESPACE, "create", "role", "gets-the-ca", *get)
+    kubectl("-n", NAMESPACE, "create", "rolebinding", "gets-the-ca", "--role=gets-the-ca", "--user=fay")
+    may = ("auth", "can-i", "get", "secrets/my-cluster-ca-cert", "-n", NAMESPACE, "--as=fay")
+    wait_for("fay's right", lambda: kubectl(*may, check=False).stdout.strip() == "yes", seconds=30)
+    refused(create(ca, "--as=fay"), "user fay may not get Secret medic in namespace strimzi-pods")
+    stored = created(placed("KafkaCluster", NAMESPACE, bootstrapServers="mine:9092"), "--as=fay")
+    refused(
+        patched(stored, {"spec": {"strimzi": {"cluster": "my", "user": "medic"}}}, "--as=fay"), "may not get Secret"
+    )
+    created(placed("KafkaCluster", NAMESPACE, bootstrapServers=None, strimzi={"cluster": "my"}), "--as=fay")
