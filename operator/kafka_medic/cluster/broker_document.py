@@ -1,11 +1,11 @@
-"""Brokers, their Pods and rollouts in the Snapshot document. Each `_in` raises SnapshotDocumentError."""
+"""Brokers, Pods, rollouts and owners of topics in the Snapshot document. Each `_in` raises SnapshotDocumentError."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from kafka_medic.cluster.fields import SnapshotDocumentError, list_of, mapping, number, optional, required, whole
-from kafka_medic.cluster.snapshot import Broker, ClientSoftware, Directory, Pod, Rollout, TopicPartition
+from kafka_medic.cluster.snapshot import Broker, ClientSoftware, Directory, Pod, Rollout, TopicOwner, TopicPartition
 
 
 def broker_out(broker: Broker) -> dict[str, Any]:
@@ -139,6 +139,28 @@ def rollout_in(value: Any, path: str) -> Rollout:
     item = mapping(value, path)
     kind, name = (_text(required(item, key, path), f"{path}.{key}") for key in ("kind", "name"))
     return Rollout(kind, name, optional(item, "reason", path, str) or "")
+
+
+def owner_out(owner: TopicOwner) -> dict[str, Any]:
+    return {
+        "topic": owner.topic,
+        "kind": owner.kind,
+        "name": owner.name,
+        "acts": owner.acts,
+        "replicationFactor": owner.factor,
+        "minInSyncReplicas": owner.min_isr,
+        "keptBy": owner.kept_by,
+    }
+
+
+def owner_in(value: Any, path: str) -> TopicOwner:
+    item = mapping(value, path)
+    topic, kind, name = (_text(required(item, key, path), f"{path}.{key}") for key in ("topic", "kind", "name"))
+    acts = required(item, "acts", path)
+    if not isinstance(acts, bool):
+        raise SnapshotDocumentError(f"{path}.acts", "must be true or false")
+    factor, least = _count(item, "replicationFactor", path), _count(item, "minInSyncReplicas", path)
+    return TopicOwner(topic, kind, name, acts, factor, least, optional(item, "keptBy", path, str))
 
 
 def _count(item: Any, key: str, path: str) -> int | None:

@@ -12,7 +12,16 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from kafka_medic.cluster.broker_document import broker_in, broker_out, pod_in, pod_out, rollout_in, rollout_out
+from kafka_medic.cluster.broker_document import (
+    broker_in,
+    broker_out,
+    owner_in,
+    owner_out,
+    pod_in,
+    pod_out,
+    rollout_in,
+    rollout_out,
+)
 from kafka_medic.cluster.diverged_document import diverged_in, diverged_out
 from kafka_medic.cluster.fields import (
     SnapshotDocumentError,
@@ -86,6 +95,7 @@ def to_document(snapshot: Snapshot) -> dict[str, Any]:
         "groups": None if snapshot.groups is None else snapshot.groups.select(list(DOCUMENTED)).to_pylist(),
         "configs": None if snapshot.configs is None else snapshot.configs.to_pylist(),
         "rollouts": None if snapshot.rollouts is None else [rollout_out(r) for r in snapshot.rollouts],
+        "owners": None if snapshot.owners is None else [owner_out(owner) for owner in snapshot.owners],
         "canary": None if snapshot.canary is None else snapshot.canary.to_pylist(),
         "unread": [{**element._asdict(), "error": why} for element, why in snapshot.unread.items()],
     }
@@ -120,6 +130,7 @@ def from_document(document: Any) -> Snapshot:
         groups=_table(root, "groups", GROUPS_SCHEMA, ("group", "topic", "partition")),
         configs=_table(root, "configs", CONFIGS_SCHEMA, ("resourceType", "resource", "name")),
         rollouts=_maybe_list(root, "rollouts", rollout_in),
+        owners=_maybe_list(root, "owners", owner_in),
         canary=_table(root, "canary", CANARY_SCHEMA, ("topic", "partition")),
         unread=dict(list_of(root.get("unread") or [], "unread", _unread_in)),
     )

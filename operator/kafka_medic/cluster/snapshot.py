@@ -311,6 +311,21 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
+class TopicOwner:
+    """An object of somebody else's operator that describes a topic: a KafkaTopic of Strimzi's. factor, min_isr: what it
+    says, None where it says nothing. acts: whether its operator puts the topic back to that; not while it is paused.
+    kept_by: who puts the object itself back to what Git has."""
+
+    topic: str
+    kind: str
+    name: str
+    acts: bool
+    factor: int | None = None
+    min_isr: int | None = None
+    kept_by: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterInfo:
     """Which cluster this is."""
 
@@ -382,6 +397,8 @@ class Snapshot:
     configs: pa.Table | None = None
     rollouts: tuple[Rollout, ...] | None = None
     canary: pa.Table | None = None
+    owners: tuple[TopicOwner, ...] | None = None
+    """Objects of others that describe topics. None too where nobody was asked: see `acting_owners`."""
     unread: Mapping[Element, str] = field(default_factory=dict)
     """What a known source could not report, and why: see `elements`."""
     worked_out: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)

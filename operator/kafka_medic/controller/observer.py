@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import pyarrow as pa
 
@@ -12,13 +13,14 @@ from kafka_medic.clients.failures import ReadFailed
 from kafka_medic.clients.own_rights import OwnRights
 from kafka_medic.clients.ports import Connection, EnsembleConnection, Kafka
 from kafka_medic.clients.zookeeper import ZooKeeper
-from kafka_medic.cluster.snapshot import Snapshot
+from kafka_medic.cluster.snapshot import Snapshot, TopicOwner
 from kafka_medic.controller.clients import Clients
 from kafka_medic.controller.kept_state import KeptState
 from kafka_medic.observe.connect import connection, ensemble_connection
 from kafka_medic.observe.pods import BrokerPods
 from kafka_medic.observe.snapshot import ClusterReaders, MetricsReads, observe_cluster, unread_cluster
-from kafka_medic.resources.kafkacluster import KafkaCluster
+from kafka_medic.observe.topic_owners import topic_owners
+from kafka_medic.resources.kafkacluster import STRIMZI_CLUSTER, Brokers, KafkaCluster
 
 
 @dataclass(slots=True)
@@ -103,8 +105,14 @@ class Observer:
             controllers=apart.pods if apart else None,
             metrics=self._metrics_of(cluster, self._connected[0].timeout_seconds),
             canary=self.canary(cluster),
+            owners=self._owners(brokers),
             groups=cluster.spec.probes.consumer_groups.wanted(),
         )
+
+    def _owners(self, brokers: Brokers | None) -> Callable[[], Sequence[TopicOwner]] | None:
+        """None where no selector says that the brokers are Strimzi's."""
+        name = brokers.pod_selector.match_labels.get(STRIMZI_CLUSTER) if brokers else None
+        return partial(topic_owners, self.clients.store.api, self.namespace, name) if name else None
 
     def _metrics_of(self, cluster: KafkaCluster, seconds: float) -> MetricsReads | None:
         """The probe of the exporters, kept from one observation to the next: a rate needs the page before."""

@@ -73,7 +73,7 @@ IN_ITS_PLACE: Mapping[str, tuple[str, ...]] = {"quorum": ("zookeeper", "ensemble
 ADVICE = frozenset({"VersionsSupported"})
 """Conditions that do not count for Ready: an old version is a plan to be made, not something wrong now."""
 
-OPTIONAL = frozenset({"canary", "kubernetes", "metrics", "pod-identity", "rollouts"})
+OPTIONAL = frozenset({"canary", "kubernetes", "metrics", "pod-identity", "rollouts", "topic-owners"})
 """Sources that a snapshot may be without because the spec does not ask for them: they say nothing about
 readiness. Any other that is absent was not reached."""
 SOURCES_OF: Mapping[str, tuple[str, ...]] = {
@@ -85,6 +85,7 @@ SOURCES_OF: Mapping[str, tuple[str, ...]] = {
     "ForeignReassignment": ("reassignments",),
     "BrokerConfigDiffers": ("configs",),
     "LeftoverThrottle": ("configs", "reassignments"),
+    "TopicOwnedElsewhere": ("topic-owners",),
     "LogDirFailed": ("log-dirs",),
     "DiskFilling": ("log-dirs",),
     "ControllerMissing": ("kafka", "quorum"),

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from kafka_medic.clients.kubernetes_api import ApiFailure, KubernetesApi, Object
+from kafka_medic.clients.strimzi_types import strimzi_types
 from kafka_medic.observe.strimzi_cluster import NotDerivedError, StrimziObjects, completed
 from kafka_medic.resources.kafkacluster import STRIMZI_CLUSTER, KafkaCluster, StrimziCluster
 from kafka_medic.resources.kafkacluster_status import StrimziStatus
 
-GROUP = "/apis/kafka.strimzi.io"
 FORBIDDEN = 403
 
 
@@ -30,11 +30,9 @@ def with_strimzi(api: KubernetesApi, cluster: KafkaCluster) -> tuple[KafkaCluste
 
 
 def _objects(api: KubernetesApi, namespace: str, wanted: StrimziCluster) -> StrimziObjects:
-    group = _if_there(api, GROUP)
-    if group is None:
+    kinds = strimzi_types(api, namespace)
+    if kinds is None:
         raise NotDerivedError("this Kubernetes has no resources of Strimzi's (kafka.strimzi.io): install Strimzi")
-    served = [version["version"] for version in group["versions"]]
-    kinds = f"{GROUP}/{'v1' if 'v1' in served else 'v1beta2'}/namespaces/{namespace}"
     kafka = _if_there(api, f"{kinds}/kafkas/{wanted.cluster}")
     if kafka is None:
         return StrimziObjects(None)

@@ -30,6 +30,7 @@ from kafka_medic.diagnose import (
     regressions,
     replication,
     stalled_groups,
+    topic_owners,
     versions,
     views,
 )
@@ -58,6 +59,7 @@ DETECTORS: tuple[Detector, ...] = (
     stalled_groups.detect,
     controller_stuck.detect,
     moves.detect,
+    topic_owners.detect,
     versions.detect,
 )
 

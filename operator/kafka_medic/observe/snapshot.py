@@ -18,6 +18,7 @@ from kafka_medic.clients.failures import FailureKind, ReadFailed
 from kafka_medic.clients.ports import BrokerView, ClusterDescription, KafkaReads
 from kafka_medic.clients.zookeeper import Registrations
 from kafka_medic.cluster.accounts import TopicRecord
+from kafka_medic.cluster.owners import SOURCE as OWNERS
 from kafka_medic.cluster.snapshot import (
     LEADERS_SCHEMA,
     ClusterInfo,
@@ -30,6 +31,7 @@ from kafka_medic.cluster.snapshot import (
     Snapshot,
     Source,
     SourceState,
+    TopicOwner,
     View,
 )
 from kafka_medic.observe import checks
@@ -79,7 +81,8 @@ class ClusterReaders:
     """The places one cluster is read from. Without `zookeeper` the cluster is KRaft; without `pods` and `rollouts`
     there is no Kubernetes (the command line on a laptop), which is not the same as Kubernetes not answering; without
     `controllers` no Pods of KRaft controllers that are no brokers are known, without `metrics` no exporter has been
-    named, without `canary` there is none. `groups`: which consumer groups are read, by name."""
+    named, without `canary` there is none, without `owners` no objects of others describe topics. `groups`: which
+    consumer groups are read, by name."""
 
     kafka: KafkaReads
     zookeeper: ZooKeeperReads | None = None
@@ -88,6 +91,7 @@ class ClusterReaders:
     controllers: Callable[[], Mapping[int, Pod]] | None = None
     metrics: MetricsReads | None = None
     canary: Callable[[], pa.Table] | None = None
+    owners: Callable[[], Sequence[TopicOwner]] | None = None
     groups: Callable[[str], bool] = every_group
 
 
@@ -116,6 +120,7 @@ def observe_cluster(
         apart = seen.begin("controllers", readers.controllers) if readers.controllers else None
         rollouts = _rollouts(seen, (pods, apart), readers)
         canary = seen.begin("canary", readers.canary) if readers.canary else None
+        owners = seen.begin(OWNERS, readers.owners) if readers.owners else None
         zookeeper = seen.begin("zookeeper", readers.zookeeper.registrations) if readers.zookeeper else None
         quorum = seen.begin("ensemble", readers.zookeeper.ensemble) if readers.zookeeper else None
         described = seen.begin("kafka", lambda: checks.description(readers.kafka.describe_cluster())).value()
@@ -144,12 +149,13 @@ def observe_cluster(
             )
             found = _answered(seen, found, readers, context, pods, metrics)
             value_of(identity)
-        rolling = value_of(rollouts)
+        rolling, owned = value_of(rollouts), value_of(owners)
         found = replace(
             found,
             quorum=_with_pods(value_of(quorum), value_of(apart)),
             rollouts=None if rolling is None else tuple(rolling),
             canary=value_of(canary),
+            owners=None if owned is None else tuple(owned),
         )
     return replace(identified(found, known), sources=seen.sources)
 

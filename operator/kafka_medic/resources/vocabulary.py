@@ -55,6 +55,7 @@ class FindingType(StrEnum):
     VERSION_ADVISORY = "VersionAdvisory"
     LEFTOVER_THROTTLE = "LeftoverThrottle"
     FOREIGN_REASSIGNMENT = "ForeignReassignment"
+    TOPIC_OWNED_ELSEWHERE = "TopicOwnedElsewhere"
 
 
 class FindingState(StrEnum):

@@ -69,6 +69,8 @@ NOT_NEEDED = {
     "deleting", "nodeReady", "maintenance", "ports", "restartAsked",
     # Null says that nothing is known to be in the way; the API server itself refuses what the operator may not do.
     "hindrance",
+    # Restarts change no topic.
+    "owners",
 }  # fmt: skip
 
 

@@ -40,6 +40,7 @@ SOURCES = (
     "log-ends",
     "kubernetes",
     "rollouts",
+    "topic-owners",
     "pod-identity",
     "metrics",
     "version",
@@ -184,6 +185,7 @@ def healthy(
         groups=groups(("billing", "Stable", "orders", 0, 90)),
         configs=configs(*(("BROKER", str(n), name, "3", False) for n in IDS for name in DEFAULTS)),
         rollouts=(),
+        owners=(),
     )
     return replace(snapshot, **changes)
 

@@ -9,7 +9,7 @@ from datetime import datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_medic.cluster.snapshot import PartitionRow, Snapshot
+from kafka_medic.cluster.snapshot import PartitionRow, Snapshot, TopicOwner
 from kafka_medic.diagnose.expectations import Expectations, below_factor
 from kafka_medic.guard import fit
 from kafka_medic.guard.reassign import judge_reassign
@@ -23,6 +23,7 @@ from kafka_medic.plan.verify.rules import verify
 from kafka_medic.plan.wave_limits import WaveLimits
 from kafka_medic.playbook.action import PlanRequest
 from kafka_medic.playbook.leadership.evened import evened_leaders
+from kafka_medic.playbook.owned_topics import held_by_owners, left_to_owners
 from kafka_medic.playbook.plan_file import MAX_CHANGES, in_file, with_many
 from kafka_medic.playbook.reassign.parameters import ReassignParameters, reassign_parameters
 from kafka_medic.playbook.reassign.reassign_step import present_settings, unsavable, unsaved
@@ -60,11 +61,31 @@ def raise_plan(request: PlanRequest, step: Step) -> Plan | Refusal:
         return unread(snapshot)
     if not low:
         return Refusal("no topic has fewer replicas than expected", nothing_to_do=True)
+    held = held_by_owners(snapshot, {row.topic for row in low})
+    if isinstance(held, Refusal):
+        return held
+    low = [row for row in low if row.topic not in held]
     factors = {row.topic: expectations.factor_of(row.topic) or 0 for row in low}
     refused = _live_enough(snapshot, low, factors, request.now)
     if refused:
         return refused
     settings = reassign_parameters(request.playbook, step, request.run.spec.parameters)
+    placement = _placement(snapshot, expectations, factors, settings)
+    if isinstance(placement, Refusal):
+        return placement
+    plan = _document(request, step, expectations, placement, settings, held)
+    why_not = _too_slow(plan, step)
+    if plan.part(ReplicaMoves).throttle_bytes_per_second is not None:
+        if unknown := unsaved(plan, snapshot):
+            return Refusal(unknown, (Reason(Guard.SOURCES_FRESH, Verdict.UNKNOWN, unknown),))
+        why_not = why_not or unsavable(present_settings(plan, snapshot))
+    return Refusal(why_not) if why_not else plan
+
+
+def _placement(
+    snapshot: Snapshot, expectations: Expectations, factors: Mapping[str, int], settings: ReassignParameters
+) -> Placement | Refusal:
+    """Which replicas go where, verified; factors: of the topics that change."""
     try:
         question = _problem(snapshot, expectations, factors)
         placement = plan_local(question, _limits(settings))
@@ -77,16 +98,7 @@ def raise_plan(request: PlanRequest, step: Step) -> Plan | Refusal:
         return Refusal(
             f"the planner's own plan failed its verification, so it is not proposed: {first}", permanent=True
         )
-    unfit = _unfit(snapshot, placement)
-    if unfit:
-        return unfit
-    plan = _document(request, step, expectations, placement, settings)
-    why_not = _too_slow(plan, step)
-    if plan.part(ReplicaMoves).throttle_bytes_per_second is not None:
-        if unknown := unsaved(plan, snapshot):
-            return Refusal(unknown, (Reason(Guard.SOURCES_FRESH, Verdict.UNKNOWN, unknown),))
-        why_not = why_not or unsavable(present_settings(plan, snapshot))
-    return Refusal(why_not) if why_not else plan
+    return _unfit(snapshot, placement) or placement
 
 
 def _too_slow(plan: Plan, step: Step) -> str | None:
@@ -148,7 +160,12 @@ def _limits(settings: ReassignParameters) -> WaveLimits:
 
 
 def _document(
-    request: PlanRequest, step: Step, expectations: Expectations, placement: Placement, settings: ReassignParameters
+    request: PlanRequest,
+    step: Step,
+    expectations: Expectations,
+    placement: Placement,
+    settings: ReassignParameters,
+    held: Mapping[str, TopicOwner],
 ) -> Plan:
     files = request.files
     taken, rest = _most_exposed(placement, MAX_INLINE_CHANGES if files is None else MAX_CHANGES)
@@ -187,7 +204,8 @@ def _document(
     )
     plan = with_many(plan, changes, leaders.reorders, leaders.elections)
     plan = plan if files is None else in_file(plan, files)
-    plan = plan.model_copy(update={"summary": _summary(plan, placement, rest, evened=bool(leaders.words))})
+    summary = "\n".join((_summary(plan, placement, rest, evened=bool(leaders.words)), *left_to_owners(held)))
+    plan = plan.model_copy(update={"summary": summary})
     return request.sealed(plan)
 
 
@@ -263,6 +281,6 @@ def _summary(plan: Plan, placement: Placement, rest: int, *, evened: bool) -> st
             + (f" ({format_bytes(c.size_bytes)})" if c.size_bytes is not None else "")
         )
     if len(own.changes) > 20:
-        where = "status.plan.part(ReplicaMoves).changes" if own.artifact is None else own.artifact.uri
+        where = "status.plan.changes" if own.artifact is None else own.artifact.uri
         lines.append(f"  and {len(own.changes) - 20} more in {where}")
     return "\n".join(lines)

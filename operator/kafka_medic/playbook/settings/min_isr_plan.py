@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from kafka_medic.cluster.min_isr import MIN_ISR, Minimums
 from kafka_medic.cluster.snapshot import Snapshot
 from kafka_medic.diagnose.expectations import Expectations
-from kafka_medic.diagnose.min_isr import low_minimums
+from kafka_medic.diagnose.min_isr import LowMinimums, low_minimums
 from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.plan.model import Move
 from kafka_medic.playbook.action import PlanRequest
+from kafka_medic.playbook.owned_topics import held_by_owners, left_to_owners
 from kafka_medic.playbook.refusal import Refusal, unread
 from kafka_medic.playbook.settings.min_isr_step import without_spare
 from kafka_medic.playbook.settings.settings_plan import settings_plan
@@ -32,6 +33,10 @@ def min_isr_plan(request: PlanRequest) -> Plan | Refusal:
         return unread(snapshot)
     if not found.low:
         return Refusal(f"no topic that has its replicas has a lower {MIN_ISR} than expected", nothing_to_do=True)
+    owned = held_by_owners(snapshot, found.low)
+    if isinstance(owned, Refusal):
+        return owned
+    found = LowMinimums({topic: both for topic, both in found.low.items() if topic not in owned}, found.unknown)
     thin = without_spare(snapshot, {topic: wanted for topic, (_, wanted) in found.low.items()})
     held = {row.topic for row in thin}
     low = {topic: both for topic, both in found.low.items() if topic not in held}
@@ -51,6 +56,7 @@ def min_isr_plan(request: PlanRequest) -> Plan | Refusal:
         lines.append(f"{len(low) - len(changes)} more topics follow in a later plan: one holds {MAX_TOPICS}")
     if held:
         lines.append(f"left for a later plan, since a replica of theirs is not in sync: {some(sorted(held), 5)}")
+    lines += left_to_owners(owned)
     return settings_plan(request, lines, changes)
 
 

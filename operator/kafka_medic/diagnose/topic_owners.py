@@ -1,0 +1,62 @@
+"""Topics whose owner's object says less than is expected of them: what is raised would not last."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+
+from kafka_medic.cluster.min_isr import MIN_ISR
+from kafka_medic.cluster.snapshot import TopicOwner
+from kafka_medic.diagnose.columns import some
+from kafka_medic.diagnose.expectations import Expectations
+from kafka_medic.diagnose.finding import Finding
+from kafka_medic.diagnose.scene import Scene
+from kafka_medic.resources.vocabulary import Severity
+
+LASTS = 60.0
+SHOWN = 5
+
+
+def detect(scene: Scene) -> Iterator[Finding]:
+    """TopicOwnedElsewhere."""
+    owners = scene.snapshot.owners or ()
+    differing = {o.topic: (o, edit) for o in owners if (edit := owners_edit(o, scene.expectations))}
+    if not differing:
+        return
+    kept = sorted({o.kept_by for o, _ in differing.values() if o.kept_by})
+    yield Finding(
+        id="TopicOwnedElsewhere",
+        type="TopicOwnedElsewhere",
+        severity=Severity.WARNING,
+        message=(
+            f"the KafkaTopics of {len(differing)} topics say less than is expected of the topics; "
+            "what the operator raises there would be put back"
+        ),
+        affected=tuple(sorted(differing)),
+        evidence=(
+            *(_command(owner, edit) for owner, edit in list(differing.values())[:SHOWN]),
+            *((f"edit them in Git, where {some(kept)} takes them from",) if kept else ()),
+            "to raise a topic: annotate its KafkaTopic with strimzi.io/pause-reconciliation=true, approve the plan, "
+            "patch the KafkaTopic after the run, then take the annotation off",
+            scene.read_from("topic-owners"),
+        ),
+        for_seconds=LASTS,
+    )
+
+
+def owners_edit(owner: TopicOwner, expectations: Expectations) -> Mapping[str, object]:
+    """What has to change in the owner's spec for its topic to be as expected; empty where it says nothing else."""
+    factor, least = expectations.factor_of(owner.topic), expectations.min_isr_of(owner.topic)
+    edit: dict[str, object] = {}
+    if factor is None or least is None:
+        return edit
+    if owner.factor is not None and owner.factor < factor:
+        edit["replicas"] = factor
+    if owner.min_isr is not None and owner.min_isr < least:
+        edit["config"] = {MIN_ISR: least}
+    return edit
+
+
+def _command(owner: TopicOwner, edit: Mapping[str, object]) -> str:
+    patch = json.dumps({"spec": edit}, separators=(",", ":"))
+    return f"kubectl patch kafkatopic {owner.name} --type merge -p '{patch}'"
