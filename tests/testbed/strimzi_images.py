@@ -7,8 +7,8 @@ import shutil
 import tarfile
 import zipfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 from xml.etree import ElementTree
 
 from tests.testbed.build import copy_jars, debian_base, strimzi_kafka, write_image
@@ -53,8 +53,7 @@ _SKIPPED = (
 )
 
 
-@dataclass(frozen=True)
-class StrimziImages:
+class StrimziImages(NamedTuple):
     """Archives of the two images, and the folder of the manifests that install the cluster operator."""
 
     operator: Path
@@ -106,7 +105,7 @@ def strimzi_images() -> StrimziImages:
         shutil.copytree(tree / "install" / "cluster-operator", folder / "manifests")
         shutil.rmtree(work)
 
-    key = digest(base.name, jars.name, SOURCES / "strimzi", Path(__file__))
+    key = digest(base.name, jars.name, SOURCES / "strimzi", f"{_VERSIONS} {_MODULES} {_JAVA_MODULES} 1")
     folder = ensure("strimzi", VERSION, key, f"Strimzi {VERSION}", build)
     return StrimziImages(folder / "operator.tar", folder / "kafka.tar", folder / "manifests")
 
