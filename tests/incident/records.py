@@ -363,5 +363,6 @@ def flowing(bootstrap: str, topic: str) -> Iterator[Traffic]:
 def topic_setting(bootstrap: str, topic: str, setting: str) -> str:
     """A setting of a topic as the brokers have it."""
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
-    (answer,) = AdminClient({"bootstrap.servers": bootstrap}).describe_configs([resource]).values()
-    return str(answer.result(timeout=PATIENCE)[setting].value)
+    with AdminClient({"bootstrap.servers": bootstrap}) as admin:
+        (answer,) = admin.describe_configs([resource]).values()
+        return str(answer.result(timeout=PATIENCE)[setting].value)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -69,6 +67,9 @@ class StrimziKafka:
         found: Object = json.loads(kubectl("get", kind, name or self.name, "-n", self.namespace, "-o", "json").stdout)
         return found
 
+    def exists(self) -> bool:
+        return kubectl("get", "kafka", self.name, "-n", self.namespace, check=False).returncode == 0
+
     def is_ready(self) -> bool:
         """Whether Strimzi says so of the resource as it is now."""
         found = self.resource()
@@ -119,20 +120,11 @@ def manifests(folder: Path, namespace: str) -> str:
     return text.replace(first, first.replace("env:\n", f"env:\n{switch}"))
 
 
-@contextmanager
-def made(file: Path, kafka: StrimziKafka) -> Iterator[StrimziKafka]:
-    """The cluster of the file's resources, with disks for its pools, for as long as the block lasts."""
+def make(file: Path, kafka: StrimziKafka) -> None:
+    """The cluster of the file's resources, with disks for its pools, once Strimzi says that it is Ready."""
     apply(_volumes(kafka))
     kubectl("apply", "-n", kafka.namespace, "-f", str(file))
-    try:
-        kafka.wait_ready()
-        yield kafka
-    finally:
-        kinds = "kafkatopics,kafkausers,kafkarebalances,kafkas,kafkanodepools"
-        kubectl("delete", kinds, "-n", kafka.namespace, "-l", f"{CLUSTER_LABEL}={kafka.name}", "--wait=false")
-        kubectl(
-            "delete", "kafka", kafka.name, "-n", kafka.namespace, "--ignore-not-found", "--timeout=120s", timeout=130
-        )
+    kafka.wait_ready()
 
 
 def uninstall(namespace: str) -> None:
