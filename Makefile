@@ -21,10 +21,10 @@ TESTS ?= tests/integration tests/contract tests/e2e
 WHOLE_SUITE := $(if $(filter file,$(origin TESTS)),1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup venv check format-check lint types imports scenarios waits unit simulate soak test gameday mutate-guards scan audit sbom pin-base demo bench-observe bench-fleet bench-large bench-stale bench-plan bench-history bench-roll bench-elect bench-offsets up down status logs enter crds lock clean-cache
+.PHONY: help setup venv check format-check lint types imports scenarios waits unit simulate soak test gameday gameday-strimzi mutate-guards scan audit sbom pin-base demo bench-observe bench-fleet bench-large bench-stale bench-plan bench-history bench-roll bench-elect bench-offsets up down status logs enter crds lock clean-cache
 
 help: ## Say what there is
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## Say what this machine lacks, install Debian packages, make .venv from the lock
 	@$(TESTBED) setup
@@ -74,6 +74,10 @@ test: setup check simulate ## check, 10,000 schedules, then the integration and 
 
 gameday: setup ## Each incident and its twin on real clusters of both kinds, and SCRIPTS=100 of each against the simulation
 	@EVERY_WRITE=1 $(TESTBED) run env SCRIPTS=$(SCRIPTS) $(VENV)/python -m pytest tests/process tests/gameday tests/contract/differential -s --timeout 3000
+
+gameday-strimzi: setup ## Strimzi's own operators, built from source (STRIMZI_SOURCE=folder or git address), beside ours
+	@$(TESTBED) strimzi-images
+	@$(TESTBED) run $(VENV)/python -m pytest -s tests/strimzi --timeout 3000
 
 mutate-guards: venv ## Each guard made permissive in turn: a test has to notice
 	@$(VENV)/python -m tests.mutation

@@ -20,7 +20,7 @@ from confluent_kafka import (
     Producer,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 
 from tests.testbed.steps import granted, wait_for
 
@@ -347,3 +347,22 @@ class Traffic:
                     self.read[message.value().decode()] += 1
         finally:
             consumer.close()
+
+
+@contextlib.contextmanager
+def flowing(bootstrap: str, topic: str) -> Iterator[Traffic]:
+    """Traffic for as long as the block lasts; afterwards it can be judged."""
+    traffic = Traffic(bootstrap, topic)
+    traffic.start()
+    try:
+        yield traffic
+    finally:
+        traffic.stop()
+
+
+def topic_setting(bootstrap: str, topic: str, setting: str) -> str:
+    """A setting of a topic as the brokers have it."""
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    with AdminClient({"bootstrap.servers": bootstrap}) as admin:
+        (answer,) = admin.describe_configs([resource]).values()
+        return str(answer.result(timeout=PATIENCE)[setting].value)

@@ -6,15 +6,26 @@ import subprocess
 import threading
 import time
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from tests.testbed import KafkaDeployment, follow
+from tests.testbed import follow
 
 SECONDS = 0.2
 """Between two looks."""
 _POD = '{.metadata.name} {.metadata.uid} {.metadata.deletionTimestamp}|{.status.conditions[?(@.type=="Ready")].status}'
+
+
+class Watched(Protocol):
+    """A Kafka cluster whose Pods carry the label `app.kubernetes.io/name: kafka`, and names that end in their ids."""
+
+    @property
+    def namespace(self) -> str: ...
+
+    @property
+    def bootstrap(self) -> str: ...
 
 
 @dataclass
@@ -30,7 +41,7 @@ class Watcher:
     """`most_away`: the most brokers that were missing from some ISR at once. `thinnest`: the smallest ISR of any
     partition seen. `in_sync`: when each broker was last missing from some ISR. `restarts`: by broker, in order."""
 
-    kafka: KafkaDeployment
+    kafka: Watched
     most_away: int = 0
     thinnest: int = 99
     looks: int = 0

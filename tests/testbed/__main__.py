@@ -15,10 +15,12 @@ from tests.testbed.operator_image import operator_image, spark_image
 from tests.testbed.places import cache_root
 from tests.testbed.programs import programs
 from tests.testbed.steps import StepFailedError, say
+from tests.testbed.strimzi_images import strimzi_images
 
-_AS_ROOT = ("up", "down", "enter", "run", "build", "status", "operator-image", "spark-image", "clean-cache")
+_IMAGES = ("operator-image", "spark-image", "strimzi-images")
+_AS_ROOT = ("up", "down", "enter", "run", "build", "status", *_IMAGES, "clean-cache")
 _KEPT_VARIABLES = (
-    "HOME,JAVA_HOME,XDG_CACHE_HOME,XDG_STATE_HOME,KUBECONFIG,KEEP,MODE,"
+    "HOME,JAVA_HOME,XDG_CACHE_HOME,XDG_STATE_HOME,KUBECONFIG,KEEP,MODE,STRIMZI_SOURCE,"
     # How this machine reaches what is fetched: a proxy, its certificates, mirrors.
     "HTTP_PROXY,HTTPS_PROXY,NO_PROXY,http_proxy,https_proxy,no_proxy,SSL_CERT_FILE,SSL_CERT_DIR,"
     "GOPROXY,GOSUMDB,GOFLAGS,MAVEN_OPTS,PIP_CERT,PIP_INDEX_URL,UV_INDEX_URL,UV_SYSTEM_CERTS"
@@ -50,6 +52,7 @@ def _arguments() -> argparse.Namespace:
     verbs.add_parser("status", help="say what runs")
     verbs.add_parser("operator-image", help="build the operator's image and print its name and archive")
     verbs.add_parser("spark-image", help="the same of Spark's image")
+    verbs.add_parser("strimzi-images", help="build Strimzi's images from its source and print their archives")
     verbs.add_parser("clean-cache", help="remove the cache of built things")
     entered = verbs.add_parser("enter", help="run a command in the testbed's network")
     entered.add_argument("command", nargs=argparse.REMAINDER)
@@ -78,6 +81,7 @@ def _run(options: argparse.Namespace) -> int:
         "logs": lambda: cluster.logs(options.names),
         "operator-image": lambda: print(*operator_image()),
         "spark-image": lambda: print(*spark_image()),
+        "strimzi-images": lambda: print(*strimzi_images()),
         "clean-cache": lambda: shutil.rmtree(cache_root(), ignore_errors=True),
     }
     return verbs[options.verb]() or 0

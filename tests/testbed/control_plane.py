@@ -9,6 +9,8 @@ from tests.testbed import credentials
 from tests.testbed.places import (
     API_PORT,
     CONTROL_PLANE_ADDRESS,
+    DNS_ADDRESS,
+    DNS_DOMAIN,
     NODES,
     POD_RANGE,
     SERVICE_RANGE,
@@ -45,15 +47,40 @@ def write_settings(state: State) -> None:
         "iptables": {"minSyncPeriod": "0.2s"},
     }
     (state.root / "kube-proxy.json").write_text(json.dumps(proxy))
+    _write_names(state)
+
+
+def _write_names(state: State) -> None:
+    """The name server's settings, and the resolver's of what runs in no Pod."""
+    administrator = _kubeconfig(state, "admin")
+    # Where nothing leads outside, the answer to a name of the outside is a quick "no".
+    (state.root / "Corefile").write_text(f""".:53 {{
+    bind {DNS_ADDRESS}
+    errors
+    template ANY ANY . {{
+        rcode NXDOMAIN
+    }}
+}}
+{DNS_DOMAIN}:53 {{
+    bind {DNS_ADDRESS}
+    errors
+    kubernetes {DNS_DOMAIN} {{
+        kubeconfig {administrator}
+        ttl 1
+    }}
+}}
+""")
+    search = f"svc.{DNS_DOMAIN} {DNS_DOMAIN}"
+    state.resolver.write_text(f"nameserver {DNS_ADDRESS}\nsearch {search}\noptions ndots:5\n")
 
 
 def _kubeconfig(state: State, user: str) -> Path:
     return state.kubeconfig(credentials.file_name(user))
 
 
-def etcd(state: State, tools: Path) -> Command:
+def etcd(state: State, folder: Path) -> Command:
     return [
-        f"{tools}/bin/etcd",
+        f"{folder}/etcd",
         f"--data-dir={state.root}/etcd",
         "--listen-client-urls=http://127.0.0.1:2379",
         "--advertise-client-urls=http://127.0.0.1:2379",
@@ -125,3 +152,7 @@ def scheduler(state: State, kubernetes: Path) -> Command:
 
 def proxy(state: State, kubernetes: Path) -> Command:
     return [f"{kubernetes}/kube-proxy", f"--config={state.root}/kube-proxy.json"]
+
+
+def coredns(state: State, folder: Path) -> Command:
+    return [f"{folder}/coredns", "-conf", f"{state.root}/Corefile"]

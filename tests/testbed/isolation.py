@@ -6,7 +6,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from tests.testbed.places import CONTROL_PLANE_ADDRESS, NODES, SERVICE_RANGE
+from tests.testbed.places import CONTROL_PLANE_ADDRESS, DNS_ADDRESS, NODES, SERVICE_RANGE
 
 _KERNEL_SETTINGS = {
     # What a kubelet wants of the whole machine. It finds these values and so leaves the machine's own alone.
@@ -60,6 +60,7 @@ def raise_network() -> None:
     run("ip", "link", "add", _DEVICE, "type", "bridge")
     for address in (CONTROL_PLANE_ADDRESS, *(node.address for node in NODES)):
         run("ip", "address", "add", f"{address}/24", "dev", _DEVICE)
+    run("ip", "address", "add", f"{DNS_ADDRESS}/32", "dev", _DEVICE)
     run("ip", "link", "set", _DEVICE, "up")
     # Processes outside Pods need some route to a Service's address before it is rewritten to a Pod's. There is no
     # default route: whatever lies outside the testbed is refused at once.

@@ -16,7 +16,7 @@ from tests.testbed.class_archives import class_archives
 from tests.testbed.kafka_manifests import Member, Object
 from tests.testbed.kafka_settings import BROKERS, CLIENT_PORT, Settings, Shape
 from tests.testbed.kubectl import apply, get, kafka_image, kubectl
-from tests.testbed.places import NODES, own_state
+from tests.testbed.places import DNS_DOMAIN, NODES, own_state
 from tests.testbed.preflight import java_home
 from tests.testbed.steps import wait_for
 
@@ -199,7 +199,9 @@ def deploy_kafka(
     for number in range(BROKERS):
         extra = {**(overrides or {}), **(broker_overrides or {}).get(number, {})}
         places = [list(addresses.values()) for addresses in (brokers, ensemble, quorum)]
-        text = kafka_settings.broker(shape, number, places[0], places[1], extra, places[2])
+        # A cluster's names are known in it alone, and the tests of a caller's cluster run outside.
+        host = f"{kafka.pod(number)}.{namespace}.svc.{DNS_DOMAIN}" if own else None
+        text = kafka_settings.broker(shape, number, places[0], places[1], extra, places[2], host)
         files[f"{number}.properties"] = text
     if exporter:
         files["exporter.yaml"] = kafka_settings.EXPORTER

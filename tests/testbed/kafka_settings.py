@@ -57,10 +57,11 @@ def broker(
     ensemble: Sequence[str],
     overrides: Settings,
     controllers: Sequence[str] = (),
+    host: str | None = None,
 ) -> str:
     """One broker's properties file. An override of None takes a setting away. `controllers`: the addresses of those
-    that are no brokers."""
-    own = brokers[number]
+    that are no brokers. `host`: the name to advertise instead of the address."""
+    own = host or brokers[number]
     settings = {
         **_COMMON,
         "advertised.listeners": f"PLAINTEXT://{own}:{CLIENT_PORT},CONTROLLER://{own}:{CONTROLLER_PORT}",

@@ -17,7 +17,7 @@ from tests.testbed.build import PAUSE_IMAGE
 from tests.testbed.daemons import Daemons
 from tests.testbed.isolation import cover, run
 from tests.testbed.node_images import furnish
-from tests.testbed.places import NODES, REPOSITORY, Node, State, cache_root
+from tests.testbed.places import DNS_ADDRESS, DNS_DOMAIN, NODES, REPOSITORY, Node, State, cache_root
 from tests.testbed.steps import granted
 
 CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
@@ -82,6 +82,8 @@ def kubelet_settings(state: State, node: Node, folder: Path) -> dict[str, object
         "podLogsDir": "/var/log/pods",
         "volumePluginDir": str(folder / "volume-plugins"),
         "resolvConf": str(folder / "resolv.conf"),
+        "clusterDNS": [DNS_ADDRESS],
+        "clusterDomain": DNS_DOMAIN,
         "authentication": {
             "anonymous": {"enabled": False},
             "webhook": {"enabled": True},
@@ -123,8 +125,8 @@ def _prepare(state: State, node: Node, folder: Path) -> None:
     (folder / "cni" / "10-testbed.conflist").write_text(json.dumps(network_settings(node)))
     (folder / "containerd.toml").write_text(containerd_settings(node, folder))
     (folder / "kubelet.json").write_text(json.dumps(kubelet_settings(state, node, folder)))
-    # There is no name server: an answer of "no" should come at once.
-    (folder / "resolv.conf").write_text("nameserver 127.0.0.1\noptions timeout:1 attempts:1\n")
+    # Of Pods that want the node's own names (dnsPolicy Default): it has none of its own.
+    (folder / "resolv.conf").write_text(f"nameserver {DNS_ADDRESS}\noptions timeout:1 attempts:1\n")
 
 
 def _await_socket() -> None:

@@ -13,10 +13,15 @@ from pathlib import Path
 
 KUBERNETES_VERSION = "1.36.1"
 HELM_VERSION = "4.3.1"
+ETCD_VERSION = "3.6.16"
+COREDNS_VERSION = "1.15.0"
 
 CONTROL_PLANE_ADDRESS = "10.88.0.1"
 SERVICE_RANGE = "10.96.0.0/16"
 KUBERNETES_SERVICE_ADDRESS = "10.96.0.1"
+DNS_ADDRESS = "10.96.0.10"
+"""A fixed address of the Service range, in the part that Kubernetes does not hand out by itself."""
+DNS_DOMAIN = "cluster.local"
 POD_RANGE = "10.244.0.0/16"
 API_PORT = 6443
 NODE_COUNT = 3
@@ -93,6 +98,11 @@ class State:
     @property
     def audit_log(self) -> Path:
         return self.logs / "audit.jsonl"
+
+    @property
+    def resolver(self) -> Path:
+        """The resolv.conf of what runs inside the testbed but in no Pod."""
+        return self.root / "resolv.conf"
 
     @property
     def cgroup(self) -> str:

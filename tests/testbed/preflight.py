@@ -83,13 +83,22 @@ def missing_toolchains() -> list[Missing]:
 
 def java_home() -> Path | None:
     """A Java that both Kafkas run on: the one named by JAVA_HOME or PATH if it fits, else any that is installed."""
+    return _java("java", _JAVA_FIRST, _JAVA_PAST)
+
+
+def java_development_kit(first: int) -> Path | None:
+    """A JDK of this version or later, sought in the same places."""
+    return _java("javac", (first,), (1000,))
+
+
+def _java(program: str, first: tuple[int, ...], past: tuple[int, ...]) -> Path | None:
     candidates = [Path(os.environ["JAVA_HOME"])] if os.environ.get("JAVA_HOME") else []
     if (on_path := shutil.which("java")) is not None:
         candidates.append(Path(on_path).resolve().parents[1])
     candidates += sorted(Path("/usr/lib/jvm").glob("*"))
     for home in candidates:
-        program = home / "bin" / "java"
-        if program.is_file() and _JAVA_FIRST <= _version(str(program), "-version") < _JAVA_PAST:
+        found = home / "bin" / program
+        if found.is_file() and first <= _version(str(found), "-version") < past:
             return home.resolve()
     return None
 

@@ -14,6 +14,8 @@ class Programs:
     """The folders of everything the testbed runs."""
 
     kubernetes: Path
+    etcd: Path
+    coredns: Path
     tools: Path
     helm: Path
     images: Path
@@ -26,4 +28,11 @@ class Programs:
 
 def programs() -> Programs:
     """Everything `up` needs; builds what is not in the cache yet."""
-    return Programs(kubernetes=build.kubernetes(), tools=build.tools(), helm=build.helm(), images=node_images())
+    return Programs(
+        kubernetes=build.kubernetes(),
+        etcd=build.etcd(),
+        coredns=build.coredns(),
+        tools=build.tools(),
+        helm=build.helm(),
+        images=node_images(),
+    )

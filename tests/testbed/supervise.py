@@ -21,7 +21,8 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--state", type=Path, required=True)
     parser.add_argument("--kubernetes", type=Path, required=True)
-    parser.add_argument("--tools", type=Path, required=True)
+    parser.add_argument("--etcd", type=Path, required=True)
+    parser.add_argument("--coredns", type=Path, required=True)
     parser.add_argument("--images", type=Path, required=True)
     options = parser.parse_args()
     if os.getpid() != 1:
@@ -33,11 +34,12 @@ def main() -> None:
     raise_network()
     control_plane.write_settings(state)
     daemons = Daemons(state.logs)
-    daemons.start("etcd", control_plane.etcd(state, options.tools))
+    daemons.start("etcd", control_plane.etcd(state, options.etcd))
     daemons.start("kube-apiserver", control_plane.apiserver(state, kubernetes))
     daemons.start("kube-controller-manager", control_plane.controller_manager(state, kubernetes))
     daemons.start("kube-scheduler", control_plane.scheduler(state, kubernetes))
     daemons.start("kube-proxy", control_plane.proxy(state, kubernetes))
+    daemons.start("coredns", control_plane.coredns(state, options.coredns))
     for node in NODES:
         command = ["unshare", "--mount", "--uts", sys.executable, "-m", "tests.testbed.node"]
         places = ["--state", str(state.root), "--kubernetes", str(kubernetes), "--images", str(options.images)]
