@@ -12,9 +12,11 @@ import pytest
 from kafka_medic.clients.broker_pods import ASKED_FOR, StrimziPods
 from kafka_medic.clients.kubernetes_api import ApiFailure, KubernetesApi
 from kafka_medic.clients.own_rights import OwnRights
+from kafka_medic.cluster.snapshot import TopicOwner
 from kafka_medic.controller.store import Store
 from kafka_medic.controller.strimzi import with_strimzi
 from kafka_medic.observe.pods import BrokerPods
+from kafka_medic.observe.topic_owners import topic_owners
 from kafka_medic.resources.kafkacluster import STRIMZI_ROLL, KafkaCluster
 from tests.incident.operator import kubeconfig
 from tests.integration.people import create, created, placed, refused
@@ -49,6 +51,7 @@ TYPES = [
     custom_type(KAFKA_GROUP, "KafkaRebalance"),
     custom_type(KAFKA_GROUP, "KafkaNodePool"),
     custom_type(KAFKA_GROUP, "KafkaUser"),
+    custom_type(KAFKA_GROUP, "KafkaTopic"),
 ]
 
 
@@ -248,3 +251,16 @@ def test_its_author_may_get_the_secrets_that_it_stands_for(pod: str, role: str) 
         patched(stored, {"spec": {"strimzi": {"cluster": "my", "user": "medic"}}}, "--as=fay"), "may not get Secret"
     )
     created(placed("KafkaCluster", NAMESPACE, bootstrapServers=None, strimzi={"cluster": "my"}), "--as=fay")
+
+
+def test_kafkatopics_are_read_with_the_charts_rights(api: KubernetesApi, pod: str) -> None:
+    kind = {"apiVersion": f"{KAFKA_GROUP}/v1beta2", "kind": "KafkaTopic"}
+    meta = {"name": "orders", "namespace": NAMESPACE, "labels": {"strimzi.io/cluster": "my"}}
+    spec = {"topicName": "Orders", "replicas": 1, "config": {"min.insync.replicas": 2}}
+    apply([kind | {"metadata": meta, "spec": spec}])
+    assert topic_owners(api, NAMESPACE, "another") == ()
+    (owner,) = topic_owners(api, NAMESPACE, "my")
+    assert owner == TopicOwner("Orders", "KafkaTopic", "orders", acts=True, factor=1, min_isr=2)
+    kubectl("annotate", "kafkatopics", "orders", "-n", NAMESPACE, "strimzi.io/pause-reconciliation=true")
+    (owner,) = topic_owners(api, NAMESPACE, "my")
+    assert not owner.acts
