@@ -6,9 +6,11 @@ from kafka_medic.cluster.clock import Skew
 from kafka_medic.cluster.snapshot import NO_LEADER, Source, SourceState
 from kafka_medic.controller.metrics import Metrics
 from kafka_medic.diagnose.diagnosis import diagnose
+from kafka_medic.diagnose.finding import Finding
 from kafka_medic.guard.breaker import BreakerReading, BreakerState
 from kafka_medic.observe.canary import Outcome
 from kafka_medic.resources.remediation import Remediation
+from kafka_medic.resources.vocabulary import FindingState, Severity
 from tests.unit.cluster import worlds
 
 KEY = ("ns", "c")
@@ -54,5 +56,10 @@ def everything() -> Metrics:
     snapshot = worlds.healthy(rows=rows, sources=sources)
     metrics.observed(KEY, snapshot)
     runs = [running(bytesDone=1_000, bytesTotal=3_000, secondsLeft=90)]
-    metrics.reconciled(KEY, worlds.NOW, snapshot, diagnose(snapshot), runs, 1, BreakerReading(BreakerState.CLOSED))
+    firing = [
+        Finding(kind, kind, severity, kind, (), (), since=worlds.NOW, state=FindingState.FIRING)
+        for kind, severity in (("BrokerDown", Severity.CRITICAL), ("LeadersImbalanced", Severity.WARNING))
+    ]
+    found = (*diagnose(snapshot), *firing)
+    metrics.reconciled(KEY, worlds.NOW, snapshot, found, runs, 1, BreakerReading(BreakerState.CLOSED))
     return metrics
