@@ -71,7 +71,9 @@ def install(*settings: str) -> None:
     settings = ("--set-json", f"destinations={json.dumps(anywhere)}", *settings)
     # Two share this machine with three nodes and all brokers; and tests read one log, one page of metrics, one memory.
     alone = ("--set", "replicaCount=1")
-    helm("upgrade", "--install", RELEASE, chart, "-n", NAMESPACE, "--create-namespace", *image, *alone, *settings)
+    # The definitions may have stayed from a release of another name.
+    how = ("--create-namespace", "--take-ownership", "--force-conflicts")
+    helm("upgrade", "--install", RELEASE, chart, "-n", NAMESPACE, *how, *image, *alone, *settings)
     kubectl("rollout", "status", f"deployment/{RELEASE}", "-n", NAMESPACE, "--timeout=120s", timeout=130)
 
 
@@ -115,7 +117,8 @@ def lists_namespaces(account: str = RELEASE, namespace: str = NAMESPACE) -> Iter
 def uninstall() -> None:
     # Its Pods first: they give their Leases back, for which they need their rights.
     kubectl("delete", "deployment", RELEASE, "-n", NAMESPACE, "--ignore-not-found", "--cascade=foreground")
-    helm("uninstall", RELEASE, "-n", NAMESPACE, "--ignore-not-found", "--wait")
+    # Without the check whether a run has something to take back: what a killed run left has to go all the same.
+    helm("uninstall", RELEASE, "-n", NAMESPACE, "--ignore-not-found", "--wait", "--no-hooks")
     kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found", timeout=180)
 
 
