@@ -39,7 +39,6 @@ def fitted(status: KafkaClusterStatus) -> KafkaClusterStatus:
 def fitted_run(status: RemediationStatus) -> RemediationStatus:
     """The status of a run with its prose cut, where all of it would not fit. What a decision, a digest or a restore
     rests on stays: plan, saved values, targets, times."""
-    on stays: plan, saved values, targets, times."""
     if size(status) <= MAX_RUN_BYTES:
         return status
     journal = tuple(e.model_copy(update={"detail": e.detail[:CUT]}) for e in status.journal)
