@@ -21,7 +21,7 @@ TESTS ?= tests/integration tests/contract tests/e2e
 WHOLE_SUITE := $(if $(filter file,$(origin TESTS)),1)
 
 .DEFAULT_GOAL := help
-.PHONY: chart release help setup venv check format-check lint types imports scenarios waits unit simulate soak test gameday gameday-strimzi mutate-guards scan audit sbom pin-base demo bench-observe bench-fleet bench-large bench-stale bench-plan bench-history bench-roll bench-elect bench-offsets up down status logs enter crds lock clean-cache
+.PHONY: chart release upgrade help setup venv check format-check lint types imports scenarios waits unit simulate soak test gameday gameday-strimzi mutate-guards scan audit sbom pin-base demo bench-observe bench-fleet bench-large bench-stale bench-plan bench-history bench-roll bench-elect bench-offsets up down status logs enter crds lock clean-cache
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -88,6 +88,11 @@ REGISTRY ?= registry.example.com/kafka-medic
 
 release: venv ## What a release consists of, into build/release, always to the same bytes (BASE=image@sha256:..., REGISTRY=host/owner)
 	@$(VENV)/python -m release --base $(BASE) --registry $(REGISTRY)
+
+PREVIOUS ?= 028b3e2
+
+upgrade: setup ## The chart upgraded from commit PREVIOUS and from itself with runs in flight, tested and removed, on real Kubernetes
+	@PREVIOUS=$(PREVIOUS) $(TESTBED) run $(VENV)/python -m pytest -s tests/upgrade --timeout 3000
 
 mutate-guards: venv ## Each guard made permissive in turn: a test has to notice
 	@$(VENV)/python -m tests.mutation
