@@ -49,8 +49,8 @@ def helm(*arguments: str) -> str:
 
 
 def install(*settings: str, chart: Path = ROOT / "charts" / "kafka-medic", built: Built | None = None) -> None:
-    """Build the image, bring it to the nodes, install the chart, wait until its Pod is Ready. `built`: another image for
-    another chart, as (name with tag, archive)."""
+    """Build the image, bring it to the nodes, install the chart, wait until its Pod is Ready. `built`: another image
+    for another chart, as (name with tag, archive)."""
     if external_kubeconfig() is None:
         name, archive = built or operator_image()
         load_image(str(archive))

@@ -20,8 +20,9 @@ from kafka_medic.resources.definitions import DEFINITIONS, SCHEMA_DIGEST_ANNOTAT
 from kafka_medic.resources.playbook import Playbook
 from tests.e2e.conftest import Case
 from tests.incident import operator, records
-from tests.testbed import REPOSITORY, KafkaDeployment, get, kubectl, wait_for
+from tests.testbed import KafkaDeployment, get, kubectl, wait_for
 from tests.testbed.operator_image import operator_image_of
+from tests.testbed.places import REPOSITORY
 from tests.unit.resources.sources import ROOT, documents
 
 PREVIOUS = os.environ.get("PREVIOUS", "028b3e2")
@@ -122,9 +123,8 @@ def test_from_the_earlier_chart_with_a_run_in_flight(before: Path, case: Case) -
         )
 
     wait_for("the new operator to say what becomes of the run", settled, 120)
-    print(
-        f"the run of {PREVIOUS} after the upgrade: {json.dumps({k: status(case, run).get(k) for k in ('phase', 'message')})}"
-    )
+    told = {key: status(case, run).get(key) for key in ("phase", "message", "waitingFor")}
+    print(f"the run of {PREVIOUS} after the upgrade: {json.dumps(told)}")
     kubectl("delete", "kmr", run, "-n", case.namespace, "--timeout=120s", "--ignore-not-found", timeout=130)
     wait_for("nothing left behind", lambda: operator.throttles(case.boot) == [], 60)
 
@@ -162,7 +162,7 @@ def test_an_uninstall_leaves_nothing_blocked(case: Case) -> None:
 
 
 def test_the_first_install_and_the_upgrade_after_it(case: Case) -> None:
-    """From nothing: the Playbooks come by hooks, and are parts of the release later. `crds.keep=false` takes all along."""
+    """The Playbooks come by hooks, and are parts of the release later. With `crds.keep=false` all of it goes."""
     kubectl("delete", "crd", *CRDS, "--ignore-not-found", timeout=70)
     operator.install()
     is_as_in_the_tree()
