@@ -28,9 +28,11 @@ ENV PYTHONUNBUFFERED=1 \
 FROM packages AS project
 COPY pyproject.toml README.md LICENSE /tmp/project/
 COPY operator /tmp/project/operator
+COPY images/imports.py /tmp/source/
 RUN /opt/build/bin/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir /tmp/wheel /tmp/project \
  && /opt/build/bin/pip --python /opt/kafka-medic/bin/python install --quiet --no-deps --target /opt/project /tmp/wheel/*.whl \
- && /opt/kafka-medic/bin/python -m compileall -q --invalidation-mode unchecked-hash /opt/project
+ && /opt/kafka-medic/bin/python -m compileall -q --invalidation-mode unchecked-hash /opt/project \
+ && PYTHONPATH=/opt/project /opt/kafka-medic/bin/python /tmp/source/imports.py pyspark pandas matplotlib grpc
 
 FROM dependencies
 COPY --from=project /opt/project /opt/project

@@ -66,7 +66,7 @@ def krew(version: str, archive: Path) -> str:
         "spec": {
             "version": f"v{version}",
             "homepage": "https://kafkamedic.dev",
-            "shortDescription": "Show, approve and follow guarded runs on Apache Kafka",
+            "shortDescription": "Show and approve guarded runs on Apache Kafka",
             "description": "Shows what the kafka-medic operator found on Kafka clusters, and which plans wait.\n"
             "Approves or rejects exactly one plan, and follows, pauses or aborts its run.\n",
             "caveats": "The plugin needs Python 3.11 or later as python3 on the PATH.\n",

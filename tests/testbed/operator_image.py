@@ -51,13 +51,13 @@ _OPERATOR = _Recipe(
     "Dockerfile",
     "localhost/kafka-medic-dependencies",
     ("Dockerfile", "locks/runtime.txt", "locks/build.txt", "images/slim.py"),
-    _PROJECT,
+    ("images/imports.py", *_PROJECT),
 )
 _SPARK = _Recipe(
     "kafka-medic.invalid/spark",
     "images/spark/Dockerfile",
     "localhost/kafka-medic-spark-dependencies",
-    ("images/spark/Dockerfile", "locks/spark.txt", "locks/build.txt"),
+    ("images/spark/Dockerfile", "locks/spark.txt", "locks/build.txt", "images/slim.py"),
     ("images/spark/entrypoint.sh", *_PROJECT),
 )
 
