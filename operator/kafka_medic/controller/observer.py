@@ -13,7 +13,7 @@ from kafka_medic.clients.failures import ReadFailed
 from kafka_medic.clients.own_rights import OwnRights
 from kafka_medic.clients.ports import Connection, EnsembleConnection, Kafka
 from kafka_medic.clients.zookeeper import ZooKeeper
-from kafka_medic.cluster.snapshot import Snapshot, TopicOwner
+from kafka_medic.cluster.snapshot import Rollout, Snapshot, TopicOwner
 from kafka_medic.controller.clients import Clients
 from kafka_medic.controller.kept_state import KeptState
 from kafka_medic.observe.connect import connection, ensemble_connection
@@ -101,7 +101,7 @@ class Observer:
             kafka=self._connected[1],
             zookeeper=self.zookeeper if has_ensemble else None,
             pods=pods.pods if pods else None,
-            rollouts=(lambda: (*pods.rollouts(), *(apart.rollouts() if apart else ()))) if pods else None,
+            rollouts=(lambda: _all_rollouts(pods, apart)) if pods else None,
             controllers=apart.pods if apart else None,
             metrics=self._metrics_of(cluster, self._connected[0].timeout_seconds),
             canary=self.canary(cluster),
@@ -126,3 +126,8 @@ class Observer:
     @property
     def _destinations(self) -> Destinations | None:
         return self.clients.destinations(self.namespace)
+
+
+def _all_rollouts(pods: BrokerPods, apart: BrokerPods | None) -> tuple[Rollout, ...]:
+    """What is rolled out over brokers and controllers alike is named once."""
+    return tuple(dict.fromkeys((*pods.rollouts(), *(apart.rollouts() if apart else ()))))
