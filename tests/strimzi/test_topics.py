@@ -20,7 +20,7 @@ from tests.testbed.strimzi import StrimziKafka
 AFTERWARDS = 75
 """Seconds in which the Topic Operator, which looks every 30, has twice compared what was raised."""
 BY_THE_PLAN = bool(os.environ.get("OWNERS_EDIT"))
-"""Whether plans have the edits of KafkaTopics as steps. Else a person pauses them, edits them and takes the pause off."""
+"""Whether plans have the edits of KafkaTopics as steps. Else a person pauses, edits and resumes them."""
 PAUSE = "strimzi.io/pause-reconciliation"
 
 
