@@ -165,9 +165,9 @@ def _authentication_of(wanted: StrimziCluster, user: Object | None) -> str | Non
 
 
 def _addresses(kafka: Object, cluster: str, listener: Mapping[str, Any]) -> str:
-    """As Strimzi has it in status. Strimzi leaves listeners out while the Kafka resource is paused, and after a reconcile
-    that failed (`KafkaAssemblyOperator.createOrUpdate` of 1.2.0). The cluster is there all the same, and its Services
-    have the names that Strimzi gives them."""
+    """As Strimzi has it in status. Strimzi leaves listeners out while the Kafka resource is paused, and after a
+    reconcile that failed (`KafkaAssemblyOperator.createOrUpdate` of 1.2.0). The cluster is there all the same, and its
+    Services have the names that Strimzi gives them."""
     name, status = listener["name"], kafka.get("status") or {}
     known = status.get("listeners") or []
     if servers := next((each.get("bootstrapServers") for each in known if each.get("name") == name), None):
