@@ -168,6 +168,7 @@ def every_pod_is_another_one(kafka: StrimziKafka, before: dict[int, str]) -> boo
 
 
 def nothing_of_ours(case: StrimziCase) -> None:
-    """No annotation on any Pod, no finalizer on any run that has ended."""
+    """No annotation on any Pod or on the Kafka resource, no finalizer on any run that has ended."""
     assert case.made_by_strimzi.asked_to_roll() == []
+    assert "kafkamedic.dev/" not in json.dumps(case.made_by_strimzi.resource()["metadata"].get("annotations", {}))
     assert [r["metadata"]["name"] for r in case.runs() if r["metadata"].get("finalizers")] == []
