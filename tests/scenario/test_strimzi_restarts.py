@@ -10,7 +10,7 @@ from kafka_medic.clients.kubernetes_api import ApiFailure
 from kafka_medic.resources.phases import TERMINAL_PHASES
 from tests.simulation.deaths import Interrupted
 from tests.simulation.kafka import SimKafka
-from tests.simulation.pods import PODS, SimPods
+from tests.simulation.pods import PODS, STRIMZI, SimPods
 from tests.simulation.world import BASE, BROKERS, NO_ELECTIONS, World
 from tests.thorough import thorough
 
@@ -27,7 +27,7 @@ def strimzi(ticks: int | None = None, playbook: str = "rolling-restart", **param
         brokers={**BROKERS, "restart": "StrimziAnnotation"},
         remediation={"limits": {"cooldown": "0s", "perDay": 100}, **NO_ELECTIONS},
     )
-    world.with_pods(strimzi_ticks=ticks)
+    world.with_pods(STRIMZI, strimzi_ticks=ticks)
     world.ask(playbook, **parameters)
     world.approve(world.until_phase("AwaitingApproval"))
     return world
@@ -63,7 +63,7 @@ def test_without_the_right_to_ask_nothing_is_planned_and_the_status_says_how_to_
     world = World(kafka)
     world.api.rules = [{"verbs": ["create", "patch"], "apiGroups": [""], "resources": [right]}]
     world.install(brokers={**BROKERS, "restart": "StrimziAnnotation"}, remediation=NO_ELECTIONS)
-    world.with_pods()
+    world.with_pods(STRIMZI)
     world.ask("rolling-restart")
     for _ in range(6):
         world.step(15)
