@@ -30,18 +30,22 @@ class BrokerPods:
         brokers: Brokers,
         rules: Callable[[], Sequence[Object] | None] = lambda: None,
         field: str = "brokers",
+        answered: Callable[[str], int | None] = lambda _: None,
     ) -> None:
         """rules: what the operator may do in the namespace, as `hindrance` takes them. field: of spec that selects the
-        Pods, brokers or controllers."""
+        Pods, brokers or controllers. answered: as what the Pod of that uid has answered, for `idFrom: Answer`."""
         self._api = api
         self._rules = rules
         self._namespace = namespace
         self._brokers = brokers
         self._field = field
+        self._answered = answered
         self._listed: Sequence[Object] | None = None
+        self._unidentified: tuple[Pod, ...] = ()
 
     def pods(self) -> Mapping[int, Pod]:
-        """Broker id -> Pod. Of the nodes only those that the Pods stand on are read."""
+        """Broker id -> Pod. Of the nodes only those that the Pods stand on are read. With `idFrom: Answer` only Pods
+        that have answered; the others are `unidentified`."""
         try:
             query = {"labelSelector": self._brokers.pod_selector.to_query()}
             listed = self._api.list(f"/api/v1/namespaces/{self._namespace}/pods", query)
@@ -53,19 +57,30 @@ class BrokerPods:
         except ApiFailure as problem:
             raise ReadFailed(FailureKind.UNREACHABLE, f"Kubernetes: {problem}") from None
         found: dict[int, Pod] = {}
-        rules = self._rules()
+        waiting: list[Pod] = []
+        rules, by_answer = self._rules(), self._brokers.id_from is BrokerIdSource.ANSWER
         for pod in listed:
-            broker_id = _broker_id(pod, self._brokers)
-            if broker_id is None or has_another_role(pod, self._field):
-                what = "has no broker id" if broker_id is None else f"is none of the {self._field}"
+            broker_id = self._answered(pod["metadata"]["uid"]) if by_answer else _claimed_id(pod, self._brokers)
+            if (broker_id is None and not by_answer) or has_another_role(pod, self._field):
+                another = has_another_role(pod, self._field)
+                what = f"is none of the {self._field}" if another else "has no broker id"
                 message = f"Pod {pod['metadata']['name']} is selected by {self._field}.podSelector but {what}: "
                 raise ReadFailed(FailureKind.OTHER, message + narrower(pod, self._field))
             if broker_id in found:
                 message = f"two Pods claim broker {broker_id}: check {self._field}.podSelector and idFrom"
                 raise ReadFailed(FailureKind.OTHER, message)
             seen = _pod(pod, nodes, self._brokers.maintenance_signs)
-            found[broker_id] = replace(seen, hindrance=hindrance(pod, self._brokers.restart, rules))
+            seen = replace(seen, hindrance=hindrance(pod, self._brokers.restart, rules))
+            if broker_id is None:
+                waiting.append(seen)
+            else:
+                found[broker_id] = seen
+        self._unidentified = tuple(waiting)
         return found
+
+    def unidentified(self) -> tuple[Pod, ...]:
+        """Pods whose id only their own answer can tell, and that have not answered; asked after `pods`."""
+        return self._unidentified
 
     def rollouts(self) -> tuple[Rollout, ...]:
         """What is being rolled out over these Pods; asked after `pods`."""
@@ -115,7 +130,7 @@ def _ports(pod: Object) -> tuple[int, ...]:
     return tuple(dict.fromkeys(p["containerPort"] for p in declared if p.get("protocol", "TCP") == "TCP"))
 
 
-def _broker_id(pod: Object, brokers: Brokers) -> int | None:
+def _claimed_id(pod: Object, brokers: Brokers) -> int | None:
     meta = pod["metadata"]
     if brokers.id_from is BrokerIdSource.ORDINAL:
         owner = owner_of(pod)

@@ -87,6 +87,28 @@ def test_a_selector_that_takes_in_other_pods_of_strimzi_is_told_with_the_label_t
         broker_pods(api, "ns", every)
 
 
+@pytest.mark.parametrize("name", ["kafka-broker-0", "k-x2z4b"])
+def test_by_what_answers_no_name_counts_and_what_has_not_answered_is_told_apart(api, name):
+    put(api, name)
+    put(api, "kafka-0")
+    answered = {f"uid-{name}": 100}
+    seen = BrokerPods(api, "ns", brokers(idFrom="Answer"), answered=answered.get)
+    assert {b: p.name for b, p in seen.pods().items()} == {100: name}
+    assert [p.name for p in seen.unidentified()] == ["kafka-0"]
+    answered["uid-kafka-0"] = 7
+    assert set(seen.pods()) == {7, 100}
+    assert seen.unidentified() == ()
+    answered["uid-kafka-0"] = 100
+    with pytest.raises(ReadFailed, match="two Pods claim broker 100"):
+        seen.pods()
+
+
+def test_a_pod_of_another_role_is_said_before_it_is_asked_what_it_is(api):
+    put(api, "k", labels={"strimzi.io/cluster": "my", "strimzi.io/broker-role": "false"})
+    with pytest.raises(ReadFailed, match="is none of the brokers"):
+        broker_pods(api, "ns", brokers(idFrom="Answer"))
+
+
 KOPERATOR = {"apiVersion": "kafka.banzaicloud.io/v1beta1", "kind": "KafkaCluster", "name": "k", "controller": True}
 
 
