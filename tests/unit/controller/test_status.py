@@ -203,7 +203,7 @@ def test_pods_that_are_selected_and_not_known_are_nothing_to_be_ready_with():
 
 def test_a_broker_whose_pod_has_not_answered_is_nothing_to_be_ready_with():
     told = worlds.healthy()
-    first, *others = told.brokers
+    first, *others = told.brokers or ()
     gap = Source("pod-identity", told.taken_at, SourceState.KNOWN, "Pod k-x: no answer")
     sources = (*(s for s in told.sources if s.name != gap.name), gap)
     homeless = replace(told, brokers=(replace(first, pod=None), *others), sources=sources)
