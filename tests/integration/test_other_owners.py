@@ -167,7 +167,8 @@ def test_two_statefulsets_with_an_offset_each_are_rolled_by_what_answers(owned: 
         stateful_set("my-kafka-broker", 2, bitnami("broker")),
     ])  # fmt: skip
     kafka = kafka_of(0, 1, 2, 100, 101)
-    brokers = {"podSelector": {"matchLabels": BITNAMI}, "idFrom": "Answer"}
+    component = {"key": "app.kubernetes.io/component", "operator": "In", "values": ["controller-eligible", "broker"]}
+    brokers = {"podSelector": {"matchLabels": BITNAMI, "matchExpressions": [component]}, "idFrom": "Answer"}
     cluster = owned("bitnami", kafka, in_bitnami, brokers=brokers)
     cluster.expect(5)
     cluster.reconcile()
@@ -414,7 +415,7 @@ def test_kafka_without_pods_is_watched_and_what_cannot_be_done_is_said(known: di
     assert conditions["RestartsPossible"]["reason"] == "NotProbed"
     assert "no playbook restarts a broker" in conditions["RestartsPossible"]["message"]
     assert cluster.run(restart).status.phase is Phase.PLANNING
-    assert "the Pod of broker" in cluster.why(restart)
+    assert "spec.brokers selects no Pods, so broker" in cluster.why(restart)
     cluster.until(raised, Phase.AWAITING_APPROVAL)
     cluster.say(known["alice"], raised)
     cluster.until(raised, Phase.SUCCEEDED, 60)
