@@ -57,6 +57,9 @@ class Kubelet:
     def pods(self) -> list[Object]:
         return [pod for pod in self.admin.list(self.path) if self.node_of(pod) is not None]
 
+    def ready(self) -> list[Object]:
+        return [pod for pod in self.pods() if (pod.get("status") or {}).get("podIP")]
+
     def tend(self, owner: Callable[[], None] = lambda: None) -> None:
         """Once: what is told to go goes, its owner makes the next one, and that becomes Ready the next time."""
         ready = {
