@@ -386,8 +386,8 @@ def test_koperators_own_rolls_are_waited_for(koperator: OwnedCluster) -> None:
 
 
 def test_two_kinds_of_one_name_live_side_by_side(koperator: OwnedCluster) -> None:
-    """Koperator's KafkaCluster and this project's have the same name here. kubectl takes the plain name for Koperator's,
-    whose group comes first in the alphabet. The short name is this project's alone."""
+    """Koperator's KafkaCluster and this project's have the same name here. kubectl takes the plain name for
+    Koperator's, whose group comes first in the alphabet. The short name is this project's alone."""
     mine = json.loads(kubectl("get", "kmc", "k", "-n", NAMESPACE, "-o", "json").stdout)
     plain = json.loads(kubectl("get", "kafkacluster", "k", "-n", NAMESPACE, "-o", "json").stdout)
     theirs = json.loads(kubectl("get", f"kafkaclusters.{KOPERATOR}", "k", "-n", NAMESPACE, "-o", "json").stdout)
