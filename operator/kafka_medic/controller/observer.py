@@ -114,8 +114,14 @@ class Observer:
         assert self._connected is not None
         api, brokers, controllers = self.clients.store.api, cluster.spec.brokers, cluster.spec.controllers
         self._rights = rights = self._rights or OwnRights(api, self.namespace)
-        pods = BrokerPods(api, self.namespace, brokers, rights.rules) if brokers else None
-        apart = BrokerPods(api, self.namespace, controllers, rights.rules, "controllers") if controllers else None
+        known = self.kept_state.identities
+
+        def of(selected: Brokers | None, field: str) -> BrokerPods | None:
+            if selected is None:
+                return None
+            return BrokerPods(api, self.namespace, selected, rights.rules, field, known.of)
+
+        pods, apart = of(brokers, "brokers"), of(controllers, "controllers")
         return ClusterReaders(
             kafka=self._connected[1],
             zookeeper=self.zookeeper if has_ensemble else None,
@@ -125,6 +131,7 @@ class Observer:
             metrics=self._metrics_of(cluster, self._connected[0].timeout_seconds),
             canary=self.canary(cluster),
             owners=self._owners(brokers),
+            unidentified=lambda: [pod for each in (pods, apart) if each for pod in each.unidentified()],
             groups=cluster.spec.probes.consumer_groups.wanted(),
         )
 
