@@ -154,6 +154,11 @@ def test_an_uninstall_leaves_nothing_blocked(case: Case) -> None:
     assert get("deployment", operator.RELEASE, namespace=operator.NAMESPACE), "the operator is still there"
     kubectl("delete", "kmr", run, "-n", case.namespace, "--timeout=120s", timeout=130)
     assert operator.throttles(case.boot) == []
+
+    def let_go() -> bool:
+        return "finalizers" not in get("kmc", case.name, namespace=case.namespace)["metadata"]
+
+    wait_for("the KafkaCluster let go", let_go, 60)
     operator.helm("uninstall", operator.RELEASE, "-n", operator.NAMESPACE, "--wait", "--timeout", "120s")
     kubectl("get", "crd", *CRDS)
     kubectl("delete", "kmc", case.name, "-n", case.namespace, "--timeout=30s", timeout=40)

@@ -25,6 +25,7 @@ from kafka_medic.resources.conditions import ConditionStatus
 from kafka_medic.resources.definitions import DEFINITIONS
 from kafka_medic.resources.durations import parse_duration
 from kafka_medic.resources.errors import ResourceError
+from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.vocabulary import RESTORE_FINALIZER
 
@@ -82,18 +83,21 @@ def metrics(url: str) -> str | None:
 
 
 def nothing_owed(api: KubernetesApi, namespaces: Sequence[str]) -> str | None:
-    """Which Remediations the finalizer holds; None: no run has to take anything back, so the operator may go."""
-    held, everywhere = [], (None,)
-    for namespace in namespaces or everywhere:
-        for raw in api.list(custom_path(Remediation.PLURAL, namespace)):
-            meta = raw["metadata"]
-            if RESTORE_FINALIZER in (meta.get("finalizers") or ()):
-                held.append(f"{meta['namespace']}/{meta['name']}")
+    """What the finalizer holds; None: no run has to take anything back, so the operator may go. A KafkaCluster is let
+    go a reconcile later than its run."""
+    everywhere = (None,)
+    held = [
+        f"{kind.KIND} {raw['metadata']['namespace']}/{raw['metadata']['name']}"
+        for kind in (Remediation, KafkaCluster)
+        for namespace in namespaces or everywhere
+        for raw in api.list(custom_path(kind.PLURAL, namespace))
+        if RESTORE_FINALIZER in (raw["metadata"].get("finalizers") or ())
+    ]
     if not held:
         return None
     return (
-        f"Remediations that have to take something back first: {', '.join(sorted(held))}. Only the operator does that. "
-        "Wait for their end, or run `kubectl kafka-medic abort NAME -n NAMESPACE` for each; then uninstall again"
+        f"something has to be taken back first, which only the operator does: {', '.join(sorted(held))}. "
+        "Wait for the end of these runs, or run `kubectl kafka-medic abort NAME -n NAMESPACE`; then uninstall again"
     )
 
 

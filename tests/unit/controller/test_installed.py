@@ -40,7 +40,9 @@ class Api:
 
     def list(self, path: str, query: Any = None) -> list[dict[str, Any]]:
         namespace = path.split("/namespaces/")[1].partition("/")[0] if "/namespaces/" in path else None
-        return [o for o in self.objects if namespace in (None, o["metadata"].get("namespace"))]
+        plural = path.rsplit("/", 1)[-1]
+        mine = [o for o in self.objects if f"{o.get('kind', 'Remediation').lower()}s" == plural]
+        return [o for o in mine if namespace in (None, o["metadata"].get("namespace"))]
 
 
 EVERY = [d.resource.PLURAL for d in DEFINITIONS]
@@ -108,6 +110,9 @@ def test_a_run_that_has_to_take_something_back_keeps_the_operator(capsys: pytest
         assert "raise-2" not in told
         assert "kubectl kafka-medic abort" in told
     assert main(["--watch-namespaces=other", "nothing-owed"], Api(EVERY, [held])) == 0  # type: ignore[arg-type]
+    cluster = {"kind": "KafkaCluster", "metadata": held["metadata"] | {"name": "orders"}}
+    assert main(["nothing-owed"], Api(EVERY, [cluster])) == 1, "it would block its namespace too"  # type: ignore[arg-type]
+    assert "KafkaCluster kafka/orders" in capsys.readouterr().err
 
 
 def test_what_is_asked_for_has_to_be_known(capsys: pytest.CaptureFixture[str]) -> None:

@@ -24,7 +24,13 @@ def test_no_command_uses_a_name_that_another_operator_has_too() -> None:
     bare = re.compile(rf"kubectl (?:-\S+ \S+ )*(?:{VERBS}) (?:-\S+ )*(?:\S+,)*(?:{BARE})(?![.\w-])", re.IGNORECASE)
     read = list(files())
     assert len(read) > 100
-    found = [f"{file.relative_to(ROOT)}: {match[0]}" for file in read for match in bare.finditer(file.read_text())]
+    found = [
+        f"{file.relative_to(ROOT)}: {match[0]}"
+        for file in read
+        for line in file.read_text().splitlines()
+        if "Koperator" not in line
+        for match in bare.finditer(line)
+    ]
     assert not found, "write kmc, kmp, kmr, kmra or the full name, such as kafkaclusters.kafkamedic.dev"
 
 
