@@ -78,7 +78,7 @@ def in_flight(case: Case, seconds: int) -> str:
 
 
 def status(case: Case, run: str) -> operator.Object:
-    return get("remediations.kafkamedic.dev", run, namespace=case.namespace)["status"]
+    return get("remediation", run, namespace=case.namespace)["status"]
 
 
 def playbook_uids() -> dict[str, str]:
@@ -86,10 +86,15 @@ def playbook_uids() -> dict[str, str]:
     return {one["metadata"]["name"]: one["metadata"]["uid"] for one in found}
 
 
+def crd_of(name: str) -> operator.Object:
+    found: operator.Object = json.loads(kubectl("get", "crd", name, "-o", "json").stdout)
+    return found
+
+
 def is_as_in_the_tree() -> None:
     """Definitions and Playbooks are those of this version."""
     for crd, definition in zip(CRDS, DEFINITIONS, strict=True):
-        notes = get("crd", crd)["metadata"]["annotations"]
+        notes = crd_of(crd)["metadata"]["annotations"]
         assert notes[SCHEMA_DIGEST_ANNOTATION] == definition.schema_digest()
         assert notes["helm.sh/resource-policy"] == "keep"
     wanted = {
@@ -156,7 +161,7 @@ def test_an_uninstall_leaves_nothing_blocked(case: Case) -> None:
     assert operator.throttles(case.boot) == []
 
     def let_go() -> bool:
-        return "finalizers" not in get("kmc", case.name, namespace=case.namespace)["metadata"]
+        return "finalizers" not in get("kafkacluster", case.name, namespace=case.namespace)["metadata"]
 
     wait_for("the KafkaCluster let go", let_go, 60)
     operator.helm("uninstall", operator.RELEASE, "-n", operator.NAMESPACE, "--wait", "--timeout", "120s")
@@ -175,6 +180,6 @@ def test_the_first_install_and_the_upgrade_after_it(case: Case) -> None:
     uids = playbook_uids()
     operator.install("--set", "commonLabels.team=kafka", "--set", "crds.keep=false")
     assert playbook_uids() == uids
-    assert get("playbooks.kafkamedic.dev", "rolling-restart")["metadata"]["labels"]["team"] == "kafka"
+    assert get("playbook", "rolling-restart")["metadata"]["labels"]["team"] == "kafka"
     operator.helm("uninstall", operator.RELEASE, "-n", operator.NAMESPACE, "--wait", "--timeout", "120s")
     assert kubectl("get", "crd", *CRDS, "--ignore-not-found", "-o", "name").stdout == ""
