@@ -16,8 +16,8 @@ import sys
 from pathlib import Path
 
 UNUSED = {
-    # servers and clients of Flight, object stores: the operator reads and writes files of its volumes. Every other library
-    # is linked to pyarrow's core.
+    # servers and clients of Flight, object stores: the operator reads and writes files of its volumes. Every other
+    # library is linked to pyarrow's core.
     "pyarrow": (
         "libarrow_flight.so.*", "libarrow_python_flight.so*", "_flight*", "flight.py",
         "libarrow_s3.so.*", "_s3fs*", "_azurefs*", "_gcsfs*",
