@@ -23,6 +23,8 @@ UNUSED = {
         "libarrow_s3.so.*", "_s3fs*", "_azurefs*", "_gcsfs*",
         "include", "includes", "src", "*.pxd", "*.pyx", "*.pxi", "*.h", "*.cc",
     ),
+    # the way in for other Pythons than CPython
+    "zstandard": ("_cffi*", "backend_cffi.py"),
     # the same client once more, for asyncio; kopf has its own
     "kubernetes": ("aio",),
     "numpy": ("f2py", "distutils", "testing/tests", "_core/include", "random/lib", "_core/lib", "typing/tests"),
