@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -191,7 +190,7 @@ def test_a_pause_that_is_taken_off_while_copying_holds_the_run_and_the_throttle_
     approved(world)
     world.until(lambda: bool(world.kafka.reassignments()))
     as_person(world, pause=None)
-    topic_operator(world).tick()
+    topic_operator(world).look()
     assert unthrottled(world) == {"orders"}
     world.step(1)
     assert unthrottled(world) == set(), "set again in the next reconcile"
@@ -201,8 +200,7 @@ def test_a_pause_that_is_taken_off_while_copying_holds_the_run_and_the_throttle_
         for m in said
     )
     world.step(15)
-    topic_operator(world)._last = None  # two minutes later
-    topic_operator(world).tick()
+    topic_operator(world).look(everything=True)  # two minutes later
     assert unthrottled(world) == {"orders"}
     world.step(1)
     world.step(15)
@@ -252,8 +250,7 @@ def test_an_aborted_run_leaves_no_pause_and_no_owner_that_takes_replicas_away(st
     before = {tp: tuple(p.replicas) for tp, p in world.kafka.partitions.items()}
     without_right(world)
     for _ in range(20):
-        topic_operator(world).tick()
-        world.now += timedelta(seconds=60)
+        topic_operator(world).look(everything=True)
     assert {tp: tuple(p.replicas) for tp, p in world.kafka.partitions.items()} == before
     assert {tp for tp, p in world.kafka.partitions.items() if len(p.isr) < len(p.replicas)} == set()
     assert not any(setting(world, name) for name in THROTTLES)

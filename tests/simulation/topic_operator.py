@@ -5,9 +5,7 @@ It acts on each KafkaTopic that changed, and every two minutes on all of them (S
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 from tests.simulation.api import SimApi
@@ -22,16 +20,15 @@ EVERY = 120.0
 @dataclass
 class SimTopicOperator:
     """`cruise_control`: it leaves throttles alone, and has the number of replicas changed to what spec says, also to
-    fewer. `down`: it does nothing. `acted`: what it did to Kafka, (topic, what)."""
+    fewer. `down`: it does nothing. `acted`: what it did to Kafka, (topic, setting or `replicas`)."""
 
     api: SimApi
     kafka: SimKafka
-    now: Callable[[], datetime]
     cruise_control: bool = False
     down: bool = False
     acted: list[tuple[str, str]] = field(default_factory=list)
     _seen: dict[str, object] = field(default_factory=dict)
-    _last: datetime | None = None
+    _last: float | None = None
 
     def create(self, name: str, *, topic: str | None = None, **meta: Any) -> str:
         """A KafkaTopic with what its topic has now; its path."""
@@ -43,19 +40,23 @@ class SimTopicOperator:
             spec["topicName"] = topic
         labels = {"strimzi.io/cluster": "kafka", **meta.pop("labels", {})}
         self.api.put(TOPICS, {"metadata": {"name": name, "labels": labels, **meta}, "spec": spec})
-        self.tick()
+        self.look()
         return f"{TOPICS}/{name}"
 
-    def tick(self) -> None:
+    def tick(self, now: float) -> None:
+        """At each moment, in seconds: whatever changed, and all of them when the time has come."""
+        full = self._last is None or now - self._last >= EVERY
+        if full:
+            self._last = now
+        self.look(everything=full)
+
+    def look(self, *, everything: bool = False) -> None:
         if self.down:
             return
-        full = self._last is None or (self.now() - self._last).total_seconds() >= EVERY
-        if full:
-            self._last = self.now()
         for path in sorted(p for p in self.api.objects if p.startswith(f"{TOPICS}/")):
             found = self.api.objects[path]
             version = [found["metadata"].get("annotations"), found["spec"], found["metadata"]["uid"]]
-            if full or self._seen.get(path) != version:
+            if everything or self._seen.get(path) != version:
                 self._seen[path] = version
                 self._reconcile(path, found)
 
@@ -81,7 +82,7 @@ class SimTopicOperator:
                 self.kafka.dynamic["TOPIC", topic, name] = wanted[name]
             else:
                 del self.kafka.dynamic["TOPIC", topic, name]
-            self.acted.append((topic, f"{name}={wanted.get(name)}"))
+            self.acted.append((topic, name))
 
     def _replicas(self, topic: str, wanted: int | None) -> dict[str, Any]:
         """`checkReplicasChanges`: a topic whose partitions differ among themselves is left alone."""
@@ -94,7 +95,7 @@ class SimTopicOperator:
             for part in parts.values():
                 part.replicas = part.replicas[:wanted]
                 part.isr = [b for b in part.isr if b in part.replicas] or part.replicas[:1]
-            self.acted.append((topic, f"replicas={wanted}"))
+            self.acted.append((topic, "replicas"))
             return {"type": "Ready", "status": "True"}
         message = "Replication factor change not supported, but required for partitions"
         return {"type": "Ready", "status": "False", "reason": "NotSupported", "message": message}

@@ -113,7 +113,7 @@ class World:
     def with_topic_operator(self, **how: Any) -> SimTopicOperator:
         """Strimzi's, beside Pods that are Strimzi's."""
         self.api.objects["/apis/kafka.strimzi.io"] = {"metadata": {}, "versions": [{"version": "v1"}]}
-        self.topic_operator = SimTopicOperator(self.api, self.kafka, lambda: self.now, **how)
+        self.topic_operator = SimTopicOperator(self.api, self.kafka, **how)
         return self.topic_operator
 
     def ask(self, playbook: str, user: str = "carol", **parameters: str) -> None:
@@ -172,7 +172,7 @@ class World:
         if self.pods is not None:
             self.pods.tick()
         if self.topic_operator is not None:
-            self.topic_operator.tick()
+            self.topic_operator.tick(self.now.timestamp())
         self.now += timedelta(seconds=seconds)
 
     def runs(self) -> list[Remediation]:

@@ -11,7 +11,7 @@ from kafka_medic.cluster.snapshot import Snapshot, TopicOwner
 from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.playbook.action import PlanRequest
-from kafka_medic.playbook.owners.owned_values import value_of
+from kafka_medic.playbook.owners.owned_values import value_of, why_a_person
 from kafka_medic.playbook.refusal import Refusal, unread
 from kafka_medic.resources.remediation_plan import (
     EditedBy,
@@ -112,17 +112,11 @@ def unplanned_owner(plan: Plan, snapshot: Snapshot) -> str | None:
 
 def _needs_people(owner: TopicOwner | None) -> bool:
     """Whether a person has something to do before the plan can run. For one that is paused already it is done."""
-    return owner is not None and owner.acts and _why_a_person(owner) is not None
-
-
-def _why_a_person(owner: TopicOwner) -> str | None:
-    if owner.kept_by is not None:
-        return f"{owner.kept_by} puts it back to what Git has: change it there"
-    return owner.hindrance
+    return owner is not None and owner.acts and why_a_person(owner) is not None
 
 
 def _owned(owner: TopicOwner, edits: tuple[OwnerEdit, ...]) -> OwnedTopic:
-    why = _why_a_person(owner)
+    why = why_a_person(owner)
     return OwnedTopic(
         topic=owner.topic,
         kind=owner.kind,

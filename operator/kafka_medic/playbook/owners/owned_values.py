@@ -9,13 +9,25 @@ from kafka_medic.cluster.owner_commands import REPLICAS
 from kafka_medic.cluster.owners import OwnerObject, owner_object
 from kafka_medic.cluster.snapshot import Snapshot, TopicOwner
 from kafka_medic.playbook.effects import dynamic_value
-from kafka_medic.resources.remediation_plan import OwnedTopic, OwnedTopics, OwnerEdit, Plan
+from kafka_medic.resources.remediation_plan import EditedBy, OwnedTopic, OwnedTopics, OwnerEdit, Plan
 
 
 def value_of(owner: TopicOwner, name: str) -> str | None:
     """What the object says; None for nothing."""
     value = {REPLICAS: owner.factor, MIN_ISR: owner.min_isr}.get(name)
     return None if value is None else str(value)
+
+
+def why_a_person(owner: TopicOwner) -> str | None:
+    """Why kafka-medic does not edit the object; None where it may."""
+    if owner.kept_by is not None:
+        return f"{owner.kept_by} puts it back to what Git has: change it there"
+    return owner.hindrance
+
+
+def by_hand(owned: OwnedTopic, now: TopicOwner) -> bool:
+    """Whether a person has to write the object. A plan that names the operator is no right to more than it has now."""
+    return owned.by is EditedBy.PERSON or why_a_person(now) is not None
 
 
 def due(owned: OwnedTopic, now: TopicOwner) -> tuple[OwnerEdit, ...]:

@@ -17,7 +17,7 @@ from kafka_medic.cluster.snapshot import OwnerState, Snapshot, TopicOwner
 from kafka_medic.guard.evaluate import some
 from kafka_medic.playbook.effects import EditOwners, PauseOwners, ResumeOwners
 from kafka_medic.playbook.holding import ON_ITS_WAY, SENT_WITHIN
-from kafka_medic.playbook.owners.owned_values import as_object, due, is_so, named, objects
+from kafka_medic.playbook.owners.owned_values import as_object, by_hand, due, is_so, named, objects, why_a_person
 from kafka_medic.playbook.report import StepReport, StepState
 from kafka_medic.resources.remediation_plan import EditedBy, OwnedTopic, OwnedTopics, Plan
 from kafka_medic.resources.remediation_status import IntentState, JournalEntry, Progress
@@ -55,12 +55,14 @@ def drift(plan: Plan, snapshot: Snapshot) -> str | None:
             return f"{named(owned)} says something else of {some(other)} by now"
         if owned.paused and now.acts:
             return f"{named(owned)} is not paused any more"
+        if (owned.by is EditedBy.PERSON) is (why_a_person(now) is None):
+            return f"who may edit {named(owned)} has changed"
     return None
 
 
 def to_pause_by_hand(plan: Plan, snapshot: Snapshot) -> str | None:
     """What a person has to do before the run can begin; None where nothing is left to do."""
-    commands = [_pause_it(o, now) for o, now in objects(plan, snapshot) if now and now.acts and _by_hand(o, now)]
+    commands = [_pause_it(o, now) for o, now in objects(plan, snapshot) if now and now.acts and by_hand(o, now)]
     return f"waits for you to pause the owners of topics: {'; '.join(commands[:5])}" if commands else None
 
 
@@ -75,7 +77,7 @@ def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot:
     acting = [(owned, now) for owned, now in there if now.acts]
     progress = Progress(done=len(there) - len(acting), total=len(there), unit="topics")
     mine, entry = ours(plan), journal.get(id_)
-    to_do = [owned for owned, now in acting if owned in mine and now.hindrance is None]
+    to_do = [owned for owned, now in acting if owned in mine and not by_hand(owned, now)]
     seen = (id_,) if entry is not None and not to_do else ()
     if to_do and entry is not None and entry.state is IntentState.DONE:
         message = taken_off(to_do)
@@ -112,16 +114,16 @@ def undo(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: S
     """The clean end of a run that is given up. An owner that says less than is so would have the new replicas removed
     where Cruise Control works for it, so its object is first given what has been reached."""
     paused = journal.get(f"{step}/{PAUSE}")
-    by_hand = _left_to_people(plan, snapshot)
+    to_people = _left_to_people(plan, snapshot)
     if paused is None or not owed(journal.values()):
-        yield StepReport(StepState.REACHED, by_hand)
+        yield StepReport(StepState.REACHED, to_people)
         return
     if acting_owners(snapshot) is None:
         yield StepReport(StepState.UNKNOWN, f"pauses are still to be taken off: {UNREAD}", restores=True)
         return
     there = [(o, now) for o, now in objects(plan, snapshot) if now is not None and _set_by(paused, o) and now.paused]
     yield _edited(f"{step}/{EDIT}", there, journal, snapshot)
-    yield _resumed(f"{step}/{RESUME}", there, paused, journal, snapshot, by_hand)
+    yield _resumed(f"{step}/{RESUME}", there, paused, journal, snapshot, to_people)
 
 
 def _edited(
@@ -130,7 +132,8 @@ def _edited(
     journal: Mapping[str, JournalEntry],
     snapshot: Snapshot,
 ) -> StepReport:
-    reached = {o: tuple(e for e in due(o, now) if is_so(o, e, snapshot)) for o, now in there}
+    able = [(o, now) for o, now in there if not by_hand(o, now)]
+    reached = {o: tuple(e for e in due(o, now) if is_so(o, e, snapshot)) for o, now in able}
     edits = {as_object(o): {e.name: (e.before, e.after) for e in found} for o, found in reached.items() if found}
     sent = journal.get(id_)
     if not edits or (sent is not None and sent.state is IntentState.DONE):
@@ -150,33 +153,33 @@ def _resumed(
     paused: JournalEntry,
     journal: Mapping[str, JournalEntry],
     snapshot: Snapshot,
-    by_hand: str,
+    to_people: str,
 ) -> StepReport:
-    if there:
+    if able := [o for o, now in there if now.hindrance is None]:
         return StepReport(
             StepState.ACT,
             "taking the pause off the owners of topics",
-            intent=ResumeOwners(id_, tuple(as_object(o) for o, _ in there)),
-            target=some([named(o) for o, _ in there], 5),
+            intent=ResumeOwners(id_, tuple(map(as_object, able))),
+            target=some([named(o) for o in able], 5),
             restores=True,
         )
+    if there:
+        commands = "; ".join(resume_command(o.kind, o.name) for o, _ in there[:5])
+        message = f"the operator may not take its pause off any more ({there[0][1].hindrance}): {commands}"
+        return StepReport(StepState.UNKNOWN, message, restores=True)
     off = journal.get(id_)
     unseen = paused.state is not IntentState.DONE and off is None
     if unseen and (snapshot.taken_at - paused.last_asked).total_seconds() < SENT_WITHIN + ON_ITS_WAY:
         return StepReport(StepState.WAIT, "what pauses the owners of topics may still be on its way", restores=True)
-    return StepReport(StepState.REACHED, by_hand, observed=() if off is None else (id_,))
+    return StepReport(StepState.REACHED, to_people, observed=() if off is None else (id_,))
 
 
 def _set_by(paused: JournalEntry, owned: OwnedTopic) -> bool:
     return saved_name(owned) in paused.saved_values()
 
 
-def _by_hand(owned: OwnedTopic, now: TopicOwner) -> bool:
-    return owned.by is EditedBy.PERSON or now.hindrance is not None
-
-
 def _pause_it(owned: OwnedTopic, now: TopicOwner) -> str:
-    why = owned.reason or now.hindrance
+    why = why_a_person(now) or owned.reason
     return pause_command(owned.kind, owned.name) + (f" ({why})" if why else "")
 
 

@@ -13,10 +13,10 @@ from kafka_medic.cluster.owners import acting_owners
 from kafka_medic.cluster.snapshot import OwnerState, Snapshot, TopicOwner
 from kafka_medic.guard.evaluate import some
 from kafka_medic.playbook.effects import EditOwners, ResumeOwners
-from kafka_medic.playbook.owners.owned_values import as_object, due, named, objects, value_of
+from kafka_medic.playbook.owners.owned_values import as_object, by_hand, due, named, objects, value_of, why_a_person
 from kafka_medic.playbook.owners.pause_step import EDIT, RESUME, UNREAD, ours
 from kafka_medic.playbook.report import StepReport, StepState
-from kafka_medic.resources.remediation_plan import EditedBy, OwnedTopic, Plan
+from kafka_medic.resources.remediation_plan import OwnedTopic, Plan
 from kafka_medic.resources.remediation_status import IntentState, JournalEntry, Progress
 
 Pairs = Sequence[tuple[OwnedTopic, TopicOwner]]
@@ -53,7 +53,7 @@ def _held(plan: Plan, there: Pairs) -> Pairs:
 
 def _edit(id_: str, there: Pairs, journal: Mapping[str, JournalEntry]) -> StepReport | None:
     """What the operator itself edits; None where nothing is left."""
-    left = {o: due(o, now) for o, now in there if o.by is EditedBy.OPERATOR and now.hindrance is None and due(o, now)}
+    left = {o: due(o, now) for o, now in there if not by_hand(o, now) and due(o, now)}
     sent = journal.get(id_)
     if not left:
         return None
@@ -99,8 +99,7 @@ def _content(step: str, there: Pairs, journal: Mapping[str, JournalEntry]) -> St
 
 def _lacks(owned: OwnedTopic, now: TopicOwner, *, resumed: bool) -> str | None:
     """What is still to come for one object."""
-    by_hand = owned.by is EditedBy.PERSON or now.hindrance is not None
-    if (left := due(owned, now)) and by_hand:
+    if (left := due(owned, now)) and by_hand(owned, now):
         command = edit_command(owned.kind, owned.name, {e.name: e.after for e in left})
         return f"waits for you{_because(owned, now)}: {command}"
     if now.paused and not owned.paused and not resumed:
@@ -113,7 +112,7 @@ def _lacks(owned: OwnedTopic, now: TopicOwner, *, resumed: bool) -> str | None:
 
 
 def _because(owned: OwnedTopic, now: TopicOwner) -> str:
-    why = owned.reason or now.hindrance
+    why = why_a_person(now) or owned.reason
     return f" ({why})" if why else ""
 
 

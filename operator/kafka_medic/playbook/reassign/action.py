@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from kafka_medic.cluster.snapshot import TopicPartition
-from kafka_medic.guard.owners import owners_paused
+from kafka_medic.guard import owners
 from kafka_medic.guard.verdict import Reason
 from kafka_medic.playbook.action import Action, Change, PlanRequest, StepContext
 from kafka_medic.playbook.auto import Cost
@@ -76,7 +76,7 @@ class ReassignPartitions(Action):
 
     def judge(self, at: StepContext, intent: Intent | None) -> Iterable[Reason]:
         yield from super().judge(at, intent)
-        yield owners_paused(at.snapshot, at.plan.part(ReplicaMoves).topics())
+        yield owners.owners_paused(at.snapshot, at.plan.part(ReplicaMoves).topics())
 
     def assess(self, at: StepContext) -> StepReport:
         return reassign_step.assess(at.step, at.plan, at.journal, at.snapshot, at.now)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator
 from typing import ClassVar
 
-from kafka_medic.guard.owners import owners_paused
+from kafka_medic.guard import owners
 from kafka_medic.guard.verdict import Reason
 from kafka_medic.playbook.action import Action, Change, PlanRequest, StepContext
 from kafka_medic.playbook.auto import Cost
@@ -77,7 +77,7 @@ class SetMinInsyncReplicas(_SettingsAction):
 
     def judge(self, at: StepContext, intent: Intent | None) -> Iterable[Reason]:
         yield from super().judge(at, intent)
-        yield owners_paused(at.snapshot, at.plan.part(SettingChanges).topics())
+        yield owners.owners_paused(at.snapshot, at.plan.part(SettingChanges).topics())
         if at.run.status.phase not in ACTING_PHASES and min_isr_step.alone(at.plan):
             yield min_isr_step.may_begin(at.plan, at.snapshot)
 
