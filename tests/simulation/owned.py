@@ -56,19 +56,19 @@ class Owned(Evictions):
         notes = meta.get("annotations") or {}
         if set(notes) - {OWNER_PAUSE} or (spec is None) == (not notes):
             self.blame(f"changes {args[1]} of KafkaTopic {name}")
-        kind = "EditOwners" if spec else "PauseOwners" if notes[OWNER_PAUSE] else "ResumeOwners"
+        kind = "EditObjects" if spec else "PauseObjects" if notes[OWNER_PAUSE] else "ResumeObjects"
         run = self.run_of(seen, kind)
         planned = [o for o in run["status"]["plan"].get("ownedTopics", ()) if o["by"] == "Operator"]
         owned = next((o for o in planned if (o["name"], o["uid"]) == (name, meta["uid"])), None)
         if owned is None:
             self.blame(f"changes KafkaTopic {name}, which is not in the plan")
             return
-        if kind == "PauseOwners":
+        if kind == "PauseObjects":
             self.permitted(run, seen, now)
             if owned.get("paused"):
                 self.blame(f"pauses KafkaTopic {name}, which somebody else had paused")
             self.paused[name] = run["metadata"]["uid"]
-        elif kind == "ResumeOwners":
+        elif kind == "ResumeObjects":
             self._before_resume(name, owned)
         else:
             self._before_edit(spec, owned)

@@ -20,16 +20,16 @@ from kafka_medic.clients.ports import Kafka, MaySend
 from kafka_medic.playbook.effects import (
     CallOffRestarts,
     ChangeSettings,
-    EditOwners,
+    EditObjects,
     ElectPreferred,
     Intent,
-    PauseOwners,
+    PauseObjects,
     Reassign,
     Reorder,
     RescueRecords,
     ResignController,
     RestartPod,
-    ResumeOwners,
+    ResumeObjects,
     ScaleWorkload,
     SetOffsets,
 )
@@ -68,9 +68,9 @@ EFFECTS: Mapping[type[Intent], Callable[[Reach, Any], None]] = {
     ResignController: lambda to, intent: resign(to.ensemble, intent),
     SetOffsets: lambda to, intent: set_offsets(to.kafka, intent, to.ask),
     ScaleWorkload: lambda to, intent: scale(to.kubernetes.workloads, intent),
-    PauseOwners: lambda to, intent: pause_owners(to.kubernetes.owners, intent, to.ask),
-    EditOwners: lambda to, intent: edit_owners(to.kubernetes.owners, intent, to.ask),
-    ResumeOwners: lambda to, intent: resume_owners(to.kubernetes.owners, intent, to.ask),
+    PauseObjects: lambda to, intent: pause_owners(to.kubernetes.owners, intent, to.ask),
+    EditObjects: lambda to, intent: edit_owners(to.kubernetes.owners, intent, to.ask),
+    ResumeObjects: lambda to, intent: resume_owners(to.kubernetes.owners, intent, to.ask),
 }
 """By intent: what carries it out. A test holds it to every intent that there is."""
 

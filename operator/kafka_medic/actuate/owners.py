@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from kafka_medic.cluster.owners import OwnerObject
-from kafka_medic.playbook.effects import EditOwners, PauseOwners, ResumeOwners
+from kafka_medic.playbook.effects import EditObjects, PauseObjects, ResumeObjects
 
 
 class OwnerWrites(Protocol):
@@ -23,21 +23,21 @@ class OwnerWrites(Protocol):
         """Give it these values, (before, after) by name, if each is what is before, or the one after already."""
 
 
-def pause_owners(owners: OwnerWrites, intent: PauseOwners, ask: Callable[[], None]) -> None:
+def pause_owners(owners: OwnerWrites, intent: PauseObjects, ask: Callable[[], None]) -> None:
     """Idempotent. `ask`: before each request, whether it may be sent."""
     for each in intent.objects:
         ask()
         owners.pause(each)
 
 
-def edit_owners(owners: OwnerWrites, intent: EditOwners, ask: Callable[[], None]) -> None:
+def edit_owners(owners: OwnerWrites, intent: EditObjects, ask: Callable[[], None]) -> None:
     """Idempotent likewise."""
     for each, values in intent.edits.items():
         ask()
         owners.edit(each, values)
 
 
-def resume_owners(owners: OwnerWrites, intent: ResumeOwners, ask: Callable[[], None]) -> None:
+def resume_owners(owners: OwnerWrites, intent: ResumeObjects, ask: Callable[[], None]) -> None:
     """Idempotent likewise."""
     for each in intent.objects:
         ask()

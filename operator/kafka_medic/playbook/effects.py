@@ -241,7 +241,7 @@ class ScaleWorkload(Intent):
 
 
 @dataclass(frozen=True, slots=True)
-class PauseOwners(Intent):
+class PauseObjects(Intent):
     """Ask the operators of these objects to leave their topics alone."""
 
     objects: tuple[OwnerObject, ...]
@@ -254,7 +254,7 @@ class PauseOwners(Intent):
 
 
 @dataclass(frozen=True, slots=True)
-class EditOwners(Intent):
+class EditObjects(Intent):
     """Have these objects say what is so: by name of the value, (before, after). Each only where it says what is
     before."""
 
@@ -272,7 +272,7 @@ class EditOwners(Intent):
 
 
 @dataclass(frozen=True, slots=True)
-class ResumeOwners(Intent):
+class ResumeObjects(Intent):
     """Take back the pause of these objects."""
 
     objects: tuple[OwnerObject, ...]

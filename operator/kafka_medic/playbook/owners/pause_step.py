@@ -15,7 +15,7 @@ from kafka_medic.cluster.owner_commands import edit_command, pause_command, resu
 from kafka_medic.cluster.owners import acting_owners
 from kafka_medic.cluster.snapshot import OwnerState, Snapshot, TopicOwner
 from kafka_medic.guard.evaluate import some
-from kafka_medic.playbook.effects import EditOwners, PauseOwners, ResumeOwners
+from kafka_medic.playbook.effects import EditObjects, PauseObjects, ResumeObjects
 from kafka_medic.playbook.holding import ON_ITS_WAY, SENT_WITHIN
 from kafka_medic.playbook.owners.owned_values import as_object, by_hand, due, is_so, named, objects, why_a_person
 from kafka_medic.playbook.report import StepReport, StepState
@@ -40,8 +40,8 @@ def ours(plan: Plan) -> tuple[OwnedTopic, ...]:
 def owed(journal: Iterable[JournalEntry]) -> bool:
     """Whether an owner may be paused by us."""
     entries = list(journal)
-    resumed = any(e.kind == ResumeOwners.__name__ and e.state is IntentState.DONE for e in entries)
-    return not resumed and any(e.kind == PauseOwners.__name__ for e in entries)
+    resumed = any(e.kind == ResumeObjects.__name__ and e.state is IntentState.DONE for e in entries)
+    return not resumed and any(e.kind == PauseObjects.__name__ for e in entries)
 
 
 def drift(plan: Plan, snapshot: Snapshot) -> str | None:
@@ -86,7 +86,7 @@ def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot:
         return StepReport(
             StepState.ACT,
             f"pausing the owners of {len(to_do)} topics",
-            intent=PauseOwners(id_, tuple(map(as_object, to_do))),
+            intent=PauseObjects(id_, tuple(map(as_object, to_do))),
             target=some([named(o) for o in to_do], 5),
             saved=dict.fromkeys(map(saved_name, to_do)),
             progress=progress,
@@ -141,7 +141,7 @@ def _edited(
     return StepReport(
         StepState.ACT,
         "giving the owners of topics what has been reached",
-        intent=EditOwners(id_, edits),
+        intent=EditObjects(id_, edits),
         target=some([str(each) for each in edits], 5),
         restores=True,
     )
@@ -159,7 +159,7 @@ def _resumed(
         return StepReport(
             StepState.ACT,
             "taking the pause off the owners of topics",
-            intent=ResumeOwners(id_, tuple(map(as_object, able))),
+            intent=ResumeObjects(id_, tuple(map(as_object, able))),
             target=some([named(o) for o in able], 5),
             restores=True,
         )

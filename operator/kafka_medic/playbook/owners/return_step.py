@@ -12,7 +12,7 @@ from kafka_medic.cluster.owner_commands import edit_command, resume_command
 from kafka_medic.cluster.owners import acting_owners
 from kafka_medic.cluster.snapshot import OwnerState, Snapshot, TopicOwner
 from kafka_medic.guard.evaluate import some
-from kafka_medic.playbook.effects import EditOwners, ResumeOwners
+from kafka_medic.playbook.effects import EditObjects, ResumeObjects
 from kafka_medic.playbook.owners.owned_values import as_object, by_hand, due, named, objects, value_of, why_a_person
 from kafka_medic.playbook.owners.pause_step import EDIT, RESUME, UNREAD, ours
 from kafka_medic.playbook.report import StepReport, StepState
@@ -63,7 +63,7 @@ def _edit(id_: str, there: Pairs, journal: Mapping[str, JournalEntry]) -> StepRe
     return StepReport(
         StepState.ACT,
         f"giving the owners of {len(left)} topics what is so now",
-        intent=EditOwners(id_, {as_object(o): {e.name: (e.before, e.after) for e in es} for o, es in left.items()}),
+        intent=EditObjects(id_, {as_object(o): {e.name: (e.before, e.after) for e in es} for o, es in left.items()}),
         target=some([named(o) for o in left], 5),
         restores=True,
         progress=_progress(there, len(left)),
@@ -78,7 +78,7 @@ def _resume(step: str, plan: Plan, there: Pairs, journal: Mapping[str, JournalEn
     return StepReport(
         StepState.ACT,
         f"taking the pause off the owners of {len(left)} topics",
-        intent=ResumeOwners(id_, tuple(map(as_object, left))),
+        intent=ResumeObjects(id_, tuple(map(as_object, left))),
         target=some([named(o) for o in left], 5),
         observed=_seen(step, journal, EDIT),
         restores=True,
