@@ -301,10 +301,9 @@ def test_kafkatopics_are_read_with_the_charts_rights(api: KubernetesApi, pod: st
     # Not Ready yet, then as the Topic Operator reports.
     status = {"observedGeneration": 1, "conditions": [{"type": "ReconciliationPaused", "status": "True"}]}
     what = ("--subresource=status", "--type=merge", "-p", json.dumps({"status": status}))
-    kubectl("patch", "kafkatopics.kafka.strimzi.io", "orders", "-n", NAMESPACE, *what)
-    kubectl(
-        "annotate", "kafkatopics.kafka.strimzi.io", "orders", "-n", NAMESPACE, "strimzi.io/pause-reconciliation=true"
-    )
+    orders = ("kafkatopics.kafka.strimzi.io", "orders", "-n", NAMESPACE)
+    kubectl("patch", *orders, *what)
+    kubectl("annotate", *orders, "strimzi.io/pause-reconciliation=true")
     (owner,) = topic_owners(api, NAMESPACE, OF_MY, rights.rules)
     assert (owner.acts, owner.paused, owner.state, owner.hindrance) == (False, True, OwnerState.PAUSED, None)
     (owner,) = topic_owners(api, NAMESPACE, OF_MY, OwnRights(api, "default").rules)
