@@ -21,9 +21,7 @@ def strimzi(*owned: str, topic_operator: dict[str, Any] | None = None, **how: An
     """The incident on a cluster of Strimzi's, where nothing but factors is amiss; these topics have a KafkaTopic."""
     world = World(factor_one_cluster())
     world.install(brokers={**BROKERS, **SELECTOR}, remediation=NO_ELECTIONS, **how)
-    world.with_pods()
-    assert world.pods is not None
-    world.pods.create(STRIMZI)
+    world.with_pods(STRIMZI)
     acting = world.with_topic_operator(**(topic_operator or {}))
     for name in owned:
         acting.create(name)
