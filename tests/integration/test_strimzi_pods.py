@@ -381,8 +381,8 @@ def test_topics_of_other_operators_are_read_and_never_edited(api: KubernetesApi,
     assert (koperator.topic, koperator.acts, koperator.min_isr, koperator.factor) == ("Orders", True, 1, None)
     assert "does not edit" in (koperator.hindrance or "")
     assert topic_owners(api, NAMESPACE, {"kafka_cr": "another"}, rules) == ()
-    (confluent,) = topic_owners(api, NAMESPACE, {"confluent-platform": "true"}, rules)
+    (confluent,) = topic_owners(api, NAMESPACE, {"platform.confluent.io/type": "kafka"}, rules)
     assert not confluent.acts, "it leaves alone what others change, unless told to correct it"
     kubectl("annotate", "kafkatopics.platform.confluent.io", "orders", "-n", NAMESPACE, f"{CORRECTED}=true")
-    (confluent,) = topic_owners(api, NAMESPACE, {"confluent-platform": "true"}, rules)
+    (confluent,) = topic_owners(api, NAMESPACE, {"platform.confluent.io/type": "kafka"}, rules)
     assert confluent.acts

@@ -55,7 +55,7 @@ ROLES = (
     ),
     Roles("kafka_cr", {"brokers": ("isBrokerNode", "true"), "controllers": ("isControllerNode", "true")}, ""),
     Roles(
-        "confluent-platform",
+        "platform.confluent.io/type",
         {
             "brokers": ("platform.confluent.io/type", "kafka"),
             "controllers": ("platform.confluent.io/type", "kraftcontroller"),

@@ -54,7 +54,7 @@ def topic_owners(
         failure = FailureKind.AUTHORIZATION if problem.status == FORBIDDEN else FailureKind.UNREACHABLE
         raise ReadFailed(failure, f"KafkaTopics: {problem.message}") from None
     # Confluent's Pods name no cluster: its objects are those of the namespace.
-    ours = found if kind.of_cluster == "confluent-platform" else [f for f in found if kind.belongs(f, cluster)]
+    ours = found if kind.of_cluster == "platform.confluent.io/type" else [f for f in found if kind.belongs(f, cluster)]
     hindrance = _hindrance(kind, rules()) if ours else None
     return tuple(_owner(each, kind, hindrance) for each in ours)
 

@@ -117,7 +117,7 @@ def test_a_kafkatopic_of_koperators_has_no_pause_and_another_manager_is_left_alo
 
 
 def test_a_kafkatopic_of_confluents_acts_only_where_it_is_told_to_correct():
-    how = {"group": "platform.confluent.io", "version": "v1beta1", "labels": {"confluent-platform": "true"}}
+    how = {"group": "platform.confluent.io", "version": "v1beta1", "labels": {"platform.confluent.io/type": "kafka"}}
     found: dict[str, Any] = {
         "metadata": {"name": "orders", "uid": "u"},
         "spec": {"configs": {"min.insync.replicas": "1"}},
