@@ -229,7 +229,7 @@ def of_confluent(name: str) -> dict[str, str]:
     return {
         "app": name,
         "clusterId": NAMESPACE,
-        "platform.confluent.io/type": "kafka",
+        "confluent-platform": "true",
         "platform.confluent.io/type": kind,
         "type": kind,
     }
@@ -249,7 +249,7 @@ def confluent(owned: Any) -> Iterator[OwnedCluster]:
         stateful_set("kraftcontroller", 3, of_confluent("kraftcontroller"), controller),
         stateful_set("kafka", 3, of_confluent("kafka"), broker),
     ])  # fmt: skip
-    one = {"clusterId": NAMESPACE, "platform.confluent.io/type": "kafka"}
+    one = {"clusterId": NAMESPACE, "confluent-platform": "true"}
     cluster = owned(
         "confluent",
         kafka_of(0, 1, 2, apart=(9990, 9991, 9992)),
@@ -286,7 +286,7 @@ def test_what_confluent_for_kubernetes_has_not_acted_on_is_waited_for(confluent:
 
 
 def test_a_selector_of_confluents_that_takes_in_controllers_is_said(confluent: OwnedCluster) -> None:
-    every = {"podSelector": {"matchLabels": {"platform.confluent.io/type": "kafka"}}}
+    every = {"podSelector": {"matchLabels": {"confluent-platform": "true"}}}
     confluent.admin.merge(confluent.path("kafkaclusters", confluent.name), {"spec": {"brokers": None}})
     confluent.admin.merge(confluent.path("kafkaclusters", confluent.name), {"spec": {"brokers": every}})
     confluent.reconcile()

@@ -55,7 +55,7 @@ ROLES = (
     ),
     Roles("kafka_cr", {"brokers": ("isBrokerNode", "true"), "controllers": ("isControllerNode", "true")}, ""),
     Roles(
-        "platform.confluent.io/type",
+        "confluent-platform",
         {
             "brokers": ("platform.confluent.io/type", "kafka"),
             "controllers": ("platform.confluent.io/type", "kraftcontroller"),

@@ -128,12 +128,12 @@ def test_the_random_end_of_a_koperator_pods_name_is_no_ordinal(api, name):
         ({"kafka_cr": "k", "isBrokerNode": "false"}, "brokers", "isBrokerNode: 'true'"),
         ({"kafka_cr": "k", "isControllerNode": "false"}, "controllers", "isControllerNode: 'true'"),
         (
-            {"platform.confluent.io/type": "kafka", "platform.confluent.io/type": "kraftcontroller"},
+            {"confluent-platform": "true", "platform.confluent.io/type": "kraftcontroller"},
             "brokers",
             "platform.confluent.io/type: kafka",
         ),
         (
-            {"platform.confluent.io/type": "kafka", "platform.confluent.io/type": "kafka"},
+            {"confluent-platform": "true", "platform.confluent.io/type": "kafka"},
             "controllers",
             "platform.confluent.io/type: kraftcontroller",
         ),
