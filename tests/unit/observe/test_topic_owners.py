@@ -22,7 +22,7 @@ def read(
     api = SimApi()
     api.objects[f"/apis/{group}"] = {"metadata": {}, "versions": [{"version": version}]}
     api.put(f"/apis/{group}/{version}/namespaces/ns/kafkatopics", found)
-    return topic_owners(api, "ns", labels, **how)  # type: ignore[arg-type]
+    return topic_owners(api, "ns", labels or STRIMZI, **how)  # type: ignore[arg-type]
 
 
 def strimzi(*conditions: dict[str, str], observed: int = 1, notes: Any = None, **meta: Any) -> dict[str, Any]:
