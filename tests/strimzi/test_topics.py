@@ -48,9 +48,8 @@ def test_a_raise_with_and_without_a_kafka_topic(case: StrimziCase, topic_operato
         for name in mine:
             kubectl("annotate", "kafkatopic", name, "-n", kafka.namespace, f"{PAUSE}=true")
         line.note("the KafkaTopics of both are paused")
-    if topic_operator == "away":
-        entity_operator(kafka, 0)
-        line.note("the Topic Operator is away")
+    had = without_topic_operator(kafka) if topic_operator == "away" else None
+    line.note(f"the Topic Operator is {topic_operator}")
     with records.flowing(case.boot, free) as traffic:
         run = planned(case, line, "raise-replication-factor")
         done(case, line, run)
@@ -63,8 +62,8 @@ def test_a_raise_with_and_without_a_kafka_topic(case: StrimziCase, topic_operato
                 kubectl("patch", "kafkatopic", name, "-n", kafka.namespace, "--type=merge", "-p", json.dumps(edit))
                 kubectl("annotate", "kafkatopic", name, "-n", kafka.namespace, f"{PAUSE}-")
             line.note("the KafkaTopics are edited and not paused any more")
-        if topic_operator == "away":
-            entity_operator(kafka, 1)
+        if had is not None:
+            with_topic_operator(kafka, had)
             line.note("the Topic Operator is back")
         watched(case, line, (owned, strict, lax, free))
     line.show()
@@ -104,14 +103,17 @@ def wait_for_finding(case: StrimziCase, kind: str) -> dict[str, Any]:
     return found[0]
 
 
-def entity_operator(kafka: StrimziKafka, replicas: int) -> None:
-    """Strimzi starts it again by itself when it next reconciles, so the Kafka resource is paused meanwhile."""
-    pause = f"{PAUSE}=true" if replicas == 0 else f"{PAUSE}-"
-    kubectl("annotate", "kafka", kafka.name, "-n", kafka.namespace, pause)
-    deployment = f"deployment/{kafka.name}-entity-operator"
-    kubectl("scale", deployment, "-n", kafka.namespace, f"--replicas={replicas}")
-    wait = ("rollout", "status", deployment, "-n", kafka.namespace, "--timeout=120s")
-    kubectl(*wait, timeout=130)
+def without_topic_operator(kafka: StrimziKafka) -> dict[str, Any]:
+    """The Kafka resource has none any more; what it had."""
+    had: dict[str, Any] = kafka.resource()["spec"]["entityOperator"]["topicOperator"]
+    with_topic_operator(kafka, None)
+    return had
+
+
+def with_topic_operator(kafka: StrimziKafka, had: dict[str, Any] | None) -> None:
+    patch = {"spec": {"entityOperator": {"topicOperator": had}}}
+    kubectl("patch", "kafka", kafka.name, "-n", kafka.namespace, "--type=merge", "-p", json.dumps(patch))
+    kafka.wait_ready()
 
 
 def watched(case: StrimziCase, line: Timeline, topics: Sequence[str]) -> None:
