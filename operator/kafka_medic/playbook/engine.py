@@ -35,6 +35,7 @@ from kafka_medic.playbook.preconditions import recreated
 from kafka_medic.playbook.provenance import beyond_plan, forged
 from kafka_medic.playbook.refusal import Refusal
 from kafka_medic.playbook.registry import ACTIONS, needs_its_cause
+from kafka_medic.playbook.running_record import recorded
 from kafka_medic.playbook.triggers import SHIPPED, is_for
 from kafka_medic.resources.durations import format_duration
 from kafka_medic.resources.phases import ACTING_PHASES, TERMINAL_PHASES, Phase
@@ -50,6 +51,8 @@ OWN_PLANNING = 900.0
 def decide(run: Remediation, context: DecisionContext) -> Decision:
     """One reconcile of one Remediation. No effect goes beyond its plan, whatever its journal says."""
     decision = _decide(run, context)
+    status = recorded(run.status, decision.status, context.snapshot.canary, context.now)
+    decision = replace(decision, status=status)
     if decision.intent is None or run.status.plan is None:
         return decision
     beyond = beyond_plan(decision.intent, run.status.plan)

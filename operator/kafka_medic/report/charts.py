@@ -1,5 +1,4 @@
-"""Charts as the geometry that the templates draw in SVG. Texts stand beside them in HTML, so that they keep their size on
-a phone."""
+"""Charts as the geometry that the templates draw in SVG. Texts stand beside it in HTML, as phones shrink a picture."""
 
 from __future__ import annotations
 

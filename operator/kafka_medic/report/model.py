@@ -47,11 +47,12 @@ Row: TypeAlias = Sequence["str | Cell | Spread"]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """`numeric`: its cells are figures, set to the right. `code`: they are names of a machine."""
+    """`numeric`: its cells are figures, set to the right. `code`: they are names of a machine. `prose`: sentences."""
 
     name: str
     numeric: bool = False
     code: bool = False
+    prose: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from kafka_medic.resources.durations import format_bytes
 
 __all__ = ["FIRST", "MOST_PACKED", "MOST_ROWS", "Columns", "listed", "of_columns"]
 
-FIRST = 50
+FIRST = 25
 """Partitions that are in the page as a table, for print and for browsers without a script."""
 MOST_ROWS = 400_000
 MOST_PACKED = 2_400_000
@@ -29,7 +29,9 @@ partition; before, the broker ids; after, the same, or with a plus only those th
 place of the preferred leader among those after; wave; size in bytes, or nothing where not known."""
 
 
-def of_columns(columns: Callable[[int], Columns], total: int, first: Sequence[PartitionRow], rest: str) -> PartitionList:
+def of_columns(
+    columns: Callable[[int], Columns], total: int, first: Sequence[PartitionRow], rest: str
+) -> PartitionList:
     """The list of `total` partitions, of which `columns(n)` has the first n. As many as fit are listed."""
     size = min(total, MOST_ROWS)
     while True:
@@ -41,9 +43,9 @@ def of_columns(columns: Callable[[int], Columns], total: int, first: Sequence[Pa
     return PartitionList(total, size, first, packed, bool(found.get("size")), rest if size < total else "")
 
 
-def listed(rows: Sequence[tuple[str, int, Sequence[int], Sequence[int], int, int, int | None]], rest: str = "") -> (
-    PartitionList
-):
+def listed(
+    rows: Sequence[tuple[str, int, Sequence[int], Sequence[int], int, int, int | None]], rest: str = ""
+) -> PartitionList:
     """Of rows (topic, partition, before, after, broker that is to lead, wave, bytes)."""
     sized = any(row[6] is not None for row in rows)
 

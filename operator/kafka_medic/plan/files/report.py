@@ -22,7 +22,6 @@ from kafka_medic.report.model import (
     Steps,
     Table,
     Text,
-    Tone,
 )
 from kafka_medic.report.model import Spread as SpreadCell
 from kafka_medic.report.render import render
@@ -107,7 +106,8 @@ def _seconds(data: ReportData) -> float | None:
 
 def _figures(data: ReportData) -> Iterator[Block]:
     columns = [
-        Column("Figure"), Column("This plan", numeric=True), Column("Bound", numeric=True), Column("What that means"),
+        Column("Figure"), Column("This plan", numeric=True), Column("Bound", numeric=True),
+        Column("What that means", prose=True),
     ]  # fmt: skip
     yield Table("", columns, [(name, value, bound, words) for name, value, bound, words in figure_rows(data.summary)])
     notes = [
@@ -146,7 +146,12 @@ def figure_rows(summary: Summary) -> list[tuple[str, str, str, str]]:
     ]
     if summary.capacity_unknown:
         rows.append(
-            ("Brokers of unknown disk space", f"{summary.capacity_unknown:,}", "", "The plan did not check their space.")
+            (
+                "Brokers of unknown disk space",
+                f"{summary.capacity_unknown:,}",
+                "",
+                "The plan did not check their space.",
+            )
         )
     return rows
 
@@ -180,7 +185,7 @@ def _without_order(summary: Summary) -> list[tuple[str, str, str, str]]:
     if reassigned is None or not summary.reordered:
         return []
     words = f"{REASSIGNMENT} keeps the preferred leaders. {PREFERRED_ORDER} changes them."
-    return [(f"The same before {PREFERRED_ORDER}", f"{reassigned.max:,}", "", words)]
+    return [(f"Most preferred leaders before {PREFERRED_ORDER}", f"{reassigned.max:,}", "", words)]
 
 
 def _of_one_topic(name: str, found: Fullest | None, among: Bound) -> list[tuple[str, str, str, str]]:
@@ -218,21 +223,28 @@ def _brokers(data: ReportData, charts: list[Chart]) -> Table:
         Column("Preferred leaders before", numeric=True), Column("after", numeric=True),
     ]  # fmt: skip
     hidden = len(per_broker[0].labels) - LISTED_BROKERS
-    note = f"{hidden:,} more brokers are in summary.json." if hidden > 0 else ""
+    note = f"{hidden:,} more brokers are in report.json." if hidden > 0 else ""
     return Table(f"Figures of each broker ({len(rows):,})", columns, rows, note, folded=True)
 
 
 def _topics(data: ReportData) -> Iterator[Block]:
     if data.uncounted:
         one = data.uncounted == 1
-        yield Text([f"{many(data.uncounted, 'topic')}, too large for one block, {'was' if one else 'were'} not counted."])
+        yield Text(
+            [f"{many(data.uncounted, 'topic')}, too large for one block, {'was' if one else 'were'} not counted."]
+        )
     if not data.topics:
         if not data.uncounted:
             yield Text(["No topic changes." if not data.summary.partitions else "No topic was counted."])
         return
     yield Text([f"The {many(len(data.topics), 'topic')} that the plan spreads least evenly over the brokers."])
     first = [Column("Topic"), Column("Partitions", numeric=True)]
-    last = [Column("Before", numeric=True), Column("After", numeric=True), Column("At least", numeric=True), Column("Chart")]
+    last = [
+        Column("Before", numeric=True),
+        Column("After", numeric=True),
+        Column("At least", numeric=True),
+        Column("Chart"),
+    ]
     most = max(max(t.before, t.after) for t in data.topics)
     led = max(max(t.led_before, t.led_after) for t in data.topics)
     yield Table(

@@ -44,8 +44,8 @@ class Chart:
 
 @dataclass(frozen=True)
 class About:
-    """What a plan is of, and whose. Empty and None: not known. observed_at: when the partitions were so. digest: SHA-256
-    of reassignment.json."""
+    """What a plan is of, and whose. Empty and None: not known. observed_at: when the partitions were so. digest: the
+    SHA-256 of reassignment.json."""
 
     cluster: str = ""
     cluster_id: str = ""

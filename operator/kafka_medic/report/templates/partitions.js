@@ -2,7 +2,7 @@
 (async () => {
   const root = document.querySelector(".partitions");
   if (!root || !("DecompressionStream" in self)) return;
-  const PAGE = 50, total = Number(root.dataset.total);
+  const PAGE = 25, total = Number(root.dataset.total);
   const packed = Uint8Array.from(atob(root.querySelector("script").textContent.trim()), (c) => c.charCodeAt(0));
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
   const data = JSON.parse(await new Response(stream).text());
