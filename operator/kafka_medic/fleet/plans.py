@@ -21,7 +21,7 @@ from kafka_medic.plan.arrow import compute, integers, names
 from kafka_medic.plan.bounds import BY_BYTES
 from kafka_medic.plan.estimate import estimate
 from kafka_medic.plan.files.report import render_report
-from kafka_medic.plan.files.report_data import report_data
+from kafka_medic.plan.files.report_data import About, report_data
 from kafka_medic.plan.model import PLAN_SCHEMA, Plan, Spread
 from kafka_medic.plan.problem import Broker, Problem, ProblemError
 from kafka_medic.plan.solver.disk_capacity import arriving
@@ -130,8 +130,9 @@ def _planned(
         "rackViolations": found.rack_violations, "rackViolationsBound": found.rack_violations_bound,
         "waves": found.waves,
     }  # fmt: skip
-    title = f"{chosen.cluster}: raise replication factor, balanced by {row['balancedBy']}"
-    page = render_report(report_data(problem, plan, leaders, None, title))
+    title = f"raise replication factor, balanced by {row['balancedBy']}"
+    about = About(chosen.cluster, chosen.cluster_id, row["takenAt"] or "")
+    page = render_report(report_data(problem, plan, leaders, None, title, about, with_list=False))
     return Outcome(row, plan.table, page)
 
 

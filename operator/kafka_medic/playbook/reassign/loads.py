@@ -18,8 +18,8 @@ _RACK = 64
 
 
 def broker_loads(snapshot: Snapshot, moves: Sequence[Move], reorders: Sequence[PartitionChange]) -> BrokerLoads | None:
-    """Over all partitions of the snapshot. None where brokers or partitions are not known, or are too many."""
-    if snapshot.brokers is None or snapshot.partitions is None:
+    """Over all partitions of the snapshot. None where brokers or replicas are not known, or brokers are too many."""
+    if snapshot.brokers is None or snapshot.partitions is None or snapshot.partitions["replicas"].null_count:
         return None
     racks = {broker.id: broker.rack or "" for broker in snapshot.brokers}
     held = flatten(snapshot.partitions["replicas"])
