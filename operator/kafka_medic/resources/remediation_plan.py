@@ -126,7 +126,7 @@ class ReplicaMoves(Part):
             # The hash decides what the file holds.
             "artifact.uri"
         ),
-        where_any=paths("changes.sizeBytes"),
+        where_any=paths("changes.sizeBytes loads"),
         left_out_before=paths("changes.sizeBytes"),
         shapes={"artifact": lambda artifact: artifact.sha256},
     )

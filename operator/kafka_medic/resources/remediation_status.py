@@ -202,11 +202,18 @@ class CanaryEffect(Model):
     failing: Count = Field(default=0, description="The most canary partitions that failed at one time.")
 
 
+MAX_EVIDENCE_KEPT = 8
+
+
 class Cure(Model):
     """The finding that a run is there to cure, as it stood before the run began."""
 
     finding_id: FindingId = Field(description="The finding's id.")
     severity: Severity = Field(description="Its severity. Of two runs, the cure of the graver finding goes first.")
+    message: LineText = Field(default="", description="The finding in a sentence, as it was then.")
+    evidence: Annotated[tuple[LineText, ...], Field(max_length=MAX_EVIDENCE_KEPT)] = Field(
+        default=(), description="Its evidence then. Cut off."
+    )
 
 
 class RemediationStatus(Model):

@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import Protocol
 
 from kafka_medic.cli.remediation.explain import WHAT_TO_DO
-from kafka_medic.cli.remediation.run_timeline import OF_VERDICT, OF_WORD, timeline
+from kafka_medic.cli.remediation.run_timeline import OF_VERDICT, OF_WORD, spoken, timeline
 from kafka_medic.report.model import (
     Bars,
     Block,
@@ -100,7 +100,7 @@ def run_page(
         kind="Remediation",
         title=f"{run.spec.playbook.name}: {run.spec.cluster_ref.name}",
         lead=_lead(run, now),
-        state=_spoken(status.phase) if status.phase else "Not seen by the operator yet",
+        state=spoken(status.phase.value) if status.phase else "Not seen by the operator yet",
         tone=_TONES.get(status.phase, Tone.PLAIN) if status.phase else Tone.WARN,
         facts=list(_facts(run)),
         sections=sections,
@@ -108,12 +108,6 @@ def run_page(
             f"Written by kafka-medic at {moment(now)}, from the Remediation {run.namespace}/{run.name} as it was then."
         ],
     )
-
-
-def _spoken(phase: Phase) -> str:
-    """`Awaiting approval`."""
-    words = "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in phase.value)
-    return words.strip().capitalize()
 
 
 def _lead(run: Remediation, now: datetime) -> list[str]:
@@ -223,25 +217,24 @@ def _finding(run: Remediation, cluster: KafkaCluster | None) -> Iterator[Block]:
         yield Text([f"{run.spec.requested_by or 'A person'} requested this run. It cures no finding."])
         return
     found = None if cluster is None else next((f for f in cluster.status.findings if f.id == wanted), None)
-    if found is None:
-        severity = f" Its severity was {cures.severity.value}." if cures is not None else ""
-        if cluster is None:
-            yield Text([f"{wanted}. The KafkaCluster could not be read, so its evidence is not shown.{severity}"])
-        else:
-            yield Text([f"{wanted}. The KafkaCluster no longer has this finding.{severity}"], Tone.GOOD)
+    if found is not None:
+        severity, state, message, evidence = found.severity, found.state.value, found.message, found.evidence
+    elif cures is not None and cures.finding_id == wanted:
+        state = UNKNOWN if cluster is None else "gone"
+        severity, message, evidence = cures.severity, cures.message, cures.evidence
+    else:
+        why = "The KafkaCluster could not be read" if cluster is None else "The KafkaCluster no longer has this finding"
+        yield Text([f"{wanted}. {why}, so its evidence is not shown."])
         return
-    yield Facts(
-        [
-            Fact("Finding", found.id),
-            Fact("Severity", found.severity.value),
-            Fact("State", found.state.value),
-            Fact("Since", moment(found.since)),
-        ]
-    )
-    yield Text([found.message] if found.message else [])
-    if found.evidence:
-        yield Text(["Evidence:"])
-        yield Text(found.evidence, verbatim=True)
+    since = [Fact("Since", moment(found.since))] if found is not None else []
+    yield Facts([Fact("Finding", wanted), Fact("Severity", severity.value), Fact("State now", state), *since])
+    if message:
+        yield Text([f"{message[:1].upper()}{message[1:]}".rstrip(".") + "."])
+    if evidence:
+        yield Text(["Evidence:" if found is not None else "Evidence when the run was decided:"])
+        yield Text(evidence, verbatim=True)
+    if found is None:
+        return
     if found.affected:
         more = found.affected_count - len(found.affected)
         named = ", ".join(found.affected) + (f" and {more:,} more" if more > 0 else "")
@@ -461,7 +454,7 @@ def _approvals(run: Remediation, cluster: KafkaCluster | None) -> Iterator[Block
         )
         for record in sorted(status.approvals, key=lambda record: record.at)
     ]
-    yield Table("", columns, rows)
+    yield _filled(Table("", columns, rows))
 
 
 def _effect(run: Remediation, cluster: KafkaCluster | None, began: datetime, now: datetime) -> Iterator[Block]:

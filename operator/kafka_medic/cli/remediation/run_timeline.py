@@ -13,7 +13,7 @@ from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_status import IntentState, JournalEntry, Wait
 from kafka_medic.resources.vocabulary import Verdict
 
-__all__ = ["OF_VERDICT", "OF_WORD", "timeline"]
+__all__ = ["OF_VERDICT", "OF_WORD", "spoken", "timeline"]
 
 OF_WORD = {
     "Approve": Tone.GOOD, "Succeeded": Tone.GOOD, "StepSucceeded": Tone.GOOD, "Reject": Tone.BAD, "Failed": Tone.BAD,
@@ -33,6 +33,12 @@ def timeline(run: Remediation, approvals: Sequence[RemediationApproval], now: da
     return [event for _, event in timed]
 
 
+def spoken(word: str) -> str:
+    """`AwaitingApproval` as `Awaiting approval`."""
+    words = "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in word)
+    return words.strip().capitalize()
+
+
 def _moment(text: str | None) -> datetime | None:
     return None if text is None else datetime.fromisoformat(text).astimezone(UTC)
 
@@ -41,7 +47,7 @@ def _told(event: Mapping[str, str], began: datetime | None) -> Event:
     at, what = _moment(event.get("at")), event["what"]
     counted = "" if event.get("counted", True) else " (does not count)"
     return Event(
-        moment(at), _after(at, began), event["who"], f"{what}{counted}",
+        moment(at), _after(at, began), event["who"], f"{spoken(what)}{counted}",
         [line for line in event["detail"].split("\n") if line], OF_WORD.get(what, Tone.PLAIN),
     )  # fmt: skip
 
@@ -56,7 +62,9 @@ def _entry(entry: JournalEntry, began: datetime | None) -> Event:
         took = duration((entry.done_at - entry.intended_at).total_seconds())
         lines.append(f"Observed after {took}." if entry.state is IntentState.DONE else f"Void after {took}.")
         tone = Tone.WARN if entry.state is IntentState.VOID else Tone.PLAIN
-    return Event(moment(entry.intended_at), _after(entry.intended_at, began), "operator", entry.kind, lines, tone)
+    return Event(
+        moment(entry.intended_at), _after(entry.intended_at, began), "operator", spoken(entry.kind), lines, tone
+    )
 
 
 def _wait(wait: Wait, began: datetime | None, now: datetime) -> Event:
