@@ -32,7 +32,7 @@ class Browser:
     _number: int = 0
     _events: list[dict[str, Any]] = field(default_factory=list)
 
-    def open(self, page: Path, width: int, *, dark: bool = False, height: int = 900) -> None:
+    def open(self, page: Path, width: int, *, dark: bool = False, height: int = 900, script: bool = True) -> None:
         """The page at this width, once it has loaded and its own script has run."""
         self.complaints.clear()
         self.requested.clear()
@@ -44,6 +44,8 @@ class Browser:
         self._events.clear()
         self.call("Page.navigate", url=page.absolute().as_uri())
         self._until(lambda event: event["method"] == "Page.loadEventFired")
+        if not script:
+            return
         self.run(
             "new Promise((done) => { const root = document.querySelector('.partitions');"
             "const look = () => !root || root.dataset.ready ? done() : setTimeout(look, 20); look(); })"

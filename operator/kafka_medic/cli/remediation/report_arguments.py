@@ -15,6 +15,8 @@ examples:
   kafka-medic report --plan plan/ --output plan.html
 
 The page is one file. It loads nothing, and a browser without a network shows all of it.
+Exit code: 0 done; 1 refused; 3 the API server did not answer; 4 input that cannot be used, or a file that cannot be
+written.
 """
 
 
