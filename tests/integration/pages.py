@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
+from kafka_medic.cli.main import main
 from kafka_medic.cli.remediation.report_command import page_of
 from kafka_medic.plan.broker import Broker
 from kafka_medic.plan.files.report import render_report
@@ -23,6 +26,7 @@ ABOUT = About(
     "orders-production", "7Qz0Y5rjTpWnPpCk3QyT0g", "2026-01-31T07:59:30Z", datetime(2026, 1, 31, 8, tzinfo=UTC),
     "ann on ops-1", "9f2c8a7d5b1e4f60" * 4,
 )  # fmt: skip
+ROOT = Path(__file__).parents[2]
 LONGEST = "t" * 249
 HOSTILE = ("<script>document.title='x'</script>", "\u202etxt.exe", "ייבוא-הזמנות", "a&b\"c'd", "$\\or{der$s", LONGEST)
 
@@ -79,6 +83,21 @@ def _page(world: World) -> str:
     return render(page_of(run, KafkaCluster.parse(world.cluster()), (), None, world.now))
 
 
+def fleet_pages(directory: Path) -> dict[str, str]:
+    """Of the example of three clusters."""
+    history = directory / "history"
+    subprocess.run([sys.executable, ROOT / "examples" / "fleet" / "make_history.py", history], check=True)
+    asked = ["--history", str(history), "--until", "2026-01-14", "--engine", "local", "--output"]
+    for what in ("report", "plan"):
+        assert main(["fleet", what, *asked, str(directory / what)]) == 0
+    return {
+        "fleet": (directory / "report" / "index.html").read_text("utf-8"),
+        "fleet-cluster": (directory / "report" / "clusters" / "payments-id-of-payments.html").read_text("utf-8"),
+        "fleet-plans": (directory / "plan" / "index.html").read_text("utf-8"),
+        "fleet-plan": (directory / "plan" / "clusters" / "logs-id-of-logs.html").read_text("utf-8"),
+    }
+
+
 def every_page(directory: Path) -> dict[str, Path]:
     """By name, each in a file."""
     pages = {
@@ -87,6 +106,7 @@ def every_page(directory: Path) -> dict[str, Path]:
         "plan-large": plan_page(200_000, 300),
         "plan-hostile": plan_page(60, 9, names=HOSTILE),
         **run_pages(),
+        **fleet_pages(directory / "fleet"),
     }
     paths = {name: directory / f"{name}.html" for name in pages}
     for name, path in paths.items():

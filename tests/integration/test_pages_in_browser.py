@@ -14,7 +14,10 @@ from tests.integration.browser import Browser, chromium
 from tests.integration.pages import every_page
 
 WIDTHS = (360, 768, 1440)
-NAMES = ("plan-small", "plan-middle", "plan-large", "plan-hostile", "run-waits", "run-copies", "run-ended")
+NAMES = (
+    "plan-small", "plan-middle", "plan-large", "plan-hostile", "run-waits", "run-copies", "run-ended", "fleet",
+    "fleet-cluster", "fleet-plans", "fleet-plan",
+)  # fmt: skip
 LARGEST = 4_000_000
 """Bytes of a page."""
 

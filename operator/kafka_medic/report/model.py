@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
@@ -173,7 +173,8 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """`kind`: what it is a page of. `state`: how it stands, in a word or two. `lead`: what it comes to."""
+    """`kind`: what it is a page of. `state`: how it stands, in a word or two. `lead`: what it comes to. `home`: the
+    relative address of the page that leads here. `wide`: its tables have many columns."""
 
     kind: str
     title: str
@@ -183,5 +184,5 @@ class Page:
     facts: Sequence[Fact] = ()
     sections: Sequence[Section] = ()
     foot: Sequence[str] = ()
-    home: str = field(default="")
-    """Relative address of the page that leads here."""
+    home: str = ""
+    wide: bool = False

@@ -27,9 +27,11 @@ from kafka_medic.report.model import Spread as SpreadCell
 from kafka_medic.report.render import render
 from kafka_medic.report.units import UNKNOWN, bytes_text, duration, many, moment, rate
 
-__all__ = ["figure_rows", "headline", "plan_page", "render_report"]
+__all__ = ["CARRY_OUT", "figure_rows", "headline", "plan_page", "render_report"]
 
 LISTED_WAVES = 500
+CARRY_OUT = "carry-out"
+"""The section for whoever carries the plan out."""
 LISTED_BROKERS = 2000
 WEIGHTED = "Brokers differ in weight. The figures per broker are those of a broker of average weight."
 REASSIGNMENT = "reassignment.json"
@@ -50,7 +52,7 @@ def plan_page(data: ReportData) -> Page:
     ]
     if data.listed is not None and data.listed.total:
         sections.append(Section("partitions", "Partitions", [data.listed]))
-    sections.append(Section("carry-out", "How to carry it out", list(_carry_out(data))))
+    sections.append(Section(CARRY_OUT, "How to carry it out", list(_carry_out(data))))
     return Page(
         kind="Plan",
         title=data.title[:1].upper() + data.title[1:] + (f": {data.about.cluster}" if data.about.cluster else ""),
