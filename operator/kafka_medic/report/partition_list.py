@@ -17,9 +17,11 @@ from kafka_medic.resources.durations import format_bytes
 
 __all__ = ["FIRST", "MOST_PACKED", "MOST_ROWS", "Columns", "listed", "of_columns"]
 
+LEVEL = 4
+"""Of zlib: a tenth larger than at its default, in a sixth of the time."""
 FIRST = 25
 """Partitions that are in the page as a table, for print and for browsers without a script."""
-MOST_ROWS = 400_000
+MOST_ROWS = 300_000
 MOST_PACKED = 2_400_000
 """Characters of the packed list in a page."""
 
@@ -74,7 +76,7 @@ def listed(
 
 
 def _packed(columns: Columns) -> str:
-    return base64.b64encode(zlib.compress(json.dumps(columns, separators=(",", ":")).encode(), 6)).decode()
+    return base64.b64encode(zlib.compress(json.dumps(columns, separators=(",", ":")).encode(), LEVEL)).decode()
 
 
 def _ids(brokers: Sequence[int]) -> str:

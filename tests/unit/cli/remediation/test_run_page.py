@@ -7,10 +7,16 @@ from html import unescape
 
 import pytest
 
+from kafka_medic.cli.remediation.access import Access
+from kafka_medic.cli.remediation.read_commands import read_plan
 from kafka_medic.cli.remediation.report_command import page_of
+from kafka_medic.playbook import plan_file
 from kafka_medic.report.model import Bars, Facts, PartitionList, Table, Text, Timeline
 from kafka_medic.resources.kafkacluster import KafkaCluster
-from tests.unit.cli.remediation.api_of_people import BASE
+from kafka_medic.resources.remediation_plan import ReplicaMoves
+from tests.simulation.kafka import SimKafka
+from tests.simulation.world import World
+from tests.unit.cli.remediation.api_of_people import BASE, ApiOfPerson
 
 
 def page(sim):
@@ -163,3 +169,21 @@ def test_a_plan_in_a_file_that_cannot_be_read_is_said_to_lie_there(sim):
     (text,) = blocks(page(sim), "partitions", Text)
     assert "7 partitions" in text.lines[0]
     assert "file:///plans/x.parquet" in text.lines[0]
+
+
+def test_the_partitions_of_a_plan_in_a_file_are_read_from_its_parts(tmp_path, monkeypatch):
+    monkeypatch.setattr(plan_file, "MAX_INLINE_CHANGES", 2)
+    kafka = SimKafka()
+    kafka.topic("orders", *([0],) * 6)
+    world = World(kafka, files=tmp_path / "plans")
+    world.install()
+    world.until_phase("AwaitingApproval")
+    run = world.run()
+    assert run.status.plan.part(ReplicaMoves).changes == ()
+    access = Access(ApiOfPerson(world), "ns", lambda: world.now)
+    whole = read_plan(access, run)
+    shown = page_of(run, None, (), whole, world.now)
+    (listed,) = blocks(shown, "partitions", PartitionList)
+    assert (listed.total, listed.sizes) == (6, True)
+    assert {row.before for row in listed.first} == {"0"}
+    assert figures(shown)["Partitions on fewer racks than possible"][0] == "0"
