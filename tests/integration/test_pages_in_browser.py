@@ -28,6 +28,10 @@ BEYOND = """
   return !hidden && box.width > 1 && (box.right > WIDTH + 1 || box.left < -1);
 }).map((of) => of.outerHTML.slice(0, 120))
 """
+CUT_OFF = """
+[...document.querySelectorAll(".wide")].filter((of) => of.scrollWidth > of.clientWidth + 1).map((of) =>
+  of.innerText.slice(0, 120))
+"""
 CONTRAST = """
 (() => {
   const parts = (text) => (text.match(/[\\d.]+/g) || []).map(Number);
@@ -90,6 +94,7 @@ def test_a_page_fits_loads_nothing_complains_of_nothing_and_can_be_read(
     assert browser.run("innerWidth") == width
     assert browser.run("document.documentElement.scrollWidth") <= width
     assert browser.run(BEYOND.replace("WIDTH", str(width))) == []
+    assert browser.run(CUT_OFF) == []
     assert browser.run(CONTRAST) == []
     background = browser.run("getComputedStyle(document.body).backgroundColor")
     assert background == ("rgb(18, 23, 30)" if dark else "rgb(255, 255, 255)")
