@@ -18,9 +18,7 @@ def strimzi(**how: Any) -> World:
     """The incident on a cluster of Strimzi's, where nothing but factors is amiss."""
     world = World(factor_one_cluster())
     world.install(brokers={**BROKERS, **SELECTOR}, remediation=NO_ELECTIONS, **how)
-    world.with_pods()
-    assert world.pods is not None
-    world.pods.create(STRIMZI)
+    world.with_pods(STRIMZI)
     world.api.objects["/apis/kafka.strimzi.io"] = {"metadata": {}, "versions": [{"version": "v1"}]}
     return world
 

@@ -27,7 +27,7 @@ from tests.simulation.api import SimApi
 from tests.simulation.brokers import MIN_ISR
 from tests.simulation.canary import SimCanary
 from tests.simulation.kafka import SimKafka
-from tests.simulation.pods import SimPods
+from tests.simulation.pods import OWNER, SimPods
 from tests.simulation.serial import one_after_another
 from tests.simulation.store import SimStore
 
@@ -102,10 +102,10 @@ class World:
         for path in [path for path in self.api.objects if path.startswith(ADMISSION)]:
             del self.api.objects[path]
 
-    def with_pods(self, **how: Any) -> SimPods:
+    def with_pods(self, owner: dict[str, Any] | None = OWNER, **how: Any) -> SimPods:
         """The brokers run in Pods, which the KafkaCluster's spec has to select: `BROKERS`."""
         self.pods = SimPods(self.api, self.kafka, **how)
-        self.pods.create()
+        self.pods.create(owner)
         return self.pods
 
     def ask(self, playbook: str, user: str = "carol", **parameters: str) -> None:
