@@ -30,6 +30,7 @@ from tests.simulation.kafka import SimKafka
 from tests.simulation.pods import OWNER, SimPods
 from tests.simulation.serial import one_after_another
 from tests.simulation.store import SimStore
+from tests.simulation.topic_operator import SimTopicOperator
 
 BASE = "/apis/kafkamedic.dev/v1alpha1"
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
@@ -70,6 +71,7 @@ class World:
     now: datetime = datetime(2026, 1, 1, 12, tzinfo=UTC)
     reconciler: Reconciler | None = None
     pods: SimPods | None = None
+    topic_operator: SimTopicOperator | None = None
     series: Metrics = field(default_factory=Metrics)
     files: Path | None = None
     """The operator's volume for long plans."""
@@ -107,6 +109,12 @@ class World:
         self.pods = SimPods(self.api, self.kafka, **how)
         self.pods.create(owner)
         return self.pods
+
+    def with_topic_operator(self, **how: Any) -> SimTopicOperator:
+        """Strimzi's, beside Pods that are Strimzi's."""
+        self.api.objects["/apis/kafka.strimzi.io"] = {"metadata": {}, "versions": [{"version": "v1"}]}
+        self.topic_operator = SimTopicOperator(self.api, self.kafka, **how)
+        return self.topic_operator
 
     def ask(self, playbook: str, user: str = "carol", **parameters: str) -> None:
         """A person asks for a run of a playbook."""
@@ -163,6 +171,8 @@ class World:
         self.kafka.tick()
         if self.pods is not None:
             self.pods.tick()
+        if self.topic_operator is not None:
+            self.topic_operator.tick(self.now.timestamp())
         self.now += timedelta(seconds=seconds)
 
     def runs(self) -> list[Remediation]:

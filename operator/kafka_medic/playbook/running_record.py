@@ -56,11 +56,17 @@ def _over(wait: Wait, now: datetime) -> Wait:
 
 def _effect(known: CanaryEffect | None, canary: pa.Table, now: datetime) -> CanaryEffect | None:
     """The first reading is that from before the run's first effect."""
-    slowest = pc.max(canary["produceMs"]).as_py()
+    slowest, read = (pc.max(canary[name]).as_py() for name in ("produceMs", "consumeMs"))
     failing = sum(1 for failures in canary["consecutiveFailures"].to_pylist() if failures)
     if known is None:
-        return None if slowest is None else CanaryEffect(before_ms=slowest, worst_ms=slowest, at=now, failing=failing)
+        if slowest is None:
+            return None
+        return CanaryEffect(
+            before_ms=slowest, worst_ms=slowest, at=now, consume_before_ms=read, consume_worst_ms=read, failing=failing
+        )
     worse = slowest is not None and slowest > known.worst_ms
     update: dict[str, object] = {"worst_ms": slowest, "at": now} if worse else {}
+    if read is not None and (known.consume_worst_ms is None or read > known.consume_worst_ms):
+        update["consume_worst_ms"] = read
     update |= {"failing": failing} if failing > known.failing else {}
     return known.model_copy(update=update) if update else known

@@ -199,6 +199,12 @@ class CanaryEffect(Model):
     before_ms: BigCount = Field(description="The slowest acknowledgement right before the run's first effect.")
     worst_ms: BigCount = Field(description="The slowest acknowledgement that a reconcile of the run has seen.")
     at: Timestamp = Field(description="When that was.")
+    consume_before_ms: BigCount | None = Field(
+        default=None, description="The slowest record from send to read, right before the run's first effect."
+    )
+    consume_worst_ms: BigCount | None = Field(
+        default=None, description="The slowest record from send to read that a reconcile of the run has seen."
+    )
     failing: Count = Field(default=0, description="The most canary partitions that failed at one time.")
 
 

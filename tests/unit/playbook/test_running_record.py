@@ -67,9 +67,15 @@ def test_a_clock_that_was_set_back_makes_no_negative_wait():
     assert status.waits[0].until == NOW
 
 
-def canary(*produced, failures=()):
+def canary(*produced, failures=(), read=None):
     rows = [
-        {"topic": "canary", "partition": n, "produceMs": ms, "consecutiveFailures": failures[n] if failures else 0}
+        {
+            "topic": "canary",
+            "partition": n,
+            "produceMs": ms,
+            "consumeMs": read,
+            "consecutiveFailures": failures[n] if failures else 0,
+        }
         for n, ms in enumerate(produced)
     ]
     return pa.Table.from_pylist(rows, CANARY_SCHEMA)
@@ -80,6 +86,13 @@ def test_the_canary_is_compared_with_its_first_reading_of_the_run():
     status = over(status, NONE, 5, canary(900, 3))
     status = over(status, NONE, 9, canary(5, None, failures=(0, 3)))
     assert status.canary == CanaryEffect(before_ms=7, worst_ms=900, at=after(5), failing=1)
+
+
+def test_what_consumers_waited_is_kept_too():
+    status = over(RemediationStatus(), NONE, 0, canary(4, read=6))
+    status = over(status, NONE, 5, canary(4, read=1500))
+    status = over(status, NONE, 9, canary(4, read=None))
+    assert (status.canary.consume_before_ms, status.canary.consume_worst_ms) == (6, 1500)
 
 
 def test_what_is_not_known_of_the_canary_is_left_out():

@@ -466,14 +466,14 @@ def _effect(run: Remediation, cluster: KafkaCluster | None, began: datetime, now
         yield Facts(
             [
                 Fact("Slowest acknowledgement before", milliseconds(canary.before_ms)),
-                Fact("Slowest during the run", milliseconds(canary.worst_ms)),
+                Fact("Slowest acknowledgement during the run", milliseconds(canary.worst_ms)),
                 Fact("Observed", moment(canary.at)),
+                Fact("Slowest record to a consumer before", milliseconds(canary.consume_before_ms)),
+                Fact("Slowest record to a consumer during the run", milliseconds(canary.consume_worst_ms)),
                 Fact("Failing", failing, tone=Tone.BAD if canary.failing else Tone.PLAIN),
             ]
         )
-        yield Text(
-            ["The canary's own records, each from send to acknowledgement, as each reconcile of the run saw them."]
-        )
+        yield Text(["These are the canary's own records, as each reconcile of the run observed them."])
     if cluster is None:
         yield Text(["Leaderless time: the KafkaCluster could not be read."])
         return
