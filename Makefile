@@ -21,13 +21,16 @@ TESTS ?= tests/integration tests/contract tests/e2e
 WHOLE_SUITE := $(if $(filter file,$(origin TESTS)),1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup venv check format-check lint types imports scenarios waits unit simulate soak test gameday gameday-strimzi mutate-guards scan audit sbom pin-base demo bench-observe bench-fleet bench-large bench-stale bench-plan bench-history bench-roll bench-elect bench-offsets up down status logs enter crds lock clean-cache
+.PHONY: help setup venv check browser format-check lint types imports scenarios waits unit simulate soak test gameday gameday-strimzi mutate-guards scan audit sbom pin-base demo bench-observe bench-fleet bench-large bench-stale bench-plan bench-history bench-roll bench-elect bench-offsets up down status logs enter crds lock clean-cache
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## Say what this machine lacks, install Debian packages, make .venv from the lock
 	@$(TESTBED) setup
+
+browser: ## Install the Debian package chromium (100 MB), in which make test looks at the pages
+	@$(TESTBED) browser
 
 # Compiled tests are kept, whatever the shell says: to rewrite their assertions takes seconds in each process.
 unexport PYTHONDONTWRITEBYTECODE
@@ -69,7 +72,7 @@ soak: venv ## New examples, and as many schedules as you like: SCHEDULES=100000 
 	@SEARCH=1 THOROUGH=1 $(VENV)/python -m pytest -q -n 2 tests/property
 	@$(VENV)/python -m tests.simulation.soak --schedules $(SCHEDULES) --seed $(SEED)
 
-test: setup check simulate ## check, 10,000 schedules, then the integration and e2e tests in the testbed (KEEP=1 leaves it up)
+test: setup browser check simulate ## check, 10,000 schedules, then the integration and e2e tests in the testbed (KEEP=1 leaves it up)
 	@$(TESTBED) run env WHOLE_SUITE=$(WHOLE_SUITE) $(VENV)/python -m pytest --durations=15 $(wildcard $(TESTS))
 
 gameday: setup ## Each incident and its twin on real clusters of both kinds, and SCRIPTS=100 of each against the simulation
