@@ -24,6 +24,7 @@ import tempfile
 import threading
 import time
 from importlib.metadata import version
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -123,7 +124,7 @@ def asking(work: Path, *question: str) -> list[str]:
 
 def copying(work: Path, options: tuple[str, ...]) -> float:
     """Seconds that it takes to read as much and write as much on the same engine."""
-    settings = [value for option, value in zip(options, options[1:], strict=False) if option == "--spark-conf"]
+    settings = [value for option, value in pairwise(options) if option == "--spark-conf"]
     engine = ("spark", *settings) if "spark" in options else ("local",)
     shutil.rmtree(work / "copy", ignore_errors=True)
     line = [sys.executable, "-m", "benchmarks.plan_copy", str(work / "partitions.parquet"), str(work / "copy")]

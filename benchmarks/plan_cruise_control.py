@@ -2,11 +2,11 @@
 
     CRUISE_CONTROL_CLASSPATH='out:lib/*' python -m benchmarks.plan_cruise_control [--runs 3] [--only "300"]... [--large]
 
-The class path holds Cruise Control's classes (core, metrics reporter, and the service) and what they need, EasyMock too.
-None of it is on Maven Central, so build it from its sources. Both planners run as processes of their own, from their files
-to their files, so seconds hold the start of Python and of the JVM. `planning` is the time in the planner alone. Cruise
-Control is a service that keeps running, and its goals are content within a threshold of 1.10: it is slower here than warm,
-and less even than it could be made.
+The class path holds Cruise Control's classes (core, metrics reporter, and the service) and what they need, EasyMock
+too. None of it is on Maven Central, so build it from its sources. Both planners run as processes of their own, from
+their files to their files, so seconds hold the start of Python and of the JVM. `planning` is the time in the planner
+alone. Cruise Control is a service that keeps running, and its goals are content within a threshold of 1.10: it is
+slower here than warm, and less even than it could be made.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ JVM = (
 )  # fmt: skip
 """As its own start script has it."""
 HEAD = (
-    "cluster", "planner", "seconds", "planning", "memory MB", "moves", "share a rack", "replicas a broker", "leaders a broker",
+    "cluster", "planner", "seconds", "planning", "memory MB", "moves", "share a rack", "replicas a broker",
+    "leaders a broker",
     "most of one topic: replicas, leaders", "goals violated in the end",
 )  # fmt: skip
 Replicas = dict[tuple[str, int], list[int]]

@@ -337,7 +337,10 @@ def _raise(args: argparse.Namespace, began: float) -> tuple[Summary, Estimate]:
     wanted = _wanted(args)
     brokers = read_brokers(_brokers_file(args), beside=args.brokers is None)
     if _takes_spark(args):
-        return on_spark(args, brokers, wanted, _allowed(args), ReportData.title, began)
+        done = on_spark(args, brokers, wanted, _allowed(args), ReportData.title, began)
+        _note_left_out(done[0])
+        _note_order(done[0])
+        return done
     return _here(args, wanted, brokers, began)
 
 
@@ -348,6 +351,7 @@ def _move(args: argparse.Namespace, began: float) -> tuple[Summary, Estimate]:
         done = on_spark(args, brokers, _question(args), _allowed(args), MOVING[args.question], began)
         _note_left_out(done[0])
         output.note(FOR_PEOPLE)
+        _note_order(done[0])
         return done
     partitions = read_partitions(args.partitions)
     output.note(f"read {partitions.num_rows:,} partitions and {len(brokers):,} brokers")
@@ -461,7 +465,9 @@ def _topic_factor(text: str) -> tuple[str, int]:
 
 def _note_order(summary: Summary) -> None:
     """The second file, without which preferred leaders stay as they are."""
-    if summary.reordered:
+    if summary.reordered and not summary.order_file:
+        output.note("the preferred leaders of the summary are those of the plan's column preferredOrder")
+    elif summary.reordered:
         output.note(
             f"reassignment.json keeps the preferred leaders. Carry out {PREFERRED_ORDER} after it, in the same way, "
             "then run kafka-leader-election.sh --election-type preferred"

@@ -13,18 +13,18 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyarrow.csv import write_csv
+from pyarrow.csv import CSVWriter
 
 from kafka_medic.plan.arrow import Column, compute, names
 from kafka_medic.plan.files.png import render_png
 from kafka_medic.plan.files.report import render_report
 from kafka_medic.plan.files.report_data import ReportData
 from kafka_medic.plan.lists import flatten
-from kafka_medic.plan.model import PLAN_SCHEMA, PREFERRED_ORDER, Plan
+from kafka_medic.plan.model import LEFT_OUT_SCHEMA, PLAN_SCHEMA, PREFERRED_ORDER, Plan
 
 __all__ = [
-    "PLAN", "REASSIGNMENT", "plan_batches", "plan_directory", "reordered", "write_reassignment", "write_rows",
-    "write_summary",
+    "LEFT_OUT", "PLAN", "REASSIGNMENT", "plan_batches", "plan_directory", "reordered", "write_left_out",
+    "write_reassignment", "write_rows", "write_summary",
 ]  # fmt: skip
 
 PLAN, REASSIGNMENT, SUMMARY, REPORT = "plan.parquet", "reassignment.json", "summary.json", "report.html"
@@ -45,8 +45,15 @@ def write_rows(work: Path, plan: Plan) -> None:
         if plan.summary.reordered:
             write_reassignment(work / PREFERRED_ORDER, [reordered(plan.table)])
         if plan.left_out.num_rows:
-            write_csv(plan.left_out, work / LEFT_OUT)
+            write_left_out(work, [plan.left_out])
     parquet.result()
+
+
+def write_left_out(work: Path, tables: Iterable[pa.Table]) -> None:
+    """left-out.csv, a piece at a time."""
+    with CSVWriter(work / LEFT_OUT, LEFT_OUT_SCHEMA) as out:
+        for table in tables:
+            out.write_table(table)
 
 
 @contextmanager

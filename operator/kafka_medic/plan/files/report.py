@@ -10,7 +10,7 @@ import numpy as np
 
 from kafka_medic.plan.bounds import Bound
 from kafka_medic.plan.files.report_data import Chart, ReportData
-from kafka_medic.plan.model import PREFERRED_ORDER, Fullest, Spread, Summary
+from kafka_medic.plan.model import Fullest, Spread, Summary
 
 __all__ = ["AFTER", "BEFORE", "render_report"]
 
@@ -75,7 +75,7 @@ def _without_order(summary: Summary) -> list[tuple[str, str, str, str]]:
     reassigned = summary.leaders_reassigned
     if reassigned is None or not summary.reordered:
         return []
-    return [(f"The same before {PREFERRED_ORDER} is carried out", f"{reassigned.max:,}", "", "")]
+    return [(f"The same before {summary.order_name} is carried out", f"{reassigned.max:,}", "", "")]
 
 
 def _per_broker(name: str, spread: Spread, bound: Bound) -> tuple[str, str, str, str]:

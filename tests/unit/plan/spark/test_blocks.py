@@ -140,7 +140,7 @@ def test_topics_that_lie_in_several_blocks_are_not_counted_and_that_is_said(monk
     table = canonical(partitions({"t": [[0]] * 10, "u": [[1]] * 3}))
     found = survey(table, question, 0)
     parts, bound = shares([found], question, 4.0)
-    _, laid = lay_out(table, question, parts[0], 0)
+    _, _, laid = lay_out(table, question, parts[0], 0)
     done = conclude([laid], question, bound)
     assert [topic.topic for topic in done.details.topics] == ["u"]
     assert done.details.uncounted == 1
@@ -156,7 +156,7 @@ def test_too_few_waves_kept_are_told_not_overfilled():
     question = Question(brokers("aabbcc"), Wanted(3), limits)
     parts, found = surveyed(table, question, 20)
     divided, bound = shares(found, question, 0.0)
-    plan, laid = lay_out(parts[0], question, divided[0], 0)
+    plan, _, laid = lay_out(parts[0], question, divided[0], 0)
     assert (plan.num_rows, laid.counts) == (0, None)
     assert conclude([laid], question, bound).problems == ("too few waves were kept for a block",)
     _, done = planned_in_blocks(table, question, 20, slacks=(0.0, 16.0))
@@ -178,7 +178,7 @@ def test_a_plan_of_a_block_that_breaks_a_rule_is_a_problem(monkeypatch):
     table = partitions({"t": [[0]] * 8})
     parts, found = surveyed(table, REQUEST, 8)
     divided, bound = shares(found, REQUEST, 4.0)
-    _, laid = lay_out(parts[0], REQUEST, divided[0], 0)
+    _, _, laid = lay_out(parts[0], REQUEST, divided[0], 0)
     done = conclude([laid], REQUEST, bound)
     assert any("has a preferred order that is no permutation" in problem for problem in done.problems)
 
