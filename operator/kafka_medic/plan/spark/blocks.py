@@ -96,7 +96,8 @@ class Survey:
     kinds: None if there are too many, then takers (int64[R]) and missing stand for them. changed: partitions to be
     changed; held: int64[B] replicas that they keep; load: int64[B] those that all keep; first: int64[B] preferred
     leaders of the others; stored: int64[B] known bytes. gained: int64[B] replicas that were placed already. least:
-    as in Demand. sent: int64[B] bytes that each broker will send; unknown: partitions of unknown size. waiting: for a
+    as in Demand. sent: int64[B] bytes that each broker will send; unknown: partitions of unknown size; largest: bytes of
+    the largest one to be changed. waiting: for a
     limit, of what `missing` counts where none was applied yet. pieces: of large topics.
     """
 
@@ -115,6 +116,7 @@ class Survey:
     classes: Classes
     sent: Ints
     unknown: int
+    largest: int
     waiting: Waiting
     pieces: tuple[Piece, ...]
 
@@ -193,6 +195,7 @@ def survey(table: pa.Table, question: Question, block: int) -> Survey | Refused:
         classes=_classes(demand, rows, question),
         sent=_sent(demand, rows, missing[rows]),
         unknown=int((columns.size[rows] < 0).sum()),
+        largest=int(columns.size[rows].max(initial=0)),
         waiting=_waiting(columns, demand.waiting if LEFT in table.column_names else demand.missing),
         pieces=pieces,
     )

@@ -171,7 +171,8 @@ def _prepared(question: Question, given: Any, say: Say) -> tuple[Any, list[Surve
     if question.lowers is not None:
         say("moving replicas")
         lowering, bound = _lowering(question, surveys, question.lowers)
-        return kept, passed(lowering), bound
+        surveys = passed(lowering)
+        return kept, surveys, bound
     for turn in range(LETTING_IN):
         if (granted := grants(surveys, question, first=not turn)) is None:
             break

@@ -142,8 +142,8 @@ class Question:
             missing[rows] = (added >= 0).sum(axis=1)
             return Demand(request, kept, before, missing, added, none, left_out, waiting)
         if released is None:
-            added = np.zeros((0, 1), dtype=np.int32) if self.lowers is not None else None
-            return Demand(request, columns, before, missing, added, none, left_out, waiting)
+            nothing = np.zeros((0, 1), dtype=np.int32) if self.lowers is not None else None
+            return Demand(request, columns, before, missing, nothing, none, left_out, waiting)
         kept = keep(columns, ~released[0] | (missing == 0)[:, None])
         check_reachable(kept, missing, request.brokers)
         return Demand(request, kept, before, missing, None, released[1], left_out, waiting)

@@ -320,16 +320,22 @@ def _leaders(surveys: Sequence[Survey], quota: Ints, sites: Sites, question: Que
     wish = water_fill(fixed, int(changed.sum()))
     basins = [Basin(np.array([count])) for count in fixed.tolist()]
     lead = np.zeros(quota.shape, dtype=np.int64)
-    lead[:, live] = transport(changed, (held + quota)[:, live], basins, np.zeros(len(live), dtype=np.int64), wish)
+    none = np.zeros(len(live), dtype=np.int64)
+    # Else a broker would lead where it has most, and that is one topic perhaps.
+    lead[:, live] = transport(changed, (held + quota)[:, live], basins, none, wish, alike=True)
     return lead
 
 
 def _capacity(surveys: Sequence[Survey], quota: Ints, capacity: Ints) -> Ints:
-    """int64[b, B] bytes of each broker's capacity for each block, in proportion to what it may bring; -1 unknown."""
+    """int64[b, B] bytes of each broker's capacity for each block: what it may bring on average, and of the rest most
+    where the largest partitions are; -1 unknown."""
     each = np.array([found.sent.sum() / max(found.missing, 1) for found in surveys])
-    bytes_due = quota * each[:, None]
-    part = bytes_due / np.maximum(bytes_due.sum(axis=0), 1)
-    return np.where(capacity < 0, -1, np.floor(part * capacity)).astype(np.int64)
+    largest = np.array([found.largest for found in surveys], dtype=np.float64)
+    due = quota * each[:, None]
+    total = due.sum(axis=0)
+    part = due * np.minimum(capacity / np.maximum(total, 1), 1)
+    part += np.maximum(capacity - total, 0) * (largest / max(largest.sum(), 1))[:, None]
+    return np.where(capacity < 0, -1, np.floor(part)).astype(np.int64)
 
 
 def _kept(classes: Classes, quota: Ints, limits: WaveLimits, slack: float) -> Ints:

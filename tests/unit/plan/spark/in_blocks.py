@@ -19,7 +19,10 @@ from kafka_medic.plan.spark.wire import laid_of, survey_of, text_of
 
 
 def in_blocks(table, rows):
-    """The table in blocks of at least so many rows, each topic in one, as the engine's hash has it of large tables."""
+    """The table in blocks of at least so many rows, each topic in one, as the engine's hash has it of large tables; or
+    in blocks of these very rows."""
+    if not isinstance(rows, int):
+        return [canonical(table.take(of)) for of in rows]
     table = canonical(table)
     blocks, waiting, last = [], [], None
     for number, topic in enumerate(table.column("topic").to_pylist()):
@@ -37,8 +40,8 @@ def surveyed(table, question, rows):
     return blocks, [survey_of(text_of(one)) for one in found]
 
 
-def planned_in_blocks(table, question: Question, rows: int, slacks=(1.3, 4.0, 16.0, 64.0)):
-    """(plan table, SparkPlan) of a table in blocks of so many rows."""
+def planned_in_blocks(table, question: Question, rows: int | list[list[int]], slacks=(1.3, 4.0, 16.0, 64.0)):
+    """(plan table, SparkPlan) of a table in blocks, as `in_blocks` has them."""
     blocks, surveys = surveyed(table, question, rows)
     if refused := [found for found in surveys if isinstance(found, Refused)]:
         raise ProblemError(None, refused[0].reason)
