@@ -3,10 +3,10 @@
     python -m benchmarks.plan_topics [--only kafka]... [--large]
 
 Each row is one cluster whose replication factor is raised. `one process` plans it at once, `blocks` in four blocks as
-tasks of Spark do, each topic in the block that a hash of its name gives it. `replicas` is the most replicas of one topic
-on one broker, of the topic that is furthest above its bound; `leaders` the same of preferred leaders. Both engines are
-counted by the same function, beside the same bounds. The other bounds have to be met as well, or the row says which is
-not.
+tasks of Spark do, each topic in the block that a hash of its name gives it. `replicas` is the most replicas of one
+topic on one broker, of the topic that is furthest above its bound; `leaders` the same of preferred leaders. Both
+engines are counted by the same function, beside the same bounds. The other bounds have to be met as well, or the row
+says which is not.
 """
 
 from __future__ import annotations

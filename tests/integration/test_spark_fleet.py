@@ -109,7 +109,7 @@ def test_a_cluster_that_no_task_can_hold_is_planned_in_blocks(answer, monkeypatc
     assert code == 1
     assert "above 16: kafka-medic fleet plan --engine spark --history" in (here / "fleet.json").read_text()
     monkeypatch.setattr(fleet, "LARGEST", 4_000_000)
-    code, whole = answer("plan", "local", "--balance", "replicas", "--output", str(tmp_path / "whole"))
+    answer("plan", "local", "--balance", "replicas", "--output", str(tmp_path / "whole"))
     monkeypatch.setattr(fleet, "LARGEST", 16)
     code, there = answer("plan", "spark", "--balance", "replicas")
     assert code == 1  # of the sick one

@@ -96,9 +96,9 @@ class Survey:
     kinds: None if there are too many, then takers (int64[R]) and missing stand for them. changed: partitions to be
     changed; held: int64[B] replicas that they keep; load: int64[B] those that all keep; first: int64[B] preferred
     leaders of the others; stored: int64[B] known bytes. gained: int64[B] replicas that were placed already. least:
-    as in Demand. sent: int64[B] bytes that each broker will send; unknown: partitions of unknown size; largest: bytes of
-    the largest one to be changed. waiting: for a
-    limit, of what `missing` counts where none was applied yet. pieces: of large topics.
+    as in Demand. sent: int64[B] bytes that each broker will send; unknown: partitions of unknown size; largest: bytes
+    of the largest one to be changed. waiting: for a limit, of what `missing` counts where none was applied yet. pieces:
+    of large topics.
     """
 
     block: int

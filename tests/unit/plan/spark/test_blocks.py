@@ -8,6 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from benchmarks.plan_topics import CASES, counted, hashed
+from benchmarks.plan_topics import problem as case_of
 from kafka_medic.plan.estimate import busiest_per_wave, estimate
 from kafka_medic.plan.files.report import render_report
 from kafka_medic.plan.files.report_data import report_data
@@ -186,3 +188,17 @@ def test_a_plan_of_a_block_that_breaks_a_rule_is_a_problem(monkeypatch):
 def test_waves_are_cut_in_halves_until_all_that_were_kept_are_used():
     cut = blocks._stretch(np.array([0] * 8 + [1] * 3, np.int32), 5)
     assert np.bincount(cut).tolist() == [2, 3, 2, 2, 2]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["heavy-tailed sizes, 60 brokers, 3 racks", "weights, 12 brokers, no racks", "random, 12 brokers, 3 racks, 2 held"],
+)
+def test_topics_in_blocks_are_as_even_as_in_one_piece(name):
+    case = next(case for case in CASES if case.name == name)
+    request = case_of(case)
+    question = Question(request.brokers, Wanted(case.factor, case.factors))
+    plan, done = planned_in_blocks(request.partitions, question, hashed(request.partitions))
+    assert done.summary.replicas_per_broker.max == done.summary.replicas_per_broker.bound
+    for found in counted(request, plan):
+        assert found.max <= found.bound + 1
