@@ -103,12 +103,7 @@ def test_plans_are_those_of_one_process_row_for_row(answer):
 
 
 def test_a_cluster_that_no_task_can_hold_is_planned_in_blocks(answer, monkeypatch, tmp_path):
-    monkeypatch.setattr(fleet, "LARGEST", 16)
     monkeypatch.setattr(engine, "BLOCK_ROWS", 5)
-    code, here = answer("plan", "local", "--balance", "replicas")
-    assert code == 1
-    assert "above 16: kafka-medic fleet plan --engine spark --history" in (here / "fleet.json").read_text()
-    monkeypatch.setattr(fleet, "LARGEST", 4_000_000)
     answer("plan", "local", "--balance", "replicas", "--output", str(tmp_path / "whole"))
     monkeypatch.setattr(fleet, "LARGEST", 16)
     code, there = answer("plan", "spark", "--balance", "replicas")

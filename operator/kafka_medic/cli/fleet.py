@@ -167,7 +167,7 @@ def _plan(args: argparse.Namespace, request: Request, engine: Engine, clusters: 
             output.note(f"planning {cluster.cluster} in blocks: {cluster.partitions:,} partitions")
             plan_in_blocks(engine, cluster, wish, work / PLANS)
     else:
-        left = [too_large(cluster, _on_spark(args)) for cluster in large]
+        left = [too_large(cluster, _on_spark(args, request, cluster)) for cluster in large]
     rows = write_plans(work, clusters, left, f"Plans of the fleet, {request.window}")
     _show(rows, args.form, ("CLUSTER", "STATE", "PARTITIONS", "TO ADD", "TO COPY", "WAVES", "REMARK"), _plan_line)
     refused = [row for row in rows if row["state"] in (REFUSED, DEFECT)]
@@ -183,9 +183,12 @@ def _wanted(args: argparse.Namespace) -> Wanted:
     return Wanted(args.replication_factor, tuple(args.topic_factor), tuple(args.exempt))
 
 
-def _on_spark(args: argparse.Namespace) -> str:
-    """The command that plans clusters of any size."""
-    return f"kafka-medic fleet plan --engine spark --history {args.history} --output {args.output}"
+def _on_spark(args: argparse.Namespace, request: Request, cluster: Chosen) -> str:
+    """The command that plans a cluster of any size."""
+    return (
+        f"kafka-medic fleet plan --engine spark --cluster {cluster.cluster_id} --history {args.history} "
+        f"--until {request.window.last} --replication-factor {args.replication_factor} --output PLANS"
+    )
 
 
 @contextmanager

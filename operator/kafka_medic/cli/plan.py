@@ -25,6 +25,7 @@ from kafka_medic.plan.files.inputs import InputError, is_parquet, parquet_rows, 
 from kafka_medic.plan.files.png import PngError, can_draw
 from kafka_medic.plan.files.read_back import is_order, read_plan, verify_order, verify_read_back
 from kafka_medic.plan.files.report_data import ReportData, report_data
+from kafka_medic.plan.memory import keep_freed
 from kafka_medic.plan.model import PREFERRED_ORDER, Summary
 from kafka_medic.plan.problem import Broker, Problem, ProblemError
 from kafka_medic.plan.relocation import Leave, LowerImbalance, Relocation, SpreadRacks
@@ -267,6 +268,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _run(args: argparse.Namespace) -> int:
     began = time.monotonic()
+    keep_freed()
     if not hasattr(args, "engine") or not _takes_spark(args):  # Spark Connect needs pandas
         leave_pandas_out()
     if args.question == VERIFY:
