@@ -9,9 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import functions as sql
 
-from kafka_medic.fleet.on_spark import SparkEngine, address, ddl
+from kafka_medic.fleet.on_spark import SparkEngine, address, ddl, quoted
 from kafka_medic.fleet.plans import (
     DEFECT,
     NOTHING,
@@ -70,13 +69,14 @@ def _asked(engine: SparkEngine, chosen: Chosen, wish: Wish) -> tuple[Any, Questi
     """The partitions of the last Snapshot as a DataFrame, and what is asked of them. Raises ProblemError."""
     days = (day_of(time_of(chosen.last_whole_time or 0)),)
 
+    mine = f"clusterId = {quoted(chosen.cluster_id)} AND snapshot = {quoted(chosen.last_whole or '')}"
+
     def read(table: str, columns: tuple[str, ...]) -> Any:
-        frame = engine.read(table, days, ("clusterId", "snapshot", *columns))
-        return frame.where((sql.col("clusterId") == chosen.cluster_id) & (sql.col("snapshot") == chosen.last_whole))
+        return engine.read(table, days, ("clusterId", "snapshot", *columns)).where(mine)
 
     brokers = read("brokers", tuple(name for name in BROKERS.names if name not in ("clusterId", "snapshot")))
     rows = read("partitions", (*COLUMNS, "moving"))
-    found = rows.agg(sql.count(sql.lit(1)), sql.sum(sql.col("moving").cast("long"))).first()
+    found = rows.selectExpr("count(*)", "sum(cast(moving AS bigint))").first()
     if times_there(found[0], found[1] or 0, chosen) > 1:  # a file was copied
         rows = rows.dropDuplicates(["topic", "partition"])
     return rows.select(*COLUMNS), Question(brokers_of(brokers.toArrow()), wish.wanted)
@@ -110,14 +110,12 @@ def _page(question: Question, done: SparkPlan, chosen: Chosen) -> str:
 
 def _add(spark: Any, own: Path, chosen: Chosen, target: Path) -> None:
     """The rows of the plan, with the columns that all plans of a fleet have."""
-    named: Mapping[str, Any] = {
-        "clusterId": sql.lit(chosen.cluster_id), "cluster": sql.lit(chosen.cluster), "of": sql.lit("partition"),
-        **{name: sql.lit(None).cast("string") for name in ("outcome", "page")},
-        **{name: sql.col(name) for name in PLAN_SCHEMA.names},
+    named = {
+        "clusterId": quoted(chosen.cluster_id), "cluster": quoted(chosen.cluster), "of": "'partition'",
+        "outcome": "cast(null AS string)", "page": "cast(null AS string)",
     }  # fmt: skip
-    rows = spark.read.schema(ddl(PLAN_SCHEMA)).parquet(address(own)).select(*(
-        named[name].alias(name) for name in PLAN_ROWS.names
-    ))  # fmt: skip
+    columns = [f"{named.get(name, name)} AS `{name}`" for name in PLAN_ROWS.names]
+    rows = spark.read.schema(ddl(PLAN_SCHEMA)).parquet(address(own)).selectExpr(*columns)
     rows.write.mode("append").partitionBy("of").option("compression", "zstd").parquet(address(target))
 
 

@@ -21,7 +21,7 @@ from kafka_medic.fleet.tables import SCHEMAS, SNAPSHOTS
 from kafka_medic.fleet.whole import CHOSEN, Chosen, choose
 from kafka_medic.plan.arrow import names
 
-__all__ = ["SparkEngine", "address", "ddl"]
+__all__ = ["SparkEngine", "address", "ddl", "quoted"]
 
 PACKED = "clusterId string, kind string, payload binary"
 BATCH_ROWS = 65_536
@@ -88,7 +88,7 @@ class SparkEngine:
         if rows is None:
             return None
         if self.request.names:
-            rows = rows.where("clusterId in ({})".format(", ".join(map(_quoted, ids))))
+            rows = rows.where("clusterId in ({})".format(", ".join(map(quoted, ids))))
         return rows.mapInArrow(packing(part, frozenset(ids)), PACKED)
 
 
@@ -137,5 +137,6 @@ def address(path: Path) -> str:
     return f"file://{path.resolve()}"
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
+    """A text as SQL has it."""
     return "'{}'".format(text.replace("\\", "\\\\").replace("'", "\\'"))
