@@ -173,6 +173,9 @@ def survey(table: pa.Table, question: Question, block: int) -> Survey | Refused:
         return _refused(table, block, error)
     columns, missing = demand.columns, demand.missing
     brokers = len(demand.brokers)
+    # Before limits are applied, all that is wanted waits for them.
+    applied = LEFT in table.column_names or not question.allowed.limited
+    waiting = demand.waiting if applied else missing
     sites = sites_of(demand.brokers, np.zeros(brokers, dtype=np.int64))
     racks = sites.racks
     rows = np.flatnonzero(missing)
@@ -196,7 +199,7 @@ def survey(table: pa.Table, question: Question, block: int) -> Survey | Refused:
         sent=_sent(demand, rows, missing[rows]),
         unknown=int((columns.size[rows] < 0).sum()),
         largest=int(columns.size[rows].max(initial=0)),
-        waiting=_waiting(columns, demand.waiting if LEFT in table.column_names else demand.missing),
+        waiting=_waiting(columns, waiting),
         pieces=pieces,
     )
 
