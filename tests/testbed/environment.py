@@ -54,5 +54,7 @@ def lock() -> None:
     build = [_uv(), "pip", "compile", "locks/build.in", *common[4:], "-o", "locks/build.txt"]
     run_logged("lock of the build backend", build, log, cwd=REPOSITORY)
     run_logged("lock of .venv", [*common, *everything], log, cwd=REPOSITORY)
+    chart = [_uv(), "pip", "compile", "locks/chart.in", *common[4:], "-o", "locks/chart.txt"]
+    run_logged("lock of what checks the chart", chart, log, cwd=REPOSITORY)
     with_extras = ["--all-extras", "-c", "locks/dev.txt", "-o", "locks/spark.txt"]
     run_logged("lock of Spark's image", [*common, *with_extras], log, cwd=REPOSITORY)

@@ -22,6 +22,7 @@ from kafka_medic.fleet.plans import (
     about,
     brokers_of,
     figures_of,
+    page_of,
     text_of,
     times_there,
 )
@@ -29,8 +30,7 @@ from kafka_medic.fleet.request import PLAN_ROWS
 from kafka_medic.fleet.tables import BROKERS, day_of
 from kafka_medic.fleet.whole import Chosen, time_of
 from kafka_medic.plan.allowed import LeftOut
-from kafka_medic.plan.files.report import render_report
-from kafka_medic.plan.files.report_data import ReportData
+from kafka_medic.plan.files.report_data import About, ReportData
 from kafka_medic.plan.model import PLAN_SCHEMA
 from kafka_medic.plan.problem import ProblemError
 from kafka_medic.plan.spark.conclude import SparkPlan
@@ -55,7 +55,7 @@ def plan_in_blocks(engine: SparkEngine, chosen: Chosen, wish: Wish, target: Path
         done = plan_frame(engine.spark, rows, question, Place(address(own)))
         row |= _outcome(done, wish)
         if row["state"] == PLANNED:
-            page = _page(question, done, chosen)
+            page = _page(question, done, chosen, row["takenAt"] or "")
             _add(engine.spark, own, chosen, target)
     except ProblemError as error:
         row |= {"state": REFUSED, "reason": error.reason}
@@ -97,13 +97,14 @@ def _outcome(done: SparkPlan, wish: Wish) -> dict[str, Any]:
     return left | named | figures_of(found, done.copied, done.unknown)
 
 
-def _page(question: Question, done: SparkPlan, chosen: Chosen) -> str:
+def _page(question: Question, done: SparkPlan, chosen: Chosen, taken: str) -> str:
     waves, details = done.details.waves, done.details
-    title = f"{chosen.cluster}: raise replication factor, balanced by {REPLICAS}"
-    return render_report(
+    title = f"raise replication factor, balanced by {REPLICAS}"
+    return page_of(
         ReportData(
             question.standing, done.summary, done.replicas, done.leaders, *done.waves, waves.moved, waves.busiest,
-            details.topics, None, title, uncounted=details.uncounted,
+            details.topics, None, title, uncounted=details.uncounted, sizes_unknown=done.unknown,
+            about=About(chosen.cluster, chosen.cluster_id, taken),
         )
     )  # fmt: skip
 
