@@ -95,6 +95,7 @@ release: venv ## What a release consists of, into build/release, always to the s
 PREVIOUS ?= 028b3e2
 
 upgrade: setup ## The chart upgraded from commit PREVIOUS and from itself with runs in flight, tested and removed, on real Kubernetes
+	@PREVIOUS=$(PREVIOUS) $(VENV)/python -m tests.upgrade.earlier
 	@PREVIOUS=$(PREVIOUS) $(TESTBED) run $(VENV)/python -m pytest -s tests/upgrade --timeout 3000
 
 mutate-guards: venv ## Each guard made permissive in turn: a test has to notice
