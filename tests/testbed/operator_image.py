@@ -118,8 +118,8 @@ class _Buildah:
         if not self._ask("images", "-q", image, missing_is_fine=True):
             self._add_base(image, base / "base.tar")
         name = f"{self.recipe.stage}:{self.recipe.key()}"
-        # The stage that the project's own code is built on has a tag too. Without one it goes with what is pruned, and in
-        # the testbed's network nothing can be downloaded again.
+        # The stage that the project's own code is built on has a tag too. Without one it goes with what is pruned, and
+        # in the testbed's network nothing can be downloaded again.
         dockerfile = (self.recipe.tree / self.recipe.dockerfile).read_text()
         below = (
             {"packages": f"{self.recipe.stage}-packages:{self.recipe.key()}"} if " AS packages" in dockerfile else {}
