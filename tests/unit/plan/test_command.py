@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kafka_medic.cli import plan as command
-from kafka_medic.cli import plan_spark
+from kafka_medic.cli import plan_arguments, plan_spark
 
 BROKERS = [{"id": 1, "rack": "a"}, {"id": 2, "rack": "b"}, {"id": 3, "rack": "c"}]
 PARTITIONS = [
@@ -27,7 +27,7 @@ def call(tmp_path, capsys):
         (tmp_path / "p.json").write_text(json.dumps(partitions))
         (tmp_path / "b.json").write_text(json.dumps(brokers))
         parser = argparse.ArgumentParser()
-        command.add_parser(parser.add_subparsers())
+        plan_arguments.add_parser(parser.add_subparsers())
         line = ["plan", "raise-replication-factor", "--partitions", str(tmp_path / "p.json")]
         line += ["--brokers", str(tmp_path / "b.json"), "--replication-factor", str(factor)]
         code = command.run(parser.parse_args([*line, "--output", str(tmp_path / "out"), *options]))
@@ -43,7 +43,7 @@ def test_the_summary_is_a_table_for_people_and_json_on_request(call):
     assert "replicas added" in out
     assert "time at the throttle, at least  0 min 24 s" in out
     assert "planned 24 new replicas" in err
-    code, out, _, _ = call("-o", "json")
+    code, out, _, _ = call("-o", "json", "--overwrite")
     assert code == 0
     summary = json.loads(out)
     assert summary == json.loads((made / "summary.json").read_text())
@@ -59,7 +59,7 @@ def test_the_summary_is_a_table_for_people_and_json_on_request(call):
 def test_without_matplotlib_a_picture_is_refused_before_anything_is_read(call, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     code, _, err, made = call("--png")
-    assert (code, made.exists()) == (2, False)
+    assert (code, made.exists()) == (4, False)
     assert "pip install 'kafka-medic[png]'" in err
 
 
@@ -72,11 +72,11 @@ def test_where_spark_is_comes_from_the_line_or_else_from_the_environment(call, m
 
     monkeypatch.setattr(plan_spark, "session", refuse)
     monkeypatch.setenv("KAFKA_MEDIC_SPARK_REMOTE", "sc://planner:15002")
-    assert call("--engine", "spark")[0] == 2
-    assert call("--engine", "spark", "--spark-master", "spark://other:7077")[0] == 2
+    assert call("--engine", "spark")[0] == 4
+    assert call("--engine", "spark", "--spark-master", "spark://other:7077")[0] == 4
     monkeypatch.setenv("KAFKA_MEDIC_SPARK_REMOTE", "")
     monkeypatch.setenv("KAFKA_MEDIC_SPARK_MASTER", "k8s://https://here")
-    assert call("--engine", "spark", "--spark-conf", "a=b")[0] == 2
+    assert call("--engine", "spark", "--spark-conf", "a=b")[0] == 4
     assert request == [
         (None, "sc://planner:15002", {}), ("spark://other:7077", None, {}), ("k8s://https://here", None, {"a": "b"})
     ]  # fmt: skip
@@ -95,7 +95,7 @@ def test_where_spark_is_comes_from_the_line_or_else_from_the_environment(call, m
 )
 def test_options_for_spark_that_cannot_be_used_are_named(call, options, reason):
     code, _, err, made = call(*options)
-    assert (code, made.exists()) == (2, False)
+    assert (code, made.exists()) == (4, False)
     assert reason in err
 
 
@@ -116,9 +116,9 @@ def test_patterns_set_other_factors_and_exemptions(call):
         ({"partitions": [{"topic": "t"}]}, "p.json: row 1: partition is missing"),
     ],
 )
-def test_bad_input_is_one_line_exit_2_and_nothing_written(call, change, reason):
+def test_bad_input_is_one_line_exit_4_and_nothing_written(call, change, reason):
     code, out, err, made = call(**change)
-    assert code == 2
+    assert code == 4
     assert out == ""
     assert reason in err
     assert len([line for line in err.splitlines() if "read " not in line]) == 1
@@ -129,9 +129,9 @@ def test_bad_input_is_one_line_exit_2_and_nothing_written(call, change, reason):
     "options",
     [("--spark-conf", "cores"), ("--throttle", "0"), ("--topic-factor", "logs"), ("--topic-factor", "logs=x")],
 )
-def test_an_option_that_cannot_be_used_is_exit_2_and_nothing_written(call, options):
+def test_an_option_that_cannot_be_used_is_exit_4_and_nothing_written(call, options):
     code, _, err, made = call(*options)
-    assert code == 2
+    assert code == 4
     assert options[0] in err
     assert not made.exists()
 
@@ -161,7 +161,7 @@ def test_the_files_that_people_carry_out_reach_the_leaders_of_the_summary(call, 
     def verified(partitions, plan):
         (tmp_path / "now.json").write_text(json.dumps(partitions))
         parser = argparse.ArgumentParser()
-        command.add_parser(parser.add_subparsers())
+        plan_arguments.add_parser(parser.add_subparsers())
         line = ["plan", "verify", "--partitions", str(tmp_path / "now.json"), "--brokers", str(tmp_path / "b.json")]
         code = command.run(parser.parse_args([*line, "--replication-factor", "3", "--plan", str(plan)]))
         printed = capsys.readouterr()
@@ -169,7 +169,7 @@ def test_the_files_that_people_carry_out_reach_the_leaders_of_the_summary(call, 
 
     order = made / "preferred-order.json"
     code, text = verified(PARTITIONS, order)
-    assert code == 2
+    assert code == 4
     assert "carry out reassignment.json first" in text
     code, text = verified(first, order)
     assert code == 0
@@ -194,7 +194,7 @@ def test_a_plan_that_fails_its_check_is_not_written(call, monkeypatch):
 def test_a_directory_that_cannot_be_made_is_said(call, tmp_path):
     (tmp_path / "out").write_text("a file")
     code, _, err, made = call()
-    assert code == 2
+    assert code == 4
     assert "cannot be written" in err
     assert made.read_text() == "a file"
 
@@ -203,12 +203,12 @@ def test_without_pyspark_or_java_the_way_out_is_said(call, monkeypatch):
     with monkeypatch.context() as there:
         there.setitem(sys.modules, "pyspark.errors", None)
         code, _, err, made = call("--engine", "spark")
-    assert (code, made.exists()) == (2, False)
+    assert (code, made.exists()) == (4, False)
     assert "pip install 'kafka-medic[spark]'" in err
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setattr("shutil.which", lambda _: None)
     code, _, err, made = call("--engine", "spark", "--spark-master", "local[1]")
-    assert (code, made.exists()) == (2, False)
+    assert (code, made.exists()) == (4, False)
     assert "no Java was found" in err
 
 

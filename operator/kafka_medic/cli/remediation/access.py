@@ -65,6 +65,16 @@ class Listed:
     problem: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class ListedCluster:
+    """A KafkaCluster as it is listed; `cluster` is None, with `problem`, when this version cannot read it."""
+
+    namespace: str
+    name: str
+    cluster: KafkaCluster | None
+    problem: str = ""
+
+
 def name_of(kind: str, text: str) -> str:
     """The text, if it can be a name at all: it becomes part of a path. Raises UnusableInputError."""
     if not _NAME.fullmatch(text):
@@ -89,6 +99,14 @@ class Access:
 
     def playbook(self, name: str) -> Playbook:
         return _typed(Playbook, self._object(Playbook, name, None))
+
+    def clusters(self) -> list[ListedCluster]:
+        """By namespace and name."""
+        path = custom_path(KafkaCluster.PLURAL, None if self.everywhere else self.namespace)
+        found = [
+            _listed_cluster(raw) for raw in _request("KafkaClusters", lambda: self.api.list(path, {"limit": "50"}))
+        ]
+        return sorted(found, key=lambda e: (e.namespace, e.name))
 
     def remediations(self, cluster: str | None = None) -> list[Listed]:
         """Oldest first; of one KafkaCluster or of all."""
@@ -256,6 +274,15 @@ def _listed(raw: Object) -> Listed:
         return Listed(*names, raw, None, str(problem))
 
 
+def _listed_cluster(raw: Object) -> ListedCluster:
+    meta = raw["metadata"]
+    names = str(meta.get("namespace", "")), str(meta["name"])
+    try:
+        return ListedCluster(*names, _typed(KafkaCluster, raw))
+    except UnusableInputError as problem:
+        return ListedCluster(*names, None, str(problem))
+
+
 def _request(what: str, call: Callable[[], T]) -> T:
     """The answer, or what its refusal means to the person."""
     try:
@@ -266,8 +293,10 @@ def _request(what: str, call: Callable[[], T]) -> T:
 
 def _as_error(what: str, problem: ApiFailure) -> NoAnswerError | RefusedError | UnusableInputError:
     message = shown(problem.message, 1000)
+    if problem.status == 0:
+        return NoAnswerError(message, _UNREACHED)  # it names the address; every request would have the same answer
     if problem.status in _SERVER_FAULTS or problem.status >= 500:
-        return NoAnswerError(f"{what}: the API server: {problem.status or 'no answer'}: {message}")
+        return NoAnswerError(f"{what}: the API server answered {problem.status}: {message}", _UNREACHED)
     if problem.not_found and '" not found' in message:
         return UnusableInputError(what, "there is none", "`list` shows what there is; -n names a namespace")
     if problem.not_found:
@@ -280,6 +309,7 @@ def _as_error(what: str, problem: ApiFailure) -> NoAnswerError | RefusedError | 
     return RefusedError(f"{what}: {message}", _WAYS_OUT.get(problem.status, ""))
 
 
+_UNREACHED = "check it with `kubectl cluster-info`, then the VPN, and the context (`kubectl config current-context`)"
 _WAYS_OUT = {
     403: "`kubectl auth whoami` shows who you are; the README's table `Who may do what` has the roles to ask for",
 }
