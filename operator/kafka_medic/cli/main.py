@@ -7,6 +7,7 @@ import functools
 import os
 import sys
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from typing import Any
 
 from kafka_medic.cli import exits, output
@@ -51,7 +52,7 @@ def parser(*, plugin: bool = False, only: str | None = None) -> argparse.Argumen
     root.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     subparsers = root.add_subparsers(dest="command", required=True, metavar="SUBCOMMAND")
     for name, add in _SUBCOMMANDS.items():
-        if only in (None, name):
+        if only in (None, name) and (name not in _RUNS or has_arrow()):
             add(subparsers)
     if plugin and only is None:
         from kafka_medic.cli.remediation import arguments  # noqa: PLC0415
@@ -59,6 +60,12 @@ def parser(*, plugin: bool = False, only: str | None = None) -> argparse.Argumen
         arguments.add_commands(subparsers)
         subparsers.metavar = "COMMAND"
     return root
+
+
+@functools.cache
+def has_arrow() -> bool:
+    """Whether this is more than the one-file plugin, which reads no Kafka and no snapshots."""
+    return find_spec("pyarrow") is not None
 
 
 def plugin() -> int:
@@ -73,6 +80,10 @@ def main(argv: Sequence[str] | None = None, *, as_plugin: bool = False) -> int:
 
         completion.answer_shell(parser(plugin=as_plugin))
     words = list(sys.argv[1:] if argv is None else argv)
+    if words and words[0] in _RUNS and not has_arrow():
+        way_out = f"pip install kafka-medic, then: kafka-medic {words[0]}"
+        output.note(f"{words[0]} is not part of the one-file plugin\n  {way_out}")
+        return exits.UNUSABLE_INPUT
     only = words[0] if words and words[0] in _SUBCOMMANDS else None
     try:
         args = parser(plugin=as_plugin, only=only).parse_args(words)
@@ -183,6 +194,12 @@ def _run_fleet(args: argparse.Namespace) -> int:
     return run(args)
 
 
+def _run_offsets(args: argparse.Namespace) -> int:
+    from kafka_medic.cli.offsets.command import run  # noqa: PLC0415
+
+    return run(args)
+
+
 def _offsets(subparsers: Any) -> None:
     from kafka_medic.cli.offsets import arguments  # noqa: PLC0415
 
@@ -235,8 +252,9 @@ _RUNS: dict[str, Callable[[argparse.Namespace], int]] = {
     "check": _run_check,
     "plan": _run_plan,
     "fleet": _run_fleet,
+    "offsets": _run_offsets,
 }
-"""Of the subcommands whose options do not name their own: Arrow and the clients' libraries take a while to load."""
+"""Of the subcommands that need Arrow or a Kafka client, which take a while to load."""
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kafka_medic.cli import plan as command
-from kafka_medic.cli import plan_arguments, plan_spark
+from kafka_medic.cli import plan_arguments, plan_check, plan_spark, terminal
 
 BROKERS = [{"id": 1, "rack": "a"}, {"id": 2, "rack": "b"}, {"id": 3, "rack": "c"}]
 PARTITIONS = [
@@ -195,7 +195,7 @@ def test_a_directory_that_cannot_be_made_is_said(call, tmp_path):
     (tmp_path / "out").write_text("a file")
     code, _, err, made = call()
     assert code == 4
-    assert "cannot be written" in err
+    assert f"--output {made}: is no folder" in err
     assert made.read_text() == "a file"
 
 
@@ -226,3 +226,95 @@ def test_auto_takes_spark_only_for_much_parquet_and_where_it_is_installed(tmp_pa
     assert not takes("p.json")
     monkeypatch.setattr(command, "find_spec", lambda _: None)
     assert not takes("p.parquet")
+
+
+def test_a_folder_that_holds_something_is_refused_before_anything_is_planned(call, tmp_path, monkeypatch):
+    monkeypatch.setattr(command, "plan_local", lambda _: pytest.fail("it planned"))
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine.txt").write_text("kept")
+    code, out, err, made = call()
+    assert (code, out) == (4, "")
+    way_out = "name another folder, or replace the plan in it with --overwrite"
+    assert f"--output {made}: exists and is not empty\n  {way_out}" in err
+    assert [path.name for path in made.iterdir()] == ["mine.txt"]
+
+
+def test_a_plan_is_replaced_where_that_is_asked_for_and_an_empty_folder_is_used(call, tmp_path):
+    (tmp_path / "out").mkdir()
+    assert call()[0] == 0
+    (tmp_path / "out" / "mine.txt").write_text("kept")
+    (tmp_path / "out" / "summary.json").write_text("old")
+    code, _, _, made = call("--overwrite")
+    assert code == 0
+    assert json.loads((made / "summary.json").read_text())["moves"] == 24
+    assert (made / "mine.txt").read_text() == "kept"
+
+
+def test_a_place_that_cannot_be_written_is_refused_before_anything_is_planned(call, tmp_path, monkeypatch):
+    monkeypatch.setattr(command, "plan_local", lambda _: pytest.fail("it planned"))
+    (tmp_path / "file").write_text("a file")
+    code, _, err, _ = call("--output", str(tmp_path / "file" / "plan"))
+    assert code == 4
+    assert "cannot be written: Not a directory" in err
+
+
+def test_a_plan_that_cannot_be_written_after_all_is_kept_and_found(call, tmp_path, monkeypatch):
+    written, elsewhere = plan_check.write_rows, tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(elsewhere))
+
+    def full(work, plan):
+        if elsewhere not in work.parents:
+            raise OSError(28, "No space left on device")
+        written(work, plan)
+
+    monkeypatch.setattr(plan_check, "write_rows", full)
+    code, _, err, made = call()
+    assert (code, made.exists()) == (4, False)
+    assert f"{made}: cannot be written: No space left on device. The plan is complete in " in err
+    (kept,) = elsewhere.glob("kafka-medic-plan-*/out")
+    assert f"  mv {kept} DIR" in err
+    assert {path.name for path in kept.iterdir()} >= {"plan.parquet", "reassignment.json", "summary.json"}
+
+
+def test_a_folder_that_appears_meanwhile_is_not_overwritten(call, tmp_path, monkeypatch):
+    written = plan_check.write_rows
+
+    def beside(work, plan):
+        written(work, plan)
+        (tmp_path / "out").mkdir()
+        (tmp_path / "out" / "summary.json").write_text("of another run")
+
+    monkeypatch.setattr(plan_check, "write_rows", beside)
+    code, _, err, made = call()
+    assert code == 4
+    assert (made / "summary.json").read_text() == "of another run"
+    (kept,) = tmp_path.glob(".out.*")
+    assert f"The plan is complete in {kept}" in err
+    assert (kept / "plan.parquet").exists()
+
+
+def test_one_partition_is_not_called_partitions(call):
+    err = call(partitions=PARTITIONS[:1])[2]
+    assert "read 1 partition and 4 brokers" in err
+    assert "in 1 wave;" in err
+
+
+def test_progress_is_drawn_on_a_terminal_and_never_into_a_pipe(call, monkeypatch):
+    assert "\x1b" not in call()[2]
+    monkeypatch.setattr("kafka_medic.cli.progress.animated", lambda _: True)
+    monkeypatch.setattr("kafka_medic.cli.output.coloured", lambda _: False)
+    shown = []
+    real = terminal.bar
+
+    def recorded(stream):
+        made = real(stream)
+        update = made.update
+        made.update = lambda task, **what: (shown.append(what["description"]), update(task, **what))
+        return made
+
+    monkeypatch.setattr(terminal, "bar", recorded)
+    code, out, _, _ = call("--overwrite")
+    assert code == 0
+    assert shown == ["planning 12 partitions", "checking and writing 24 new replicas"]
+    assert "planning" not in out

@@ -22,13 +22,6 @@ Nothing is set without --execute, and then only if every guard allows every grou
 """
 
 
-def _run(args: argparse.Namespace) -> int:
-    # Imported here: the clients' libraries take a while to load, and --help does not need them.
-    from kafka_medic.cli.offsets.command import run  # noqa: PLC0415
-
-    return run(args)
-
-
 def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "offsets",
@@ -37,7 +30,6 @@ def add_parser(subparsers: Any) -> None:
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.set_defaults(run=_run)
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     shown = _action(actions, "show", "what groups have committed, beside where the logs begin and end")
     _chosen(shown)

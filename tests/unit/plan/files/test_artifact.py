@@ -23,7 +23,7 @@ ROWS = [
 
 
 def write_plan(directory, plan, shown, *, png=False):
-    with plan_directory(directory) as work:
+    with plan_directory(directory, overwrite=True) as work:
         write_rows(work, plan)
         write_summary(work, shown, png=png)
 
