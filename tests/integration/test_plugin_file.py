@@ -1,4 +1,4 @@
-"""The kubectl plugin as one file: built, and run by a Python that has nothing else, against an API server on the loopback.
+"""The kubectl plugin as one file: built, and run by a Python that has nothing else, against an API server here.
 
 What stands behind the API server is the simulation, so this needs neither the testbed nor root.
 """

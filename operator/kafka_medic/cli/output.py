@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import sys
+import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -133,6 +134,16 @@ def _fitting(header: Sequence[str], rows: Sequence[Sequence[str]], optional: Seq
         if sum(widths[i] for i in kept) - 2 > room and name in header:
             kept.remove(header.index(name))
     return kept
+
+
+def folded(text: str, indent: int) -> list[str]:
+    """The text in lines that fit the terminal, where each is indented by so much. What is no terminal folds nothing."""
+    room = columns(sys.stdout)
+    if room is None or len(text) + indent <= room:
+        return [text]
+    kept = text[: len(text) - len(text.lstrip(" "))]
+    lines = textwrap.wrap(text, max(room - indent, 20), break_long_words=False, break_on_hyphens=False)
+    return [f"{kept}{lines[0]}", *lines[1:]] if lines else [text]
 
 
 def columns(stream: TextIO) -> int | None:

@@ -44,7 +44,7 @@ def test_wrong_usage_is_exit_4_of_every_subcommand_and_not_wait(arguments, capsy
 def test_help_has_examples_or_codes(arguments, capsys):
     assert main([*arguments, "--help"]) == 0
     told = capsys.readouterr().out
-    assert "examples:" in told or "Exit code:" in told
+    assert "examples:" in told or "exit codes:" in told
 
 
 def test_version(capsys):

@@ -123,15 +123,15 @@ def state_of(cluster: KafkaCluster, runs: Iterable[Remediation], now: datetime) 
 
 
 def counts(states: Sequence[ClusterState]) -> dict[str, int]:
-    """What the first line says: clusters, findings that fire by severity, runs that wait for a person, that run."""
+    """What the first line says: clusters, findings that fire by severity, runs that something holds, and the others."""
     firing = [f.severity for s in states for f in s.findings if f.state is FindingState.FIRING]
     runs = [run for state in states for run in state.runs]
     return {
         "clusters": len(states),
         **{severity.value: firing.count(severity) for severity in WORST_FIRST},
         "unknown": sum(state.blind for state in states),
-        "waiting": sum(not run.acting for run in runs),
-        "running": sum(run.acting for run in runs),
+        "waiting": sum(bool(run.holds) for run in runs),
+        "running": sum(not run.holds for run in runs),
     }
 
 

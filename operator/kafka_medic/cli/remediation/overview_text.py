@@ -33,7 +33,7 @@ def overview(states: Sequence[ClusterState], now: datetime, *, wide: bool, names
 
 
 def headline(states: Sequence[ClusterState]) -> Text:
-    """`3 clusters: 1 Critical, 2 Warning; 1 run waits, 1 run is active`."""
+    """`3 clusters: 1 Critical, 2 Warning; 1 run waits; 1 run active`."""
     found = counts(states)
     parts: list[str | tuple[str, str]] = [f"{counted(found['clusters'], 'cluster')}: "]
     firing = [(f"{found[s.value]} {s.value}", _STYLES[s]) for s in WORST_FIRST if found[s.value]]
@@ -131,7 +131,12 @@ def _finding(tree: Tree, finding: FindingStatus, now: datetime, *, wide: bool) -
 def _run(tree: Tree, state: RunState, namespace: str, now: datetime) -> None:
     run, status = state.run, state.run.status
     phase = status.phase.value if status.phase else "not taken up yet"
-    branch = tree.add(text(("run ", _GREY), (run.name, "bold"), f"  {phase}"))
+    head: list[str | tuple[str, str]] = [("run ", _GREY), (run.name, "bold"), f"  {phase}"]
+    awaiting = status.plan if status.phase is Phase.AWAITING_APPROVAL else None
+    if awaiting is not None:
+        left = until(awaiting.expires_at - now)
+        head.append((", expired" if left == "expired" else f", expires in {left}", _GREY))
+    branch = tree.add(text(*head))
     step = state.step
     if state.acting and step is not None:
         if step.progress is None:
@@ -142,12 +147,10 @@ def _run(tree: Tree, state: RunState, namespace: str, now: datetime) -> None:
             branch.add(text(f"{step.name} {bar(step.progress)} {step.progress.describe()}{pace}"))
     if state.holds:
         first = state.holds[0]
-        branch.add(text(("waits for ", "yellow"), f"{state.waits_for}: {this_plan(first.why, run)}"))
-        if status.phase is Phase.AWAITING_APPROVAL and status.plan is not None:
-            left = until(status.plan.expires_at - now)
-            branch.add(
-                text(f"read it: kubectl kafka-medic show {run.name} -n {namespace}  ", (f"expires: {left}", _GREY))
-            )
+        why = this_plan(first.why, run).removeprefix("waits for ")
+        branch.add(text(("waits for ", "yellow"), f"{state.waits_for}: {why}"))
+        if awaiting is not None:
+            branch.add(text(f"kubectl kafka-medic show {run.name} -n {namespace}"))
         elif first.way_out:
             branch.add(text(first.way_out))
         if len(state.holds) > 1:

@@ -20,6 +20,8 @@ from kafka_medic.resources.remediation_status import Progress, StepStatus
 MAX_LINES = 40
 """Of a plan's changes, unless all of them are wanted."""
 MAX_SUMMARY = 120
+_FIELD = len("you may approve")
+"""Characters of the names of fields, at least: what stands below each other begins below each other."""
 BAR = 20
 """Characters of a bar of progress."""
 
@@ -94,8 +96,13 @@ def head(run: Remediation, now: datetime, required: int | None) -> str:
 
 
 def fields(rows: Sequence[tuple[str, str]]) -> str:
-    width = max(len(name) for name, _ in rows) + 2
-    return "".join(f"{output.paint(name.ljust(width), 'grey')}{printable(text)}\n" for name, text in rows)
+    """On a terminal, a long text goes on below where it began."""
+    width = max(_FIELD, *(len(name) for name, _ in rows)) + 2
+    lines = []
+    for name, text in rows:
+        first, *more = output.folded(printable(text), width)
+        lines += [f"{output.paint(name.ljust(width), 'grey')}{first}\n", *(f"{' ' * width}{line}\n" for line in more)]
+    return "".join(lines)
 
 
 def plan_text(plan: Plan, *, every: bool = False, read: Plan | None = None) -> str:
@@ -103,13 +110,13 @@ def plan_text(plan: Plan, *, every: bool = False, read: Plan | None = None) -> s
     found = list(changes(read or without_file(plan)))
     summary = _without_changes(plan.summary.split("\n"), found)
     parts = [output.paint("What would be done", "bold") + "\n"]
-    parts += [f"  {printable(line)}\n" for line in summary[:MAX_SUMMARY]]
+    parts += [_line(printable(line)) for line in summary[:MAX_SUMMARY]]
     if len(summary) > MAX_SUMMARY:
         parts.append(f"  and {output.counted(len(summary) - MAX_SUMMARY, 'more line')}\n")
     for step in plan.steps:
         if step.description and step.description in plan.summary:
             continue
-        parts.append(f"  step {printable(step.name)} ({step.action.value}): {printable(step.description)}\n")
+        parts.append(_line(printable(f"step {step.name} ({step.action.value}): {step.description}")))
     moves = plan.part(ReplicaMoves)
     if moves.throttle_bytes_per_second is not None:
         throttle = f"{format_bytes(moves.throttle_bytes_per_second)}/s"
@@ -120,12 +127,18 @@ def plan_text(plan: Plan, *, every: bool = False, read: Plan | None = None) -> s
     if found:
         parts.append(output.paint("Before and after", "bold") + "\n")
         kept = found if every else found[:MAX_LINES]
-        parts += [f"  {as_line(change)}\n" for change in kept]
+        parts += [_line(as_line(change)) for change in kept]
         if len(found) > len(kept):
             parts.append(f"  and {len(found) - len(kept):,} more: `diff` shows all\n")
     if moves.artifact is not None:
         parts.append(f"  the changes lie at {printable(moves.artifact.uri)} (SHA-256 {moves.artifact.sha256})\n")
     return "".join(parts)
+
+
+def _line(text: str) -> str:
+    """Indented, and on a terminal folded with what follows indented further."""
+    first, *more = output.folded(text, 6)
+    return "".join((f"  {first}\n", *(f"      {line}\n" for line in more)))
 
 
 def _without_changes(summary: Sequence[str], found: Sequence[Change]) -> list[str]:

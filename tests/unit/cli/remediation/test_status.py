@@ -73,13 +73,14 @@ def test_one_command_has_what_is_wrong_since_when_why_and_what_waits_for_whom(si
     assert "Critical  ReplicationFactorLow/internal-topics  for 75s" in lines[2]
     assert "__consumer_offsets has factor 1 (wanted 3)" in lines[3]
     assert f"run {sim.run().name} treats it" in lines[4]
-    assert "waits for a person who may approve: waits for 1 approval of this plan" in out
-    assert f"kubectl kafka-medic show {sim.run().name} -n ns  (expires in 23h)" in out
+    assert "waits for a person who may approve: 1 approval of this plan" in out
+    assert f"run {sim.run().name}  AwaitingApproval, expires in 23h\n" in out
+    assert f"── kubectl kafka-medic show {sim.run().name} -n ns\n" in out
     assert sim.run().status.plan.digest not in out
 
 
 def test_nothing_is_said_twice(sim, terminal):
-    for words in (("status",), ("status", "-o", "wide"), ("show", sim.run().name)):
+    for words in (("status",), ("show", sim.run().name)):
         lines = [line.strip(" ├─└│") for line in terminal(*words)[1].splitlines()]
         assert len(set(lines)) == len([line for line in lines if line]) + ("" in lines), words
 
@@ -193,6 +194,16 @@ def test_list_leaves_columns_out_rather_than_to_wrap(sim, terminal, screen):
         assert "AwaitingApproval" in shown.getvalue()
 
 
+def test_show_folds_between_words_on_a_terminal(sim, terminal, screen):
+    piped = terminal("show", sim.run().name)[1]
+    shown = screen(80, NO_COLOR="1")
+    terminal("show", sim.run().name)
+    lines = shown.getvalue().splitlines()
+    # A digest is copied whole.
+    assert [line for line in lines if len(line) > 80] == [line for line in lines if line.startswith("plan  ")]
+    assert shown.getvalue().split() == piped.split()
+
+
 def test_colours_on_a_terminal_alone_and_not_where_they_are_unwanted(sim, terminal, screen):
     assert "\x1b" not in terminal("status")[1]
     coloured = screen(80)
@@ -210,8 +221,10 @@ def test_what_others_write_is_shown_and_not_obeyed(sim, terminal, screen):
     status = status_of(sim)
     status["findings"][0] |= {"message": hostile, "evidence": [hostile]}
     status_of(sim, "remediations", sim.run().name)["message"] = hostile
-    for shown in (None, screen(80)):
-        out = terminal("status", "-o", "wide")[1] if shown is None else (terminal("status"), shown.getvalue())[1]
+    outputs = [terminal("status", "-o", "wide")[1]]
+    shown = screen(200)
+    terminal("status", "-o", "wide")
+    for out in (*outputs, shown.getvalue()):
         assert "\\x1b[2J" in out
         assert "[bold]b" in out
         assert not {"\x07", "\u202e"} & set(out)
