@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from kafka_medic.playbook.change import Change, Changes
 from kafka_medic.playbook.leadership import changes as leadership
 from kafka_medic.playbook.offsets import changes as offsets
+from kafka_medic.playbook.owners import changes as owners
 from kafka_medic.playbook.reassign import changes as reassign
 from kafka_medic.playbook.restart import changes as restart
 from kafka_medic.playbook.settings import changes as settings
@@ -17,6 +18,7 @@ CHANGES: Changes = {
     **settings.CHANGES,
     **restart.CHANGES,
     **leadership.CHANGES,
+    **owners.CHANGES,
     **offsets.CHANGES,
 }
 
