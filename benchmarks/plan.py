@@ -109,7 +109,8 @@ def raising(work: Path, *options: str) -> list[str]:
     return [
         sys.executable, "-m", "kafka_medic.cli.main", "plan", "raise-replication-factor",
         "--partitions", str(work / "partitions.parquet"), "--brokers", str(work / "brokers.json"),
-        "--replication-factor", str(FACTOR), "--output", str(work / "plan"), "-o", "json", *options,
+        "--replication-factor", str(FACTOR), "--output", str(work / "plan"), "--overwrite", "-o", "json",
+        *options,
     ]  # fmt: skip
 
 

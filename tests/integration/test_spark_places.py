@@ -41,7 +41,16 @@ def line(tmp_path, *options):
     """The command, which writes to `plan`."""
     (tmp_path / "b.json").write_text(json.dumps([{"id": n} for n in range(6)]))
     asked = ["plan", "raise-replication-factor", "--replication-factor", "3", "--engine", "spark", "-o", "json"]
-    return [*asked, "--brokers", str(tmp_path / "b.json"), "--output", str(tmp_path / "plan"), *MEMORY, *options]
+    return [
+        *asked,
+        "--brokers",
+        str(tmp_path / "b.json"),
+        "--output",
+        str(tmp_path / "plan"),
+        "--overwrite",
+        *MEMORY,
+        *options,
+    ]
 
 
 def settings(given):

@@ -89,7 +89,7 @@ def _verify_read_back(args: argparse.Namespace) -> int:
     if _takes_spark(args):
         found = verified_on_spark(args, brokers, _wanted(args), _allowed(args))
         if found.broken:
-            output.put("\n".join(f"broken: {rule}" for rule in found.broken))
+            output.put("".join(f"broken: {rule}\n" for rule in found.broken))
             return DEFECT
         _put_kept(args, found.rows, found.moves)
         return OK
@@ -100,7 +100,7 @@ def _verify_read_back(args: argparse.Namespace) -> int:
     if not waved and args.plan.name == PREFERRED_ORDER:
         raise InputError(args.plan, None, "names replicas that are not there yet: carry out reassignment.json first")
     if broken := verify_read_back(problem, table, waved=waved):
-        output.put("\n".join(f"broken: {rule}" for rule in broken))
+        output.put("".join(f"broken: {rule}\n" for rule in broken))
         return DEFECT
     _put_kept(args, table.num_rows, int(problem.missing.sum()))
     return OK
@@ -114,11 +114,11 @@ def _put_kept(args: argparse.Namespace, partitions: int, moves: int) -> None:
 def _verify_order(args: argparse.Namespace, problem: Problem, table: pa.Table) -> int:
     """Check what comes after a reassignment."""
     if broken := verify_order(problem, table):
-        output.put("\n".join(f"broken: {rule}" for rule in broken))
+        output.put("".join(f"broken: {rule}\n" for rule in broken))
         return DEFECT
-    output.put(
-        f"{args.plan} keeps every rule: {output.counted(table.num_rows, 'partition')} with another order of replicas"
-    )
+    get = "gets" if table.num_rows == 1 else "get"
+    partitions = output.counted(table.num_rows, "partition")
+    output.put(f"{args.plan} keeps every rule: {partitions} {get} another order of their replicas\n")
     return OK
 
 

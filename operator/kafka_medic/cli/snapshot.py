@@ -9,8 +9,8 @@ from pathlib import Path
 
 from kafka_medic.cli import exits, output
 from kafka_medic.cli.command_config import Held
-from kafka_medic.cli.connecting import described
-from kafka_medic.cli.exits import NoAnswerError, UnusableInputError
+from kafka_medic.cli.connecting import described, unanswered
+from kafka_medic.cli.exits import UnusableInputError
 from kafka_medic.cli.progress import working
 from kafka_medic.cli.snapshot_arguments import PARQUET
 from kafka_medic.cluster.document import timestamp, to_document
@@ -46,16 +46,6 @@ def run(args: argparse.Namespace) -> int:
     if nobody is not None:
         raise nobody
     return exits.OK
-
-
-def unanswered(snapshot: Snapshot, cluster: KafkaCluster) -> NoAnswerError | None:
-    """What is said, once and with the addresses, where no broker answered."""
-    kafka = next((s for s in snapshot.sources if s.name == "kafka"), None)
-    if snapshot.cluster.id is not None or snapshot.brokers is not None or kafka is None or kafka.known:
-        return None
-    servers = cluster.spec.bootstrap_servers or "the Kafka resource's addresses"
-    way_out = "check the address, that a broker listens there, and the security settings (--command-config)"
-    return NoAnswerError(f"Kafka at {servers} did not answer: {kafka.error or 'no reason given'}", way_out)
 
 
 def _append(snapshot: Snapshot, history: Path) -> int:

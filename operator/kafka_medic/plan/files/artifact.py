@@ -64,6 +64,8 @@ def refuse_directory(directory: Path, *, overwrite: bool) -> str | None:
             return "exists and is not empty"
         if directory.exists() and not directory.is_dir():
             return "is no folder"
+        if (file := next((p for p in directory.parents if p.exists() and not p.is_dir()), None)) is not None:
+            return f"cannot be written: {file} is no folder"
         directory.parent.mkdir(parents=True, exist_ok=True)
         for place in filter(Path.is_dir, (directory.parent, directory)):
             tempfile.TemporaryDirectory(prefix=f".{directory.name}.", dir=place).cleanup()

@@ -287,3 +287,19 @@ def test_watch_goes_with_the_tree_alone(terminal):
     code, _, err = terminal("status", "--watch", "-o", "json")
     assert code == 4
     assert "--watch: cannot be combined with -o json" in err
+
+
+def test_a_run_that_is_followed_has_a_bar_on_a_terminal_and_lines_in_a_pipe(sim, terminal, screen, monkeypatch):
+    def followed():
+        name = running(sim)
+        terminal.slept = lambda: status_of(sim, "remediations", name).update(phase="Succeeded", message="done")
+        return terminal("show", name, "--watch")
+
+    code, out, err = followed()
+    assert (code, err) == (0, "")
+    assert "Running  add-replicas [#####...............] 2/7 partitions, 3.0 GB of 12.0 GB" in out
+    drawn = screen(120, NO_COLOR="1")
+    monkeypatch.setattr(sys, "stderr", drawn)
+    code, out, _ = followed()
+    assert code == 0
+    assert "add-replicas 2/7 partitions, 3.0 GB of 12.0 GB, 30.0 MB/s" in drawn.getvalue()
