@@ -92,6 +92,7 @@ def _build() -> None:
     build.kafka("kraft")
     build.kafka("zookeeper")
     build.kafka("exporter")
+    build.spark_connectors()
     if (java := preflight.java_home()) is not None:
         class_archives("kraft", java)
         class_archives("zookeeper", java)
