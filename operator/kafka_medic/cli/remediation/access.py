@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import difflib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -252,8 +253,22 @@ class Access:
 
     def _object(self, kind: type[Resource], name: str, namespace: str | None) -> Object:
         path = custom_path(kind.PLURAL, namespace, name_of(kind.KIND, name))
-        where = f" in namespace {namespace}" if namespace else ""
-        return _request(f"{kind.KIND} {name}{where}", lambda: self.api.get(path))
+        what = f"{kind.KIND} {name}{f' in namespace {namespace}' if namespace else ''}"
+        try:
+            return self.api.get(path)
+        except ApiFailure as problem:
+            if not _is_missing(problem):
+                raise _as_error(what, problem) from None
+        raise UnusableInputError(what, "there is none", self._meant(kind, name, namespace))
+
+    def _meant(self, kind: type[Resource], name: str, namespace: str | None) -> str:
+        """The name that is nearest, or how to find it."""
+        try:
+            listed = self.api.list(custom_path(kind.PLURAL, namespace), {"limit": "500"})
+        except ApiFailure:
+            listed = []
+        near = difflib.get_close_matches(name, [str(raw["metadata"]["name"]) for raw in listed], 1)
+        return f"did you mean {near[0]}?" if near else _WHERE_IT_IS
 
 
 def _typed(kind: type[R], raw: Object) -> R:
@@ -297,8 +312,8 @@ def _as_error(what: str, problem: ApiFailure) -> NoAnswerError | RefusedError | 
         return NoAnswerError(message, _UNREACHED)  # it names the address; every request would have the same answer
     if problem.status in _SERVER_FAULTS or problem.status >= 500:
         return NoAnswerError(f"{what}: the API server answered {problem.status}: {message}", _UNREACHED)
-    if problem.not_found and '" not found' in message:
-        return UnusableInputError(what, "there is none", "`list` shows what there is; -n names a namespace")
+    if _is_missing(problem):
+        return UnusableInputError(what, "there is none", _WHERE_IT_IS)
     if problem.not_found:
         way_out = "install the chart's types, or choose another --context"
         return UnusableInputError(what, "this API server does not know kafka-medic's types", way_out)
@@ -309,6 +324,12 @@ def _as_error(what: str, problem: ApiFailure) -> NoAnswerError | RefusedError | 
     return RefusedError(f"{what}: {message}", _WAYS_OUT.get(problem.status, ""))
 
 
+def _is_missing(problem: ApiFailure) -> bool:
+    """Of an object; a type that is missing is another thing."""
+    return problem.not_found and '" not found' in problem.message
+
+
+_WHERE_IT_IS = "`list` and `status` show what there is; -n names a namespace"
 _UNREACHED = "check it with `kubectl cluster-info`, then the VPN, and the context (`kubectl config current-context`)"
 _WAYS_OUT = {
     403: "`kubectl auth whoami` shows who you are; the README's table `Who may do what` has the roles to ask for",

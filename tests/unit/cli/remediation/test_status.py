@@ -303,3 +303,15 @@ def test_a_run_that_is_followed_has_a_bar_on_a_terminal_and_lines_in_a_pipe(sim,
     code, out, _ = followed()
     assert code == 0
     assert "add-replicas 2/7 partitions, 3.0 GB of 12.0 GB, 30.0 MB/s" in drawn.getvalue()
+
+
+def test_a_misspelt_name_of_anything_is_answered_with_the_nearest(sim, terminal):
+    name = sim.run().name
+    for words, meant in (
+        (("show", name[:-1]), name),
+        (("pause", "cc", "--reason", "x"), "c"),
+        (("run", "raise-replicaton-factor", "--cluster", "c"), "raise-replication-factor"),
+    ):
+        code, _, err = terminal(*words)
+        assert (code, err.splitlines()[-1]) == (4, f"  did you mean {meant}?")
+    assert "`list` and `status` show what there is" in terminal("show", "xyzzy")[2]
