@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from email.utils import format_datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from typing import Any
 import pytest
 
 from kafka_medic.clients.kubernetes_api import ApiFailure
-from tests.unit.cli.remediation.api_of_people import ApiOfPerson, proposed
+from tests.unit.cli.remediation.api_of_people import BASE, ApiOfPerson, proposed
 
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "build" / "kubectl-kafka_medic"
@@ -85,6 +86,10 @@ def run(plugin: Path, api: ApiOfPerson, tmp_path_factory: pytest.TempPathFactory
             self.end_headers()
             self.wfile.write(data)
 
+        def date_time_string(self, timestamp: float | None = None) -> str:
+            """The simulation's own time, by which the command tells what is stale."""
+            return format_datetime(api.world.now, usegmt=True)
+
         def log_message(self, *_: object) -> None:
             pass
 
@@ -125,7 +130,7 @@ def test_it_reads_decides_and_requests_with_python_alone(run: Run, api: ApiOfPer
         done = run(*words)
         assert done.returncode == 0, (words, done.stderr)
         assert needed in done.stdout, (words, done.stdout)
-    decisions = [item["spec"]["decision"] for item in api.list("/apis/x/namespaces/ns/remediationapprovals")]
+    decisions = [item["spec"]["decision"] for item in api.list(f"{BASE}/remediationapprovals")]
     assert sorted(decisions) == ["Approve", "Reject", "Reject"]
 
 

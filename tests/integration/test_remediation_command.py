@@ -226,6 +226,7 @@ def test_status_has_what_is_wrong_and_what_waits(namespace: str, operator: str, 
     """The KafkaCluster's status is the operator's, written with its own rights; nobody observes this one."""
     cluster = placed("KafkaCluster", namespace, bootstrapServers="127.0.0.1:1")
     cluster["metadata"] = {"name": "watched", "namespace": namespace}
+    cluster["spec"]["probes"] = {"interval": "5m"}  # it is not called stale before this test is over
     stored = created(cluster)
     try:
         now = datetime.now(UTC)
