@@ -237,7 +237,7 @@ def test_status_has_what_is_wrong_and_what_waits(namespace: str, operator: str, 
         }  # fmt: skip
         seen = {
             "lastObservedAt": now.isoformat(), "findings": [finding], "findingsTotal": 1, "controller": 2,
-            "mode": "KRaft", "version": "4.1.0", "brokers": {"expected": 3, "registered": 3, "reachable": 2},
+            "metadata": "KRaft", "version": "4.1.0", "brokers": {"expected": 3, "registered": 3, "reachable": 2},
         }  # fmt: skip
         assert patch(stored, {"status": seen}, *as_status(operator)).returncode == 0
         run = placed("Remediation", namespace, requestedBy="bob")

@@ -35,20 +35,19 @@ def test_a_raise_with_and_without_a_kafka_topic(case: StrimziCase, topic_operato
     for name in (owned, strict, lax):
         wait_for(f"the KafkaTopic {name}", lambda name=name: ready(kafka, name) == "True", 60)
     case.watch()
-    if topic_operator == "away":
-        entity_operator(kafka, 0)
-        line.note("the Topic Operator is away")
+    had = without_topic_operator(kafka) if topic_operator == "away" else None
+    line.note(f"the Topic Operator is {topic_operator}")
     with records.flowing(case.boot, free) as traffic:
         run = planned(case, line, "raise-replication-factor")
         assert {c["topic"] for c in run["status"]["plan"]["changes"]} == {free, owned}
         (handed,) = run["status"]["plan"]["ownedTopics"]
         assert (handed["topic"], handed["by"]) == (owned, "Operator")
-        if topic_operator == "away":
+        if had is not None:
             assert operator.approve(run, "alice").returncode == 0
             name = run["metadata"]["name"]
             wait_for("the run to wait", lambda: "has not said yet" in case.run(name)["status"]["message"], 60)
             assert operator.factors(case.boot)[owned] == {1}, "nothing is copied while nobody has seen the pause"
-            entity_operator(kafka, 1)
+            with_topic_operator(kafka, had)
             line.note("the Topic Operator is back")
             ended = operator.wait_for_run(case.namespace, "Succeeded", 240, line.run, case.name, name)
             line.journal(ended)
@@ -87,26 +86,17 @@ def done(case: StrimziCase, line: Timeline, run: operator.Object) -> None:
     line.journal(ended)
 
 
-def wait_for_finding(case: StrimziCase, kind: str) -> dict[str, Any]:
-    found: list[dict[str, Any]] = []
-
-    def fires() -> bool:
-        every = case.status().get("findings", [])
-        found[:] = [f for f in every if f["type"] == kind and f["state"] == "Firing"]
-        return bool(found)
-
-    wait_for(kind, fires, 120)
-    return found[0]
+def without_topic_operator(kafka: StrimziKafka) -> dict[str, Any]:
+    """The Kafka resource has none any more; what it had."""
+    had: dict[str, Any] = kafka.resource()["spec"]["entityOperator"]["topicOperator"]
+    with_topic_operator(kafka, None)
+    return had
 
 
-def entity_operator(kafka: StrimziKafka, replicas: int) -> None:
-    """Strimzi starts it again by itself when it next reconciles, so the Kafka resource is paused meanwhile."""
-    pause = f"{PAUSE}=true" if replicas == 0 else f"{PAUSE}-"
-    kubectl("annotate", "kafka", kafka.name, "-n", kafka.namespace, pause)
-    deployment = f"deployment/{kafka.name}-entity-operator"
-    kubectl("scale", deployment, "-n", kafka.namespace, f"--replicas={replicas}")
-    wait = ("rollout", "status", deployment, "-n", kafka.namespace, "--timeout=120s")
-    kubectl(*wait, timeout=130)
+def with_topic_operator(kafka: StrimziKafka, had: dict[str, Any] | None) -> None:
+    patch = {"spec": {"entityOperator": {"topicOperator": had}}}
+    kubectl("patch", "kafka", kafka.name, "-n", kafka.namespace, "--type=merge", "-p", json.dumps(patch))
+    kafka.wait_ready()
 
 
 def watched(case: StrimziCase, line: Timeline, topics: Sequence[str]) -> None:

@@ -56,5 +56,7 @@ def lock() -> None:
     plugin = [uv(), "pip", "compile", "locks/plugin.in", *common[4:], "-o", "locks/plugin.txt"]
     run_logged("lock of the one-file plugin", plugin, log, cwd=REPOSITORY)
     run_logged("lock of .venv", [*common, *everything], log, cwd=REPOSITORY)
+    chart = [uv(), "pip", "compile", "locks/chart.in", *common[4:], "-o", "locks/chart.txt"]
+    run_logged("lock of what checks the chart", chart, log, cwd=REPOSITORY)
     with_extras = ["--all-extras", "-c", "locks/dev.txt", "-o", "locks/spark.txt"]
     run_logged("lock of Spark's image", [*common, *with_extras], log, cwd=REPOSITORY)

@@ -212,6 +212,12 @@ def _remediation(subparsers: Any) -> None:
     arguments.add_group(subparsers)
 
 
+def _report(subparsers: Any) -> None:
+    from kafka_medic.cli.remediation import report_arguments  # noqa: PLC0415
+
+    report_arguments.add_parser(subparsers)
+
+
 def _status(subparsers: Any) -> None:
     from kafka_medic.cli.remediation import arguments  # noqa: PLC0415
 
@@ -243,6 +249,7 @@ _SUBCOMMANDS: dict[str, Callable[[Any], None]] = {
     "offsets": _offsets,
     "status": _status,
     "remediation": _remediation,
+    "report": _report,
     "completion": _completion,
     "version": _versions,
 }

@@ -16,6 +16,7 @@ from kafka_medic.cli import exits, output
 from kafka_medic.cli.plan_arguments import FOR_PEOPLE, LARGEST_LOCAL, MOVING, RAISE, VERIFY
 from kafka_medic.cli.plan_check import DefectError, checked_and_written
 from kafka_medic.cli.plan_figures import figures
+from kafka_medic.cli.plan_report import about_plan
 from kafka_medic.cli.plan_spark import on_spark, spark_settings, verified_on_spark
 from kafka_medic.cli.progress import working
 from kafka_medic.plan.allowed import Allowed
@@ -26,6 +27,7 @@ from kafka_medic.plan.files.inputs import InputError, is_parquet, parquet_rows, 
 from kafka_medic.plan.files.png import PngError, can_draw
 from kafka_medic.plan.files.read_back import is_order, read_plan, verify_order, verify_read_back
 from kafka_medic.plan.files.report_data import ReportData, report_data
+from kafka_medic.plan.memory import keep_freed
 from kafka_medic.plan.model import PREFERRED_ORDER, Plan, Summary
 from kafka_medic.plan.problem import Broker, Problem, ProblemError
 from kafka_medic.plan.relocation import Leave, LowerImbalance, Relocation, SpreadRacks
@@ -64,6 +66,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _run(args: argparse.Namespace) -> int:
     began = time.monotonic()
+    keep_freed()
     if not hasattr(args, "engine") or not _takes_spark(args):  # Spark Connect needs pandas
         leave_pandas_out()
     if args.question == VERIFY:
@@ -143,7 +146,10 @@ def _raise(args: argparse.Namespace, began: float) -> tuple[Summary, Estimate]:
     wanted = _wanted(args)
     brokers = read_brokers(_brokers_file(args), beside=args.brokers is None)
     if _takes_spark(args):
-        return on_spark(args, brokers, wanted, _allowed(args), ReportData.title, began)
+        done = on_spark(args, brokers, wanted, _allowed(args), ReportData.title, began)
+        _note_left_out(done[0])
+        _note_order(done[0])
+        return done
     return _here(args, wanted, brokers, began)
 
 
@@ -154,6 +160,7 @@ def _move(args: argparse.Namespace, began: float) -> tuple[Summary, Estimate]:
         done = on_spark(args, brokers, _question(args), _allowed(args), MOVING[args.question], began)
         _note_left_out(done[0])
         output.note(FOR_PEOPLE)
+        _note_order(done[0])
         return done
     partitions = read_partitions(args.partitions)
     _note_read(partitions, brokers)
@@ -165,7 +172,8 @@ def _move(args: argparse.Namespace, began: float) -> tuple[Summary, Estimate]:
     _note_planned(args, plan, "move")
     _note_left_out(plan.summary)
     leaders = relocation.leaders_of_changed(plan)
-    drawn = partial(report_data, relocation, plan, leaders, args.throttle, MOVING[args.question])
+    title, about = MOVING[args.question], about_plan(args.partitions)
+    drawn = partial(report_data, relocation, plan, leaders, args.throttle, title, about)
     plan = checked_and_written(
         args.output, plan, partial(verify_moves, relocation, plan), drawn, began, png=args.png, overwrite=args.overwrite
     )
@@ -220,7 +228,8 @@ def _here(
     _note_planned(args, plan, "new replica")
     _note_left_out(plan.summary)
     leaders = problem.leaders_of_changed(plan)
-    drawn = partial(report_data, problem, plan, leaders, args.throttle)
+    about = about_plan(args.partitions)
+    drawn = partial(report_data, problem, plan, leaders, args.throttle, about=about)
     plan = checked_and_written(
         args.output, plan, partial(verify, problem, plan), drawn, began, png=args.png, overwrite=args.overwrite
     )
@@ -284,7 +293,9 @@ def _note_planned(args: argparse.Namespace, plan: Plan, what: str) -> None:
 
 def _note_order(summary: Summary) -> None:
     """The second file, without which preferred leaders stay as they are."""
-    if summary.reordered:
+    if summary.reordered and not summary.order_file:
+        output.note("the preferred leaders of the summary are those of the plan's column preferredOrder")
+    elif summary.reordered:
         output.note(
             f"reassignment.json keeps the preferred leaders. Carry out {PREFERRED_ORDER} after it, in the same way, "
             "then run kafka-leader-election.sh --election-type preferred"

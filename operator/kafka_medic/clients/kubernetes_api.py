@@ -112,6 +112,8 @@ class KubernetesApi:
             raise KubeconfigError(f"cannot be used: {problem.strerror or type(problem).__name__}") from None
         except (AttributeError, LookupError, TypeError, ValueError) as problem:
             raise KubeconfigError(f"is not a kubeconfig ({type(problem).__name__})") from None
+        if not configuration.verify_ssl:  # the kubeconfig says so; a warning at each request would say it again
+            urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
         made = cls(timeout_seconds, client.ApiClient(configuration))
         made._client.user_agent = PERSONS
         return made, str(namespace)

@@ -8,6 +8,7 @@ from typing import Any
 
 from kafka_medic.cli import output
 from kafka_medic.cli.command_line import Parser
+from kafka_medic.cli.remediation import report_arguments
 from kafka_medic.cli.remediation.names import completer
 
 _EXAMPLES = """\
@@ -42,7 +43,9 @@ def add_group(subparsers: Any) -> None:
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    add_commands(parser.add_subparsers(dest="action", required=True, metavar="COMMAND"))
+    commands = parser.add_subparsers(dest="action", required=True, metavar="COMMAND")
+    add_commands(commands)
+    report_arguments.add_parser(commands)
 
 
 def add_status(subparsers: Any) -> None:
@@ -104,8 +107,6 @@ def add_commands(subparsers: Any) -> None:
     which.add_argument("--broker", type=_broker, metavar="ID", help="instead: each restart of it, or of 'all'")
     _cluster(past, "--cluster", what="with --broker: of this KafkaCluster alone")
     past.add_argument("-A", "--all-namespaces", action="store_true", help="with --broker: of every namespace")
-    report = _of_run(subparsers, "report", "the whole story as Markdown, for a ticket", formats=False)
-    report.set_defaults(output="table")
 
 
 LISTED = ("table", "wide", "name", "json", "yaml")

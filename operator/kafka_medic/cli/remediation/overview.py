@@ -155,7 +155,7 @@ def _cluster(state: ClusterState, now: datetime) -> dict[str, Any]:
         "name": state.name,
         "mode": cluster.spec.remediation.mode.value,
         "paused": cluster.spec.remediation.paused,
-        "metadata": status.mode.value if status.mode else None,
+        "metadata": status.metadata.value if status.metadata else None,
         "version": status.version,
         "brokers": {
             "expected": brokers.expected if brokers else None,

@@ -80,7 +80,7 @@ def _tree(state: ClusterState, now: datetime, *, wide: bool, namespaces: bool) -
 
 def _head(name: str, cluster: KafkaCluster, now: datetime, *, wide: bool) -> Text:
     status, brokers = cluster.status, cluster.status.brokers
-    mode, policy = status.mode, cluster.spec.remediation
+    mode, policy = status.metadata, cluster.spec.remediation
     kafka = " ".join(filter(None, (mode.value if mode else "metadata mode unknown", status.version)))
     parts: list[str | tuple[str, str]] = [(name, "bold"), f"  {policy.mode.value}  {kafka}  "]
     if brokers is None or brokers.reachable is None:

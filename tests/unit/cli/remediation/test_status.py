@@ -118,7 +118,7 @@ def test_what_is_not_observed_is_not_called_healthy(sim, terminal):
 
 def test_unknown_figures_are_unknown_and_not_0(sim, terminal):
     status = status_of(sim)
-    for name in ("brokers", "controller", "mode", "version"):
+    for name in ("brokers", "controller", "metadata", "version"):
         del status[name]
     assert "metadata mode unknown  brokers unknown  controller unknown" in terminal("status")[1]
     cluster = json.loads(terminal("status", "-o", "json")[1])["clusters"][0]
