@@ -21,7 +21,7 @@ TESTS ?= tests/integration tests/contract tests/e2e
 WHOLE_SUITE := $(if $(filter file,$(origin TESTS)),1)
 
 .DEFAULT_GOAL := help
-.PHONY: chart release upgrade help setup venv check browser format-check lint types imports scenarios waits unit simulate soak test gameday gameday-strimzi mutate-guards scan audit sbom pin-base demo bench-observe bench-fleet bench-large bench-stale bench-plan bench-topics bench-cruise-control bench-history bench-roll bench-elect bench-offsets up down status logs enter crds lock clean-cache
+.PHONY: chart release upgrade help setup venv check browser format-check lint types imports scenarios waits unit simulate soak test gameday gameday-strimzi mutate-guards scan audit sbom pin-base plugin demo bench-observe bench-fleet bench-large bench-stale bench-plan bench-topics bench-cruise-control bench-history bench-roll bench-elect bench-offsets up down status logs enter crds lock clean-cache
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -121,6 +121,9 @@ audit: $(SCAN)/bin/bandit ## Known vulnerabilities of the locked packages (pip-a
 
 pin-base: ## Write the present digest of the base image into both Dockerfiles (needs skopeo and the image's registry)
 	@digest=$$(skopeo inspect --format '{{.Digest}}' docker://$(BASE_IMAGE)) && sed -i -E 's|^ARG BASE=.*|ARG BASE=$(BASE_IMAGE)@'"$$digest"'|' Dockerfile images/spark/Dockerfile && grep '^ARG BASE' Dockerfile
+
+plugin: ## Build build/kubectl-kafka_medic, the kubectl plugin as one file that needs Python 3.11 alone
+	@$(PYTHON) -m plugin.build
 
 demo: setup ## Show an incident and its cure (MODE=kraft or zookeeper, KEEP=1 leaves the testbed up)
 	@$(TESTBED) run $(VENV)/python -m tests.demo --mode $(MODE)
