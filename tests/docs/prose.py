@@ -61,7 +61,8 @@ def _plain(tokens: Iterable[Token]) -> Iterator[str]:
         if token.type in ("softbreak", "hardbreak"):
             yield " "
         elif token.type == "code_inline":
-            yield re.sub(r"\W+", "_", token.content).strip("_") or "code"
+            # One word, with a capital letter: a sentence may begin with it.
+            yield "C_" + re.sub(r"\W+", "_", token.content)
         elif token.type in ("text", "text_special"):
             yield token.content
 
