@@ -19,6 +19,7 @@ from prometheus_client.core import Metric
 
 from kafka_medic.cli import main as command
 from kafka_medic.cli.remediation.explain import WHAT_TO_DO
+from kafka_medic.cluster.clock import Skew
 from kafka_medic.controller.metrics import Metrics
 from kafka_medic.controller.status import CONDITION_OF, NEEDED, SOURCES_OF
 from kafka_medic.guard.cluster_wide import CLUSTER_WIDE
@@ -98,9 +99,7 @@ def phases() -> str:
     for phase in Phase:
         after = sorted(p.value for p in LEGAL_TRANSITIONS.get(phase, ()))
         rows.append((f"`{phase.value}`", ", ".join(after) or "none: the run has ended"))
-    text = (
-        "# Index of phases\n\nThe API server enforces this table. [Why is my run waiting?](../run-phases.md) explains the phases.\n\n"
-    )
+    text = "# Index of phases\n\nThe API server enforces this table. [Why is my run waiting?](../run-phases.md) explains the phases.\n\n"
     return text + _table(("phase", "can become"), rows)
 
 
@@ -116,17 +115,25 @@ def playbooks() -> str:
         )
         if spec.get("parameters"):
             rows = [
-                (f"`{p['name']}`", p["type"], f"`{p['default']}`" if "default" in p else "", _bounds(p), p["description"])
+                (
+                    f"`{p['name']}`",
+                    p["type"],
+                    f"`{p['default']}`" if "default" in p else "",
+                    _bounds(p),
+                    p["description"],
+                )
                 for p in spec["parameters"]
             ]
             parts.append(_table(("parameter", "type", "default", "bounds", "description"), rows))
-        rows = [
-            (s["name"], s["action"], s["verify"]["probe"], str(s["verify"].get("consecutive", 1)), s["verify"]["within"],
-             s.get("onFailure", "Pause"))
-            for s in spec["steps"]
-        ]  # fmt: skip
-        parts.append(_table(("step", "action", "probe", "times in a row", "within", "on failure"), rows))
+        steps = [_step(s) for s in spec["steps"]]
+        parts.append(_table(("step", "action", "probe", "times in a row", "within", "on failure"), steps))
     return "\n".join(parts)
+
+
+def _step(step: Mapping[str, Any]) -> tuple[str, ...]:
+    verify = step["verify"]
+    in_a_row = str(verify.get("consecutive", 1))
+    return step["name"], step["action"], verify["probe"], in_a_row, verify["within"], step.get("onFailure", "Pause")
 
 
 def _bounds(parameter: Mapping[str, Any]) -> str:
@@ -176,14 +183,14 @@ def _scalar(value: object) -> str:
 
 
 def metrics() -> str:
-    owner = Metrics()
+    owner = Metrics(lambda: Skew(0.0, 0.0))
     labels: dict[str, Sequence[str]] = {}
     for value in vars(owner).values():
         if hasattr(value, "_labelnames") and hasattr(value, "describe"):
             labels.update({m.name: value._labelnames for m in value.describe()})
     rows = []
     for family in sorted(owner.registry.collect(), key=lambda m: m.name):
-        names = labels.get(family.name) or getattr(family, "_labelnames", ())
+        names = labels.get(family.name) or getattr(family, "_labelnames", None) or ()
         rows.append((f"`{_series(family)}`", family.type, ", ".join(f"`{n}`" for n in names), family.documentation))
     text = (
         "# Metrics of the operator\n\nThe operator serves these metrics on port 8081. "
@@ -211,7 +218,9 @@ def cli() -> str:
     return "\n".join(parts)
 
 
-def _commands(parser: argparse.ArgumentParser, name: str, words: str = "") -> Iterator[tuple[str, str, argparse.ArgumentParser]]:
+def _commands(
+    parser: argparse.ArgumentParser, name: str, words: str = ""
+) -> Iterator[tuple[str, str, argparse.ArgumentParser]]:
     below = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
     if not below:
         yield name, words, parser
@@ -279,7 +288,10 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _cell(text: str) -> str:
-    return re.sub(r"(?<!\\)\|", r"\\|", " ".join(text.split())).replace("<", "&lt;")
+    """In one line. A bar would end the cell; outside of code a star begins emphasis and a bracket HTML."""
+    pieces = re.sub(r"(?<!\\)\|", r"\\|", " ".join(text.split())).split("`")
+    pieces[::2] = [p.replace("*", r"\*").replace("<", "&lt;") for p in pieces[::2]]
+    return "`".join(pieces)
 
 
 PAGES: Mapping[str, tuple[str, Callable[[], str]]] = {

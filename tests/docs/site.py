@@ -1,7 +1,7 @@
 """MkDocs hooks: links to files outside of docs/, and a site that loads nothing from other hosts.
 
-On a Git host a page links to ../examples/x.yaml. The site gets a copy of that file, and the link leads to the copy. A link to
-a file that does not exist fails the build.
+On a Git host a page links to ../examples/x.yaml. The site gets a copy of that file, and the link leads to the copy. A
+link to a file that does not exist fails the build.
 """
 
 from __future__ import annotations

@@ -51,8 +51,9 @@ def lock() -> None:
     common += ["--python-version", "3.11", "--no-annotate", "--no-header", "--no-emit-index-url"]
     run_logged("lock of the image", [*common, "-o", "locks/runtime.txt"], log, cwd=REPOSITORY)
     everything = ["--all-extras", "--group", "dev", "-o", "locks/dev.txt"]
-    build = [_uv(), "pip", "compile", "locks/build.in", *common[4:], "-o", "locks/build.txt"]
-    run_logged("lock of the build backend", build, log, cwd=REPOSITORY)
+    for name, what in (("build", "the build backend"), ("scan", "make scan"), ("docs", "make docs")):
+        alone = [_uv(), "pip", "compile", f"locks/{name}.in", *common[4:], "-o", f"locks/{name}.txt"]
+        run_logged(f"lock of {what}", alone, log, cwd=REPOSITORY)
     run_logged("lock of .venv", [*common, *everything], log, cwd=REPOSITORY)
     with_extras = ["--all-extras", "-c", "locks/dev.txt", "-o", "locks/spark.txt"]
     run_logged("lock of Spark's image", [*common, *with_extras], log, cwd=REPOSITORY)
