@@ -37,7 +37,7 @@ venv:
 	@$(TESTBED) venv
 
 check: venv ## Format, lint, types, import directions, unit, scenario and property tests (about a minute)
-	@$(MAKE) --no-print-directory --jobs 3 --output-sync=target format-check lint types imports prose scenarios unit waits
+	@$(MAKE) --no-print-directory --jobs 3 --output-sync=target format-check lint types imports scenarios unit waits
 
 format-check:
 	@$(VENV)/ruff format --check .

@@ -3,7 +3,8 @@
     python -m tests.docs.prose [FILE...]
 
 Prints one line for each page and one for all of them. Fails for sentences of more than 40 words, and names them.
-Code, tables and headings are left out. The passive is guessed: a form of "be", then a participle. "One" before a noun is a number.
+Code, tables and headings are left out. The passive is guessed: a form of "be", then a participle. "One" before a noun
+is a number.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _PASSIVE = re.compile(rf"\b{_BE}\s+(?:\w+ly\s+|not\s+|never\s+|also\s+|only\s+|t
 _INSIDE = re.compile(r"[;:]\s")
 _RELATIVE = re.compile(r"\b(?:that|which|who|whom|whose)\b", re.I)
 _POINTING = re.compile(
-    r"\b(?:it|its|ones|those|theirs|one(?=\s*(?:[.,;:)]|$)|\s+(?:of|that|which|who|is|was|has|in|with|for|on|after|to|by)\b))\b",
+    r"\b(?:it|ones|those|theirs|one(?=\s*(?:[.,;:)]|$)|\s+(?:of|that|which|who|is|was|has|in|with|for|on|after|to|by)\b))\b",
     re.I,
 )
 _YOU = re.compile(r"\b(?:you|your|yours|yourself)\b", re.I)

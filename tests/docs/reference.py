@@ -67,8 +67,9 @@ def findings() -> str:
         names = ", ".join(f"[{n}](playbooks.md#{n})" for n in treated.get(finding.value, ()))
         rows.append((f"`{finding.value}`", condition or "none", ", ".join(sources), names or "none"))
     text = (
-        "# Index of findings\n\nEvery type of finding, the condition of the KafkaCluster that it makes False, the sources that it "
-        "needs, and the shipped Playbooks with this trigger. [Findings](../findings.md) explains each one.\n\n"
+        "# Index of findings\n\nEvery type of finding, the condition of the KafkaCluster that it makes False, the "
+        "sources that it needs, and the shipped Playbooks with this trigger. [Findings](../findings.md) explains "
+        "each type.\n\n"
     )
     return text + _table(("type", "condition", "sources", "Playbooks"), rows)
 
@@ -99,7 +100,10 @@ def phases() -> str:
     for phase in Phase:
         after = sorted(p.value for p in LEGAL_TRANSITIONS.get(phase, ()))
         rows.append((f"`{phase.value}`", ", ".join(after) or "none: the run has ended"))
-    text = "# Index of phases\n\nThe API server enforces this table. [Why is my run waiting?](../run-phases.md) explains the phases.\n\n"
+    text = (
+        "# Index of phases\n\nThe API server enforces this table. [Why is my run waiting?](../run-phases.md) explains "
+        "the phases.\n\n"
+    )
     return text + _table(("phase", "can become"), rows)
 
 
@@ -110,9 +114,9 @@ def playbooks() -> str:
         trigger = spec["trigger"]
         parts.append(f"## {playbook['metadata']['name']}\n")
         parts.append(f"{spec['description'].strip()}\n")
-        parts.append(
-            f"Trigger: [{trigger['finding']}](../findings.md), Firing for {trigger.get('for', '0s')}. Risk: {spec['risk']}.\n"
-        )
+        finding, lasts = trigger["finding"], trigger.get("for", "0s")
+        link = f"[{finding}](../findings.md#{finding.lower()})"
+        parts.append(f"Trigger: {link}, Firing for {lasts}. Risk: {spec['risk']}.\n")
         if spec.get("parameters"):
             rows = [
                 (
