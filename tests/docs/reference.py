@@ -271,7 +271,8 @@ def chart_values() -> str:
             indent, key, value = len(found[1]), found[2], found[3]
             path = [(i, k) for i, k in path if i < indent] + [(indent, key)]
             value = "" if value is None else value.split(" #")[0]
-            rows.append((f"`{'.'.join(k for _, k in path)}`", f"`{value}`" if value else "", _words(comment)))
+            if value or comment:
+                rows.append((f"`{'.'.join(k for _, k in path)}`", f"`{value}`" if value else "", _words(comment)))
         comment = []
     text = "# Values of the chart\n\n`helm show values charts/kafka-medic` prints them with their comments.\n\n"
     return text + _table(("value", "default", "meaning"), rows)
