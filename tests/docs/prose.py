@@ -26,7 +26,7 @@ LONGEST = 40
 LONG = 25
 
 _PARSER = MarkdownIt("commonmark").enable("table")
-_END = re.compile(r"""(?<=[.!?])["')\]*]*\s+(?=["'(\[*]*[A-Z0-9`])""")
+_END = re.compile(r"""(?<=[.!?])["')\]*]*\s+(?=["'(\[*]*[A-Z0-9`])|\s·\s""")
 _NO_END = re.compile(r"\b(?:e\.g|i\.e|etc|vs|cf|approx|No)\.$")
 _WORD = re.compile(r"[^\W_][\w'./:-]*")
 _BE = r"(?:is|are|was|were|be|been|being)"
