@@ -62,6 +62,11 @@ class StrimziKafka:
     def uids(self) -> dict[int, str]:
         return {node: self.pod(node)["metadata"]["uid"] for node in self.nodes()}
 
+    def uids_of_those_there(self) -> dict[int, str]:
+        """Of the nodes that have a Pod."""
+        found = get("pods", namespace=self.namespace, selector=self.selector)["items"]
+        return {int(p["metadata"]["name"].rpartition("-")[2]): p["metadata"]["uid"] for p in found}
+
     def resource(self, kind: str = "kafka", name: str | None = None) -> Object:
         """The Kafka resource, or another one of Strimzi's."""
         found: Object = json.loads(kubectl("get", kind, name or self.name, "-n", self.namespace, "-o", "json").stdout)
@@ -76,6 +81,19 @@ class StrimziKafka:
         status = found.get("status", {})
         current = status.get("observedGeneration") == found["metadata"]["generation"]
         return current and any(c["type"] == "Ready" and c["status"] == "True" for c in status.get("conditions", []))
+
+    def at_rest(self) -> bool:
+        """Whether every Pod is Ready and has all annotations that its StrimziPodSet has for it."""
+        for pool in self.pools:
+            holder = self.resource("strimzipodset", f"{self.name}-{pool.name}")
+            status = holder.get("status", {})
+            if status.get("readyPods") != status.get("pods") or status.get("currentPods") != status.get("pods"):
+                return False
+            for wanted in holder["spec"]["pods"]:
+                name, notes = wanted["metadata"]["name"], wanted["metadata"]["annotations"]
+                if not notes.items() <= get("pod", name, namespace=self.namespace)["metadata"]["annotations"].items():
+                    return False
+        return True
 
     def wait_ready(self, seconds: float = _READY_SECONDS) -> None:
         wait_for(f"Strimzi's {self.name} in {self.namespace}", self.is_ready, seconds, every=1)
@@ -122,9 +140,25 @@ def manifests(folder: Path, namespace: str) -> str:
 
 def make(file: Path, kafka: StrimziKafka) -> None:
     """The cluster of the file's resources, with disks for its pools, once Strimzi says that it is Ready."""
-    apply(_volumes(kafka))
+    make_volumes(kafka)
     kubectl("apply", "-n", kafka.namespace, "-f", str(file))
     kafka.wait_ready()
+
+
+def make_volumes(kafka: StrimziKafka) -> None:
+    """Disks for the nodes of its pools that have none yet."""
+    apply(_volumes(kafka))
+
+
+def unmake(file: Path, kafka: StrimziKafka) -> None:
+    """The cluster alone; Strimzi stays."""
+    kubectl("delete", "-n", kafka.namespace, "-f", str(file), "--ignore-not-found", timeout=180)
+    gone = ("pods", "-n", kafka.namespace, "-l", kafka.selector, "--for=delete", "--timeout=120s")
+    kubectl("wait", *gone, timeout=130)
+    kubectl("delete", "persistentvolumeclaim", "-n", kafka.namespace, "-l", f"{CLUSTER_LABEL}={kafka.name}")
+    for disk in (own_state().disks / kafka.namespace).glob(f"data-0-{kafka.name}-*"):
+        kubectl("delete", "persistentvolume", f"{kafka.namespace}-{disk.name}", "--ignore-not-found")
+        shutil.rmtree(disk, ignore_errors=True)
 
 
 def uninstall(namespace: str) -> None:

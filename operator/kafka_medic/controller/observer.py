@@ -13,8 +13,9 @@ from kafka_medic.clients.failures import ReadFailed
 from kafka_medic.clients.own_rights import OwnRights
 from kafka_medic.clients.ports import Connection, EnsembleConnection, Kafka
 from kafka_medic.clients.zookeeper import ZooKeeper
-from kafka_medic.cluster.snapshot import Snapshot, TopicOwner
+from kafka_medic.cluster.snapshot import Rollout, Snapshot, TopicOwner
 from kafka_medic.controller.clients import Clients
+from kafka_medic.controller.former_certificate import FormerCertificate
 from kafka_medic.controller.kept_state import KeptState
 from kafka_medic.observe.connect import connection, ensemble_connection
 from kafka_medic.observe.pods import BrokerPods
@@ -36,6 +37,12 @@ class Observer:
     _zookeeper: tuple[object, ZooKeeper] | None = None
     _metrics: tuple[object, MetricsReads] | None = None
     _rights: OwnRights | None = None
+    _former: FormerCertificate = field(init=False)
+    _brokers: tuple[tuple[str, int], ...] = ()
+    """Addresses, as the last observation had them."""
+
+    def __post_init__(self) -> None:
+        self._former = FormerCertificate(self.clients.monotonic)
 
     @property
     def connected(self) -> tuple[Connection, Kafka] | None:
@@ -60,6 +67,7 @@ class Observer:
         kept = self.kept_state
         passed_on = (kept.rotation, kept.addresses, kept.identities, kept.at_rest)
         snapshot = observe_cluster(cluster.name, readers, self.clients.now, *passed_on)
+        self._brokers = tuple((b.host, b.port) for b in snapshot.brokers or () if b.host and b.port) or self._brokers
         self.clients.series.observed((self.namespace, self.name), snapshot)
         return snapshot
 
@@ -71,19 +79,30 @@ class Observer:
 
     def _connect_kafka(self, cluster: KafkaCluster) -> EnsembleConnection | None:
         """Returns how to reach the ensemble, if there is one. Secrets are read each time: a rotated password or
-        certificate takes effect at the next observation. Raises ReadFailed."""
+        certificate takes effect at the next observation, a client certificate once every broker takes it. Raises
+        ReadFailed."""
 
         def secret(name: str) -> Mapping[str, bytes]:
             return self.clients.store.secret(cluster, name)
 
         bounds = self._destinations
         wanted, ensemble = connection(cluster, secret, bounds), ensemble_connection(cluster, secret, bounds)
+        wanted = self._with_certificate(cluster, wanted)
         if self._connected is None or self._connected[0] != wanted:
             if self._connected is not None:
                 self._connected[1].close()
                 self._connected = None
             self._connected = (wanted, self.clients.kafka(wanted))
         return ensemble
+
+    def _with_certificate(self, cluster: KafkaCluster, wanted: Connection) -> Connection:
+        before = self._former.problem
+        now = self._connected[0] if self._connected is not None else None
+        chosen = self._former.choose(wanted, now, self._brokers, self.clients.refused)
+        if before is None and (problem := self._former.problem) is not None:
+            message = f"{problem.message}; the certificate before is shown until every broker takes the new one"
+            self.clients.record(cluster, ("Normal", "CertificateNotTrustedYet", message))
+        return chosen
 
     def _connect_zookeeper(self, ensemble: EnsembleConnection | None) -> None:
         if ensemble is not None and (self._zookeeper is None or self._zookeeper[0] != ensemble):
@@ -101,7 +120,7 @@ class Observer:
             kafka=self._connected[1],
             zookeeper=self.zookeeper if has_ensemble else None,
             pods=pods.pods if pods else None,
-            rollouts=(lambda: (*pods.rollouts(), *(apart.rollouts() if apart else ()))) if pods else None,
+            rollouts=(lambda: _all_rollouts(pods, apart)) if pods else None,
             controllers=apart.pods if apart else None,
             metrics=self._metrics_of(cluster, self._connected[0].timeout_seconds),
             canary=self.canary(cluster),
@@ -126,3 +145,8 @@ class Observer:
     @property
     def _destinations(self) -> Destinations | None:
         return self.clients.destinations(self.namespace)
+
+
+def _all_rollouts(pods: BrokerPods, apart: BrokerPods | None) -> tuple[Rollout, ...]:
+    """What is rolled out over brokers and controllers alike is named once."""
+    return tuple(dict.fromkeys((*pods.rollouts(), *(apart.rollouts() if apart else ()))))

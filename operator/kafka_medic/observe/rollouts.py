@@ -14,6 +14,10 @@ STRIMZI_PAUSE = "strimzi.io/pause-reconciliation"
 REBALANCING = frozenset({"Rebalancing", "Stopping"})
 """States of a KafkaRebalance (its conditions' types) in which Cruise Control moves replicas or leaders."""
 LOSE_CLAIMS = "strimzi.io/delete-pod-and-pvc"
+STOPPED_ROLL = frozenset({"ForceableProblem", "UnforceableProblem", "FatalProblem"})
+"""Reasons of a Kafka resource's condition NotReady where Strimzi gave up a roll half-way; it begins again within two
+minutes (`KafkaRoller` of Strimzi 1.2.0)."""
+STRIMZI_DOMAIN = "strimzi.io/"
 ROLL_BY_HAND = (STRIMZI_ROLL, LOSE_CLAIMS)
 """Annotations that ask Strimzi to replace a Pod, or all Pods of a set. The first one on a Pod is that Pod's own matter,
 `Pod.restart_asked`, since it may be the operator's own."""
@@ -34,7 +38,7 @@ def rollouts_of(api: KubernetesApi, namespace: str, pods: Sequence[Object]) -> t
             reasons = _stateful_set(holder, its_pods) if holder else iter(("it does not exist any more",))
         elif (group, kind) == (STRIMZI_GROUP, "StrimziPodSet"):
             holder = _get(api, f"/apis/{version}/namespaces/{namespace}/strimzipodsets/{name}")
-            reasons = _strimzi_pod_set(holder) if holder else iter(("it does not exist any more",))
+            reasons = _strimzi_pod_set(holder, its_pods) if holder else iter(("it does not exist any more",))
             found += _strimzi_cluster(api, namespace, name, version.partition("/")[2], holder, found)
         else:
             reason = f"Pod {its_pods[0]['metadata']['name']} belongs to {kind} {name}, whose rollouts cannot be told"
@@ -70,12 +74,26 @@ def _stateful_set(holder: Object, pods: Sequence[Object]) -> Iterator[str]:
         yield f"it is being scaled from {status.get('replicas', 0)} to {spec.get('replicas', 1)} Pods"
 
 
-def _strimzi_pod_set(holder: Object) -> Iterator[str]:
+def _strimzi_pod_set(holder: Object, pods: Sequence[Object]) -> Iterator[str]:
     status = holder.get("status") or {}
     yield from _not_seen(holder)
     if (current := status.get("currentPods", 0)) < (every := status.get("pods", 0)):
         yield f"{current} of {every} Pods have the latest revision"
+    elif old := _outdated(holder, pods):
+        yield f"{old} of {len(pods)} Pods are to have another certificate or configuration"
     yield from _by_hand([holder])
+
+
+def _outdated(holder: Object, pods: Sequence[Object]) -> int:
+    """How many Pods lack an annotation of Strimzi's that the set has for them. A new key of the cluster CA changes no
+    revision, and Strimzi rolls for it first (`CaReconciler`)."""
+    wanted = {pod["metadata"]["name"]: _of_strimzi(pod) for pod in (holder.get("spec") or {}).get("pods") or ()}
+    return sum(bool(wanted.get(pod["metadata"]["name"], set()) - _of_strimzi(pod)) for pod in pods)
+
+
+def _of_strimzi(pod: Object) -> set[tuple[str, str]]:
+    notes = pod["metadata"].get("annotations") or {}
+    return {(key, value) for key, value in notes.items() if key.startswith(STRIMZI_DOMAIN)}
 
 
 def _strimzi_cluster(
@@ -94,15 +112,18 @@ def _strimzi_cluster(
     kinds = f"/apis/kafka.strimzi.io/{version}/namespaces/{namespace}"
     kafka = _get(api, f"{kinds}/kafkas/{cluster}")
     reasons = list(_kafka(kafka)) if kafka else ["it does not exist any more"]
+    pools = _of_cluster(api, f"{kinds}/kafkanodepools", cluster)
+    if changed := sorted(pool["metadata"]["name"] for pool in pools if any(_not_seen(pool))):
+        reasons.append(f"the latest change of KafkaNodePool {', '.join(changed)} has not been acted on yet")
     if reasons:
         yield Rollout("Kafka", cluster, "; ".join(reasons))
-    for item in _rebalances(api, f"{kinds}/kafkarebalances", cluster):
+    for item in _of_cluster(api, f"{kinds}/kafkarebalances", cluster):
         states = [c["type"] for c in (item.get("status") or {}).get("conditions") or () if c.get("status") == "True"]
         if moving := REBALANCING.intersection(states):
             yield Rollout("KafkaRebalance", item["metadata"]["name"], f"Cruise Control is at it ({min(moving)})")
 
 
-def _rebalances(api: KubernetesApi, path: str, cluster: str) -> Sequence[Object]:
+def _of_cluster(api: KubernetesApi, path: str, cluster: str) -> Sequence[Object]:
     try:
         return api.list(path, {"labelSelector": f"{STRIMZI_CLUSTER}={cluster}"})
     except ApiFailure as problem:
@@ -115,6 +136,13 @@ def _kafka(kafka: Object) -> Iterator[str]:
     yield from _not_seen(kafka)
     if asks_for_roll(kafka, STRIMZI_PAUSE):
         yield f"its reconciliation is paused ({STRIMZI_PAUSE}): Strimzi would not act on what is asked of it"
+    wanted, status = (kafka["spec"].get("kafka") or {}).get("version"), kafka.get("status") or {}
+    if wanted and (runs := status.get("kafkaVersion")) and wanted != runs:
+        yield f"Kafka is to become {wanted}, and is {runs}"
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == "NotReady" and condition.get("reason") in STOPPED_ROLL:
+            why = condition.get("message") or condition["reason"]
+            yield f"a roll of Strimzi's has stopped half-way, and Strimzi begins it again: {why}"
 
 
 def _not_seen(holder: Object) -> Iterator[str]:

@@ -201,6 +201,11 @@ class Action:
         """What is not as the plan saw it, before anything has been done."""
         return None
 
+    def overtaken(self, at: StepContext) -> str | None:  # noqa: ARG002
+        """That nothing of the plan is left to do, because somebody else has done it since. None: something is, or it
+        is not known."""
+        return None
+
     def judge(self, at: StepContext, intent: Intent | None) -> Iterable[Reason]:  # noqa: ARG002
         """What the guards that it demands say to the effect, or (None) to what would be its first one. By default: the
         cluster is at rest, but for what the plan itself moves."""

@@ -44,6 +44,7 @@ from kafka_medic.resources.remediation_status import (
 )
 from kafka_medic.resources.vocabulary import Guard, OnFailure, VerifyProbe
 
+ASK_AGAIN = "ask again if it is still wanted"
 WATCHING = 0.05
 """Seconds, at least, between looks at a broker that is between its restart and its recovery."""
 
@@ -106,8 +107,28 @@ def _go_on(run: Remediation, plan: Plan, context: DecisionContext) -> Decision:
         status = _record(status, current, report, context)
     status, drift = drifted_long_enough(status, _drift(report, reasons), context.now)
     if drift:
-        return _give_up(status, Phase.SUPERSEDED, f"the cluster is not as planned: {drift}", context.now)
+        return _give_up(status, Phase.SUPERSEDED, _not_as_planned(run, plan, context, drift), context.now)
     return _step(run.model_copy(update={"status": status}), context, step, report, reasons)
+
+
+def overtaken(run: Remediation, plan: Plan, context: DecisionContext) -> str | None:
+    """That somebody else has done meanwhile all that is left of the plan."""
+    left = [s.name for s in run.status.steps if s.phase is not StepPhase.SUCCEEDED]
+    steps = [s for s in plan.steps if s.name in left and not ACTIONS[s.action].idle(plan)]
+    done = [ACTIONS[s.action].overtaken(StepContext(run, plan, context, s.name)) for s in steps]
+    return "; ".join(why for why in done if why) if done and all(done) else None
+
+
+def _not_as_planned(run: Remediation, plan: Plan, context: DecisionContext, drift: str) -> str:
+    """Why the run ends, and what becomes of its purpose."""
+    why, cause = overtaken(run, plan, context) or f"the cluster is not as planned: {drift}", run.spec.cause
+    if cause is None:
+        return f"{why}: {ASK_AGAIN}"
+    if cause.finding_id in context.finding_ids:
+        return (
+            f"{why}; {cause.finding_id} has not gone, so another plan is proposed, which needs an approval of its own"
+        )
+    return f"{why}; what it was to cure has gone: {cause.finding_id}"
 
 
 def _gives_way(run: Remediation, context: DecisionContext) -> Reason | None:

@@ -89,7 +89,11 @@ class CaSecretRef(Model):
     """The Secret with the certificates to trust."""
 
     name: ObjectName = Field(description="The Secret's name.")
-    key: SecretKey = Field(default="ca.crt", description="The key that holds the PEM certificates to trust.")
+    key: SecretKey = Field(
+        default="ca.crt",
+        description="The key that holds the PEM certificates to trust. With ca.crt, those of Strimzi's former CAs in "
+        "the same Secret are trusted too.",
+    )
 
 
 class CertSecretRef(Model):

@@ -64,6 +64,16 @@ def test_secrets_of_a_strimzi_user_fit_as_they_are():
         connection(cluster(user="me"), strimzi.__getitem__)
 
 
+def test_while_strimzi_replaces_its_ca_both_are_trusted():
+    """Brokers that have not been restarted yet show a certificate of the former CA."""
+    former, other = "ca-2026-11-25T08-00-00Z.crt", "ca-2026.crt"
+    held = HELD | {"ca": {"ca.crt": b"NEW\n", former: b"OLD\n", "ca.p12": b"\x00", other: b"OTHER"}}
+    made = connection(cluster(tls={"caSecretRef": {"name": "ca"}}), held.__getitem__)
+    assert made.tls.ca == "NEW\nOLD"
+    named = connection(cluster(tls={"caSecretRef": {"name": "ca", "key": other}}), held.__getitem__)
+    assert named.tls.ca == "OTHER"
+
+
 def test_keys_of_any_name():
     held = {"mine": {"who": b"operator", "secret": b"hunter2", "chain.pem": b"CRT", "key.pem": b"KEY"}}
     reference = {"name": "mine", "usernameKey": "who", "passwordKey": "secret"}

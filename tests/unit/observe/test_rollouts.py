@@ -112,8 +112,12 @@ def strimzi(api, status, **meta):
     api.put(STRIMZI, {"metadata": {"name": "kafka", "generation": 1, "labels": OF_A, **meta}, "status": status})
 
 
-def kafka(api, observed=1, **meta):
-    body = {"metadata": {"name": "a", "generation": 1, **meta}, "status": {"observedGeneration": observed}}
+def kafka(api, observed=1, version=None, status=None, **meta):
+    body = {
+        "metadata": {"name": "a", "generation": 1, **meta},
+        "spec": {"kafka": {"version": version}},
+        "status": {"observedGeneration": observed, **(status or {})},
+    }
     api.put("/apis/kafka.strimzi.io/v1beta2/namespaces/ns/kafkas", body)
 
 
@@ -151,6 +155,55 @@ def test_a_change_of_the_kafka_resource_that_its_set_of_pods_never_shows(api):
     kafka(api, annotations={"strimzi.io/pause-reconciliation": "true"})
     (rollout,) = found(api)
     assert "its reconciliation is paused" in rollout.reason
+
+
+def test_a_new_key_of_the_cluster_ca_which_changes_no_revision(api):
+    """Strimzi notes the key's generation in its set of Pods and rolls for it, before anything else of its reconcile."""
+    key, kafka_ = "strimzi.io/cluster-ca-key-generation", kafka
+    kafka_(api)
+    strimzi(api, AT_REST)
+    pods(api, None, None, owner=OWNER, annotations={key: "0", "mine": "1"})
+    wanted = [{"metadata": {"name": f"kafka-{n}", "annotations": {key: "0", "mine": "2"}}} for n in (0, 1)]
+    api.touch(f"{STRIMZI}/kafka")["spec"] = {"pods": wanted}
+    assert found(api) == (), "what users let Strimzi note on Pods is theirs"
+    wanted[1]["metadata"]["annotations"][key] = "1"
+    assert reason(api) == "1 of 2 Pods are to have another certificate or configuration"
+
+
+def test_a_change_of_a_node_pool_which_the_kafka_resource_never_shows(api):
+    kafka(api)
+    strimzi(api, AT_REST)
+    pods(api, None, owner=OWNER)
+    path = "/apis/kafka.strimzi.io/v1beta2/namespaces/ns/kafkanodepools"
+    for observed, rolls in ((1, True), (2, False)):
+        meta = {"name": "dual", "generation": 2, "labels": OF_A}
+        api.put(path, {"metadata": meta, "status": {"observedGeneration": observed}})
+        assert [r.reason for r in found(api)] == [
+            "the latest change of KafkaNodePool dual has not been acted on yet"
+        ] * rolls
+
+
+def test_a_roll_of_strimzis_that_stopped_half_way(api):
+    strimzi(api, AT_REST)
+    pods(api, None, owner=OWNER)
+
+    def told(why):
+        condition = {"type": "NotReady", "status": "True", "reason": why, "message": "Pod kafka-0 is not Ready"}
+        kafka(api, status={"conditions": [condition]})
+        return [(r.kind, r.reason) for r in found(api)]
+
+    stopped = "a roll of Strimzi's has stopped half-way, and Strimzi begins it again: Pod kafka-0 is not Ready"
+    assert told("FatalProblem") == told("UnforceableProblem") == [("Kafka", stopped)]
+    assert told("InvalidResourceException") == []
+
+
+def test_an_upgrade_of_kafka_by_strimzi(api):
+    strimzi(api, AT_REST)
+    pods(api, None, owner=OWNER)
+    kafka(api, version="4.3.1", status={"kafkaVersion": "4.3.1"})
+    assert found(api) == ()
+    kafka(api, version="4.3.1", status={"kafkaVersion": "4.2.0"})
+    assert [r.reason for r in found(api)] == ["Kafka is to become 4.3.1, and is 4.2.0"]
 
 
 def test_cruise_control_at_a_rebalance(api):

@@ -18,7 +18,7 @@ from kafka_medic.playbook.effects import ElectPreferred, Intent, Reorder, Restar
 from kafka_medic.playbook.refusal import Refusal
 from kafka_medic.playbook.report import StepReport
 from kafka_medic.playbook.restart import drain_first, rescue_step, resign_step, restart_step, strimzi_restart
-from kafka_medic.playbook.restart.attempts import on_their_way, other_pods
+from kafka_medic.playbook.restart.attempts import none_left, on_their_way, replaced_by_others
 from kafka_medic.playbook.restart.order import next_broker
 from kafka_medic.playbook.restart.parameters import CONTROLLER, restart_parameters
 from kafka_medic.playbook.restart.restart_plan import restart_plan
@@ -43,8 +43,11 @@ class RestartBrokers(Action):
         return not plan.part(Restarts).restarts and not plan.part(Resignations).resignations
 
     def drift(self, at: StepContext) -> str | None:
-        other = next(iter(other_pods(at.plan.part(Restarts).restarts, at.snapshot)), None)
+        other = replaced_by_others(at.plan.part(Restarts).restarts, at.journal, at.snapshot)
         return other or drain_first.other_orders(at.plan, at.snapshot)
+
+    def overtaken(self, at: StepContext) -> str | None:
+        return none_left(at.plan, at.step, at.journal, at.snapshot)
 
     def judge(self, at: StepContext, intent: Intent | None) -> Iterable[Reason]:
         if at.plan.part(Resignations).resignations:
