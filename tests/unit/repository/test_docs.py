@@ -104,6 +104,29 @@ def test_what_is_shown_of_a_kafkacluster_is_valid(name):
         )
 
 
+def anchors(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.*)$", re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL), re.MULTILINE)
+    return {
+        re.sub(r"[^\w -]", "", re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", h)).lower().replace(" ", "-") for h in headings
+    }
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(p.name for p in ROOT.glob("*.md")),
+        "charts/kafka-medic/README.md",
+        *(str(p.relative_to(ROOT)) for p in (ROOT / "tests").glob("**/README.md")),
+    ],
+)
+def test_links_outside_of_the_site_lead_somewhere(name):
+    """`make docs` checks those between the pages of docs/."""
+    for target, _, anchor in re.findall(r"\]\((?!https?:)([^)#\s]*)(#([^)\s]+))?\)", text(name)):
+        page = (ROOT / name).parent / target if target else ROOT / name
+        assert page.exists(), f"{name}: {target}"
+        assert not anchor or anchor in anchors(page), f"{name}: {target}#{anchor}"
+
+
 def test_readme_has_the_two_commands_and_is_short():
     readme = text("README.md")
     assert "\n    make demo " in readme
