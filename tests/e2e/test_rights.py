@@ -20,6 +20,7 @@ from tests.testbed import audit, external_kubeconfig
 
 EVERYTHING = (
     "strimzi.enabled=true",
+    "strimzi.topics=edit",
     "mostAtOnce=1",
     "watchNamespaces={kafka}",
     "secretNamespaces={kafka}",

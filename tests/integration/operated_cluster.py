@@ -16,7 +16,7 @@ from typing import Any, cast
 
 import pytest
 
-from kafka_medic.clients.kubernetes_api import KubernetesApi, custom_path
+from kafka_medic.clients.kubernetes_api import WRITER, KubernetesApi, custom_path
 from kafka_medic.controller.clients import Clients
 from kafka_medic.controller.events import recorder
 from kafka_medic.controller.lease import ClusterLease
@@ -41,7 +41,9 @@ class Person(KubernetesApi):
 
     @classmethod
     def named(cls, kubeconfig: Path) -> Person:
-        return cast("Person", cls.of_person(str(kubeconfig))[0])
+        person = cast("Person", cls.of_person(str(kubeconfig))[0])
+        person._client.user_agent = f"{kubeconfig.stem}/1"
+        return person
 
     def delete(self, path: str) -> None:
         self._call("DELETE", path)
@@ -54,7 +56,9 @@ def persons(folder: Path, operator: str, *names: str) -> dict[str, Person]:
     _, _, where, account = operator.split(":")
     files = {name: own_state().kubeconfig(name) for name in names}
     files["operator"] = kubeconfig(folder / "kubeconfig", account, where)
-    return {name: Person.named(file) for name, file in files.items()}
+    found = {name: Person.named(file) for name, file in files.items()}
+    found["operator"]._client.user_agent = WRITER
+    return found
 
 
 @dataclass

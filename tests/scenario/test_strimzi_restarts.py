@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -18,9 +17,7 @@ from tests.thorough import thorough
 CLUSTER = f"{BASE}/namespaces/ns/kafkaclusters/c"
 
 
-def strimzi(
-    ticks: int | None = None, playbook: str = "rolling-restart", owner: dict[str, Any] | None = None, **parameters: str
-) -> World:
+def strimzi(ticks: int | None = None, playbook: str = "rolling-restart", **parameters: str) -> World:
     """A cluster whose Pods Strimzi owns: it acts on an annotation so many ticks after it was set. None: it is away."""
     kafka = SimKafka()
     kafka.topic("orders", [0, 1, 2], [1, 2, 0], [2, 0, 1])
@@ -30,9 +27,7 @@ def strimzi(
         brokers={**BROKERS, "restart": "StrimziAnnotation"},
         remediation={"limits": {"cooldown": "0s", "perDay": 100}, **NO_ELECTIONS},
     )
-    world.with_pods(strimzi_ticks=ticks)
-    if owner is not None:
-        pods_of(world).create(owner)
+    world.with_pods(STRIMZI, strimzi_ticks=ticks)
     world.ask(playbook, **parameters)
     world.approve(world.until_phase("AwaitingApproval"))
     return world
@@ -68,7 +63,7 @@ def test_without_the_right_to_ask_nothing_is_planned_and_the_status_says_how_to_
     world = World(kafka)
     world.api.rules = [{"verbs": ["create", "patch"], "apiGroups": [""], "resources": [right]}]
     world.install(brokers={**BROKERS, "restart": "StrimziAnnotation"}, remediation=NO_ELECTIONS)
-    world.with_pods()
+    world.with_pods(STRIMZI)
     world.ask("rolling-restart")
     for _ in range(6):
         world.step(15)
@@ -259,7 +254,7 @@ def rolled_by_strimzi(world: World, *brokers: int) -> None:
 
 
 def owned_by_strimzi() -> World:
-    return strimzi(2, owner=STRIMZI)
+    return strimzi(2)
 
 
 def test_strimzis_own_roll_leaves_nothing_to_do_and_the_run_ends_so():

@@ -62,6 +62,9 @@ def answered_within(seconds: float) -> Iterator[None]:
         _AT_MOST.reset(before)
 
 
+WRITER, PERSONS = "kafka-medic/1", "kubectl-kafka-medic/1"
+
+
 class KubernetesApi:
     """Blocking access with a deadline per call. Thread-safe."""
 
@@ -78,6 +81,8 @@ class KubernetesApi:
             configuration = client.Configuration.get_default_copy()
             configuration.retries = urllib3.Retry(total=False) if once else TRIES
             connected = client.ApiClient(configuration)
+        # The API server names the writer of a field after what comes before the slash (metadata.managedFields).
+        connected.user_agent = WRITER
         self._client = connected
         self._timeout = timeout_seconds
         self._lock = threading.Lock()
@@ -107,7 +112,9 @@ class KubernetesApi:
             raise KubeconfigError(f"cannot be used: {problem.strerror or type(problem).__name__}") from None
         except (AttributeError, LookupError, TypeError, ValueError) as problem:
             raise KubeconfigError(f"is not a kubeconfig ({type(problem).__name__})") from None
-        return cls(timeout_seconds, client.ApiClient(configuration)), str(namespace)
+        made = cls(timeout_seconds, client.ApiClient(configuration))
+        made._client.user_agent = PERSONS
+        return made, str(namespace)
 
     def addresses(self) -> frozenset[str]:
         """Of the API server, as this client reaches it; empty where its name cannot be resolved."""

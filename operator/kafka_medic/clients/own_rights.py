@@ -42,3 +42,15 @@ class OwnRights:
             return None
         rules: Sequence[Object] = status.get("resourceRules") or ()
         return None if status.get("incomplete") else rules
+
+
+def allows(rules: Sequence[Object], group: str, resource: str, verb: str) -> bool:
+    """Whether a rule lets the operator do that to every object of the resource."""
+    return any(
+        not rule.get("resourceNames")
+        and all(
+            not {wanted, "*"}.isdisjoint(rule.get(key) or ())
+            for key, wanted in (("apiGroups", group), ("resources", resource), ("verbs", verb))
+        )
+        for rule in rules
+    )

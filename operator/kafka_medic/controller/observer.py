@@ -20,8 +20,8 @@ from kafka_medic.controller.kept_state import KeptState
 from kafka_medic.observe.connect import connection, ensemble_connection
 from kafka_medic.observe.pods import BrokerPods
 from kafka_medic.observe.snapshot import ClusterReaders, MetricsReads, observe_cluster, unread_cluster
-from kafka_medic.observe.topic_owners import topic_owners
-from kafka_medic.resources.kafkacluster import STRIMZI_CLUSTER, Brokers, KafkaCluster
+from kafka_medic.observe.topic_owners import kind_of, topic_owners
+from kafka_medic.resources.kafkacluster import Brokers, KafkaCluster
 
 
 @dataclass(slots=True)
@@ -114,8 +114,14 @@ class Observer:
         assert self._connected is not None
         api, brokers, controllers = self.clients.store.api, cluster.spec.brokers, cluster.spec.controllers
         self._rights = rights = self._rights or OwnRights(api, self.namespace)
-        pods = BrokerPods(api, self.namespace, brokers, rights.rules) if brokers else None
-        apart = BrokerPods(api, self.namespace, controllers, rights.rules, "controllers") if controllers else None
+        known = self.kept_state.identities
+
+        def of(selected: Brokers | None, field: str) -> BrokerPods | None:
+            if selected is None:
+                return None
+            return BrokerPods(api, self.namespace, selected, rights.rules, field, known.of)
+
+        pods, apart = of(brokers, "brokers"), of(controllers, "controllers")
         return ClusterReaders(
             kafka=self._connected[1],
             zookeeper=self.zookeeper if has_ensemble else None,
@@ -125,13 +131,17 @@ class Observer:
             metrics=self._metrics_of(cluster, self._connected[0].timeout_seconds),
             canary=self.canary(cluster),
             owners=self._owners(brokers),
+            unidentified=lambda: [pod for each in (pods, apart) if each for pod in each.unidentified()],
             groups=cluster.spec.probes.consumer_groups.wanted(),
         )
 
     def _owners(self, brokers: Brokers | None) -> Callable[[], Sequence[TopicOwner]] | None:
-        """None where no selector says that the brokers are Strimzi's."""
-        name = brokers.pod_selector.match_labels.get(STRIMZI_CLUSTER) if brokers else None
-        return partial(topic_owners, self.clients.store.api, self.namespace, name) if name else None
+        """None where the brokers' selector names no operator that is known to own topics."""
+        labels = brokers.pod_selector.match_labels if brokers else {}
+        if kind_of(labels) is None:
+            return None
+        assert self._rights is not None
+        return partial(topic_owners, self.clients.store.api, self.namespace, labels, self._rights.rules)
 
     def _metrics_of(self, cluster: KafkaCluster, seconds: float) -> MetricsReads | None:
         """The probe of the exporters, kept from one observation to the next: a rate needs the page before."""

@@ -21,6 +21,10 @@ _FORMER_CA = re.compile(r"ca-\d{4}-\d\d-\d\dT\d\d-\d\d-\d\dZ\.crt")
 1.2.0). Strimzi removes it once no broker has a certificate that it signed."""
 
 
+MANY_PASSWORDS = "client-passwords"
+"""Bitnami's chart keeps the passwords of all its users in this key, with commas in between."""
+
+
 def connection(cluster: KafkaCluster, secret: Secret, destinations: Destinations | None = None) -> Connection:
     """Raises ReadFailed for servers that are no permitted destination, and for what is missing."""
     security, servers = cluster.spec.security or Security(), cluster.spec.bootstrap_servers
@@ -43,10 +47,7 @@ def connection(cluster: KafkaCluster, secret: Secret, destinations: Destinations
                 destinations=destinations,
             )
         else:
-            username, password = (
-                _username(security.sasl, held),
-                _text(held, name, security.sasl.secret_ref.password_key),
-            )
+            username, password = _username(security.sasl, held), _password(security.sasl, held)
     return Connection(
         bootstrap_servers=servers,
         protocol=security.protocol.value,
@@ -82,6 +83,21 @@ def _username(sasl: Sasl, held: Mapping[str, bytes]) -> str:
         reason = f"Secret {name} has no key {key!r}: set security.sasl.username, or secretRef.usernameKey"
         raise ReadFailed(FailureKind.CREDENTIALS, reason)
     return _text(held, name, key)
+
+
+def _password(sasl: Sasl, held: Mapping[str, bytes]) -> str:
+    name, key = sasl.secret_ref.name, sasl.secret_ref.password_key
+    if key not in held and MANY_PASSWORDS in held:
+        reason = (
+            f"Secret {name} has no key {key!r}: set secretRef.passwordKey, in a Secret of Bitnami's chart to "
+            "system-user-password, which is that of the first user in sasl.client.users"
+        )
+        raise ReadFailed(FailureKind.CREDENTIALS, reason)
+    password = _text(held, name, key)
+    if key == MANY_PASSWORDS and "," in password:
+        reason = f"Secret {name}, key {key!r}: holds the passwords of {password.count(',') + 1} users; "
+        raise ReadFailed(FailureKind.CREDENTIALS, reason + "set secretRef.passwordKey to a key that holds one")
+    return password
 
 
 def _material(tls: Tls, secret: Secret) -> TlsMaterial:

@@ -1,15 +1,30 @@
-"""Whether whoever owns the brokers' Pods is replacing them: a StatefulSet that updates or scales, a Strimzi roll."""
+"""Whether whoever owns the brokers' Pods is replacing them: a StatefulSet that updates or scales, a roll of Strimzi's,
+Confluent for Kubernetes' or Koperator's."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from kafka_medic.clients.failures import FailureKind, ReadFailed
 from kafka_medic.clients.kubernetes_api import ApiFailure, KubernetesApi, Object
 from kafka_medic.cluster.snapshot import Rollout
+from kafka_medic.observe.pod_owners import (
+    CONFLUENT_GROUP,
+    KOPERATOR,
+    STATEFUL_SET,
+    STRIMZI_POD_SET,
+    Owner,
+    owner_of,
+)
 from kafka_medic.resources.kafkacluster import STRIMZI_CLUSTER, STRIMZI_ROLL
 
-STRIMZI_GROUP = "core.strimzi.io"
+CONFLUENT_PLURALS = {"Kafka": "kafkas", "KRaftController": "kraftcontrollers"}
+CONFLUENT_BLOCK = "platform.confluent.io/block-reconcile"
+KOPERATOR_ROLLS = "ClusterRollingUpgrading"
+KOPERATOR_STALE = "ConfigOutOfSync"
+KOPERATOR_MOVES = re.compile(r"Graceful\w+(Required|Running|Scheduled)")
+"""States of `GracefulActionState` in which Cruise Control moves replicas for Koperator, or is about to."""
 STRIMZI_PAUSE = "strimzi.io/pause-reconciliation"
 REBALANCING = frozenset({"Rebalancing", "Stopping"})
 """States of a KafkaRebalance (its conditions' types) in which Cruise Control moves replicas or leaders."""
@@ -27,19 +42,22 @@ def rollouts_of(api: KubernetesApi, namespace: str, pods: Sequence[Object]) -> t
     """Raises ApiFailure, and ReadFailed for an owner of a kind whose rollouts cannot be told."""
     owned: dict[tuple[str, str, str], list[Object]] = {}
     for pod in pods:
-        for owner in pod["metadata"].get("ownerReferences") or []:
-            if owner.get("controller"):
-                owned.setdefault((owner["apiVersion"], owner["kind"], owner["name"]), []).append(pod)
+        if (owner := owner_of(pod)) is not None:
+            owned.setdefault((owner.version, owner.kind, owner.name), []).append(pod)
     found: list[Rollout] = []
     for (version, kind, name), its_pods in sorted(owned.items(), key=lambda item: item[0]):
-        group = version.partition("/")[0]
-        if (group, kind) == ("apps", "StatefulSet"):
+        owner = Owner(version, kind, name)
+        if owner.known_as == STATEFUL_SET:
             holder = _get(api, f"/apis/{version}/namespaces/{namespace}/statefulsets/{name}")
             reasons = _stateful_set(holder, its_pods) if holder else iter(("it does not exist any more",))
-        elif (group, kind) == (STRIMZI_GROUP, "StrimziPodSet"):
+            found += _confluent(api, namespace, owner_of(holder) if holder else None)
+        elif owner.known_as == STRIMZI_POD_SET:
             holder = _get(api, f"/apis/{version}/namespaces/{namespace}/strimzipodsets/{name}")
             reasons = _strimzi_pod_set(holder, its_pods) if holder else iter(("it does not exist any more",))
             found += _strimzi_cluster(api, namespace, name, version.partition("/")[2], holder, found)
+        elif owner.known_as == KOPERATOR:
+            holder = _get(api, f"/apis/{version}/namespaces/{namespace}/kafkaclusters/{name}")
+            reasons = _koperator(holder) if holder else iter(("it does not exist any more",))
         else:
             reason = f"Pod {its_pods[0]['metadata']['name']} belongs to {kind} {name}, whose rollouts cannot be told"
             raise ReadFailed(FailureKind.UNSUPPORTED, reason)
@@ -72,6 +90,54 @@ def _stateful_set(holder: Object, pods: Sequence[Object]) -> Iterator[str]:
         yield f"the revision {current} is being replaced by {latest}"
     if spec.get("replicas", 1) != status.get("replicas", 0):
         yield f"it is being scaled from {status.get('replicas', 0)} to {spec.get('replicas', 1)} Pods"
+
+
+def _confluent(api: KubernetesApi, namespace: str, owner: Owner | None) -> Iterator[Rollout]:
+    """What the resource of Confluent's behind a StatefulSet says, which is the first to know. Its condition
+    cluster-ready is False also where a broker is ill, so that nothing would ever cure one."""
+    if owner is None or owner.known_as[0] != CONFLUENT_GROUP or owner.kind not in CONFLUENT_PLURALS:
+        return
+    plural = CONFLUENT_PLURALS[owner.kind]
+    holder = _get(api, f"/apis/{owner.version}/namespaces/{namespace}/{plural}/{owner.name}")
+    reasons = list(_confluent_says(holder)) if holder else ["it does not exist any more"]
+    if reasons:
+        yield Rollout(owner.kind, owner.name, "; ".join(reasons))
+
+
+def _confluent_says(holder: Object) -> Iterator[str]:
+    if "observedGeneration" in (holder.get("status") or {}):  # releases without it say nothing by that
+        yield from _not_seen(holder)
+    if asks_for_roll(holder, CONFLUENT_BLOCK):
+        yield f"its reconciliation is blocked ({CONFLUENT_BLOCK}), and its Pods are replaced once that is taken off"
+
+
+def _koperator(holder: Object) -> Iterator[str]:
+    """Its status has no generation that was observed. It is marked as rolling before the first Pod goes
+    (`Reconciler.handleRollingUpgrade`), and brokers as out of sync before that."""
+    status = holder.get("status") or {}
+    if status.get("state") == KOPERATOR_ROLLS:
+        yield f"its state is {KOPERATOR_ROLLS}"
+    nodes: dict[str, Object] = status.get("brokersState") or {}
+    if stale := [node for node, state in nodes.items() if state.get("configurationState") == KOPERATOR_STALE]:
+        yield f"it is about to restart broker {', '.join(sorted(stale, key=_by_number))} ({KOPERATOR_STALE})"
+    moves = {
+        node: word
+        for node, state in nodes.items()
+        for word in _cruise_control(state.get("gracefulActionState") or {})
+        if KOPERATOR_MOVES.fullmatch(word)
+    }
+    for node in sorted(moves, key=_by_number)[:1]:
+        more = f", and for {len(moves) - 1} more" if len(moves) > 1 else ""
+        yield f"Cruise Control moves replicas for broker {node} ({moves[node]}){more}"
+
+
+def _cruise_control(action: Object) -> Iterator[str]:
+    yield str(action.get("cruiseControlState", ""))
+    yield from (str(v.get("cruiseControlVolumeState", "")) for v in (action.get("volumeStates") or {}).values())
+
+
+def _by_number(text: str) -> tuple[int, str]:
+    return len(text), text
 
 
 def _strimzi_pod_set(holder: Object, pods: Sequence[Object]) -> Iterator[str]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka_medic.clients.kubernetes_api import Object
-from kafka_medic.observe.pods import STRIMZI_ROLES
+from kafka_medic.observe.pod_owners import STRIMZI_ROLES
 from kafka_medic.resources.kafkacluster import (
     STRIMZI_CLUSTER,
     Brokers,

@@ -160,6 +160,10 @@ class Action:
     hindered_by: ClassVar[frozenset[Guard]] = frozenset()
     """Guards of `CLUSTER_WIDE` that its own effects, while they are on their way, would refuse."""
 
+    prepares: ClassVar[frozenset[Guard]] = frozenset()
+    """Guards of the next step that its own effect satisfies. Where it has any, every other guard of that step has to
+    permit as well: nothing is prepared for nothing."""
+
     @property
     def asked(self) -> frozenset[Guard]:
         """Every guard that stands before its effects, whatever a playbook names."""
@@ -225,6 +229,11 @@ class Action:
         """How far each part of the clean end of a run that is given up has come; the next part is asked about once the
         one before is REACHED, whose message then says what is left, and is empty where nothing is."""
         yield from ()
+
+    def undone(self, at: StepContext) -> str | None:  # noqa: ARG002
+        """What of its effect is not there any more, right before the run is called a success; None also where that is
+        not known. Only what is to last, and does not change by itself."""
+        return None
 
     def has_sent_away(self, run: Remediation) -> frozenset[int]:  # noqa: ARG002
         """Brokers, and controllers that are none, that the run has made stop and that are not back yet."""

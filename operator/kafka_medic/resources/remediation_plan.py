@@ -197,6 +197,62 @@ class SettingChanges(Part):
     def topics(self) -> Iterator[str]:
         yield from (c.resource_name for c in self.config_changes if c.resource_type is ConfigResourceType.TOPIC)
 
+    def touched(self) -> Iterator[tuple[str, int]]:
+        yield from ((f"{c.name} of {c.resource_type.value} {c.resource_name}", 0) for c in self.config_changes)
+
+
+class EditedBy(StrEnum):
+    """Who pauses, edits and resumes an object that describes a topic."""
+
+    OPERATOR = "Operator"
+    PERSON = "Person"
+
+
+class OwnerEdit(Model):
+    """One value of such an object, before and after."""
+
+    name: ConfigName = Field(description="`replicas`, or the name of the setting.")
+    before: ConfigValue | None = Field(default=None, description="What the object says now. Absent: nothing.")
+    after: ConfigValue = Field(description="What it is to say when its operator acts on it again.")
+
+
+class OwnedTopic(Model):
+    """A topic of the plan that an object of another operator describes. That operator is kept off the topic until the
+    object says what the plan makes of it."""
+
+    topic: TopicName = Field(description="The topic.")
+    kind: ShortText = Field(description="The object's kind.")
+    name: ObjectName = Field(description="The object's name.")
+    uid: Uid = Field(description="Its uid. Another object of the same name is not touched.")
+    by: EditedBy = Field(description="Who pauses, edits and resumes it.")
+    paused: Flag = Field(default=False, description="Whether it was paused before, and stays so.")
+    reason: LineText = Field(default="", description="Why a person has to do it.")
+    edits: Annotated[tuple[OwnerEdit, ...], Field(max_length=8)] = Field(
+        default=(), description="What the object does not say yet."
+    )
+
+
+class OwnedTopics(Part):
+    """Topics that others describe."""
+
+    owned_topics: Annotated[tuple[OwnedTopic, ...], Field(max_length=MAX_INLINE_CHANGES)] | None = Field(
+        default=None,
+        description="Topics of the plan that objects of other operators describe, and the edit of each. Absent: none.",
+    )
+
+    digested: ClassVar = Digested(
+        always=paths(
+            "ownedTopics.topic ownedTopics.kind ownedTopics.name ownedTopics.uid ownedTopics.by ownedTopics.paused "
+            "ownedTopics.edits.name ownedTopics.edits.before ownedTopics.edits.after"
+        ),
+        # Prose.
+        left_out=paths("ownedTopics.reason"),
+        where_any=paths("ownedTopics"),
+    )
+
+    def each(self) -> tuple[OwnedTopic, ...]:
+        return self.owned_topics or ()
+
 
 class BrokerRestart(Model):
     """One broker to be restarted: the very Pod that it runs in now, and no other."""
@@ -391,6 +447,7 @@ AnyPart: TypeAlias = (
     | Resignations
     | OffsetChanges
     | StoppedConsumers
+    | OwnedTopics
 )
 PARTS: tuple[type[Part], ...] = get_args(AnyPart)
 PartOfKind = TypeVar("PartOfKind", bound=Part)

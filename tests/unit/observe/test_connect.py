@@ -83,6 +83,27 @@ def test_keys_of_any_name():
     assert made.tls == TlsMaterial(None, "CRT", "KEY")
 
 
+def test_a_secret_of_bitnamis_chart():
+    """SECRET-user-passwords has no user names, and the passwords of all users in one key."""
+    one = {"system-user-password": b"hunter2", "inter-broker-password": b"x"}
+    held = {"my": one | {"client-passwords": b"hunter2,hunter3"}}
+    mutual = {"caSecretRef": {"name": "ca"}}
+
+    def reads(key: str | None):
+        reference = {"name": "my"} | ({"passwordKey": key} if key else {})
+        made = connection(cluster(tls=mutual, username="user1", secretRef=reference), (HELD | held).__getitem__)
+        return made.sasl_password
+
+    assert reads("system-user-password") == "hunter2"
+    with pytest.raises(ReadFailed, match=r"passwords of 2 users; set secretRef\.passwordKey") as problem:
+        reads("client-passwords")
+    assert "hunter" not in problem.value.message
+    with pytest.raises(ReadFailed, match="to system-user-password, which is that of the first user"):
+        reads(None)
+    held["my"]["client-passwords"] = b"hunter2"
+    assert reads("client-passwords") == "hunter2"
+
+
 def test_a_certificate_is_never_taken_with_the_key_of_another():
     held = HELD | {"cert": {"tls.crt": b"CRT", "user.crt": b"OTHER", "user.key": b"KEY"}}
     with pytest.raises(ReadFailed, match=r"no key 'tls\.key'"):

@@ -27,7 +27,7 @@ def pods(api, *revisions, owner=("apps/v1", "StatefulSet"), annotations=None):
         references = [{"apiVersion": owner[0], "kind": owner[1], "name": "kafka", "controller": True}] if owner else []
         meta = {
             "name": f"kafka-{number}", "ownerReferences": references, "annotations": annotations or {},
-            "labels": {"controller-revision-hash": revision} if revision else {},
+            "labels": ({"controller-revision-hash": revision} if revision else {}) | {"brokerId": str(number)},
         }  # fmt: skip
         api.put("/api/v1/namespaces/ns/pods", {"metadata": meta, "spec": {"nodeName": "n1"}, "status": {}})
 
@@ -41,14 +41,14 @@ def stateful_set(api, status, generation=3, replicas=3, strategy="RollingUpdate"
     api.put(SETS, body)
 
 
-def found(api):
-    seen = BrokerPods(api, "ns", BROKERS)
+def found(api, brokers=BROKERS):
+    seen = BrokerPods(api, "ns", brokers)
     seen.pods()
     return seen.rollouts()
 
 
-def reason(api):
-    (rollout,) = found(api)
+def reason(api, brokers=BROKERS):
+    (rollout,) = found(api, brokers)
     assert rollout.name == "kafka"
     return rollout.reason
 
@@ -240,6 +240,106 @@ def test_a_set_of_pods_without_a_cluster_is_not_at_rest(api):
     pods(api, None, owner=OWNER)
     with pytest.raises(ReadFailed, match=r"no label strimzi\.io/cluster"):
         found(api)
+
+
+CONFLUENT = "/apis/platform.confluent.io/v1beta1/namespaces/ns"
+
+
+def confluent(api, kind="Kafka", **resource):
+    """At rest but for what the resource of Confluent's says; None: it is gone."""
+    pods(api, "a", "a", "a")
+    stateful_set(api, {})
+    owner = {"apiVersion": "platform.confluent.io/v1beta1", "kind": kind, "name": "kafka", "controller": True}
+    api.objects[f"{SETS}/kafka"]["metadata"]["ownerReferences"] = [owner]
+    if resource:
+        plural = {"Kafka": "kafkas", "KRaftController": "kraftcontrollers"}[kind]
+        meta = {"name": "kafka", "generation": 2, **resource.pop("metadata", {})}
+        api.put(f"{CONFLUENT}/{plural}", {"metadata": meta, **resource})
+
+
+@pytest.mark.parametrize("kind", ["Kafka", "KRaftController"])
+def test_a_change_that_confluent_for_kubernetes_has_not_handed_on_yet(api, kind):
+    confluent(api, kind, status={"observedGeneration": 1})
+    (rollout,) = found(api)
+    assert (rollout.kind, rollout.name) == (kind, "kafka")
+    assert rollout.reason == "its latest change has not been acted on yet"
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        {"observedGeneration": 2},
+        {"phase": "RUNNING"},
+        {"observedGeneration": 2, "conditions": [{"type": "platform.confluent.io/cluster-ready", "status": "False"}]},
+    ],
+)
+def test_a_kafka_of_confluents_at_rest_or_with_a_broker_that_is_ill(api, status):
+    """An ill broker may be the very one that is to be restarted."""
+    confluent(api, status=status)
+    assert found(api) == ()
+
+
+def test_a_kafka_of_confluents_that_somebody_has_blocked(api):
+    confluent(
+        api,
+        metadata={"annotations": {"platform.confluent.io/block-reconcile": "true"}},
+        status={"observedGeneration": 2},
+    )
+    (rollout,) = found(api)
+    assert "is blocked (platform.confluent.io/block-reconcile)" in rollout.reason
+
+
+def test_a_kafka_of_confluents_that_is_gone(api):
+    confluent(api)
+    (rollout,) = found(api)
+    assert (rollout.kind, rollout.reason) == ("Kafka", "it does not exist any more")
+
+
+LABELLED = Brokers.model_validate(BROKERS.model_dump() | {"id_from": "Label", "id_key": "brokerId"})
+OF_KOPERATOR = ("kafka.banzaicloud.io/v1beta1", "KafkaCluster")
+IN_SYNC = {
+    "configurationState": "ConfigInSync",
+    "gracefulActionState": {"cruiseControlState": "GracefulUpscaleSucceeded"},
+}
+
+
+def koperator(api, state="ClusterRunning", **nodes):
+    pods(api, None, None, owner=OF_KOPERATOR)
+    every = {"0": IN_SYNC, "1": IN_SYNC} | {node[1:]: IN_SYNC | status for node, status in nodes.items()}
+    body = {"metadata": {"name": "kafka"}, "status": {"state": state, "brokersState": every}}
+    api.put("/apis/kafka.banzaicloud.io/v1beta1/namespaces/ns/kafkaclusters", body)
+
+
+@pytest.mark.parametrize("state", ["ClusterRunning", "ClusterReconciling"])
+def test_koperator_at_rest(api, state):
+    """It reconciles every few minutes, and as long as a broker is not Ready."""
+    koperator(api, state)
+    assert found(api, LABELLED) == ()
+
+
+def test_koperator_rolls(api):
+    koperator(api, "ClusterRollingUpgrading")
+    assert reason(api, LABELLED) == "its state is ClusterRollingUpgrading"
+    koperator(api, n1={"configurationState": "ConfigOutOfSync"}, n10={"configurationState": "ConfigOutOfSync"})
+    assert reason(api, LABELLED) == "it is about to restart broker 1, 10 (ConfigOutOfSync)"
+
+
+@pytest.mark.parametrize(
+    ("action", "says"),
+    [
+        ({"cruiseControlState": "GracefulDownscaleRunning"}, "for broker 1 (GracefulDownscaleRunning)"),
+        ({"cruiseControlState": "GracefulUpscaleRequired"}, "for broker 1 (GracefulUpscaleRequired)"),
+        ({"volumeStates": {"/d": {"cruiseControlVolumeState": "GracefulDiskRemovalScheduled"}}}, "GracefulDiskRemoval"),
+        ({"cruiseControlState": "GracefulDownscalePaused"}, None),
+        ({"volumeStates": {"/d": {"cruiseControlVolumeState": "GracefulDiskRebalanceSucceeded"}}}, None),
+    ],
+)
+def test_cruise_control_moves_replicas_for_koperator(api, action, says):
+    koperator(api, n1={"gracefulActionState": action})
+    if says is None:
+        assert found(api, LABELLED) == ()
+    else:
+        assert says in reason(api, LABELLED)
 
 
 def test_pods_that_nobody_owns_are_rolled_by_nobody(api):

@@ -36,6 +36,7 @@ WHAT_TO_DO: Mapping[Guard, str] = {
     Guard.NO_OTHER_BROKER_DISTURBED: "Wait until every other broker is up and in every ISR.",
     Guard.PODS_READY_NODE_SCHEDULABLE: "See the Pods and the nodes that are named.",
     Guard.NO_FOREIGN_ROLLOUT: "Wait for the rollout that somebody else started.",
+    Guard.OWNERS_PAUSED: "Run the command in the message, which pauses the owner of the topic, or abort the run.",
     Guard.POD_IS_THAT_BROKER: "Let the broker answer at its Pod's own address; see the finding PodIdentityMismatch.",
     Guard.PARTITIONS_KNOWN: "See the KafkaCluster's condition Reachable: not every partition could be read.",
     Guard.CONTROLLER_ACTIVE: "Wait until the cluster has an active controller.",
