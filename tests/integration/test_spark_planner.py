@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -222,15 +223,16 @@ def test_the_command_writes_the_same_four_files(spark, tmp_path, monkeypatch, ca
         assert main.main([*line, "--engine", name, "--output", str(tmp_path / name)]) == 0
         made[name] = json.loads(capsys.readouterr().out) | {"engine": "", "seconds": 0}
         assert sorted(p.name for p in (tmp_path / name).iterdir()) == [
-            "plan.parquet", "preferred-order.json", "reassignment.json", "report.html", "summary.json"
+            "plan.parquet", "preferred-order.json", "reassignment.json", "report.html", "report.json", "summary.json"
         ]  # fmt: skip
     assert made["spark"] == made["local"]
     for file in ("reassignment.json", "preferred-order.json"):
         told = [json.loads((tmp_path / name / file).read_text()) for name in ("spark", "local")]
         assert told[0] == told[1]
     pages = [(tmp_path / name / "report.html").read_text() for name in ("spark", "local")]
-    assert pages[0] == pages[1]
-    assert "<td>orders<td>6" in pages[0]
+    dated = [re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", "", page) for page in pages]
+    assert dated[0] == dated[1]
+    assert '<th scope="row">orders</th><td data-is="Partitions" class="n">6</td>' in pages[0]
     assert pq.read_table(tmp_path / "spark" / "plan.parquet").num_rows == 6
 
     (tmp_path / "p.json").write_text(json.dumps([*rows, rows[0]]))

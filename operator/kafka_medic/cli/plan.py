@@ -17,6 +17,7 @@ import pyarrow as pa
 from kafka_medic.cli import exits, output
 from kafka_medic.cli.plan_check import DefectError, checked_and_written
 from kafka_medic.cli.plan_figures import figures
+from kafka_medic.cli.plan_report import about_plan
 from kafka_medic.cli.plan_spark import LARGEST_LOCAL, add_engine, on_spark, spark_settings, table_at, verified_on_spark
 from kafka_medic.plan.allowed import Allowed
 from kafka_medic.plan.arrow import compute, leave_pandas_out, names
@@ -358,7 +359,8 @@ def _move(args: argparse.Namespace, began: float) -> tuple[Summary, Estimate]:
     output.note(f"planned {plan.summary.moves:,} moves of replicas in {plan.summary.waves:,} waves; checking")
     _note_left_out(plan.summary)
     leaders = relocation.leaders_of_changed(plan)
-    drawn = partial(report_data, relocation, plan, leaders, args.throttle, MOVING[args.question])
+    title, about = MOVING[args.question], about_plan(args.partitions)
+    drawn = partial(report_data, relocation, plan, leaders, args.throttle, title, about)
     plan = checked_and_written(args.output, plan, partial(verify_moves, relocation, plan), drawn, began, png=args.png)
     output.note(f"wrote plan.parquet, reassignment.json, summary.json and report.html to {args.output}. {FOR_PEOPLE}")
     _note_order(plan.summary)
@@ -410,7 +412,8 @@ def _here(
     output.note(f"planned {plan.summary.moves:,} new replicas in {plan.summary.waves:,} waves; checking")
     _note_left_out(plan.summary)
     leaders = problem.leaders_of_changed(plan)
-    drawn = partial(report_data, problem, plan, leaders, args.throttle)
+    about = about_plan(args.partitions)
+    drawn = partial(report_data, problem, plan, leaders, args.throttle, about=about)
     plan = checked_and_written(args.output, plan, partial(verify, problem, plan), drawn, began, png=args.png)
     output.note(f"wrote plan.parquet, reassignment.json, summary.json and report.html to {args.output}")
     _note_order(plan.summary)

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from kafka_medic.cli import output
 from kafka_medic.cli.plan_check import refuse_broken
+from kafka_medic.cli.plan_report import about_plan
 from kafka_medic.plan.allowed import Allowed
 from kafka_medic.plan.broker import Broker
 from kafka_medic.plan.estimate import Estimate
@@ -30,6 +31,7 @@ from kafka_medic.plan.files.artifact import (
     write_summary,
 )
 from kafka_medic.plan.files.inputs import InputError, is_parquet, parquet_rows, read_partitions
+from kafka_medic.plan.files.partition_columns import listed_of_batches
 from kafka_medic.plan.files.report_data import ReportData
 from kafka_medic.plan.model import PREFERRED_ORDER, Summary
 from kafka_medic.plan.relocation import Question as Moving
@@ -142,9 +144,13 @@ def on_spark(
                 if summary.reordered:
                     write_reassignment(work / PREFERRED_ORDER, map(reordered, plan_batches(work / PLAN)))
         waves, details = done.details.waves, done.details
+        listed = None
+        if args.plan_to is None:
+            listed = listed_of_batches(plan_batches(work / PLAN), summary.partitions)
         report = ReportData(
             question.standing, summary, done.replicas, done.leaders, *done.waves, waves.moved, waves.busiest,
-            details.topics, args.throttle, title, uncounted=details.uncounted,
+            details.topics, args.throttle, title, uncounted=details.uncounted, sizes_unknown=done.unknown,
+            listed=listed, about=about_plan(args.partitions),
         )  # fmt: skip
         write_summary(work, report, png=args.png)
     output.note(f"wrote {', '.join(files)} to {args.output}" + (f", the plan to {target}" if args.plan_to else ""))

@@ -20,8 +20,8 @@ from kafka_medic.fleet.whole import Chosen, moment
 from kafka_medic.plan.arrow import compute, integers, names
 from kafka_medic.plan.bounds import BY_BYTES
 from kafka_medic.plan.estimate import estimate
-from kafka_medic.plan.files.report import render_report
-from kafka_medic.plan.files.report_data import report_data
+from kafka_medic.plan.files.report import CARRY_OUT, plan_page
+from kafka_medic.plan.files.report_data import About, report_data
 from kafka_medic.plan.model import PLAN_SCHEMA, Plan, Spread
 from kafka_medic.plan.problem import Broker, Problem, ProblemError
 from kafka_medic.plan.solver.disk_capacity import arriving
@@ -29,6 +29,7 @@ from kafka_medic.plan.solver.local import bytes_spread, finish, place, plan_loca
 from kafka_medic.plan.verify.rules import verify
 from kafka_medic.plan.wanted import Wanted
 from kafka_medic.plan.wave_limits import WaveLimits
+from kafka_medic.report.render import render
 
 __all__ = [
     "FIRST_COLUMNS",
@@ -43,6 +44,8 @@ __all__ = [
     "too_large",
 ]
 
+HOME = "../index.html"
+"""Of the page of all clusters, as seen from the page of one."""
 LARGEST = 4_000_000
 """Partitions of a cluster that one task plans: 0.8 GB of memory for each million."""
 LAST_COLUMNS = ("clusterId", "snapshot", "topic", "partition", "leader", "replicas", "isr", "moving", "sizeBytes")
@@ -130,8 +133,11 @@ def _planned(
         "rackViolations": found.rack_violations, "rackViolationsBound": found.rack_violations_bound,
         "waves": found.waves,
     }  # fmt: skip
-    title = f"{chosen.cluster}: raise replication factor, balanced by {row['balancedBy']}"
-    page = render_report(report_data(problem, plan, leaders, None, title))
+    title = f"raise replication factor, balanced by {row['balancedBy']}"
+    about = About(chosen.cluster, chosen.cluster_id, row["takenAt"] or "")
+    drawn = plan_page(report_data(problem, plan, leaders, None, title, about, with_list=False))
+    sections = [section for section in drawn.sections if section.id != CARRY_OUT]
+    page = render(replace(drawn, state="Not to be carried out", sections=sections, home=HOME))
     return Outcome(row, plan.table, page)
 
 

@@ -147,7 +147,7 @@ def test_topics_that_lie_in_several_blocks_are_not_counted_and_that_is_said(monk
     request = problem({"a": [[0]], "b": [[0]] * 2}, 3, 2)
     plan = plan_local(request)
     page = render_report(replace(report_data(request, plan, request.leaders_of_changed(plan)), uncounted=1))
-    assert "1 topics, too large for one block, were not counted" in page
+    assert "1 topic, too large for one block, was not counted" in page
 
 
 def test_too_few_waves_kept_are_told_not_overfilled():
