@@ -22,7 +22,7 @@ TESTS ?= tests/integration tests/contract tests/e2e
 WHOLE_SUITE := $(if $(filter file,$(origin TESTS)),1)
 
 .DEFAULT_GOAL := help
-.PHONY: chart release upgrade help setup venv check browser format-check lint types imports prose scenarios waits unit simulate soak test gameday gameday-strimzi mutate-guards docs reference scan audit sbom pin-base demo bench-observe bench-fleet bench-large bench-stale bench-plan bench-history bench-roll bench-elect bench-offsets up down status logs enter crds lock clean-cache
+.PHONY: chart release upgrade help setup venv check browser format-check lint types imports prose scenarios waits unit simulate soak test gameday gameday-strimzi mutate-guards docs reference scan audit sbom pin-base demo bench-observe bench-fleet bench-large bench-stale bench-plan bench-topics bench-cruise-control bench-history bench-roll bench-elect bench-offsets up down status logs enter crds lock clean-cache
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -155,6 +155,12 @@ bench-stale: setup ## How soon a broker with a stale view is named, on 30 and on
 
 bench-plan: venv ## How long plans of up to 20 million partitions take, and what others make of 20,000 (RUNS=3)
 	@$(VENV)/python -m benchmarks.plan --runs $(RUNS)
+
+bench-topics: venv ## How evenly the worst topic lies on the brokers, beside its bound, in one process and in blocks
+	@$(VENV)/python -m benchmarks.plan_topics --large
+
+bench-cruise-control: venv ## The planner beside Cruise Control's analyzer (CRUISE_CONTROL_CLASSPATH='out:lib/*', RUNS=3)
+	@$(VENV)/python -m benchmarks.plan_cruise_control --runs $(RUNS)
 
 HISTORY ?= /tmp/kafka-medic-history
 

@@ -1,6 +1,6 @@
-"""Builds what a release consists of, from the last commit and always to the same bytes: `make release`.
+"""Builds what a release consists of, from one commit and always to the same bytes: `make release`.
 
-    python -m release [--base testbed|IMAGE] [--registry HOST/OWNER] [--output build/release] [--no-cache]
+    python -m release [--commit HEAD] [--base testbed|IMAGE] [--registry HOST/OWNER] [--output FOLDER] [--no-cache]
 
 Into the output come: wheel, sdist, the plugin with its krew manifest, both images as OCI archives with their bills of
 materials, the chart with the images' digests in it, and SHA256SUMS over all of it. Nothing is published.
@@ -44,13 +44,13 @@ def uncommitted() -> list[str]:
     return [line[3:] for line in told.splitlines()]
 
 
-def build(output: Path, base: str, registry: str, *, cached: bool) -> None:
+def build(commit: str, output: Path, base: str, registry: str, *, cached: bool) -> None:
     """As the module says."""
     with tempfile.TemporaryDirectory(prefix="kafka-medic-release-") as temporary:
         tree, logs = Path(temporary, "tree"), Path(temporary, "logs")
         tree.mkdir()
         logs.mkdir()
-        epoch = checked_out("HEAD", tree)
+        epoch = checked_out(commit, tree)
         version = tomllib.loads((tree / "pyproject.toml").read_text())["project"]["version"]
         if output.exists():
             shutil.rmtree(output)
@@ -73,6 +73,7 @@ def build(output: Path, base: str, registry: str, *, cached: bool) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit 0: built; 1: a step failed; 2: wrong usage."""
     parser = argparse.ArgumentParser(prog="python -m release", description=__doc__)
+    parser.add_argument("--commit", default="HEAD", help="what is built (default: the last commit)")
     parser.add_argument("--base", default="testbed", help="base image by digest, or the testbed's Debian (default)")
     parser.add_argument(
         "--registry", default=REGISTRY, help="where the images will be published (default: %(default)s)"
@@ -83,7 +84,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if changed := uncommitted():
         say(f"not in the release, since it is not committed: {', '.join(changed[:5])}{' ...' if changed[5:] else ''}")
     try:
-        build(options.output, options.base, options.registry, cached=not options.no_cache)
+        build(options.commit, options.output, options.base, options.registry, cached=not options.no_cache)
     except StepFailedError as problem:
         sys.stderr.write(f"{problem}\n")
         return 1

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kafka_medic.clients.broker_pods import ASKED_FOR, StrimziPods
+from kafka_medic.clients.broker_pods import StrimziPods
 from kafka_medic.resources.kafkacluster import STRIMZI_ROLL
 from kafka_medic.resources.phases import Phase
 from tests.integration.operated_cluster import PLAYBOOK, OperatedCluster, Person, persons
@@ -245,7 +245,7 @@ def test_annotations_of_strimzis_beside_those_of_git(kept: Kept, known: dict[str
     assert notes[MANAGERS[manager]] == "shop"
     assert (notes[STRIMZI_ROLL], notes["of"]) == ("true", "git")
     asked = json.loads(kubectl("get", "kafkas.kafka.strimzi.io", kept.name, "-n", NAMESPACE, "-o", "json").stdout)
-    assert asked["metadata"]["annotations"] == {"of": "git", MANAGERS[manager]: "shop", ASKED_FOR: uid}
+    assert asked["metadata"]["annotations"] == {"of": "git", MANAGERS[manager]: "shop"}, "nothing stays behind"
     assert asked["spec"] == {"kafka": {"x": "1"}}
     pods.keep_pod(f"{kept.name}-0", uid)
     kept.git.sync()

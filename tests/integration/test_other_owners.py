@@ -43,7 +43,9 @@ def served(group: str, kind: str, version: str) -> Object:
 TYPES = [
     served(CONFLUENT, "Kafka", "v1beta1"),
     served(CONFLUENT, "KRaftController", "v1beta1"),
+    served(CONFLUENT, "KafkaTopic", "v1beta1"),
     served(KOPERATOR, "KafkaCluster", "v1beta1"),
+    served(KOPERATOR, "KafkaTopic", "v1alpha1"),
 ]
 
 

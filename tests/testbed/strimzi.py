@@ -89,11 +89,17 @@ class StrimziKafka:
             status = holder.get("status", {})
             if status.get("readyPods") != status.get("pods") or status.get("currentPods") != status.get("pods"):
                 return False
+            there = self.annotations()
             for wanted in holder["spec"]["pods"]:
                 name, notes = wanted["metadata"]["name"], wanted["metadata"]["annotations"]
-                if not notes.items() <= get("pod", name, namespace=self.namespace)["metadata"]["annotations"].items():
+                if not notes.items() <= there.get(int(name.rpartition("-")[2]), {}).items():
                     return False
         return True
+
+    def annotations(self) -> dict[int, dict[str, str]]:
+        """Of the Pods of the nodes that have one."""
+        found = get("pods", namespace=self.namespace, selector=self.selector)["items"]
+        return {int(p["metadata"]["name"].rpartition("-")[2]): p["metadata"].get("annotations", {}) for p in found}
 
     def wait_ready(self, seconds: float = _READY_SECONDS) -> None:
         wait_for(f"Strimzi's {self.name} in {self.namespace}", self.is_ready, seconds, every=1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kafka_medic.cli import output
 from kafka_medic.plan.estimate import Estimate
-from kafka_medic.plan.model import PREFERRED_ORDER, Fullest, Spread, Summary
+from kafka_medic.plan.model import Fullest, Spread, Summary
 from kafka_medic.report.units import bytes_text
 
 __all__ = ["figures"]
@@ -43,7 +43,7 @@ def _without_order(summary: Summary) -> list[tuple[str, str, str]]:
     reassigned = summary.leaders_reassigned
     if reassigned is None or not summary.reordered:
         return []
-    return [(f"  before {PREFERRED_ORDER}", f"{reassigned.min:,} to {reassigned.max:,}", "")]
+    return [(f"  before {summary.order_name}", f"{reassigned.min:,} to {reassigned.max:,}", "")]
 
 
 def _spread(spread: Spread) -> tuple[str, str]:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,11 +23,13 @@ from kafka_medic.plan.allowed import Allowed
 from kafka_medic.plan.broker import Broker
 from kafka_medic.plan.estimate import Estimate
 from kafka_medic.plan.files.artifact import (
+    LEFT_OUT,
     PLAN,
     REASSIGNMENT,
     plan_batches,
     plan_directory,
     reordered,
+    write_left_out,
     write_reassignment,
     write_summary,
 )
@@ -118,8 +121,6 @@ def on_spark(
     # Imported here: what is planned in this process does not wait for it.
     from kafka_medic.plan.spark.question import Question  # noqa: PLC0415
 
-    if allowed.limited:
-        raise SparkError("--max-moves and the other limits hold in one process alone: add --engine local")
     question = Question(brokers, ask, by_bytes=getattr(args, "balance", "") == "bytes", allowed=allowed)
     settings = spark_settings(args)
     with plan_directory(args.output.absolute()) as work, tempfile.TemporaryDirectory(dir=work) as own:
@@ -130,19 +131,20 @@ def on_spark(
                 output.note(f"Spark's page: {address}")
             from kafka_medic.plan.spark.engine import plan_spark  # noqa: PLC0415
 
-            done = plan_spark(spark, source, question, target, say)
+            done = plan_spark(spark, source, question, target, say, partial(write_left_out, work))
             if starts_slowly(*_where(args)):
                 say("keeping Spark's classes, so that it starts faster from now on (this happens once)")
         refuse_broken(done.problems)
-        summary = replace(done.summary, seconds=round(time.monotonic() - began, 3))
-        files = ["summary.json", "report.html"]
-        if args.plan_to is None:
-            files.insert(0, PLAN)
-            if summary.partitions <= LARGEST_REASSIGNMENT:
-                files.insert(0, REASSIGNMENT)
-                write_reassignment(work / REASSIGNMENT, plan_batches(work / PLAN))
-                if summary.reordered:
-                    write_reassignment(work / PREFERRED_ORDER, map(reordered, plan_batches(work / PLAN)))
+        for_kafka = args.plan_to is None and done.summary.partitions <= LARGEST_REASSIGNMENT
+        summary = replace(done.summary, order_file=for_kafka, seconds=round(time.monotonic() - began, 3))
+        files = [*([PLAN] if args.plan_to is None else []), "summary.json", "report.html"]
+        if for_kafka:
+            files.insert(0, REASSIGNMENT)
+            write_reassignment(work / REASSIGNMENT, plan_batches(work / PLAN))
+            if summary.reordered:
+                write_reassignment(work / PREFERRED_ORDER, map(reordered, plan_batches(work / PLAN)))
+        if any(summary.left_out.values()):
+            files.append(LEFT_OUT)
         waves, details = done.details.waves, done.details
         listed = None
         if args.plan_to is None:
@@ -164,8 +166,6 @@ def verified_on_spark(args: argparse.Namespace, brokers: tuple[Broker, ...], ask
     # Imported here: what is checked in this process does not wait for it.
     from kafka_medic.plan.spark.question import Question  # noqa: PLC0415
 
-    if allowed.limited:
-        raise SparkError("--max-moves and the other limits hold in one process alone: add --engine local")
     question = Question(brokers, ask, allowed=allowed)
     settings = spark_settings(args)
     options = dict(_pair("--plan-option", text) for text in args.plan_option)

@@ -52,7 +52,10 @@ class OwnRights:
         now, asked = self.clock(), (group, resource, verb)
         known = self._answers.get(asked)
         if known is None or now - known[0] >= KEPT:
-            self._answers[asked] = known = now, self._ask(*asked)
+            answer = self._ask(*asked)
+            # A question that is not answered takes no answer back.
+            answer = known[1] if answer is None and known is not None else answer
+            self._answers[asked] = known = now, answer
         return known[1]
 
     def _ask(self, group: str, resource: str, verb: str) -> bool | None:

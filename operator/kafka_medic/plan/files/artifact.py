@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyarrow.csv import write_csv
+from pyarrow.csv import CSVWriter
 
 from kafka_medic.plan.arrow import Column, compute, names
 from kafka_medic.plan.files.png import render_png
@@ -23,10 +23,11 @@ from kafka_medic.plan.files.report import render_report
 from kafka_medic.plan.files.report_data import ReportData
 from kafka_medic.plan.files.saved_report import report_document
 from kafka_medic.plan.lists import flatten
-from kafka_medic.plan.model import PLAN_SCHEMA, PREFERRED_ORDER, Plan
+from kafka_medic.plan.model import LEFT_OUT_SCHEMA, PLAN_SCHEMA, PREFERRED_ORDER, Plan
 
 __all__ = [
-    "FIGURES", "PLAN", "REASSIGNMENT", "SUMMARY", "digest_of", "plan_batches", "plan_directory", "reordered",
+    "FIGURES", "LEFT_OUT", "PLAN", "REASSIGNMENT", "SUMMARY", "digest_of", "plan_batches", "plan_directory", "reordered",
+    "write_left_out",
     "write_reassignment", "write_rows", "write_summary",
 ]  # fmt: skip
 
@@ -49,8 +50,15 @@ def write_rows(work: Path, plan: Plan) -> None:
         if plan.summary.reordered:
             write_reassignment(work / PREFERRED_ORDER, [reordered(plan.table)])
         if plan.left_out.num_rows:
-            write_csv(plan.left_out, work / LEFT_OUT)
+            write_left_out(work, [plan.left_out])
     parquet.result()
+
+
+def write_left_out(work: Path, tables: Iterable[pa.Table]) -> None:
+    """left-out.csv, a piece at a time."""
+    with CSVWriter(work / LEFT_OUT, LEFT_OUT_SCHEMA) as out:
+        for table in tables:
+            out.write_table(table)
 
 
 @contextmanager

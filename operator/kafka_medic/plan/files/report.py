@@ -186,8 +186,8 @@ def _without_order(summary: Summary) -> list[tuple[str, str, str, str]]:
     reassigned = summary.leaders_reassigned
     if reassigned is None or not summary.reordered:
         return []
-    words = f"{REASSIGNMENT} keeps the preferred leaders. {PREFERRED_ORDER} changes them."
-    return [(f"Most preferred leaders before {PREFERRED_ORDER}", f"{reassigned.max:,}", "", words)]
+    words = f"{REASSIGNMENT} keeps the preferred leaders. {summary.order_name} changes them."
+    return [(f"Most preferred leaders before {summary.order_name}", f"{reassigned.max:,}", "", words)]
 
 
 def _of_one_topic(name: str, found: Fullest | None, among: Bound) -> list[tuple[str, str, str, str]]:
