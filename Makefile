@@ -22,13 +22,16 @@ TESTS ?= tests/integration tests/contract tests/e2e
 WHOLE_SUITE := $(if $(filter file,$(origin TESTS)),1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup venv check format-check lint types imports prose scenarios waits unit simulate soak test gameday gameday-strimzi mutate-guards docs reference scan audit sbom pin-base demo bench-observe bench-fleet bench-large bench-stale bench-plan bench-history bench-roll bench-elect bench-offsets up down status logs enter crds lock clean-cache
+.PHONY: chart release upgrade help setup venv check browser format-check lint types imports prose scenarios waits unit simulate soak test gameday gameday-strimzi mutate-guards docs reference scan audit sbom pin-base demo bench-observe bench-fleet bench-large bench-stale bench-plan bench-topics bench-cruise-control bench-history bench-roll bench-elect bench-offsets up down status logs enter crds lock clean-cache
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## Say what this machine lacks, install Debian packages, make .venv from the lock
 	@$(TESTBED) setup
+
+browser: ## Install the Debian package chromium (100 MB), in which make test looks at the pages
+	@$(TESTBED) browser
 
 # Compiled tests are kept, whatever the shell says: to rewrite their assertions takes seconds in each process.
 unexport PYTHONDONTWRITEBYTECODE
@@ -76,7 +79,7 @@ soak: venv ## New examples, and as many schedules as you like: SCHEDULES=100000 
 	@SEARCH=1 THOROUGH=1 $(VENV)/python -m pytest -q -n 2 tests/property
 	@$(VENV)/python -m tests.simulation.soak --schedules $(SCHEDULES) --seed $(SEED)
 
-test: setup check simulate ## check, 10,000 schedules, then the integration and e2e tests in the testbed (KEEP=1 leaves it up)
+test: setup browser check simulate ## check, 10,000 schedules, then the integration and e2e tests in the testbed (KEEP=1 leaves it up)
 	@$(TESTBED) run env WHOLE_SUITE=$(WHOLE_SUITE) $(VENV)/python -m pytest --durations=15 $(wildcard $(TESTS))
 
 gameday: setup ## Each incident and its twin on real clusters of both kinds, and SCRIPTS=100 of each against the simulation
@@ -85,6 +88,21 @@ gameday: setup ## Each incident and its twin on real clusters of both kinds, and
 gameday-strimzi: setup ## Strimzi's own operators, built from source (STRIMZI_SOURCE=folder or git address), beside ours
 	@$(TESTBED) strimzi-images
 	@$(TESTBED) run $(VENV)/python -m pytest -s tests/strimzi --timeout 3000
+
+# Needs Go and, the first time, minutes: promtool is built from source, with all that Prometheus can discover.
+chart: venv ## The chart in five ways: helm lint, kubeconform, kube-score, checkov; alerts and dashboards by promtool
+	@$(VENV)/python -m pytest -q --timeout 3000 tests/chart
+
+BASE ?= testbed
+REGISTRY ?= registry.example.com/kafka-medic
+
+release: venv ## What a release consists of, into build/release, always to the same bytes (BASE=image@sha256:..., REGISTRY=host/owner)
+	@$(VENV)/python -m release --base $(BASE) --registry $(REGISTRY)
+
+PREVIOUS ?= 028b3e2
+
+upgrade: setup ## The chart upgraded from commit PREVIOUS and from itself with runs in flight, tested and removed, on real Kubernetes
+	@PREVIOUS=$(PREVIOUS) $(TESTBED) run $(VENV)/python -m pytest -s tests/upgrade --timeout 3000
 
 mutate-guards: venv ## Each guard made permissive in turn: a test has to notice
 	@$(VENV)/python -m tests.mutation
@@ -137,6 +155,12 @@ bench-stale: setup ## How soon a broker with a stale view is named, on 30 and on
 
 bench-plan: venv ## How long plans of up to 20 million partitions take, and what others make of 20,000 (RUNS=3)
 	@$(VENV)/python -m benchmarks.plan --runs $(RUNS)
+
+bench-topics: venv ## How evenly the worst topic lies on the brokers, beside its bound, in one process and in blocks
+	@$(VENV)/python -m benchmarks.plan_topics --large
+
+bench-cruise-control: venv ## The planner beside Cruise Control's analyzer (CRUISE_CONTROL_CLASSPATH='out:lib/*', RUNS=3)
+	@$(VENV)/python -m benchmarks.plan_cruise_control --runs $(RUNS)
 
 HISTORY ?= /tmp/kafka-medic-history
 

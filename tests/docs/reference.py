@@ -108,7 +108,7 @@ def phases() -> str:
 
 
 def playbooks() -> str:
-    parts = ["# Shipped Playbooks\n\n`kubectl get playbooks` lists the Playbooks that are installed.\n"]
+    parts = ["# Shipped Playbooks\n\n`kubectl get kmp` lists the Playbooks that are installed.\n"]
     for playbook in _playbooks():
         spec = playbook["spec"]
         trigger = spec["trigger"]
@@ -187,18 +187,20 @@ def _scalar(value: object) -> str:
 
 
 def metrics() -> str:
-    owner = Metrics(lambda: Skew(0.0, 0.0))
+    owner = Metrics(lambda: Skew(0.0, 0.0), consumer_groups=True)
     labels: dict[str, Sequence[str]] = {}
     for value in vars(owner).values():
         if hasattr(value, "_labelnames") and hasattr(value, "describe"):
             labels.update({m.name: value._labelnames for m in value.describe()})
     rows = []
-    for family in sorted(owner.registry.collect(), key=lambda m: m.name):
+    ours = [m for m in owner.registry.collect() if m.name.startswith("kafka_medic_")]
+    for family in sorted(ours, key=lambda m: m.name):
         names = labels.get(family.name) or getattr(family, "_labelnames", None) or ()
         rows.append((f"`{_series(family)}`", family.type, ", ".join(f"`{n}`" for n in names), family.documentation))
     text = (
         "# Metrics of the operator\n\nThe operator serves these metrics on port 8081. "
-        "[Metrics and alerts](../operator-metrics.md) explains how to use them.\n\n"
+        "[Metrics, alerts and dashboards](../operator-metrics.md) explains how to use them. `kafka_medic_group_lag_*` "
+        "needs `metrics.consumerGroups`. The process has `process_*` and `python_gc_*` as well.\n\n"
     )
     return text + _table(("metric", "type", "labels", "meaning"), rows)
 

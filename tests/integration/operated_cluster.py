@@ -48,6 +48,13 @@ class Person(KubernetesApi):
     def delete(self, path: str) -> None:
         self._call("DELETE", path)
 
+    def apply(self, path: str, body: Object, manager: str, *, force: bool) -> Object:
+        """Server-side apply, as that field manager."""
+        query = {"fieldManager": manager, "force": str(force).lower()}
+        # JSON is YAML, and text is sent as it is.
+        text = cast("Object", json.dumps(body))
+        return self._call("PATCH", path, query=query, body=text, content="application/apply-patch+yaml")
+
 
 def persons(folder: Path, operator: str, *names: str) -> dict[str, Person]:
     """People of the testbed's, and the operator's own ServiceAccount, of that user name, as `operator`."""

@@ -75,7 +75,7 @@ def test_partitions_by_column_in_s3_and_a_plan_back_to_s3(bucket, tmp_path, caps
     command = line(tmp_path, *asked, "--plan-to", "s3a://kafka/plan", *settings(given))
     assert main.main(command) == 0
     assert json.loads(capsys.readouterr().out)["partitions"] == 20 * 4
-    assert sorted(path.name for path in (tmp_path / "plan").iterdir()) == ["report.html", "summary.json"]
+    assert sorted(path.name for path in (tmp_path / "plan").iterdir()) == ["report.html", "report.json", "summary.json"]
     names = [found["Key"] for found in client.list_objects_v2(Bucket="kafka", Prefix="plan/")["Contents"]]
     assert "plan/_SUCCESS" in names
     assert not [name for name in names if "_temporary" in name]

@@ -305,7 +305,7 @@ def test_kafkatopics_are_read_with_the_charts_rights(api: KubernetesApi, pod: st
     read = kafka_topic("orders", topicName="Orders", config={"min.insync.replicas": 2})
     rights = OwnRights(api, NAMESPACE)
     assert topic_owners(api, NAMESPACE, {"strimzi.io/cluster": "another"}) == ()
-    (owner,) = topic_owners(api, NAMESPACE, OF_MY, rights.rules)
+    (owner,) = topic_owners(api, NAMESPACE, OF_MY, rights.may)
     assert owner == TopicOwner("Orders", "KafkaTopic", "orders", acts=True, factor=1, min_isr=2, uid=read.uid)
     # Not Ready yet, then as the Topic Operator reports.
     status = {"observedGeneration": 1, "conditions": [{"type": "ReconciliationPaused", "status": "True"}]}
@@ -313,9 +313,9 @@ def test_kafkatopics_are_read_with_the_charts_rights(api: KubernetesApi, pod: st
     orders = ("kafkatopics.kafka.strimzi.io", "orders", "-n", NAMESPACE)
     kubectl("patch", *orders, *what)
     kubectl("annotate", *orders, "strimzi.io/pause-reconciliation=true")
-    (owner,) = topic_owners(api, NAMESPACE, OF_MY, rights.rules)
+    (owner,) = topic_owners(api, NAMESPACE, OF_MY, rights.may)
     assert (owner.acts, owner.paused, owner.state, owner.hindrance) == (False, True, OwnerState.PAUSED, None)
-    (owner,) = topic_owners(api, NAMESPACE, OF_MY, OwnRights(api, "default").rules)
+    (owner,) = topic_owners(api, NAMESPACE, OF_MY, OwnRights(api, "default").may)
     assert owner.hindrance == NOT_GRANTED
     kubectl("delete", *orders)
 
@@ -355,6 +355,7 @@ def test_nothing_else_of_a_kafkatopic_can_be_changed(api: KubernetesApi, pod: st
         {"spec": {"config": {"retention.ms": 1}}},
         {"spec": {"config": {"cleanup.policy": "compact"}}},
         {"spec": {"config": None}},
+        {"spec": {"replicas": None}},
         {"spec": None},
         {"metadata": {"labels": {"strimzi.io/cluster": "another"}}},
         {"metadata": {"annotations": {"strimzi.io/managed": "false"}}},
@@ -363,7 +364,7 @@ def test_nothing_else_of_a_kafkatopic_can_be_changed(api: KubernetesApi, pod: st
     ):
         with pytest.raises(ApiFailure, match="nothing of a KafkaTopic but the annotation"):
             api.merge(path, change)
-    for change in ({"spec": {"replicas": 2}}, {"spec": {"replicas": None}}, {"spec": {"config": {MIN_ISR: "0"}}}):
+    for change in ({"spec": {"replicas": 2}}, {"spec": {"config": {MIN_ISR: "0"}}}):
         with pytest.raises(ApiFailure, match=r"may not lower spec\.replicas"):
             api.merge(path, change)
     with pytest.raises(ApiFailure, match="cannot delete resource"):
@@ -376,13 +377,13 @@ def test_topics_of_other_operators_are_read_and_never_edited(api: KubernetesApi,
     specs = ({"name": "Orders", "clusterRef": {"name": "kafka"}, "config": {MIN_ISR: "1"}}, {"configs": {MIN_ISR: "1"}})
     for (group, version), spec in zip(OTHERS, specs, strict=True):
         apply([{"apiVersion": f"{group}/{version}", "kind": "KafkaTopic", "metadata": meta, "spec": spec}])
-    rules = OwnRights(api, NAMESPACE).rules
-    (koperator,) = topic_owners(api, NAMESPACE, {"kafka_cr": "kafka"}, rules)
+    may = OwnRights(api, NAMESPACE).may
+    (koperator,) = topic_owners(api, NAMESPACE, {"kafka_cr": "kafka"}, may)
     assert (koperator.topic, koperator.acts, koperator.min_isr, koperator.factor) == ("Orders", True, 1, None)
     assert "does not edit" in (koperator.hindrance or "")
-    assert topic_owners(api, NAMESPACE, {"kafka_cr": "another"}, rules) == ()
-    (confluent,) = topic_owners(api, NAMESPACE, {"confluent-platform": "true"}, rules)
+    assert topic_owners(api, NAMESPACE, {"kafka_cr": "another"}, may) == ()
+    (confluent,) = topic_owners(api, NAMESPACE, {"platform.confluent.io/type": "kafka"}, may)
     assert not confluent.acts, "it leaves alone what others change, unless told to correct it"
     kubectl("annotate", "kafkatopics.platform.confluent.io", "orders", "-n", NAMESPACE, f"{CORRECTED}=true")
-    (confluent,) = topic_owners(api, NAMESPACE, {"confluent-platform": "true"}, rules)
+    (confluent,) = topic_owners(api, NAMESPACE, {"platform.confluent.io/type": "kafka"}, may)
     assert confluent.acts

@@ -42,6 +42,11 @@ def _merged(value: Object, patch: Object) -> Object:
     return merged
 
 
+def _allows(rule: Object, asked: Object) -> bool:
+    keys = {"verbs": "verb", "apiGroups": "group", "resources": "resource"}
+    return all(not {asked[key], "*"}.isdisjoint(rule[many]) for many, key in keys.items())
+
+
 @functools.lru_cache(10_000)
 def _collection(path: str) -> tuple[str, str]:
     """Group and plural of an object, in whatever namespace it is."""
@@ -114,6 +119,9 @@ class SimApi:
         if path.endswith("/subjectaccessreviews"):
             asked = {body["spec"]["user"], *(f"group:{g}" for g in body["spec"].get("groups", ()))}
             return {"status": {"allowed": bool(asked & self.approvers)}}
+        if path.endswith("/selfsubjectaccessreviews"):
+            asked = body["spec"]["resourceAttributes"]
+            return {"status": {"allowed": any(_allows(rule, asked) for rule in self.rules)}}
         if path.endswith("/selfsubjectrulesreviews"):
             return {"status": {"resourceRules": self.rules, "incomplete": False}}
         if path.endswith("/events"):

@@ -164,7 +164,8 @@ def roll_by_strimzi(kafka: StrimziKafka) -> None:
 
 
 def every_pod_is_another_one(kafka: StrimziKafka, before: dict[int, str]) -> bool:
-    return not set(before.values()) & set(kafka.uids().values())
+    now = kafka.uids_of_those_there()
+    return now.keys() == before.keys() and not set(before.values()) & set(now.values())
 
 
 def nothing_of_ours(case: StrimziCase) -> None:

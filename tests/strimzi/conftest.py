@@ -58,7 +58,7 @@ def installed(events: StrimziKafka) -> Iterator[None]:
     began = line.note("helm install")
     secrets = [{"namespace": NAMESPACE, "names": SECRETS}]
     operator.install(
-        *("--set", "strimzi.enabled=true", "--set", f"watchNamespaces={{{NAMESPACE}}}"),
+        *("--set", "strimzi.enabled=true", "--set", "strimzi.topics=edit", "--set", f"watchNamespaces={{{NAMESPACE}}}"),
         *("--set-json", f"secretNamespaces={json.dumps(secrets)}"),
     )
     line.note("Deployment Ready")

@@ -84,7 +84,7 @@ def replace_key(kafka: StrimziKafka, authority: str) -> None:
 def generations(kafka: StrimziKafka, authority: str) -> set[str]:
     """Of the CA's certificate, as the Pods have it."""
     key = f"strimzi.io/{authority}-ca-cert-generation"
-    return {kafka.pod(node)["metadata"]["annotations"][key] for node in kafka.nodes()}
+    return {notes.get(key, "") for notes in kafka.annotations().values()}
 
 
 _rested: dict[str, float] = {}

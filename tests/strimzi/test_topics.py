@@ -4,7 +4,6 @@ there, and with it away meanwhile."""
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -19,8 +18,6 @@ from tests.testbed.strimzi import StrimziKafka
 
 AFTERWARDS = 75
 """Seconds in which the Topic Operator, which looks every 30, has twice compared what was raised."""
-BY_THE_PLAN = bool(os.environ.get("OWNERS_EDIT"))
-"""Whether plans have the edits of KafkaTopics as steps. Else a person pauses, edits and resumes them."""
 PAUSE = "strimzi.io/pause-reconciliation"
 
 
@@ -38,34 +35,31 @@ def test_a_raise_with_and_without_a_kafka_topic(case: StrimziCase, topic_operato
     for name in (owned, strict, lax):
         wait_for(f"the KafkaTopic {name}", lambda name=name: ready(kafka, name) == "True", 60)
     case.watch()
-    if not BY_THE_PLAN:
-        run = planned(case, line, "raise-replication-factor")
-        assert {c["topic"] for c in run["status"]["plan"]["changes"]} == {free}, "what its owner undoes is left out"
-        told = wait_for_finding(case, "TopicOwnedElsewhere")
-        assert set(told["affected"]) == {owned, lax}
-        line.note("found: " + told["evidence"][0])
-        done(case, line, run)
-        for name in mine:
-            kubectl("annotate", "kafkatopic", name, "-n", kafka.namespace, f"{PAUSE}=true")
-        line.note("the KafkaTopics of both are paused")
-    if topic_operator == "away":
-        entity_operator(kafka, 0)
-        line.note("the Topic Operator is away")
+    had = without_topic_operator(kafka) if topic_operator == "away" else None
+    line.note(f"the Topic Operator is {topic_operator}")
     with records.flowing(case.boot, free) as traffic:
         run = planned(case, line, "raise-replication-factor")
-        done(case, line, run)
+        assert {c["topic"] for c in run["status"]["plan"]["changes"]} == {free, owned}
+        (handed,) = run["status"]["plan"]["ownedTopics"]
+        assert (handed["topic"], handed["by"]) == (owned, "Operator")
+        if had is not None:
+            assert operator.approve(run, "alice").returncode == 0
+            name = run["metadata"]["name"]
+            wait_for("the run to wait", lambda: "has not said yet" in case.run(name)["status"]["message"], 60)
+            assert operator.factors(case.boot)[owned] == {1}, "nothing is copied while nobody has seen the pause"
+            with_topic_operator(kafka, had)
+            line.note("the Topic Operator is back")
+            ended = operator.wait_for_run(case.namespace, "Succeeded", 240, line.run, case.name, name)
+            line.journal(ended)
+        else:
+            done(case, line, run)
         case.ask("raise-min-insync-replicas")
         done(case, line, case.wait("AwaitingApproval"))
         assert {records.topic_setting(case.boot, name, "min.insync.replicas") for name in mine} == {"2"}
-        if not BY_THE_PLAN:
-            for name in mine:
-                edit = {"spec": {"replicas": 3, "config": {"min.insync.replicas": 2}}}
-                kubectl("patch", "kafkatopic", name, "-n", kafka.namespace, "--type=merge", "-p", json.dumps(edit))
-                kubectl("annotate", "kafkatopic", name, "-n", kafka.namespace, f"{PAUSE}-")
-            line.note("the KafkaTopics are edited and not paused any more")
-        if topic_operator == "away":
-            entity_operator(kafka, 1)
-            line.note("the Topic Operator is back")
+        for name in mine:
+            found = kafka.resource("kafkatopic", name)
+            assert PAUSE not in found["metadata"].get("annotations", {})
+            assert (found["spec"]["replicas"], found["spec"]["config"]["min.insync.replicas"]) == (3, 2)
         watched(case, line, (owned, strict, lax, free))
     line.show()
     print(f"  {len(traffic.acked)} records acknowledged and read meanwhile, {len(traffic.lost)} lost")
@@ -92,26 +86,17 @@ def done(case: StrimziCase, line: Timeline, run: operator.Object) -> None:
     line.journal(ended)
 
 
-def wait_for_finding(case: StrimziCase, kind: str) -> dict[str, Any]:
-    found: list[dict[str, Any]] = []
-
-    def fires() -> bool:
-        every = case.status().get("findings", [])
-        found[:] = [f for f in every if f["type"] == kind and f["state"] == "Firing"]
-        return bool(found)
-
-    wait_for(kind, fires, 120)
-    return found[0]
+def without_topic_operator(kafka: StrimziKafka) -> dict[str, Any]:
+    """The Kafka resource has none any more; what it had."""
+    had: dict[str, Any] = kafka.resource()["spec"]["entityOperator"]["topicOperator"]
+    with_topic_operator(kafka, None)
+    return had
 
 
-def entity_operator(kafka: StrimziKafka, replicas: int) -> None:
-    """Strimzi starts it again by itself when it next reconciles, so the Kafka resource is paused meanwhile."""
-    pause = f"{PAUSE}=true" if replicas == 0 else f"{PAUSE}-"
-    kubectl("annotate", "kafka", kafka.name, "-n", kafka.namespace, pause)
-    deployment = f"deployment/{kafka.name}-entity-operator"
-    kubectl("scale", deployment, "-n", kafka.namespace, f"--replicas={replicas}")
-    wait = ("rollout", "status", deployment, "-n", kafka.namespace, "--timeout=120s")
-    kubectl(*wait, timeout=130)
+def with_topic_operator(kafka: StrimziKafka, had: dict[str, Any] | None) -> None:
+    patch = {"spec": {"entityOperator": {"topicOperator": had}}}
+    kubectl("patch", "kafka", kafka.name, "-n", kafka.namespace, "--type=merge", "-p", json.dumps(patch))
+    kafka.wait_ready()
 
 
 def watched(case: StrimziCase, line: Timeline, topics: Sequence[str]) -> None:

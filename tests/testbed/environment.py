@@ -55,5 +55,7 @@ def lock() -> None:
         alone = [_uv(), "pip", "compile", f"locks/{name}.in", *common[4:], "-o", f"locks/{name}.txt"]
         run_logged(f"lock of {what}", alone, log, cwd=REPOSITORY)
     run_logged("lock of .venv", [*common, *everything], log, cwd=REPOSITORY)
+    chart = [_uv(), "pip", "compile", "locks/chart.in", *common[4:], "-o", "locks/chart.txt"]
+    run_logged("lock of what checks the chart", chart, log, cwd=REPOSITORY)
     with_extras = ["--all-extras", "-c", "locks/dev.txt", "-o", "locks/spark.txt"]
     run_logged("lock of Spark's image", [*common, *with_extras], log, cwd=REPOSITORY)

@@ -16,13 +16,13 @@ from typing import Any
 from kafka_medic.cli import exits, output
 from kafka_medic.cli.exits import UnusableInputError
 from kafka_medic.fleet.answers import ACCOUNTS, PLANS, write_plans, write_report
-from kafka_medic.fleet.history import HistoryError, Window, file_of, last_day
+from kafka_medic.fleet.history import HistoryError, Window, last_day
 from kafka_medic.fleet.local import LocalEngine
 from kafka_medic.fleet.on_spark import SparkEngine
 from kafka_medic.fleet.pages import bytes_text, rate_text
 from kafka_medic.fleet.plans import DEFECT, LARGEST, REFUSED, REPLICAS, TRAFFIC, Wish, too_large
 from kafka_medic.fleet.request import Engine, Request, account_job, account_parts, plan_job, plan_parts
-from kafka_medic.fleet.whole import Chosen, remarked, time_of
+from kafka_medic.fleet.whole import Chosen, remarked
 from kafka_medic.plan.arrow import leave_pandas_out
 from kafka_medic.plan.spark.session import SparkError, session
 from kafka_medic.plan.wanted import Wanted
@@ -155,11 +155,19 @@ def _report(args: argparse.Namespace, request: Request, engine: Engine, clusters
 
 
 def _plan(args: argparse.Namespace, request: Request, engine: Engine, clusters: Sequence[Chosen], work: Path) -> int:
-    left = [too_large(c, _by_itself(args, c)) for c in clusters if c.partitions > LARGEST and not c.replaced]
+    large = [c for c in clusters if c.partitions > LARGEST and not c.replaced]
     planned = [c for c in clusters if c.partitions <= LARGEST and not c.replaced]
-    wish = Wish(_wanted(args), args.balance)
+    wish, left = Wish(_wanted(args), args.balance), []
     if planned:
         engine.run(plan_parts(planned, wish), planned, plan_job(planned, wish), work / PLANS)
+    if isinstance(engine, SparkEngine):
+        from kafka_medic.fleet.in_blocks import plan_in_blocks  # noqa: PLC0415 - it needs PySpark
+
+        for cluster in large:
+            output.note(f"planning {cluster.cluster} in blocks: {cluster.partitions:,} partitions")
+            plan_in_blocks(engine, cluster, wish, work / PLANS)
+    else:
+        left = [too_large(cluster, _on_spark(args, request, cluster)) for cluster in large]
     rows = write_plans(work, clusters, left, f"Plans of the fleet, {request.window}")
     _show(rows, args.form, ("CLUSTER", "STATE", "PARTITIONS", "TO ADD", "TO COPY", "WAVES", "REMARK"), _plan_line)
     refused = [row for row in rows if row["state"] in (REFUSED, DEFECT)]
@@ -175,13 +183,11 @@ def _wanted(args: argparse.Namespace) -> Wanted:
     return Wanted(args.replication_factor, tuple(args.topic_factor), tuple(args.exempt))
 
 
-def _by_itself(args: argparse.Namespace, cluster: Chosen) -> str:
-    """The command that plans a cluster on Spark, from the files of its last Snapshot."""
-    at = (cluster.cluster, cluster.last_whole or "", time_of(cluster.last_whole_time or 0))
-    partitions, brokers = (file_of(args.history, table, *at) for table in ("partitions", "brokers"))
+def _on_spark(args: argparse.Namespace, request: Request, cluster: Chosen) -> str:
+    """The command that plans a cluster of any size."""
     return (
-        f"kafka-medic plan raise-replication-factor --engine spark --partitions {partitions} --brokers {brokers} "
-        f"--replication-factor {args.replication_factor} --output PLAN"
+        f"kafka-medic fleet plan --engine spark --cluster {cluster.cluster_id} --history {args.history} "
+        f"--until {request.window.last} --replication-factor {args.replication_factor} --output PLANS"
     )
 
 

@@ -162,6 +162,12 @@ def _remediation(subparsers: Any) -> None:
     arguments.add_group(subparsers)
 
 
+def _report(subparsers: Any) -> None:
+    from kafka_medic.cli.remediation import report_arguments  # noqa: PLC0415
+
+    report_arguments.add_parser(subparsers)
+
+
 def _completion(subparsers: Any) -> None:
     import shtab  # noqa: PLC0415
 
@@ -187,6 +193,7 @@ _SUBCOMMANDS: dict[str, Callable[[Any], None]] = {
     "fleet": _fleet,
     "offsets": _offsets,
     "remediation": _remediation,
+    "report": _report,
     "completion": _completion,
     "version": _versions,
 }

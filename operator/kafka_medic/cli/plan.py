@@ -17,6 +17,7 @@ import pyarrow as pa
 from kafka_medic.cli import exits, output
 from kafka_medic.cli.plan_check import DefectError, checked_and_written
 from kafka_medic.cli.plan_figures import figures
+from kafka_medic.cli.plan_report import about_plan
 from kafka_medic.cli.plan_spark import LARGEST_LOCAL, add_engine, on_spark, spark_settings, table_at, verified_on_spark
 from kafka_medic.plan.allowed import Allowed
 from kafka_medic.plan.arrow import compute, leave_pandas_out, names
@@ -25,6 +26,7 @@ from kafka_medic.plan.files.inputs import InputError, is_parquet, parquet_rows, 
 from kafka_medic.plan.files.png import PngError, can_draw
 from kafka_medic.plan.files.read_back import is_order, read_plan, verify_order, verify_read_back
 from kafka_medic.plan.files.report_data import ReportData, report_data
+from kafka_medic.plan.memory import keep_freed
 from kafka_medic.plan.model import PREFERRED_ORDER, Summary
 from kafka_medic.plan.problem import Broker, Problem, ProblemError
 from kafka_medic.plan.relocation import Leave, LowerImbalance, Relocation, SpreadRacks
@@ -267,6 +269,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _run(args: argparse.Namespace) -> int:
     began = time.monotonic()
+    keep_freed()
     if not hasattr(args, "engine") or not _takes_spark(args):  # Spark Connect needs pandas
         leave_pandas_out()
     if args.question == VERIFY:
@@ -337,7 +340,10 @@ def _raise(args: argparse.Namespace, began: float) -> tuple[Summary, Estimate]:
     wanted = _wanted(args)
     brokers = read_brokers(_brokers_file(args), beside=args.brokers is None)
     if _takes_spark(args):
-        return on_spark(args, brokers, wanted, _allowed(args), ReportData.title, began)
+        done = on_spark(args, brokers, wanted, _allowed(args), ReportData.title, began)
+        _note_left_out(done[0])
+        _note_order(done[0])
+        return done
     return _here(args, wanted, brokers, began)
 
 
@@ -348,6 +354,7 @@ def _move(args: argparse.Namespace, began: float) -> tuple[Summary, Estimate]:
         done = on_spark(args, brokers, _question(args), _allowed(args), MOVING[args.question], began)
         _note_left_out(done[0])
         output.note(FOR_PEOPLE)
+        _note_order(done[0])
         return done
     partitions = read_partitions(args.partitions)
     output.note(f"read {partitions.num_rows:,} partitions and {len(brokers):,} brokers")
@@ -358,7 +365,8 @@ def _move(args: argparse.Namespace, began: float) -> tuple[Summary, Estimate]:
     output.note(f"planned {plan.summary.moves:,} moves of replicas in {plan.summary.waves:,} waves; checking")
     _note_left_out(plan.summary)
     leaders = relocation.leaders_of_changed(plan)
-    drawn = partial(report_data, relocation, plan, leaders, args.throttle, MOVING[args.question])
+    title, about = MOVING[args.question], about_plan(args.partitions)
+    drawn = partial(report_data, relocation, plan, leaders, args.throttle, title, about)
     plan = checked_and_written(args.output, plan, partial(verify_moves, relocation, plan), drawn, began, png=args.png)
     output.note(f"wrote plan.parquet, reassignment.json, summary.json and report.html to {args.output}. {FOR_PEOPLE}")
     _note_order(plan.summary)
@@ -410,7 +418,8 @@ def _here(
     output.note(f"planned {plan.summary.moves:,} new replicas in {plan.summary.waves:,} waves; checking")
     _note_left_out(plan.summary)
     leaders = problem.leaders_of_changed(plan)
-    drawn = partial(report_data, problem, plan, leaders, args.throttle)
+    about = about_plan(args.partitions)
+    drawn = partial(report_data, problem, plan, leaders, args.throttle, about=about)
     plan = checked_and_written(args.output, plan, partial(verify, problem, plan), drawn, began, png=args.png)
     output.note(f"wrote plan.parquet, reassignment.json, summary.json and report.html to {args.output}")
     _note_order(plan.summary)
@@ -461,7 +470,9 @@ def _topic_factor(text: str) -> tuple[str, int]:
 
 def _note_order(summary: Summary) -> None:
     """The second file, without which preferred leaders stay as they are."""
-    if summary.reordered:
+    if summary.reordered and not summary.order_file:
+        output.note("the preferred leaders of the summary are those of the plan's column preferredOrder")
+    elif summary.reordered:
         output.note(
             f"reassignment.json keeps the preferred leaders. Carry out {PREFERRED_ORDER} after it, in the same way, "
             "then run kafka-leader-election.sh --election-type preferred"

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,19 +18,23 @@ import pyarrow.parquet as pq
 
 from kafka_medic.cli import output
 from kafka_medic.cli.plan_check import refuse_broken
+from kafka_medic.cli.plan_report import about_plan
 from kafka_medic.plan.allowed import Allowed
 from kafka_medic.plan.broker import Broker
 from kafka_medic.plan.estimate import Estimate
 from kafka_medic.plan.files.artifact import (
+    LEFT_OUT,
     PLAN,
     REASSIGNMENT,
     plan_batches,
     plan_directory,
     reordered,
+    write_left_out,
     write_reassignment,
     write_summary,
 )
 from kafka_medic.plan.files.inputs import InputError, is_parquet, parquet_rows, read_partitions
+from kafka_medic.plan.files.partition_columns import listed_of_batches
 from kafka_medic.plan.files.report_data import ReportData
 from kafka_medic.plan.model import PREFERRED_ORDER, Summary
 from kafka_medic.plan.relocation import Question as Moving
@@ -116,8 +121,6 @@ def on_spark(
     # Imported here: what is planned in this process does not wait for it.
     from kafka_medic.plan.spark.question import Question  # noqa: PLC0415
 
-    if allowed.limited:
-        raise SparkError("--max-moves and the other limits hold in one process alone: add --engine local")
     question = Question(brokers, ask, by_bytes=getattr(args, "balance", "") == "bytes", allowed=allowed)
     settings = spark_settings(args)
     with plan_directory(args.output.absolute()) as work, tempfile.TemporaryDirectory(dir=work) as own:
@@ -128,23 +131,28 @@ def on_spark(
                 output.note(f"Spark's page: {address}")
             from kafka_medic.plan.spark.engine import plan_spark  # noqa: PLC0415
 
-            done = plan_spark(spark, source, question, target, say)
+            done = plan_spark(spark, source, question, target, say, partial(write_left_out, work))
             if starts_slowly(*_where(args)):
                 say("keeping Spark's classes, so that it starts faster from now on (this happens once)")
         refuse_broken(done.problems)
-        summary = replace(done.summary, seconds=round(time.monotonic() - began, 3))
-        files = ["summary.json", "report.html"]
-        if args.plan_to is None:
-            files.insert(0, PLAN)
-            if summary.partitions <= LARGEST_REASSIGNMENT:
-                files.insert(0, REASSIGNMENT)
-                write_reassignment(work / REASSIGNMENT, plan_batches(work / PLAN))
-                if summary.reordered:
-                    write_reassignment(work / PREFERRED_ORDER, map(reordered, plan_batches(work / PLAN)))
+        for_kafka = args.plan_to is None and done.summary.partitions <= LARGEST_REASSIGNMENT
+        summary = replace(done.summary, order_file=for_kafka, seconds=round(time.monotonic() - began, 3))
+        files = [*([PLAN] if args.plan_to is None else []), "summary.json", "report.html"]
+        if for_kafka:
+            files.insert(0, REASSIGNMENT)
+            write_reassignment(work / REASSIGNMENT, plan_batches(work / PLAN))
+            if summary.reordered:
+                write_reassignment(work / PREFERRED_ORDER, map(reordered, plan_batches(work / PLAN)))
+        if any(summary.left_out.values()):
+            files.append(LEFT_OUT)
         waves, details = done.details.waves, done.details
+        listed = None
+        if args.plan_to is None:
+            listed = listed_of_batches(plan_batches(work / PLAN), summary.partitions)
         report = ReportData(
             question.standing, summary, done.replicas, done.leaders, *done.waves, waves.moved, waves.busiest,
-            details.topics, args.throttle, title, uncounted=details.uncounted,
+            details.topics, args.throttle, title, uncounted=details.uncounted, sizes_unknown=done.unknown,
+            listed=listed, about=about_plan(args.partitions),
         )  # fmt: skip
         write_summary(work, report, png=args.png)
     output.note(f"wrote {', '.join(files)} to {args.output}" + (f", the plan to {target}" if args.plan_to else ""))
@@ -158,8 +166,6 @@ def verified_on_spark(args: argparse.Namespace, brokers: tuple[Broker, ...], ask
     # Imported here: what is checked in this process does not wait for it.
     from kafka_medic.plan.spark.question import Question  # noqa: PLC0415
 
-    if allowed.limited:
-        raise SparkError("--max-moves and the other limits hold in one process alone: add --engine local")
     question = Question(brokers, ask, allowed=allowed)
     settings = spark_settings(args)
     options = dict(_pair("--plan-option", text) for text in args.plan_option)

@@ -141,7 +141,7 @@ class Observer:
         if kind_of(labels) is None:
             return None
         assert self._rights is not None
-        return partial(topic_owners, self.clients.store.api, self.namespace, labels, self._rights.rules)
+        return partial(topic_owners, self.clients.store.api, self.namespace, labels, self._rights.may)
 
     def _metrics_of(self, cluster: KafkaCluster, seconds: float) -> MetricsReads | None:
         """The probe of the exporters, kept from one observation to the next: a rate needs the page before."""

@@ -87,7 +87,7 @@ CONFLUENT = OwnerKind(
     "KafkaTopic.platform.confluent.io",
     "platform.confluent.io",
     ("v1beta1",),
-    "confluent-platform",
+    "platform.confluent.io/type",
     "name",
     None,
     "configs",

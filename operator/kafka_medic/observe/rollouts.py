@@ -78,15 +78,18 @@ def _get(api: KubernetesApi, path: str) -> Object | None:
 
 def _stateful_set(holder: Object, pods: Sequence[Object]) -> Iterator[str]:
     """By its Pods' own revisions, since the counts in status leave out a Pod that is going, rollout or not; and with
-    the strategy OnDelete `currentRevision` stays behind for ever."""
+    the strategy OnDelete, or a partition, `currentRevision` stays behind for ever."""
     spec, status = holder["spec"], holder.get("status") or {}
     yield from _not_seen(holder)
     latest, current = status.get("updateRevision"), status.get("currentRevision")
-    labels = [(p["metadata"].get("labels") or {}).get("controller-revision-hash") for p in pods]
+    strategy = spec.get("updateStrategy") or {}
+    partition = int((strategy.get("rollingUpdate") or {}).get("partition") or 0)
+    concerned = [pod for pod in pods if _place(pod, spec) >= partition]
+    labels = [(p["metadata"].get("labels") or {}).get("controller-revision-hash") for p in concerned]
     old = sum(label is not None and label != latest for label in labels)
     if latest and old:
-        yield f"{len(pods) - old} of {len(pods)} Pods have the revision {latest}"
-    elif latest and current != latest and (spec.get("updateStrategy") or {}).get("type") != "OnDelete":
+        yield f"{len(concerned) - old} of {len(concerned)} Pods have the revision {latest}"
+    elif latest and current != latest and not partition and strategy.get("type") != "OnDelete":
         yield f"the revision {current} is being replaced by {latest}"
     if spec.get("replicas", 1) != status.get("replicas", 0):
         yield f"it is being scaled from {status.get('replicas', 0)} to {spec.get('replicas', 1)} Pods"
@@ -138,6 +141,13 @@ def _cruise_control(action: Object) -> Iterator[str]:
 
 def _by_number(text: str) -> tuple[int, str]:
     return len(text), text
+
+
+def _place(pod: Object, spec: Object) -> int:
+    """Among the set's Pods, counted from 0: those before `partition` keep their revision, also when they are made
+    anew."""
+    number = pod["metadata"]["name"].rpartition("-")[2]
+    return int(number) - int((spec.get("ordinals") or {}).get("start") or 0) if number.isdigit() else 0
 
 
 def _strimzi_pod_set(holder: Object, pods: Sequence[Object]) -> Iterator[str]:

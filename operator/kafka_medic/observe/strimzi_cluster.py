@@ -26,7 +26,7 @@ from kafka_medic.resources.kafkacluster import (
     StrimziCluster,
     Tls,
 )
-from kafka_medic.resources.kafkacluster_status import NodePoolStatus, StrimziStatus
+from kafka_medic.resources.kafkacluster_status import MAX_POOL_IDS, MAX_POOLS, NodePoolStatus, StrimziStatus
 from kafka_medic.resources.selectors import LabelSelector
 
 BROKER_ROLE, CONTROLLER_ROLE = STRIMZI_ROLES["brokers"], STRIMZI_ROLES["controllers"]
@@ -81,7 +81,7 @@ def completed(spec: KafkaClusterSpec, found: StrimziObjects) -> tuple[KafkaClust
         bootstrap_servers=whole.bootstrap_servers[:256],
         protocol=whole.security.protocol.value,
         secrets=_secrets(whole.security),
-        pools=pools,
+        pools=pools[:MAX_POOLS],
         rack_key=rack.get("topologyKey"),
         set_by_hand=tuple(by_hand),
     )
@@ -216,5 +216,7 @@ def _pool(pool: Object) -> NodePoolStatus:
     status = pool.get("status") or {}
     roles = status.get("roles") or pool["spec"].get("roles") or ()
     return NodePoolStatus(
-        name=pool["metadata"]["name"], roles=tuple(sorted(roles)), ids=tuple(sorted(status.get("nodeIds") or ())[:1000])
+        name=pool["metadata"]["name"],
+        roles=tuple(sorted(roles)),
+        ids=tuple(sorted(status.get("nodeIds") or ())[:MAX_POOL_IDS]),
     )

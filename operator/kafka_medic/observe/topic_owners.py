@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from kafka_medic.clients.failures import FailureKind, ReadFailed
 from kafka_medic.clients.kubernetes_api import ApiFailure, KubernetesApi, Object
-from kafka_medic.clients.own_rights import allows
 from kafka_medic.cluster.min_isr import MIN_ISR
 from kafka_medic.cluster.snapshot import TopicOwner
 from kafka_medic.observe.owner_kinds import KINDS, STRIMZI, OwnerKind
@@ -39,10 +38,10 @@ def topic_owners(
     api: KubernetesApi,
     namespace: str,
     labels: Mapping[str, str],
-    rules: Callable[[], Sequence[Object] | None] = lambda: None,
+    may: Callable[[str, str, str], bool | None] = lambda *_: None,
 ) -> tuple[TopicOwner, ...]:
-    """Those in the brokers' namespace. labels: by which the brokers are selected. rules: what the operator may do
-    there. Raises ReadFailed."""
+    """Those in the brokers' namespace. labels: by which the brokers are selected. may: whether the operator
+    may do something there, by API group, resource and verb. Raises ReadFailed."""
     known = kind_of(labels)
     if known is None:
         return ()
@@ -54,8 +53,8 @@ def topic_owners(
         failure = FailureKind.AUTHORIZATION if problem.status == FORBIDDEN else FailureKind.UNREACHABLE
         raise ReadFailed(failure, f"KafkaTopics: {problem.message}") from None
     # Confluent's Pods name no cluster: its objects are those of the namespace.
-    ours = found if kind.of_cluster == "confluent-platform" else [f for f in found if kind.belongs(f, cluster)]
-    hindrance = _hindrance(kind, rules()) if ours else None
+    ours = found if kind.of_cluster == "platform.confluent.io/type" else [f for f in found if kind.belongs(f, cluster)]
+    hindrance = _hindrance(kind, may) if ours else None
     return tuple(_owner(each, kind, hindrance) for each in ours)
 
 
@@ -74,13 +73,12 @@ def _query(kind: OwnerKind, cluster: str) -> Mapping[str, str] | None:
     return {"labelSelector": f"{kind.of_cluster}={cluster}"} if kind is STRIMZI else None
 
 
-def _hindrance(kind: OwnerKind, rules: Sequence[Object] | None) -> str | None:
-    """Why kafka-medic edits none of them. A right that is not known is none."""
+def _hindrance(kind: OwnerKind, may: Callable[[str, str, str], bool | None]) -> str | None:
+    """Why kafka-medic edits none of them; None where nothing is known against it."""
     if kind is not STRIMZI:
         return f"kafka-medic does not edit objects of {kind.group}"
-    if rules is not None and all(allows(rules, kind.group, "kafkatopics", verb) for verb in ("get", "patch")):
-        return None
-    return NOT_GRANTED
+    refused = any(may(kind.group, "kafkatopics", verb) is False for verb in ("get", "patch"))
+    return NOT_GRANTED if refused else None
 
 
 def _owner(found: Object, kind: OwnerKind, hindrance: str | None) -> TopicOwner:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
+from kafka_medic.diagnose.finding import Finding
 from kafka_medic.guard.breaker import BreakerState, breaker
 from kafka_medic.guard.other_runs import OtherRun
 from kafka_medic.guard.verdict import Reason, Verdict
@@ -35,13 +36,14 @@ from kafka_medic.playbook.preconditions import recreated
 from kafka_medic.playbook.provenance import beyond_plan, forged
 from kafka_medic.playbook.refusal import Refusal
 from kafka_medic.playbook.registry import ACTIONS, needs_its_cause
+from kafka_medic.playbook.running_record import recorded
 from kafka_medic.playbook.triggers import SHIPPED, is_for
 from kafka_medic.resources.conditions import Condition, ConditionStatus, find_condition
 from kafka_medic.resources.durations import format_duration
 from kafka_medic.resources.phases import ACTING_PHASES, TERMINAL_PHASES, Phase
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_plan import Plan
-from kafka_medic.resources.remediation_status import Cure, RemediationStatus, StepStatus
+from kafka_medic.resources.remediation_status import MAX_EVIDENCE_KEPT, Cure, RemediationStatus, StepStatus
 from kafka_medic.resources.vocabulary import Guard, Severity
 
 PLANNED_AGAIN = "PlannedAgain"
@@ -53,6 +55,8 @@ OWN_PLANNING = 900.0
 def decide(run: Remediation, context: DecisionContext) -> Decision:
     """One reconcile of one Remediation. No effect goes beyond its plan, whatever its journal says."""
     decision = _decide(run, context)
+    status = recorded(run.status, decision.status, context.snapshot.canary, context.now)
+    decision = replace(decision, status=status)
     if decision.intent is None or run.status.plan is None:
         return decision
     beyond = beyond_plan(decision.intent, run.status.plan)
@@ -89,12 +93,25 @@ def _cures(run: Remediation, context: DecisionContext) -> Cure | None:
     cause, known = run.spec.cause, run.status.cures
     if cause is not None:
         found = next((f for f in context.findings if f.id == cause.finding_id), None)
-        severity = found.severity if found else known.severity if known else Severity.INFO
-        return Cure(finding_id=cause.finding_id, severity=severity)
+        if found is None:
+            return known or Cure(finding_id=cause.finding_id, severity=Severity.INFO)
+        return _cure_of(found, known)
     playbook = context.playbook
     fired = [f for f in context.findings if f.firing() and playbook is not None and is_for(playbook, f)]
     gravest = max(fired, key=lambda f: list(Severity).index(f.severity), default=None)
-    return known if gravest is None else Cure(finding_id=gravest.id, severity=gravest.severity)
+    return known if gravest is None else _cure_of(gravest, known)
+
+
+def _cure_of(finding: Finding, known: Cure | None) -> Cure:
+    """With the evidence as it was when the finding first had this severity: its times change in each observation."""
+    if known is not None and (known.finding_id, known.severity) == (finding.id, finding.severity):
+        return known
+    return Cure(
+        finding_id=finding.id,
+        severity=finding.severity,
+        message=finding.message[:1024],
+        evidence=tuple(line[:1024] for line in finding.evidence[:MAX_EVIDENCE_KEPT]),
+    )
 
 
 def _outlived(run: Remediation, context: DecisionContext) -> str | None:

@@ -117,6 +117,17 @@ def _go_on(run: Remediation, plan: Plan, context: DecisionContext) -> Decision:
     return _step(run.model_copy(update={"status": status}), context, step, report, reasons)
 
 
+def _undone_by_others(run: Remediation, plan: Plan, context: DecisionContext, report: StepReport) -> str | None:
+    """What a step has done and somebody has undone, whenever a step has reached its goal. All that are done are asked:
+    Succeeded is about the whole run."""
+    if report.state is not StepState.REACHED:
+        return None
+    left = [step.name for step in run.status.steps if step.phase is not StepPhase.SUCCEEDED]
+    done = (step for step in plan.steps if step.name not in left[1:])
+    asked = (ACTIONS[s.action].undone(StepContext(run, plan, context, s.name)) for s in done)
+    return next((undone for undone in asked if undone), None)
+
+
 def overtaken(run: Remediation, plan: Plan, context: DecisionContext) -> str | None:
     """That somebody else has done meanwhile all that is left of the plan."""
     left = [s.name for s in run.status.steps if s.phase is not StepPhase.SUCCEEDED]
@@ -135,17 +146,6 @@ def _not_as_planned(run: Remediation, plan: Plan, context: DecisionContext, drif
             f"{why}; {cause.finding_id} has not gone, so another plan is proposed, which needs an approval of its own"
         )
     return f"{why}; what it was to cure has gone: {cause.finding_id}"
-
-
-def _undone_by_others(run: Remediation, plan: Plan, context: DecisionContext, report: StepReport) -> str | None:
-    """What a step has done and somebody has undone, whenever a step has reached its goal. All that are done are asked:
-    Succeeded is about the whole run."""
-    if report.state is not StepState.REACHED:
-        return None
-    left = [step.name for step in run.status.steps if step.phase is not StepPhase.SUCCEEDED]
-    done = (step for step in plan.steps if step.name not in left[1:])
-    asked = (ACTIONS[s.action].undone(StepContext(run, plan, context, s.name)) for s in done)
-    return next((undone for undone in asked if undone), None)
 
 
 def _gives_way(run: Remediation, context: DecisionContext) -> Reason | None:

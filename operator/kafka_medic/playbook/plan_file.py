@@ -7,6 +7,7 @@ that people approve covers the file by its hash, so that it is the same for both
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -40,10 +41,18 @@ _FIELDS: Any = [
     pa.field("sizeBytes", pa.int64()),
 ]
 SCHEMA: pa.Schema = pa.schema(_FIELDS)
+MAX_PLAN_BYTES = 600_000
+"""Of a plan in its Remediation. etcd takes 1.5 MiB in one request; the journal needs some of it."""
 
 
 class UnreadablePlan(ValueError):
     """What a plan's file holds is not what the plan names."""
+
+
+def plan_size(plan: Plan) -> int:
+    """Bytes that the plan takes in its Remediation, as JSON in UTF-8: without what stands in its file."""
+    shown = with_many(plan, (), (), ()) if len(plan.part(ReplicaMoves).changes) > MAX_INLINE_CHANGES else plan
+    return len(json.dumps(shown.to_kubernetes(), ensure_ascii=False, separators=(",", ":")).encode())
 
 
 def elections_of(reorders: Sequence[PartitionChange]) -> tuple[PreferredElection, ...]:

@@ -361,10 +361,10 @@ class Canary(Model):
 class ConsumerGroups(Model):
     """Which consumer groups are looked at."""
 
-    include: Annotated[tuple[NamePattern, ...], Field(max_length=64)] = Field(
+    include: Annotated[tuple[NamePattern, ...], Field(max_length=32)] = Field(
         default=(), description="Regular expressions over whole group names. Empty: every group."
     )
-    exclude: Annotated[tuple[NamePattern, ...], Field(max_length=64)] = Field(
+    exclude: Annotated[tuple[NamePattern, ...], Field(max_length=32)] = Field(
         default=(), description="Groups that are left out even if included."
     )
 

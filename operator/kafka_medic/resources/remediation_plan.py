@@ -50,6 +50,7 @@ MAX_METADATA = 4096
 """Characters that one commit may carry: Kafka's own `offset.metadata.max.bytes`."""
 MAX_ALL_METADATA = 200_000
 """Of all commits that one plan would overwrite, and so holds."""
+RackName = Annotated[str, StringConstraints(max_length=64)]
 GroupName = Annotated[str, StringConstraints(min_length=1, max_length=256)]
 CommitMetadata = Annotated[str, StringConstraints(max_length=MAX_METADATA)]
 Replicas = Annotated[tuple[BrokerId, ...], Field(max_length=32)]
@@ -75,6 +76,24 @@ class Artifact(Model):
     )
 
 
+MAX_LOADS = 1000
+"""Brokers whose load a plan shows."""
+Loads = Annotated[tuple[Count, ...], Field(max_length=MAX_LOADS)]
+
+
+class BrokerLoads(Model):
+    """What each broker holds before and after, over the whole cluster. All lists are of the same length."""
+
+    brokers: Annotated[tuple[BrokerId, ...], Field(max_length=MAX_LOADS)] = Field(description="Brokers, by id.")
+    racks: Annotated[tuple[RackName, ...], Field(max_length=MAX_LOADS)] = Field(
+        description="The rack of each. Empty: not known."
+    )
+    replicas_before: Loads = Field(description="Replicas that each holds now.")
+    replicas_after: Loads = Field(description="Replicas that each would hold.")
+    leaders_before: Loads = Field(description="Partitions whose first replica each is now.")
+    leaders_after: Loads = Field(description="Partitions whose first replica each would be.")
+
+
 class ReplicaMoves(Part):
     """Partitions that get replicas, and how fast they are copied."""
 
@@ -91,6 +110,9 @@ class ReplicaMoves(Part):
         default=(), description="Partitions that would change. Empty when there is an artifact."
     )
     artifact: Artifact | None = Field(default=None, description="Where the changes lie when they are too many.")
+    loads: BrokerLoads | None = Field(
+        default=None, description="What each broker holds before and after. Absent: more than 1,000 brokers."
+    )
 
     digested: ClassVar = Digested(
         always=paths(
@@ -100,10 +122,11 @@ class ReplicaMoves(Part):
         left_out=paths(
             # Totals: nothing is done by them.
             "lowerBoundMoves bytesToMove waves "
+            "loads.brokers loads.racks loads.replicasBefore loads.replicasAfter loads.leadersBefore loads.leadersAfter "
             # The hash decides what the file holds.
             "artifact.uri"
         ),
-        where_any=paths("changes.sizeBytes"),
+        where_any=paths("changes.sizeBytes loads"),
         left_out_before=paths("changes.sizeBytes"),
         shapes={"artifact": lambda artifact: artifact.sha256},
     )
@@ -531,6 +554,7 @@ _ORDER = (
     "resignations",
     "rescue_topic",
     "artifact",
+    "loads",
     "topics",
     "preconditions",
 )

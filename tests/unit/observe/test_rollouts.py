@@ -86,6 +86,19 @@ def test_with_on_delete_the_current_revision_stays_behind_for_ever(api):
     assert reason(api) == "2 of 3 Pods have the revision b"
 
 
+def test_pods_before_the_partition_keep_their_revision(api):
+    """A rollout that somebody has stopped half-way for good moves no Pod by itself."""
+    pods(api, "a", "a", "b")
+    stateful_set(api, {"updateRevision": "b"})
+    held = api.objects[f"{SETS}/kafka"]["spec"]
+    held["updateStrategy"] = {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}
+    assert found(api) == ()
+    held["updateStrategy"]["rollingUpdate"]["partition"] = 1
+    assert reason(api) == "1 of 2 Pods have the revision b"
+    held["ordinals"] = {"start": 1}
+    assert found(api) == ()
+
+
 def test_a_change_that_its_controller_has_not_seen(api):
     pods(api, "a", "a", "a")
     stateful_set(api, {}, generation=4)

@@ -90,7 +90,6 @@ def test_where_spark_is_comes_from_the_line_or_else_from_the_environment(call, m
         (("--engine", "spark", "--plan-to", "elsewhere"), "--plan-to elsewhere: has to be an address"),
         (("--engine", "spark", "--plan-format", "orc"), "are for --plan-to"),
         (("--engine", "spark", "--option", "a"), "--option a: has to be KEY=VALUE"),
-        (("--engine", "spark", "--max-moves", "3"), "hold in one process alone"),
     ],
 )
 def test_options_for_spark_that_cannot_be_used_are_named(call, options, reason):

@@ -171,6 +171,7 @@ ANOTHER_WORD = {
     "workload.kind": "StatefulSet",
     "ownedTopics.by": "Operator",
     "artifact.sha256": "b" * 64,
+    "loads.racks": ["b"],
 }
 
 
@@ -179,7 +180,11 @@ LATER = {
         {"topic": "t", "kind": "KafkaTopic", "name": "t", "uid": "tu", "by": "Person", "paused": True, "reason": "r"}
         | {"edits": [{"name": "replicas", "before": "1", "after": "3"}]}
     ],
-}
+    "loads": {
+        "brokers": [1], "racks": ["a"], "replicasBefore": [1], "replicasAfter": [2], "leadersBefore": [1],
+        "leadersAfter": [1],
+    },
+}  # fmt: skip
 """Fields that no kept plan has, since they are later."""
 
 
@@ -208,6 +213,13 @@ def test_another_value_of_a_covered_field_is_another_plan(path):
     first, _, inner = path.partition(".")
     before, after = run_of(kept), run_of(kept, **{first: another(kept["plan"][first], inner, path)})
     assert plan_digest(before, planned(before)) != plan_digest(after, planned(after))
+
+
+def test_loads_for_people_to_see_make_no_other_plan():
+    kept = KEPT[-2]
+    without, with_loads = run_of(kept), run_of(kept, loads=LATER["loads"])
+    assert planned(with_loads).part(ReplicaMoves).loads is not None
+    assert plan_digest(without, planned(without)) == plan_digest(with_loads, planned(with_loads))
 
 
 @pytest.mark.parametrize("path", [path for path in LEFT_OUT if path != "digest"])

@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 from kafka_medic.cli import output
+from kafka_medic.cli.remediation import report_arguments
 
 CODES = (
     "Exit code: 0 done; 1 refused, and nothing was written; 2 with --watch, the run ended and not as Succeeded; "
@@ -42,7 +43,9 @@ def add_group(subparsers: Any) -> None:
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    add_commands(parser.add_subparsers(dest="action", required=True, metavar="COMMAND"))
+    commands = parser.add_subparsers(dest="action", required=True, metavar="COMMAND")
+    add_commands(commands)
+    report_arguments.add_parser(commands)
 
 
 def add_commands(subparsers: Any) -> None:
@@ -90,8 +93,6 @@ def add_commands(subparsers: Any) -> None:
     which.add_argument("--broker", type=_broker, metavar="ID", help="instead: each restart of it, or of 'all'")
     past.add_argument("--cluster", metavar="KAFKACLUSTER", help="with --broker: of this KafkaCluster alone")
     past.add_argument("-A", "--all-namespaces", action="store_true", help="with --broker: of every namespace")
-    report = _of_run(subparsers, "report", "the whole story as Markdown, for a ticket", formats=False)
-    report.set_defaults(output="table")
 
 
 def _command(subparsers: Any, name: str, what: str, *, formats: bool = True) -> argparse.ArgumentParser:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from kafka_medic.cli.exits import UnusableInputError
-from kafka_medic.cli.remediation import read_commands, write_commands
+from kafka_medic.cli.remediation import read_commands, report_command, write_commands
 from kafka_medic.cli.remediation.access import Access, name_of
 from kafka_medic.clients.kubernetes_api import KubeconfigError, KubernetesApi
 
@@ -24,7 +24,7 @@ COMMANDS: Mapping[str, Callable[[Access, argparse.Namespace], int]] = {
     "resume": write_commands.resume,
     "explain": read_commands.explain,
     "history": read_commands.history,
-    "report": read_commands.report,
+    "report": report_command.report,
 }
 
 

@@ -81,7 +81,7 @@ def request_run(access: Access, args: argparse.Namespace) -> int:
         check_values(playbook, parameters)
     except ResourceError as problem:
         message = "; ".join(str(p) for p in problem.problems)
-        raise UnusableInputError("--set", message, f"`kubectl get playbook {playbook.name} -o yaml` has them") from None
+        raise UnusableInputError("--set", message, f"`kubectl get kmp {playbook.name} -o yaml` has them") from None
     policy = cluster.spec.remediation
     if policy.mode_for(playbook.name) is RemediationMode.OBSERVE:
         way_out = "set spec.remediation.mode to Approve, for this playbook or for all"

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from kafka_medic.cluster.min_isr import MIN_ISR
 from kafka_medic.cluster.owner_commands import REPLICAS
 from kafka_medic.cluster.owners import OwnerObject, owner_object
@@ -39,8 +42,11 @@ def is_so(owned: OwnedTopic, edit: OwnerEdit, snapshot: Snapshot) -> bool:
     """Whether the topic in Kafka is as the edit says: only then may its owner say so."""
     if edit.name != REPLICAS:
         return dynamic_value(snapshot, ("TOPIC", owned.topic, edit.name)) == edit.after
-    counts = {len(row.replicas or ()) for row in snapshot.rows() if row.topic == owned.topic}
-    return counts == {int(edit.after)}
+    if snapshot.partitions is None:
+        return False
+    of_topic = pc.equal(snapshot.partitions["topic"], pa.scalar(owned.topic))
+    counts = pc.list_value_length(snapshot.partitions.filter(of_topic)["replicas"]).unique().to_pylist()
+    return bool(counts == [int(edit.after)])
 
 
 def objects(plan: Plan, snapshot: Snapshot) -> Iterator[tuple[OwnedTopic, TopicOwner | None]]:

@@ -25,6 +25,7 @@ from kafka_medic.playbook.action import PlanRequest
 from kafka_medic.playbook.leadership.evened import evened_leaders
 from kafka_medic.playbook.owners.owned_plan import Division, divided, owner_lines, with_owners
 from kafka_medic.playbook.plan_file import MAX_CHANGES, in_file, with_many
+from kafka_medic.playbook.reassign.loads import broker_loads
 from kafka_medic.playbook.reassign.parameters import ReassignParameters, reassign_parameters
 from kafka_medic.playbook.reassign.reassign_step import present_settings, unsavable, unsaved
 from kafka_medic.playbook.reassign.throttle_lists import cut
@@ -195,6 +196,7 @@ def _document(
             bytes_to_move=cost.bytes_total if known else None,
             throttle_bytes_per_second=settings.throttle_bytes_per_second,
             waves=waves,
+            loads=broker_loads(request.snapshot, moves, leaders.reorders),
         ),
         SettingChanges(config_changes=minimums.changes),
         words={step.action: _sentence(changes, settings), **minimums.words, **leaders.words},

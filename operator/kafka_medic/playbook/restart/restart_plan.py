@@ -91,11 +91,6 @@ def _restarts(request: PlanRequest, wanted: frozenset[int]) -> list[BrokerRestar
     restarts = []
     for broker_id in restart_order(snapshot, wanted):
         pod = snapshot.pod_of(broker_id)
-        if pod is None and snapshot.source("kubernetes") is None:
-            return Refusal(
-                f"spec.brokers selects no Pods, so broker {broker_id} cannot be restarted from here: set "
-                "spec.brokers.podSelector, or restart the broker where it runs"
-            )
         if pod is None or pod.uid is None:
             message = f"the Pod of broker {broker_id} is not known, so there is nothing that could be restarted"
             return Refusal(message, unread(snapshot).reasons)
