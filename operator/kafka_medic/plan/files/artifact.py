@@ -26,8 +26,8 @@ from kafka_medic.plan.lists import flatten
 from kafka_medic.plan.model import LEFT_OUT_SCHEMA, PLAN_SCHEMA, PREFERRED_ORDER, Plan
 
 __all__ = [
-    "FIGURES", "LEFT_OUT", "PLAN", "REASSIGNMENT", "SUMMARY", "digest_of", "plan_batches", "plan_directory", "reordered",
-    "write_left_out",
+    "FIGURES", "LEFT_OUT", "PLAN", "REASSIGNMENT", "SUMMARY", "digest_of", "plan_batches", "plan_directory",
+    "reordered", "write_left_out",
     "write_reassignment", "write_rows", "write_summary",
 ]  # fmt: skip
 
