@@ -51,10 +51,15 @@ def lock() -> None:
     common += ["--python-version", "3.11", "--no-annotate", "--no-header", "--no-emit-index-url"]
     run_logged("lock of the image", [*common, "-o", "locks/runtime.txt"], log, cwd=REPOSITORY)
     everything = ["--all-extras", "--group", "dev", "-o", "locks/dev.txt"]
-    build = [uv(), "pip", "compile", "locks/build.in", *common[4:], "-o", "locks/build.txt"]
-    run_logged("lock of the build backend", build, log, cwd=REPOSITORY)
-    plugin = [uv(), "pip", "compile", "locks/plugin.in", *common[4:], "-o", "locks/plugin.txt"]
-    run_logged("lock of the one-file plugin", plugin, log, cwd=REPOSITORY)
+    alone = (
+        ("build", "the build backend"),
+        ("scan", "make scan"),
+        ("docs", "make docs"),
+        ("plugin", "the one-file plugin"),
+    )
+    for name, what in alone:
+        command = [uv(), "pip", "compile", f"locks/{name}.in", *common[4:], "-o", f"locks/{name}.txt"]
+        run_logged(f"lock of {what}", command, log, cwd=REPOSITORY)
     run_logged("lock of .venv", [*common, *everything], log, cwd=REPOSITORY)
     chart = [uv(), "pip", "compile", "locks/chart.in", *common[4:], "-o", "locks/chart.txt"]
     run_logged("lock of what checks the chart", chart, log, cwd=REPOSITORY)
