@@ -23,8 +23,8 @@ def render(page: Page) -> str:
     style, script = _text("page.css"), _text("partitions.js") if searched else ""
     return _environment().get_template("page.html").render(
         page=page,
-        style=Markup(style),  # noqa: S704 - our own files
-        script=Markup(script),  # noqa: S704
+        style=Markup(style),  # noqa: S704  # nosec B704 - our own files
+        script=Markup(script),  # noqa: S704  # nosec B704
         policy=_policy(style, script),
     ) + "\n"  # fmt: skip
 
