@@ -50,6 +50,8 @@ class PauseOwners(_OwnersAction):
         todo = pause_step.to_pause_by_hand(at.plan, at.snapshot)
         if at.run.status.phase not in ACTING_PHASES and todo is not None:
             yield Reason(Guard.OWNERS_PAUSED, Verdict.WAIT, todo)
+        else:
+            yield Reason(Guard.OWNERS_PAUSED, Verdict.ALLOW, "this step pauses the owners of the plan's topics")
 
     def assess(self, at: StepContext) -> StepReport:
         return pause_step.assess(at.step, at.plan, at.journal, at.snapshot)
