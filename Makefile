@@ -4,6 +4,7 @@ PYTHON ?= python3
 TESTBED := $(PYTHON) -m tests.testbed
 VENV := .venv/bin
 SCAN := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/kafka-medic-scan
+DOCS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/kafka-medic-docs
 MYPY_CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/kafka-medic-mypy
 # Whole runs and the controller's own tests; those that mostly wait for time limits, and the schedules.
 SCENARIOS := tests/scenario tests/unit/controller
@@ -21,7 +22,7 @@ TESTS ?= tests/integration tests/contract tests/e2e
 WHOLE_SUITE := $(if $(filter file,$(origin TESTS)),1)
 
 .DEFAULT_GOAL := help
-.PHONY: chart release upgrade help setup venv check browser format-check lint types imports scenarios waits unit simulate soak test gameday gameday-strimzi mutate-guards scan audit sbom pin-base demo bench-observe bench-fleet bench-large bench-stale bench-plan bench-topics bench-cruise-control bench-history bench-roll bench-elect bench-offsets up down status logs enter crds lock clean-cache
+.PHONY: chart release upgrade help setup venv check browser format-check lint types imports prose scenarios waits unit simulate soak test gameday gameday-strimzi mutate-guards docs reference scan audit sbom pin-base demo bench-observe bench-fleet bench-large bench-stale bench-plan bench-topics bench-cruise-control bench-history bench-roll bench-elect bench-offsets up down status logs enter crds lock clean-cache plugin
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,6 +54,12 @@ types:
 
 imports:
 	@$(VENV)/lint-imports
+
+prose: ## How the docs read, in figures; fails for sentences of more than 40 words
+	@$(VENV)/python -m tests.docs.prose
+
+reference: ## Write docs/reference/ anew from the code, the Playbooks and the chart
+	@$(VENV)/python -m tests.docs.reference
 
 # pytest-xdist costs more here than it saves, so the tests run in three processes. One of them waits half of its time.
 scenarios:
@@ -95,10 +102,20 @@ release: venv ## What a release consists of, into build/release, always to the s
 PREVIOUS ?= 028b3e2
 
 upgrade: setup ## The chart upgraded from commit PREVIOUS and from itself with runs in flight, tested and removed, on real Kubernetes
+	@PREVIOUS=$(PREVIOUS) $(VENV)/python -m tests.upgrade.earlier
 	@PREVIOUS=$(PREVIOUS) $(TESTBED) run $(VENV)/python -m pytest -s tests/upgrade --timeout 3000
 
 mutate-guards: venv ## Each guard made permissive in turn: a test has to notice
 	@$(VENV)/python -m tests.mutation
+
+# MkDocs has an environment of its own too.
+$(DOCS)/bin/mkdocs: locks/docs.txt
+	@$(PYTHON) -m venv --clear $(DOCS)
+	@$(DOCS)/bin/pip install --quiet --no-deps --require-hashes -r locks/docs.txt
+	@touch $@
+
+docs: $(DOCS)/bin/mkdocs ## Build the docs site into build/site; a broken link fails (SERVE=1 serves it)
+	@NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs $(if $(SERVE),serve,build) --strict
 
 # Tools of their own lock, in an environment of their own: none of them is needed to run or to test.
 $(SCAN)/bin/bandit: locks/scan.txt
@@ -116,10 +133,13 @@ sbom: $(SCAN)/bin/bandit ## Write build/sbom.cdx.json: what the image's Python s
 
 # Strict: a package that the service does not know counts as not audited, and fails. Needs the data of PyPI, or SERVICE=osv.
 audit: $(SCAN)/bin/bandit ## Known vulnerabilities of the locked packages (pip-audit; needs the data of PyPI, or SERVICE=osv)
-	@for lock in runtime build spark scan; do $(SCAN)/bin/pip-audit --strict --disable-pip --require-hashes --progress-spinner off --vulnerability-service $(or $(SERVICE),pypi) -r locks/$$lock.txt || exit 1; done
+	@for lock in runtime build spark scan docs; do $(SCAN)/bin/pip-audit --strict --disable-pip --require-hashes --progress-spinner off --vulnerability-service $(or $(SERVICE),pypi) -r locks/$$lock.txt || exit 1; done
 
 pin-base: ## Write the present digest of the base image into both Dockerfiles (needs skopeo and the image's registry)
 	@digest=$$(skopeo inspect --format '{{.Digest}}' docker://$(BASE_IMAGE)) && sed -i -E 's|^ARG BASE=.*|ARG BASE=$(BASE_IMAGE)@'"$$digest"'|' Dockerfile images/spark/Dockerfile && grep '^ARG BASE' Dockerfile
+
+plugin: ## Build build/kubectl-kafka_medic, the kubectl plugin as one file that needs Python 3.11 alone
+	@$(PYTHON) -m plugin.build
 
 demo: setup ## Show an incident and its cure (MODE=kraft or zookeeper, KEEP=1 leaves the testbed up)
 	@$(TESTBED) run $(VENV)/python -m tests.demo --mode $(MODE)

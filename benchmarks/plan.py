@@ -118,7 +118,7 @@ def asking(work: Path, *question: str) -> list[str]:
     return [
         sys.executable, "-m", "kafka_medic.cli.main", "plan", *question,
         "--partitions", str(work / "partitions.parquet"), "--brokers", str(work / "brokers.json"),
-        "--output", str(work / "plan"), "-o", "json",
+        "--output", str(work / "plan"), "--overwrite", "-o", "json",
     ]  # fmt: skip
 
 

@@ -139,7 +139,13 @@ def ours(case: Case, work: Path, held: Replicas) -> tuple[Replicas, str, str]:
     summary = json.loads(told)
     plan = pq.read_table(work / "plan" / "plan.parquet").to_pylist()
     after = held | {(row["topic"], row["partition"]): row["preferredOrder"] for row in plan}
-    return after, f"{seconds:.3f} {summary['seconds']:.3f} {peak['command']:.0f}", "no goals: every bound met"
+    above = [
+        name for name in ("replicasPerBroker", "leadersPerBroker") if summary[name]["max"] > summary[name]["bound"]
+    ]
+    above += ["moves"] if summary["moves"] > summary["lowerBoundMoves"] else []
+    above += ["racks"] if summary["rackViolations"] > summary["rackViolationsBound"] else []
+    judged = f"above its bound: {', '.join(above)}" if above else "every bound met"
+    return after, f"{seconds:.3f} {summary['seconds']:.3f} {peak['command']:.0f}", judged
 
 
 def theirs(case: Case, work: Path, classes: Path) -> tuple[Replicas, str, str] | None:

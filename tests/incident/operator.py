@@ -319,5 +319,5 @@ def throttles_on(bootstrap: str, brokers: list[int]) -> list[str]:
 
 def factors(bootstrap: str) -> dict[str, set[int]]:
     """Topic -> the replica counts of its partitions, counting in-sync replicas only."""
-    topics = AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=10).topics
+    topics = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0}).list_topics(timeout=10).topics
     return {name: {len(p.isrs) for p in topic.partitions.values()} for name, topic in topics.items()}

@@ -299,7 +299,7 @@ def test_the_command_writes_the_same_four_files(spark, tmp_path, monkeypatch, ca
     assert pq.read_table(tmp_path / "spark" / "plan.parquet").num_rows == 6
 
     (tmp_path / "p.json").write_text(json.dumps([*rows, rows[0]]))
-    assert main.main([*line, "--engine", "spark", "--output", str(tmp_path / "none")]) == 2
+    assert main.main([*line, "--engine", "spark", "--output", str(tmp_path / "none")]) == 4
     assert "orders-0 is listed twice" in capsys.readouterr().err
     assert not (tmp_path / "none").exists()
 

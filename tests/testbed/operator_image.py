@@ -118,10 +118,18 @@ class _Buildah:
         if not self._ask("images", "-q", image, missing_is_fine=True):
             self._add_base(image, base / "base.tar")
         name = f"{self.recipe.stage}:{self.recipe.key()}"
-        if not self._ask("images", "-q", name, missing_is_fine=True):
+        # The stage that the project's own code is built on has a tag too. Without one it goes with what is pruned, and
+        # in the testbed's network nothing can be downloaded again.
+        dockerfile = (self.recipe.tree / self.recipe.dockerfile).read_text()
+        below = (
+            {"packages": f"{self.recipe.stage}-packages:{self.recipe.key()}"} if " AS packages" in dockerfile else {}
+        )
+        wanted = below | {"dependencies": name}
+        if not all(self._ask("images", "-q", one, missing_is_fine=True) for one in wanted.values()):
             self._forget_dependencies()
-            stage = ["--target", "dependencies", "-t", name, str(self.recipe.tree)]
-            self._run("the image's dependencies", *self._build_command(base), *stage)
+            for target, one in wanted.items():
+                stage = ["--target", target, "-t", one, str(self.recipe.tree)]
+                self._run(f"the image's {target}", *self._build_command(base), *stage)
         return name
 
     def save(self, name: str, archive: Path) -> None:
@@ -140,7 +148,7 @@ class _Buildah:
 
     def _forget_dependencies(self) -> None:
         for name in self._ask("images", "--format", "{{.Name}}:{{.Tag}}").splitlines():
-            if name.startswith(f"{self.recipe.stage}:"):
+            if name.startswith((f"{self.recipe.stage}:", f"{self.recipe.stage}-packages:")):
                 self._run("tidying up", "rmi", "--force", name)
         self._run("tidying up", "rmi", "--prune", "--force")
 

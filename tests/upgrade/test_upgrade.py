@@ -6,8 +6,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,11 +20,9 @@ from tests.e2e.conftest import Case
 from tests.incident import operator, records
 from tests.testbed import KafkaDeployment, get, kubectl, wait_for
 from tests.testbed.operator_image import operator_image_of
-from tests.testbed.places import REPOSITORY
 from tests.unit.resources.sources import ROOT, documents
+from tests.upgrade.earlier import PREVIOUS, sources
 
-PREVIOUS = os.environ.get("PREVIOUS", "028b3e2")
-"""The last commit whose release had its definitions in crds/ and was tested by its own suite."""
 CRDS = [f"{d.resource.PLURAL}.kafkamedic.dev" for d in DEFINITIONS]
 SLOW = {"name": "raise-replication-factor", "parameters": {"throttleBytesPerSecond": 1_000_000}}
 
@@ -35,8 +31,7 @@ SLOW = {"name": "raise-replication-factor", "parameters": {"throttleBytesPerSeco
 def before(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The sources of the earlier commit."""
     tree = tmp_path_factory.mktemp("before")
-    packed = subprocess.run(["git", "archive", PREVIOUS], cwd=REPOSITORY, capture_output=True, check=True).stdout
-    subprocess.run(["tar", "-x", "-C", tree], input=packed, check=True)
+    sources(tree)
     return tree
 
 

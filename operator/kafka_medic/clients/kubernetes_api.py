@@ -112,6 +112,8 @@ class KubernetesApi:
             raise KubeconfigError(f"cannot be used: {problem.strerror or type(problem).__name__}") from None
         except (AttributeError, LookupError, TypeError, ValueError) as problem:
             raise KubeconfigError(f"is not a kubeconfig ({type(problem).__name__})") from None
+        if not configuration.verify_ssl:  # the kubeconfig says so; a warning at each request would say it again
+            urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
         made = cls(timeout_seconds, client.ApiClient(configuration))
         made._client.user_agent = PERSONS
         return made, str(namespace)
@@ -192,7 +194,8 @@ class KubernetesApi:
         except ApiException as problem:
             raise ApiFailure(problem.status or 0, str(problem.reason)) from None
         except (urllib3.exceptions.HTTPError, OSError) as problem:
-            raise ApiFailure(0, f"{type(problem).__name__}: {problem}") from None
+            host = self._client.configuration.host
+            raise ApiFailure(0, f"the API server at {host} did not answer: {_reason(problem)}") from None
         try:
             data = json.loads(content)
         except ValueError:
@@ -202,6 +205,19 @@ class KubernetesApi:
         if not 200 <= status < 300:
             raise ApiFailure(status, str(data.get("message") or data)[:1000])
         return data
+
+
+def _reason(problem: Exception) -> str:
+    """Of a request without an answer, in the words that a person searches for: urllib3 wraps them twice."""
+    inner = getattr(problem, "reason", None)
+    if isinstance(problem, urllib3.exceptions.MaxRetryError) and inner is not None:
+        return _reason(inner)
+    cause = problem.__cause__ or problem.__context__
+    if isinstance(problem, urllib3.exceptions.HTTPError) and isinstance(cause, OSError):
+        problem = cause
+    if isinstance(problem, TimeoutError | urllib3.exceptions.TimeoutError):
+        return "no answer in time"
+    return getattr(problem, "strerror", None) or f"{type(problem).__name__}: {problem}"
 
 
 def custom_path(plural: str, namespace: str | None = None, name: str | None = None, sub: str | None = None) -> str:

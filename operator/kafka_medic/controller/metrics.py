@@ -9,7 +9,7 @@ closed vocabularies: no topic, no address, no message. Names of consumer groups 
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -29,7 +29,7 @@ from prometheus_client.registry import Collector
 
 from kafka_medic.cluster.clock import Skew
 from kafka_medic.cluster.snapshot import NO_LEADER, Snapshot
-from kafka_medic.controller.run_series import run_families, shown
+from kafka_medic.controller.run_series import Family, run_families, shown
 from kafka_medic.diagnose.finding import Finding
 from kafka_medic.diagnose.lag import Lag, Lags, lags
 from kafka_medic.guard.breaker import BreakerReading, BreakerState
@@ -244,7 +244,7 @@ class Metrics(Collector):
                 longest.add_metric(key, now.longest_leaderless_ms / 1000)
         yield from (last, findings, known, phases, diverged, leaderless, current, longest)
         yield from _breaker_families([(key, now.breaker) for key, now in states if now.breaker is not None])
-        yield from run_families([(key, run) for key, now in states for run in now.runs])
+        yield from _exported(run_families([(key, run) for key, now in states for run in now.runs]))
         yield from self._lag_families([(key, now.lags) for key, now in states if now.lags is not None])
 
     def _lag_families(self, found: Sequence[tuple[Key, Lags]]) -> Iterator[GaugeMetricFamily]:
@@ -266,6 +266,14 @@ class Metrics(Collector):
 
 def _family(name: str, text: str, *labels: str) -> GaugeMetricFamily:
     return GaugeMetricFamily(name, text, labels=[*CLUSTER, *labels])
+
+
+def _exported(families: Iterable[Family]) -> Iterator[GaugeMetricFamily]:
+    for family in families:
+        exported = GaugeMetricFamily(family.name, family.text, labels=family.labels)
+        for labels, value in family.samples:
+            exported.add_metric(labels, value)
+        yield exported
 
 
 def _breaker_families(found: Sequence[tuple[Key, BreakerReading]]) -> tuple[GaugeMetricFamily, ...]:

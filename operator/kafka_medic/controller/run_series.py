@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-
-from prometheus_client.core import GaugeMetricFamily
 
 from kafka_medic.resources.phases import TERMINAL_PHASES, StepPhase
 from kafka_medic.resources.remediation import Remediation
@@ -14,6 +13,20 @@ from kafka_medic.resources.remediation_status import StepStatus
 KEPT_AFTER_END = timedelta(hours=1)
 """So that a scrape sees how the run ended."""
 RUN = ["namespace", "cluster", "remediation", "playbook"]
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Series of one name: labels, and samples as label values and number."""
+
+    name: str
+    text: str
+    labels: tuple[str, ...]
+    samples: list[tuple[list[str], float]] = field(default_factory=list)
+
+    def add_metric(self, labels: list[str], value: float) -> None:
+        """One sample."""
+        self.samples.append((labels, value))
 
 
 def shown(runs: Iterable[Remediation], now: datetime) -> tuple[Remediation, ...]:
@@ -30,7 +43,7 @@ def _ended_lately(run: Remediation, now: datetime) -> bool:
     return ended is not None and now - ended <= KEPT_AFTER_END
 
 
-def run_families(runs: Sequence[tuple[tuple[str, str], Remediation]]) -> Iterator[GaugeMetricFamily]:
+def run_families(runs: Sequence[tuple[tuple[str, str], Remediation]]) -> tuple[Family, ...]:
     """`runs`: each with the namespace and name of its KafkaCluster."""
     phase = _family("phase", "Always 1; the label says where the run stands.", "phase")
     started = _family("started_timestamp_seconds", "When the run began to act.")
@@ -58,7 +71,7 @@ def run_families(runs: Sequence[tuple[tuple[str, str], Remediation]]) -> Iterato
             left_bytes.add_metric(labels, max(0, progress.bytes_total - (progress.bytes_done or 0)))
         if progress.seconds_left is not None:
             left_seconds.add_metric(labels, progress.seconds_left)
-    yield from (phase, started, done, total, left_bytes, left_seconds, waits)
+    return phase, started, done, total, left_bytes, left_seconds, waits
 
 
 def _current(run: Remediation) -> StepStatus | None:
@@ -67,5 +80,5 @@ def _current(run: Remediation) -> StepStatus | None:
     return next((s for s in run.status.steps if s.name == named and s.phase not in ended), None)
 
 
-def _family(name: str, text: str, *labels: str) -> GaugeMetricFamily:
-    return GaugeMetricFamily(f"kafka_medic_remediation_{name}", text, labels=[*RUN, *labels])
+def _family(name: str, text: str, *labels: str) -> Family:
+    return Family(f"kafka_medic_remediation_{name}", text, (*RUN, *labels))

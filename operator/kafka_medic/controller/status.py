@@ -181,6 +181,7 @@ def cluster_status(
         )
         if brokers is not None
         else None,
+        controller=snapshot.controller.id if snapshot.controller else None,
         metadata=ClusterMode(snapshot.cluster.mode.value) if snapshot.cluster.mode else None,
         version=snapshot.cluster.version or cluster.status.version,
         cluster_id=snapshot.cluster.id or cluster.status.cluster_id,

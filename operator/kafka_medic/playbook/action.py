@@ -3,7 +3,7 @@
 The engine knows no action by name. It asks the object that a step names, in this order: `problems` of the Playbook that
 has it, `reads` and `plan` when a run is planned, `drift` while the plan waits, `judge` before each forward effect,
 `assess` where the step stands and what comes next, `owes` and `undo` when the run ends early. `may_write` bounds every
-effect by the plan, `changes` and `cost` are for people and for the mode Auto.
+effect by the plan, `cost` is for the mode Auto. What people are shown of a plan is in the room's module `changes`.
 
 All of it is pure. Every method but `plan` and `assess` has an answer that fits an action that needs nothing special.
 """
@@ -134,17 +134,6 @@ class StepContext:
         return next((s for s in steps if s.name == self.step), None)
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One thing that a plan touches. `before` None: nothing is there now. `after` None: nothing of it is changed for
-    good; `note` says what is done."""
-
-    what: str
-    before: str | None
-    after: str | None
-    note: str = ""
-
-
 class Action:
     """One action. Subclasses name what is theirs; the engine holds one object of each, and no state is kept in it."""
 
@@ -249,10 +238,6 @@ class Action:
 
     def restorable(self, plan: Plan) -> Iterator[str]:  # noqa: ARG002
         """What it may put back, by the names under which the journal has saved it."""
-        yield from ()
-
-    def changes(self, plan: Plan) -> Iterator[Change]:  # noqa: ARG002
-        """What a person is shown of its part of the plan, before and after."""
         yield from ()
 
     def cost(self, plan: Plan) -> Cost:  # noqa: ARG002

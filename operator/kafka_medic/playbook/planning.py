@@ -8,13 +8,14 @@ from datetime import datetime
 from kafka_medic.cluster.snapshot import Snapshot
 from kafka_medic.guard.other_runs import OtherRun
 from kafka_medic.guard.verdict import Reason, Verdict
-from kafka_medic.playbook.acceptance import check, check_values
+from kafka_medic.playbook.acceptance import check
 from kafka_medic.playbook.action import PlanRequest
 from kafka_medic.playbook.extra_reads import Questions
 from kafka_medic.playbook.plan_file import MAX_PLAN_BYTES, plan_size
 from kafka_medic.playbook.preconditions import identified
 from kafka_medic.playbook.refusal import Refusal
 from kafka_medic.playbook.registry import ACTIONS, actions_of, leading
+from kafka_medic.playbook.values import check_values
 from kafka_medic.resources.durations import format_bytes
 from kafka_medic.resources.errors import ResourceError
 from kafka_medic.resources.kafkacluster import KafkaCluster

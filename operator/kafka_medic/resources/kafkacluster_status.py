@@ -140,6 +140,9 @@ class KafkaClusterStatus(Model):
     ] = Field(default=(), description="What is wrong, the worst first. Cut off; see findingsTotal.")
     findings_total: Count | None = Field(default=None, description="How many findings there are in all.")
     brokers: BrokerCounts | None = Field(default=None, description="How many brokers there should be and are.")
+    controller: Count | None = Field(
+        default=None, description="The active controller; in KRaft, the quorum's leader. Absent: none, or unknown."
+    )
     metadata: ClusterMode | None = Field(default=None, description="Who keeps the metadata, as observed.")
     strimzi: StrimziStatus | None = Field(
         default=None, description="What spec.strimzi was resolved to. Absent without spec.strimzi."

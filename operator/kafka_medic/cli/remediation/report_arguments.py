@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,6 @@ examples:
   kafka-medic report --plan plan/ --output plan.html
 
 The page is one file. It loads nothing, and a browser without a network shows all of it.
-Exit code: 0 done; 1 refused; 3 the API server did not answer; 4 input that cannot be used, or a file that cannot be
-written.
 """
 
 
@@ -50,6 +49,8 @@ def _run(args: argparse.Namespace) -> int:
         raise UnusableInputError(str(args.file), "is a folder", "name a file, such as report.html")
     # Imported here: a plan needs Arrow, a run needs the Kubernetes client, and neither needs the other's.
     if args.plan is not None:
+        if find_spec("pyarrow") is None:
+            raise UnusableInputError("--plan", "is not part of the one-file plugin", "pip install kafka-medic")
         from kafka_medic.cli.plan_report import report_of_plan  # noqa: PLC0415
 
         return report_of_plan(args.plan, args.file)

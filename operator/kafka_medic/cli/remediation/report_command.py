@@ -9,9 +9,9 @@ from datetime import datetime
 from kafka_medic.cli import exits
 from kafka_medic.cli.remediation import read_commands
 from kafka_medic.cli.remediation.access import Access
-from kafka_medic.cli.remediation.changes import changes
 from kafka_medic.cli.remediation.run_page import Change, run_page
 from kafka_medic.cli.report_file import write_page
+from kafka_medic.playbook.changes import changes
 from kafka_medic.report.model import Page
 from kafka_medic.report.render import render
 from kafka_medic.resources.approval import RemediationApproval

@@ -26,8 +26,8 @@ from kafka_medic.plan.lists import flatten
 from kafka_medic.plan.model import LEFT_OUT_SCHEMA, PLAN_SCHEMA, PREFERRED_ORDER, Plan
 
 __all__ = [
-    "FIGURES", "LEFT_OUT", "PLAN", "REASSIGNMENT", "SUMMARY", "digest_of", "plan_batches", "plan_directory", "reordered",
-    "write_left_out",
+    "FIGURES", "LEFT_OUT", "PLAN", "REASSIGNMENT", "SUMMARY", "NotPlacedError", "digest_of", "plan_batches",
+    "plan_directory", "refuse_directory", "reordered", "write_left_out",
     "write_reassignment", "write_rows", "write_summary",
 ]  # fmt: skip
 
@@ -54,6 +54,31 @@ def write_rows(work: Path, plan: Plan) -> None:
     parquet.result()
 
 
+class NotPlacedError(OSError):
+    """A plan that is whole, but not where it is wanted. `kept`: the directory that has it."""
+
+    def __init__(self, kept: Path, problem: OSError) -> None:
+        super().__init__(problem.errno, problem.strerror or str(problem))
+        self.kept = kept
+
+
+def refuse_directory(directory: Path, *, overwrite: bool) -> str | None:
+    """Why a plan cannot be written there, or None: found out by writing there, before anything is computed."""
+    try:
+        if directory.is_dir() and not overwrite and any(directory.iterdir()):
+            return "exists and is not empty"
+        if directory.exists() and not directory.is_dir():
+            return "is no folder"
+        if (file := next((p for p in directory.parents if p.exists() and not p.is_dir()), None)) is not None:
+            return f"cannot be written: {file} is no folder"
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        for place in filter(Path.is_dir, (directory.parent, directory)):
+            tempfile.TemporaryDirectory(prefix=f".{directory.name}.", dir=place).cleanup()
+    except OSError as problem:
+        return f"cannot be written: {problem.strerror or problem}"
+    return None
+
+
 def write_left_out(work: Path, tables: Iterable[pa.Table]) -> None:
     """left-out.csv, a piece at a time."""
     with CSVWriter(work / LEFT_OUT, LEFT_OUT_SCHEMA) as out:
@@ -62,20 +87,26 @@ def write_left_out(work: Path, tables: Iterable[pa.Table]) -> None:
 
 
 @contextmanager
-def plan_directory(directory: Path) -> Iterator[Path]:
+def plan_directory(directory: Path, *, overwrite: bool = False) -> Iterator[Path]:
     """A new directory beside the one wanted, which takes its place when all went well and is removed if not: all of its
-    files or none. A directory that exists keeps its other files. Raises OSError."""
+    files or none. `overwrite`: a directory that holds something keeps its other files. Raises OSError, and
+    NotPlacedError for a plan that is whole."""
     directory.parent.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=directory.parent))
+    kept = False
     try:
         work.chmod(0o755)
         yield work
         try:
             work.rename(directory)
-        except OSError:
+        except OSError as problem:
+            kept = not overwrite
+            if kept:
+                raise NotPlacedError(work, problem) from None
             _replace_files(work, directory)
     finally:
-        shutil.rmtree(work, ignore_errors=True)
+        if not kept:
+            shutil.rmtree(work, ignore_errors=True)
 
 
 def write_summary(work: Path, data: ReportData, *, png: bool = False) -> None:

@@ -327,7 +327,12 @@ def _carry_out(data: ReportData) -> Iterator[Block]:
         "Check the plan again right before: kafka-medic plan verify compares it with the partitions as they are then.",
         f"{REASSIGNMENT} is in Kafka's own format, for kafka-reassign-partitions.sh. plan.parquet has the waves.",
     ]
-    if data.summary.reordered:
+    if data.summary.reordered and not data.summary.order_file:
+        lines.append(
+            f"The column {data.summary.order_name} of the plan has another preferred leader for "
+            f"{many(data.summary.reordered, 'partition')}."
+        )
+    elif data.summary.reordered:
         lines.append(
             f"Carry out {PREFERRED_ORDER} after it, then elect the preferred leaders. It changes the order of "
             f"{many(data.summary.reordered, 'partition')}."

@@ -6,11 +6,11 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import ClassVar
 
 from kafka_medic.guard.verdict import Reason, Verdict
-from kafka_medic.playbook.action import Action, Change, StepContext
+from kafka_medic.playbook.action import Action, StepContext
 from kafka_medic.playbook.auto import Cost
 from kafka_medic.playbook.effects import Intent
 from kafka_medic.playbook.owners import pause_step, return_step
-from kafka_medic.playbook.owners.owned_values import as_object, named
+from kafka_medic.playbook.owners.owned_values import as_object
 from kafka_medic.playbook.report import StepReport
 from kafka_medic.resources.phases import ACTING_PHASES
 from kafka_medic.resources.remediation_plan import EditedBy, OwnedTopics, Plan
@@ -63,12 +63,6 @@ class PauseOwners(_OwnersAction):
     def restorable(self, plan: Plan) -> Iterator[str]:
         yield from map(pause_step.saved_name, pause_step.ours(plan))
 
-    def changes(self, plan: Plan) -> Iterator[Change]:
-        for owned in plan.part(OwnedTopics).each():
-            who = "by the operator" if owned.by is EditedBy.OPERATOR else "by you"
-            if not owned.paused:
-                yield Change(named(owned), None, None, f"paused {who}, until the last step")
-
 
 class ReturnToOwners(_OwnersAction):
     name = ActionName.RETURN_TO_OWNERS
@@ -84,9 +78,3 @@ class ReturnToOwners(_OwnersAction):
 
     def undone(self, at: StepContext) -> str | None:
         return return_step.undone(at.plan, at.snapshot)
-
-    def changes(self, plan: Plan) -> Iterator[Change]:
-        for owned in plan.part(OwnedTopics).each():
-            who = "by the operator" if owned.by is EditedBy.OPERATOR else f"by you, since {owned.reason}"
-            for edit in owned.edits:
-                yield Change(f"{edit.name} of {named(owned)}", edit.before, edit.after, who)

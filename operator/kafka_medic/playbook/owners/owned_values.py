@@ -58,7 +58,3 @@ def objects(plan: Plan, snapshot: Snapshot) -> Iterator[tuple[OwnedTopic, TopicO
 
 def as_object(owned: OwnedTopic) -> OwnerObject:
     return OwnerObject(owned.kind, owned.name, owned.uid)
-
-
-def named(owned: OwnedTopic) -> str:
-    return f"{owned.kind} {owned.name}"

@@ -17,7 +17,8 @@ from kafka_medic.cluster.snapshot import OwnerState, Snapshot, TopicOwner
 from kafka_medic.guard.evaluate import some
 from kafka_medic.playbook.effects import EditObjects, PauseObjects, ResumeObjects
 from kafka_medic.playbook.holding import ON_ITS_WAY, SENT_WITHIN
-from kafka_medic.playbook.owners.owned_values import as_object, by_hand, due, is_so, named, objects, why_a_person
+from kafka_medic.playbook.owners.changes import named
+from kafka_medic.playbook.owners.owned_values import as_object, by_hand, due, is_so, objects, why_a_person
 from kafka_medic.playbook.report import StepReport, StepState
 from kafka_medic.resources.remediation_plan import EditedBy, OwnedTopic, OwnedTopics, Plan
 from kafka_medic.resources.remediation_status import IntentState, JournalEntry, Progress

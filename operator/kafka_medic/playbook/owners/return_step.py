@@ -13,7 +13,8 @@ from kafka_medic.cluster.owners import acting_owners
 from kafka_medic.cluster.snapshot import OwnerState, Snapshot, TopicOwner
 from kafka_medic.guard.evaluate import some
 from kafka_medic.playbook.effects import EditObjects, ResumeObjects
-from kafka_medic.playbook.owners.owned_values import as_object, by_hand, due, named, objects, value_of, why_a_person
+from kafka_medic.playbook.owners.changes import named
+from kafka_medic.playbook.owners.owned_values import as_object, by_hand, due, objects, value_of, why_a_person
 from kafka_medic.playbook.owners.pause_step import EDIT, RESUME, UNREAD, ours
 from kafka_medic.playbook.report import StepReport, StepState
 from kafka_medic.resources.remediation_plan import OwnedTopic, Plan

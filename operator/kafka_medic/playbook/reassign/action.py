@@ -8,7 +8,7 @@ from dataclasses import replace
 from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.guard import owners
 from kafka_medic.guard.verdict import Reason
-from kafka_medic.playbook.action import Action, Change, PlanRequest, StepContext
+from kafka_medic.playbook.action import Action, PlanRequest, StepContext
 from kafka_medic.playbook.auto import Cost
 from kafka_medic.playbook.effects import Intent, SettingKey, setting_text
 from kafka_medic.playbook.holding import GIVE_UP
@@ -107,12 +107,6 @@ class ReassignPartitions(Action):
 
     def restorable(self, plan: Plan) -> Iterator[str]:
         yield from map(setting_text, _throttles(plan))
-
-    def changes(self, plan: Plan) -> Iterator[Change]:
-        for c in plan.part(ReplicaMoves).changes:
-            size = f"{c.size_bytes} bytes" if c.size_bytes is not None else "size not known"
-            what, note = f"replicas of {c.topic}-{c.partition}", f"{size}, wave {c.wave}"
-            yield Change(what, str(list(c.replicas_before)), str(list(c.replicas)), note)
 
     def cost(self, plan: Plan) -> Cost:
         own = plan.part(ReplicaMoves)

@@ -7,12 +7,11 @@ from dataclasses import replace
 
 from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.guard.elect import judge_elect
-from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.freshness import sources_fresh
 from kafka_medic.guard.reorder import judge_reorder
 from kafka_medic.guard.restart import RESTART_GUARDS, judge_restart
 from kafka_medic.guard.verdict import Reason
-from kafka_medic.playbook.action import Action, Change, PlanRequest, StepContext
+from kafka_medic.playbook.action import Action, PlanRequest, StepContext
 from kafka_medic.playbook.auto import Cost
 from kafka_medic.playbook.effects import ElectPreferred, Intent, Reorder, RestartPod
 from kafka_medic.playbook.refusal import Refusal
@@ -95,21 +94,6 @@ class RestartBrokers(Action):
 
     def restorable(self, plan: Plan) -> Iterator[str]:
         yield from (strimzi_restart.annotation(r.pod) for r in plan.part(Restarts).restarts)
-
-    def changes(self, plan: Plan) -> Iterator[Change]:
-        own = plan.part(Restarts)
-        for d in own.drains:
-            note = f"{list(d.replicas_before)}, and {list(d.replicas)} while broker {d.broker} is restarted"
-            yield Change(f"order of {d.topic}, partitions {some(d.partitions, 20)}", None, None, note)
-        for r in plan.part(Resignations).resignations:
-            note = f"its registration is deleted in ZooKeeper (controller epoch {r.epoch}); nothing is restarted"
-            yield Change("controller", f"broker {r.broker}", "another broker", note)
-        for s in own.static_settings:
-            what = f"{s.name} in the configuration of broker {some(s.brokers, 20)}"
-            yield Change(what, s.before, s.after, "changed by you before you approve, read at the restart")
-        for b in own.restarts:
-            why = f": {b.reason}" if b.reason else ""
-            yield Change(f"broker {b.broker}", None, None, f"restart Pod {b.pod} (uid {b.pod_uid}){why}")
 
     def cost(self, plan: Plan) -> Cost:
         own = plan.part(Restarts)
@@ -198,10 +182,3 @@ class RescueRecordsFirst(Action):
 
     def cost(self, plan: Plan) -> Cost:  # noqa: ARG002
         return Cost()
-
-    def changes(self, plan: Plan) -> Iterator[Change]:
-        own = plan.part(Rescues)
-        for r in own.rescues:
-            where = f"{r.topic}-{r.partition} on broker {r.broker}"
-            records = f"copy offsets {r.from_offset} to {r.to_offset} to topic {own.rescue_topic}"
-            yield Change(f"records of {where}", None, None, records)

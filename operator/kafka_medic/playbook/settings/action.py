@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from kafka_medic.guard import owners
 from kafka_medic.guard.verdict import Reason
-from kafka_medic.playbook.action import Action, Change, PlanRequest, StepContext
+from kafka_medic.playbook.action import Action, PlanRequest, StepContext
 from kafka_medic.playbook.auto import Cost
 from kafka_medic.playbook.effects import Intent, SettingKey, setting_text
 from kafka_medic.playbook.owners.owned_plan import unplanned_owner
@@ -46,11 +46,6 @@ class _SettingsAction(Action):
 
     def restorable(self, plan: Plan) -> Iterator[str]:
         yield from (setting_text(_key(change)) for change in plan.part(SettingChanges).config_changes)
-
-    def changes(self, plan: Plan) -> Iterator[Change]:
-        for c in plan.part(SettingChanges).config_changes:
-            whose = f"{c.resource_type.value.lower()} {c.resource_name}" if c.resource_name else "all brokers"
-            yield Change(f"{c.name} of {whose}", c.before, c.after or "not set")
 
     def cost(self, plan: Plan) -> Cost:  # noqa: ARG002
         """No data moves, and what was set before is in the plan."""

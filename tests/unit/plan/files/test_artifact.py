@@ -24,7 +24,7 @@ ROWS = [
 
 
 def write_plan(directory, plan, shown, *, png=False):
-    with plan_directory(directory) as work:
+    with plan_directory(directory, overwrite=True) as work:
         write_rows(work, plan)
         write_summary(work, shown, png=png)
 
@@ -167,8 +167,8 @@ def test_the_leader_sends_not_the_first_replica():
         ("reassignment.json", None, 0, "keeps every rule: 8 partitions, 16 new replicas"),
         ("reassignment.json", ("[0,", "[1,"), 1, "broken: t-"),
         ("reassignment.json", ('"partition":3,', '"partition":9,'), 1, "broken: t-9 is not among the partitions"),
-        ("reassignment.json", ('"partition":3,', '"partition":null,'), 2, "row 4: partition is missing"),
-        ("reassignment.json", ('"version":1', '"version":7'), 2, "version 7"),
+        ("reassignment.json", ('"partition":3,', '"partition":null,'), 4, "row 4: partition is missing"),
+        ("reassignment.json", ('"version":1', '"version":7'), 4, "version 7"),
     ],
 )
 def test_a_written_plan_is_checked_anew_in_both_formats(tmp_path, capsys, name, change, exit_code, line):

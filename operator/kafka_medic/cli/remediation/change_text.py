@@ -1,18 +1,9 @@
-"""A plan as what would be different afterwards: each thing that it touches, before and after."""
+"""A change of a plan as text."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from kafka_medic.cluster.names import printable
-from kafka_medic.playbook.action import Change
-from kafka_medic.playbook.registry import actions_of
-from kafka_medic.resources.remediation_plan import Plan
-
-
-def changes(plan: Plan) -> Iterator[Change]:
-    """In the order in which they would happen."""
-    return (change for action in actions_of(plan) for change in action.changes(plan))
+from kafka_medic.playbook.change import Change
 
 
 def as_diff(change: Change) -> list[str]:
