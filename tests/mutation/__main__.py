@@ -41,7 +41,6 @@ MUTANTS = (
     "run:_lease:LeaseHeld",
     "precedence:goes_first:NoOtherRemediation",
     "run:_within_limits:WithinLimits",
-    "owners:owners_paused:OwnersPaused",
 )
 
 

@@ -39,13 +39,7 @@ def _begin() -> None:
     gc.enable()
 
 
-GUARDED = {
-    "restart": "evict",
-    "reassign": "reassign",
-    "elect": "elect",
-    "reset_offsets": "offsets",
-    "owners": "PauseObjects",
-}
+GUARDED = {"restart": "evict", "reassign": "reassign", "elect": "elect", "reset_offsets": "offsets"}
 """By module of guards: what they stand before."""
 
 

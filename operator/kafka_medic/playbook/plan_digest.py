@@ -60,9 +60,7 @@ def _covered(model: Model, kind: type[Model], prefix: str, digested: Digested, a
         if path in digested.shapes and value is not None:
             found[key] = digested.shapes[path](value)
         else:
-            plain = _plain(value, f"{path}.", digested, as_before)
-            if plain != {} or path not in digested.where_any:
-                found[key] = plain
+            found[key] = _plain(value, f"{path}.", digested, as_before)
     return found
 
 

@@ -63,8 +63,8 @@ class Column:
 _AGE = Column("Age", ".metadata.creationTimestamp", "date")
 
 
-def _condition(type_: str, field: str = "status") -> str:
-    return f'.status.conditions[?(@.type=="{type_}")].{field}'
+def _condition(type_: str) -> str:
+    return f'.status.conditions[?(@.type=="{type_}")].status'
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,17 +161,15 @@ DEFINITIONS: tuple[Definition, ...] = (
         rules=(_SHORT_NAME,),
         columns=(
             Column("Ready", _condition("Ready")),
-            Column("Reason", _condition("Ready", "reason")),
+            Column("Reachable", _condition("Reachable")),
+            Column("Replicated", _condition("Replicated")),
             Column("Findings", ".status.findingsTotal", "integer"),
             Column("Brokers", ".status.brokers.reachable", "integer"),
-            Column("Metadata", ".status.metadata", description="KRaft or ZooKeeper."),
+            Column("Mode", ".status.mode"),
             Column("Version", ".status.version"),
-            Column("Mode", ".spec.remediation.mode", description="How far the operator may go."),
-            Column("Reachable", _condition("Reachable"), priority=1),
-            Column("Replicated", _condition("Replicated"), priority=1),
+            Column("Remediation", ".spec.remediation.mode", priority=1),
             Column("Paused", ".spec.remediation.paused", "boolean", priority=1),
             Column("Observed", ".status.lastObservedAt", "date", priority=1),
-            Column("Message", _condition("Ready", "message"), priority=1),
             _AGE,
         ),
     ),
@@ -185,9 +183,7 @@ DEFINITIONS: tuple[Definition, ...] = (
             Column("Treats", ".spec.trigger.finding"),
             Column("Risk", ".spec.risk"),
             Column("Accepted", _condition("Accepted")),
-            Column("Reason", _condition("Accepted", "reason")),
             Column("Digest", ".status.digest", priority=1),
-            Column("Message", _condition("Accepted", "message"), priority=1),
             _AGE,
         ),
     ),
@@ -222,7 +218,6 @@ DEFINITIONS: tuple[Definition, ...] = (
             Column("Decision", ".spec.decision"),
             Column("Approver", ".spec.approver"),
             Column("Digest", ".spec.planDigest", priority=1),
-            Column("Reason", ".spec.reason", priority=1, description="What the approver wrote."),
             _AGE,
         ),
     ),

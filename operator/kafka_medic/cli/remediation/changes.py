@@ -1,0 +1,32 @@
+"""A plan as what would be different afterwards: each thing that it touches, before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kafka_medic.cluster.names import printable
+from kafka_medic.playbook.action import Change
+from kafka_medic.playbook.registry import actions_of
+from kafka_medic.resources.remediation_plan import Plan
+
+
+def changes(plan: Plan) -> Iterator[Change]:
+    """In the order in which they would happen."""
+    return (change for action in actions_of(plan) for change in action.changes(plan))
+
+
+def as_diff(change: Change) -> list[str]:
+    """Lines as diff writes them, with nothing in them that a terminal obeys."""
+    note = f"  ({change.note})" if change.note else ""
+    lines = [f"  {change.what}{note}"]
+    if change.before is not None:
+        lines.append(f"- {change.before}")
+    if change.after is not None:
+        lines.append(f"+ {change.after}")
+    return [printable(line) for line in lines]
+
+
+def as_line(change: Change) -> str:
+    """The same in one line."""
+    arrow = f": {change.before or 'not set'} -> {change.after}" if change.after is not None else ""
+    return printable(f"{change.what}{arrow}" + (f" ({change.note})" if change.note else ""))

@@ -1,1 +1,0 @@
-"""Pages for people: typed data in, one self-contained HTML file out. Pure, and without Arrow."""
