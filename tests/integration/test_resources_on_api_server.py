@@ -90,7 +90,7 @@ def test_bad_objects_are_refused_by_the_server_with_the_fields_name(namespace: s
 def test_each_example_is_taken(namespace: str) -> None:
     me = json.loads(kubectl("auth", "whoami", "-o", "json").stdout)["status"]["userInfo"]["username"]
     for path in sorted((ROOT / "examples").glob("*.yaml")):
-        # Strimzi's types are not installed here; tests/strimzi creates them where they are.
+        # This API server has none of Strimzi's types.
         for value in (one for one in documents(path) if not one["apiVersion"].startswith("kafka.strimzi.io/")):
             value["metadata"]["namespace"] = namespace
             if value["kind"] == "RemediationApproval":
